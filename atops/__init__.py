@@ -1,0 +1,51 @@
+"""atops: an emulated GCU accelerator and the asyncio runtime that drives it.
+
+A stream is an asyncio task queue, an event is an awaitable future, a kernel is a coroutine per hardware thread.
+
+    floor 5  atops.cli, atops_widgets, examples   what people see
+    floor 4  atops, atops.tops, atops.compat      names: the async API here, the C-style functions, HIP and AML
+    floor 3  atops.runtime                        driver, stream, completion, event, buffer, pool, pipeline
+    floor 2  atops.kernels                        the language that kernels are written in
+    floor 1  atops.device                         the chip: memories, DTE, clusters, interpreter, barriers, links
+    floor 0  atops.base                           result codes, errors, dims, dtypes, clock, tracing, waiting
+
+Imports go down only. A copy: `stream.copy` -> `Copy` -> the stream's drain -> copy engine -> address check -> bytes.
+A launch: `stream.launch` -> kernel bound to arguments -> clusters -> interpreter -> DTE request -> transform.
+Every `def` enqueues or answers at once; only an `async def` waits; blocking twins are called `sync` or `wait_sync`.
+"""
+
+from __future__ import annotations
+
+from atops import kernels
+from atops.base.dims import Dim3
+from atops.base.options import EmulatorOptions
+from atops.device.watch import Condition
+from atops.kernels.launch_config import LaunchConfig
+from atops.runtime.buffer import Buffer, DeviceArray
+from atops.runtime.completion import Completion
+from atops.runtime.device import Device
+from atops.runtime.driver import Driver
+from atops.runtime.drivers import current_driver, default_driver
+from atops.runtime.event import Event
+from atops.runtime.pool import MemoryPool
+from atops.runtime.running import run
+from atops.runtime.stream import Stream
+
+__all__ = (
+    "Buffer",
+    "Completion",
+    "Condition",
+    "Device",
+    "DeviceArray",
+    "Dim3",
+    "Driver",
+    "EmulatorOptions",
+    "Event",
+    "LaunchConfig",
+    "MemoryPool",
+    "Stream",
+    "current_driver",
+    "default_driver",
+    "kernels",
+    "run",
+)

@@ -1,0 +1,114 @@
+"""Element types: what the device stores, what each is called, and how TOPS C++ spells it. Knows no memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from atops.base.errors import InvalidType
+
+__all__ = ("ELEMENTS", "SPELLINGS", "DTypeLike", "Element", "as_dtype", "element_name", "spelling")
+
+DTypeLike = Any  # a numpy dtype or scalar type, int, float, bool, or a name; as_dtype says which
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element type that the kernel language has: its name, dtype, size in bytes and TOPS C++ spelling."""
+
+    name: str
+    dtype: np.dtype[Any]
+    bytes: int
+    spelling: str
+
+
+def _element(kind: object, spelling: str) -> Element:
+    """Return the row of the numpy or ml_dtypes scalar type `kind`."""
+    dtype: np.dtype[Any] = np.dtype(kind)  # type: ignore[call-overload]  # ml_dtypes' scalar types are untyped
+    return Element(dtype.name, dtype, dtype.itemsize, spelling)
+
+
+ELEMENTS: Mapping[str, Element] = MappingProxyType(
+    {
+        row.name: row
+        for row in (
+            _element(np.bool_, "bool"),
+            _element(np.int8, "char"),
+            _element(np.uint8, "unsigned char"),
+            _element(np.int16, "short"),
+            _element(np.uint16, "unsigned short"),
+            _element(np.int32, "int"),
+            _element(np.uint32, "unsigned int"),
+            _element(np.int64, "long"),
+            _element(np.uint64, "unsigned long"),
+            _element(np.float16, "__fp16"),
+            _element(ml_dtypes.bfloat16, "__bf16"),
+            _element(np.float32, "float"),
+            _element(np.float64, "double"),
+        )
+    }
+)
+
+# TOPS C++ and numpy disagree on what "int", "long" and "float" are, so C++ spellings have a table of their own.
+SPELLINGS: Mapping[str, np.dtype[Any]] = MappingProxyType({row.spelling: row.dtype for row in ELEMENTS.values()})
+
+_SHORT_NAMES = {
+    "fp16": "float16",
+    "half": "float16",
+    "__fp16": "float16",
+    "bf16": "bfloat16",
+    "__bf16": "bfloat16",
+    "fp32": "float32",
+    "fp64": "float64",
+}
+
+
+def as_dtype(value: DTypeLike) -> np.dtype[Any]:
+    """Return the numpy dtype that `value` means.
+
+    Takes dtypes, numpy and ml_dtypes scalar types, Python's int, float, bool and complex (with numpy's meaning: int64,
+    float64), and names: numpy's, those of ml_dtypes ("bfloat16", "float8_e4m3fn"), and fp16, half, bf16, fp32, fp64.
+    Raises InvalidType, naming `value`, for anything else and for what device memory cannot hold: Python objects,
+    elements without a size, sub-arrays, and byte orders other than the machine's.
+    """
+    if value is None:  # numpy would take it for float64
+        raise InvalidType("element type is None; a numpy dtype or a name such as 'float32' is right")
+    try:
+        dtype: np.dtype[Any] = np.dtype(_SHORT_NAMES.get(value, value) if isinstance(value, str) else value)
+    except (TypeError, ValueError, SyntaxError):
+        raise InvalidType(f"element type is {value!r}; a numpy dtype or a name such as 'float32' is right") from None
+    if dtype.hasobject:
+        raise InvalidType(f"element type is {value!r}, which holds Python objects; device memory holds plain bytes")
+    if dtype.itemsize == 0:
+        raise InvalidType(f"element type is {value!r}, which has no size; a fixed size is right")
+    if dtype.subdtype is not None:
+        raise InvalidType(f"element type is {value!r}, an array; give its extents as part of the shape")
+    if not dtype.isnative:
+        raise InvalidType(f"element type is {value!r}; the machine's byte order, {dtype.newbyteorder('=')!r}, is right")
+    return dtype
+
+
+def element_name(dtype: DTypeLike) -> str:
+    """Return the name of an element type, such as "float32" or "bfloat16"; a structure is spelled field by field.
+
+    Raises InvalidType as `as_dtype` does.
+    """
+    dtype = as_dtype(dtype)
+    return str(dtype) if dtype.fields else str(dtype.name)
+
+
+def spelling(dtype: DTypeLike) -> str:
+    """Return how TOPS C++ spells an element type: "__fp16" for float16, "unsigned int" for uint32.
+
+    Raises InvalidType, naming the type, where the language has none.
+    """
+    dtype = as_dtype(dtype)
+    for row in ELEMENTS.values():
+        if row.dtype == dtype:
+            return row.spelling
+    raise InvalidType(f"TOPS C++ has no element type {element_name(dtype)}; it has {', '.join(ELEMENTS)}")

@@ -1,0 +1,247 @@
+"""The error tree: what went wrong, in whose code, and the result code that says so at the C edge.
+
+    AtopsError                     everything this package raises on purpose
+    ├── UsageError                 the caller's mistake; nothing was enqueued, nothing changed
+    │   ├── InvalidValue           an argument out of its range (also a ValueError)
+    │   ├── InvalidType            an argument of the wrong type (also a TypeError)
+    │   ├── InvalidDevice          no such device
+    │   ├── InvalidHandle          a closed, foreign or unknown stream, event, buffer, pool
+    │   ├── InvalidConfiguration   a launch geometry that the architecture cannot have
+    │   ├── LaunchOutOfResources   more L1, L2, threads or clusters than there are
+    │   ├── CooperativeLaunchTooLarge  more cooperative blocks than clusters
+    │   ├── StreamFull             a stream with a capacity has no room left
+    │   ├── WouldDeadlock          a blocking wait that could never end
+    │   ├── IllegalState           calls in an order that has no meaning
+    │   ├── NotInitialized         the driver is closed, or this is a forked child
+    │   ├── NotFound               a name that nothing bears
+    │   ├── NotSupported           this architecture or platform cannot do it
+    │   ├── PeerAccessNotEnabled   a device reached for another's memory without access
+    │   └── PeerAccessAlreadyEnabled
+    ├── OutOfMemory                the device has no such range left (also a MemoryError)
+    ├── NotReady                   an answer, not a failure: the work is not done yet
+    └── ExecutionError             a command failed while it ran; it poisons its stream
+        ├── IllegalAddress         bytes outside a live allocation
+        ├── LaunchFailure          a kernel raised; carries block, thread and the kernel's traceback
+        │   ├── KernelDeadlock     every thread of a kernel waits, and nothing can wake one
+        │   ├── MissingAwait       a kernel made a request and never awaited it
+        │   └── DteError           a DTE context or transfer was misused
+        ├── HostCallFailure        a host callable in stream order raised
+        ├── PriorLaunchFailure     skipped, because an earlier command of the stream failed
+        ├── StreamAborted          dropped by abort, close or reset before it could finish
+        └── LoopClosed             a host coroutine's loop closed before the coroutine ended
+
+Exceptions live inside; `Result` codes exist only at the C edge, which reads `code`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from atops.base.results import Result
+
+__all__ = (
+    "AtopsError",
+    "CooperativeLaunchTooLarge",
+    "DteError",
+    "ExecutionError",
+    "HostCallFailure",
+    "IllegalAddress",
+    "IllegalState",
+    "InvalidConfiguration",
+    "InvalidDevice",
+    "InvalidHandle",
+    "InvalidType",
+    "InvalidValue",
+    "KernelDeadlock",
+    "LaunchFailure",
+    "LaunchOutOfResources",
+    "LoopClosed",
+    "MissingAwait",
+    "NotFound",
+    "NotInitialized",
+    "NotReady",
+    "NotSupported",
+    "OutOfMemory",
+    "PeerAccessAlreadyEnabled",
+    "PeerAccessNotEnabled",
+    "PriorLaunchFailure",
+    "StreamAborted",
+    "StreamFull",
+    "UsageError",
+    "WouldDeadlock",
+)
+
+
+class AtopsError(Exception):
+    """Anything this package raises on purpose. `code` is what the C-style functions return for it."""
+
+    code: ClassVar[Result] = Result.Unknown
+
+    def fresh(self) -> AtopsError:
+        """Return a new exception of the same kind and message, caused by this one.
+
+        A failure is reported to many waiters; each gets its own exception, so that one waiter's traceback never grows
+        into another's.
+        """
+        copy = type(self).__new__(type(self), *self.args)
+        copy.args = self.args
+        copy.__dict__.update(self.__dict__)
+        copy.__cause__ = self
+        return copy
+
+
+class UsageError(AtopsError):
+    """The caller's mistake, found at the call: nothing was enqueued and nothing changed."""
+
+    code = Result.InvalidValue
+
+
+class InvalidValue(UsageError, ValueError):
+    """An argument lies outside its range. The caller's mistake."""
+
+
+class InvalidType(UsageError, TypeError):
+    """An argument has the wrong type. The caller's mistake."""
+
+
+class InvalidDevice(UsageError):
+    """There is no device of this ordinal on the board. The caller's mistake."""
+
+    code = Result.InvalidDevice
+
+
+class InvalidHandle(UsageError):
+    """A closed, foreign or unknown object was used. The caller's mistake."""
+
+    code = Result.InvalidHandle
+
+
+class InvalidConfiguration(InvalidValue):
+    """A launch geometry that the architecture cannot have. The caller's mistake."""
+
+    code = Result.InvalidConfiguration
+
+
+class LaunchOutOfResources(UsageError):
+    """More threads, clusters, L1 or L2 than the device has. The caller's mistake."""
+
+    code = Result.LaunchOutOfResources
+
+
+class CooperativeLaunchTooLarge(UsageError, ValueError):
+    """A cooperative grid has more blocks than the device has clusters. The caller's mistake."""
+
+    code = Result.CooperativeLaunchTooLarge
+
+
+class StreamFull(UsageError):
+    """A stream with a capacity has no room left. Await `stream.room(n)`, or enqueue less."""
+
+    code = Result.NotReady
+
+
+class WouldDeadlock(UsageError):
+    """A blocking wait was asked for where it could never end. The caller's mistake."""
+
+    code = Result.IllegalState
+
+
+class IllegalState(UsageError):
+    """Calls were made in an order that has no meaning. The caller's mistake."""
+
+    code = Result.IllegalState
+
+
+class NotInitialized(UsageError):
+    """The driver is closed, or belongs to the parent of this forked process."""
+
+    code = Result.NotInitialized
+
+
+class NotFound(UsageError, LookupError):
+    """A name or key that nothing bears. The caller's mistake."""
+
+    code = Result.NotFound
+
+
+class NotSupported(UsageError):
+    """This architecture, device or platform cannot do it, or an operation was asked of the wrong one."""
+
+    code = Result.NotSupported
+
+
+class PeerAccessNotEnabled(UsageError):
+    """A device reached for another device's memory without access to it. The caller's mistake."""
+
+    code = Result.PeerAccessNotEnabled
+
+
+class PeerAccessAlreadyEnabled(UsageError):
+    """Peer access was enabled twice. The caller's mistake."""
+
+    code = Result.PeerAccessAlreadyEnabled
+
+
+class OutOfMemory(AtopsError, MemoryError):
+    """The memory has no free range of this size. Nobody's mistake until the program ignores it."""
+
+    code = Result.OutOfMemory
+
+
+class NotReady(AtopsError):
+    """The work is not done yet. An answer, not a failure."""
+
+    code = Result.NotReady
+
+
+class ExecutionError(AtopsError):
+    """A command failed while it ran. It fails its completion and poisons its stream."""
+
+    code = Result.LaunchFailure
+
+
+class IllegalAddress(ExecutionError):
+    """Bytes outside a live allocation were touched: the fault of whoever made the address."""
+
+    code = Result.IllegalAddress
+
+
+class LaunchFailure(ExecutionError):
+    """A kernel raised. `__cause__` is its own exception; `block` and `thread` say where (dim3 indices or None)."""
+
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+
+
+class KernelDeadlock(LaunchFailure):
+    """Every thread of a kernel waits and nothing can wake one. The kernel's mistake; the message groups the waiters."""
+
+
+class MissingAwait(LaunchFailure):
+    """A kernel made a request (a barrier, a wait) and never awaited it. The kernel's mistake; names the line."""
+
+
+class DteError(LaunchFailure):
+    """A DTE context or transfer was misused. The kernel's mistake."""
+
+
+class HostCallFailure(ExecutionError):
+    """A host callable in stream order raised. `__cause__` is its exception."""
+
+
+class PriorLaunchFailure(ExecutionError):
+    """The command was skipped, because an earlier command of its stream failed (`__cause__`)."""
+
+    code = Result.PriorLaunchFailure
+
+
+class StreamAborted(ExecutionError):
+    """The command was dropped by abort, by closing its scope with an error, or by a device reset."""
+
+    code = Result.ContextIsDestroyed
+
+
+class LoopClosed(ExecutionError):
+    """The event loop that owed a host coroutine closed before the coroutine ended."""
+
+    code = Result.OperatingSystem

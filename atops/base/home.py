@@ -1,0 +1,107 @@
+"""The loop on which somebody awaits: how it is woken from another thread, and how a coroutine is run on it.
+
+A Home knows one loop and nothing of streams or devices. Wake-ups are batched: many in a row cost one signal.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, Protocol
+
+__all__ = ("Home", "HostTask", "LoopWaiter", "Source")
+
+
+class Source(Protocol):
+    """Something that settles once and that waiters can be added to from any thread."""
+
+    def add_waiter(self, waiter: LoopWaiter) -> bool:
+        """Park the waiter; False when there is nothing left to wait for."""
+
+    def discard_waiter(self, waiter: LoopWaiter) -> None:
+        """Forget a waiter that was cancelled."""
+
+
+class LoopWaiter:
+    """One await on one loop. It changes on that loop only, so a wake-up and a cancellation cannot race."""
+
+    __slots__ = ("home", "live", "resume")
+
+    def __init__(self, home: Home, resume: Callable[[], object]) -> None:
+        self.home = home
+        self.resume = resume
+        self.live = True
+
+    def wake(self) -> None:
+        """Ask the loop to resume the awaiting task. From any thread."""
+        self.home.deliver(self.fire)
+
+    def fire(self) -> None:
+        """Resume the awaiting task, unless it was cancelled meanwhile. On the loop only."""
+        if self.live:
+            self.live = False
+            self.resume()
+
+
+class HostTask(Protocol):
+    """A coroutine that runs on a home loop."""
+
+    def cancel(self) -> None:
+        """Ask the loop to cancel it. From any thread, at most once."""
+
+
+class Home(ABC):
+    """One event loop, reached from any thread. A loop that closed meanwhile is dropped quietly."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._mail: deque[Callable[[], object]] = deque()
+        self._ringing = False
+
+    def deliver(self, call: Callable[[], object]) -> bool:
+        """Run `call` on the loop, soon. Returns False when the loop is closed; the call is then dropped."""
+        with self._lock:
+            self._mail.append(call)
+            if self._ringing:
+                return True
+            self._ringing = True
+        if self.ring():
+            return True
+        with self._lock:  # the loop is closed: nobody will ever read this mail
+            self._mail.clear()
+            self._ringing = False
+        return False
+
+    def _read_mail(self) -> None:
+        with self._lock:
+            mail, self._mail = self._mail, deque()
+            self._ringing = False
+        for call in mail:
+            call()
+
+    @abstractmethod
+    def ring(self) -> bool:
+        """Have the loop call `_read_mail` soon. Returns False when it is closed."""
+
+    @abstractmethod
+    def closed(self) -> bool:
+        """Return whether the loop will never run again."""
+
+    @abstractmethod
+    async def park(self, source: Source) -> None:
+        """Wait until `source` settles. Cancelling this wait changes nothing but the wait."""
+
+    @abstractmethod
+    def spawn(
+        self,
+        function: Callable[[], Coroutine[Any, Any, Any]],
+        context: Context,
+        done: Callable[[BaseException | None, Any], None],
+    ) -> HostTask:
+        """Run `function()` as a task of the loop in `context`; call `done(error, value)` once, when it ended.
+
+        From any thread. When the loop is closed already, `done` is called at once with `RuntimeError`.
+        """

@@ -1,0 +1,109 @@
+"""A Home on a trio run. Imported only where trio is loaded already."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any
+
+import trio
+
+from atops.base.home import Home, LoopWaiter, Source
+
+__all__ = ("TrioHome",)
+
+
+class TrioHome(Home):
+    """Wake tasks of one trio run."""
+
+    def __init__(self, token: trio.lowlevel.TrioToken) -> None:
+        super().__init__()
+        self._token = weakref.ref(token)  # the table of homes is keyed by the token
+
+    def ring(self) -> bool:
+        token = self._token()
+        if token is None:
+            return False
+        try:
+            token.run_sync_soon(self._read_mail)
+        except trio.RunFinishedError:
+            return False
+        return True
+
+    def closed(self) -> bool:
+        token = self._token()
+        if token is None:
+            return True
+        try:
+            token.run_sync_soon(_nothing, idempotent=True)
+        except trio.RunFinishedError:
+            return True
+        return False
+
+    async def park(self, source: Source) -> None:
+        task = trio.lowlevel.current_task()
+        waiter = LoopWaiter(self, lambda: trio.lowlevel.reschedule(task))
+        if not source.add_waiter(waiter):
+            await trio.lowlevel.checkpoint()
+            return
+
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            waiter.live = False
+            source.discard_waiter(waiter)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(give_up)
+
+    def spawn(
+        self,
+        function: Callable[[], Coroutine[Any, Any, Any]],
+        context: Context,
+        done: Callable[[BaseException | None, Any], None],
+    ) -> TrioHostTask:
+        task = TrioHostTask(self, function, context, done)
+        if not self.deliver(task.start):
+            done(RuntimeError("the trio run has finished"), None)
+        return task
+
+
+def _nothing() -> None:
+    """Do nothing: sent to a run to learn whether it still takes calls."""
+
+
+class TrioHostTask:
+    """A host coroutine in a trio system task: no nursery of the program's owns it. Its outcome is reported once."""
+
+    def __init__(
+        self,
+        home: TrioHome,
+        function: Callable[[], Coroutine[Any, Any, Any]],
+        context: Context,
+        done: Callable[[BaseException | None, Any], None],
+    ) -> None:
+        self._home = home
+        self._function = function
+        self._context = context
+        self._done = done
+        self._scope = trio.CancelScope()
+
+    def start(self) -> None:
+        trio.lowlevel.spawn_system_task(self._run, context=self._context)
+
+    async def _run(self) -> None:
+        error: BaseException | None = RuntimeError("cancelled")
+        value = None
+        try:
+            with self._scope:
+                value = await self._function()
+                error = None
+        except BaseException as raised:  # a system task that raises would crash the whole run
+            error = raised
+            if isinstance(raised, trio.Cancelled):
+                raise
+        finally:
+            self._done(error, value)
+
+    def cancel(self) -> None:
+        """Cancel the task on its run. From any thread."""
+        self._home.deliver(self._scope.cancel)

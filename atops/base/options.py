@@ -1,0 +1,87 @@
+"""One frozen object that says how an emulated board behaves. It reads the environment once, when asked to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from atops.base.errors import InvalidValue
+
+__all__ = ("EmulatorOptions",)
+
+MAX_DEVICES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatorOptions:
+    """How a board is built and how its kernels are run.
+
+    - `arch`: "gcu210" or "gcu300". Environment: ATOPS_ARCH.
+    - `devices`: 0 to 8 devices on the board. Environment: ATOPS_DEVICES.
+    - `workers`: 1 (default, deterministic round robin), n (blocks spread over n threads) or "sip" (an OS thread per
+      SIP thread). Only 1 runs inline.
+    - `dte`: when an asynchronous transfer takes effect: "wait" (as late as legal, at the wait), "eager" (as soon as
+      it is issued) or "seeded" (at the issue or at the wait, as the seed decides).
+    - `strict`: poison destinations at issue, checksum host sources, raise where the default only warns.
+    - `trace`: capacity of the trace ring in records; 0 switches tracing off.
+    - `seed`: of the scheduling policy inline; None is first come, first served.
+    - `clock`: "wall", or "virtual" (inline only): time advances only when no step is ready.
+    - `abort_grace`: seconds that an aborted kernel may go on before it is named and abandoned.
+    - `switch_interval`: seconds; when set, the interpreter's thread switch interval while kernels run, for programs
+      whose other Python threads are busy.
+    - `slice`: how many suspensions of a block's threads are served before other work gets a turn.
+    - `warm_bytes`: freed device memory that stays resident before pages go back to the system.
+    - `esl`: True or False gives or takes the ESL ring of a gcu300 board; None is the architecture's default.
+    """
+
+    arch: str = "gcu300"
+    devices: int = 1
+    workers: int | Literal["sip"] = 1
+    dte: Literal["wait", "eager", "seeded"] = "wait"
+    strict: bool = False
+    trace: int = 65536
+    seed: int | None = None
+    clock: Literal["wall", "virtual"] = "wall"
+    abort_grace: float = 5.0
+    switch_interval: float | None = None
+    slice: int = 256
+    warm_bytes: int = 256 << 20
+    esl: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Check every field. Raises InvalidValue naming the field, its value and what is right."""
+        if self.arch not in ("gcu210", "gcu300"):
+            raise InvalidValue(f"arch is {self.arch!r}; 'gcu210' or 'gcu300' is right")
+        if not isinstance(self.devices, int) or not 0 <= self.devices <= MAX_DEVICES:
+            raise InvalidValue(f"devices is {self.devices!r}; 0 to {MAX_DEVICES} is right")
+        if self.workers != "sip" and not (isinstance(self.workers, int) and 1 <= self.workers <= 256):
+            raise InvalidValue(f"workers is {self.workers!r}; 1 to 256 or 'sip' is right")
+        if self.dte not in ("wait", "eager", "seeded"):
+            raise InvalidValue(f"dte is {self.dte!r}; 'wait', 'eager' or 'seeded' is right")
+        if self.clock not in ("wall", "virtual"):
+            raise InvalidValue(f"clock is {self.clock!r}; 'wall' or 'virtual' is right")
+        if self.trace < 0:
+            raise InvalidValue(f"trace is {self.trace!r}; a number of records, or 0 for none, is right")
+        if self.slice < 1:
+            raise InvalidValue(f"slice is {self.slice!r}; at least 1 is right")
+        if self.abort_grace < 0:
+            raise InvalidValue(f"abort_grace is {self.abort_grace!r}; seconds, not negative, are right")
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None, **changes: object) -> EmulatorOptions:
+        """Return the options that ATOPS_ARCH and ATOPS_DEVICES ask for, with `changes` on top.
+
+        Raises InvalidValue, naming the variable, when one holds what no board can be.
+        """
+        environ = os.environ if environ is None else environ
+        given: dict[str, object] = {}
+        if arch := environ.get("ATOPS_ARCH"):
+            given["arch"] = arch
+        if devices := environ.get("ATOPS_DEVICES"):
+            try:
+                given["devices"] = int(devices)
+            except ValueError:
+                raise InvalidValue(f"ATOPS_DEVICES is {devices!r}; 0 to {MAX_DEVICES} is right") from None
+        return replace(cls(), **{**given, **changes})  # type: ignore[arg-type]  # __post_init__ checks each field

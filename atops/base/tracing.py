@@ -1,0 +1,315 @@
+"""What happened, in order: one tuple of integers per finished command, in a bounded ring, read as frozen records.
+
+It knows no stream, device or command: whoever finishes something describes it in numbers. Nothing here can fail or
+delay the run it describes, and it costs nothing while nobody looks.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from types import TracebackType
+from typing import Final
+
+from atops.base.clock import Clock
+from atops.base.errors import InvalidValue
+from atops.base.records import (
+    COPIES,
+    FIELDS,
+    WAITS,
+    CounterSample,
+    Kind,
+    Status,
+    Trace,
+    TraceBatch,
+    TraceNames,
+    TraceRecord,
+    TraceStatistics,
+    TraceTuple,
+)
+
+__all__ = (
+    "COPIES",
+    "FIELDS",
+    "WAITS",
+    "CounterSample",
+    "Kind",
+    "Status",
+    "Subscription",
+    "Trace",
+    "TraceBatch",
+    "TraceNames",
+    "TraceRecord",
+    "TraceStatistics",
+    "TraceTuple",
+    "Tracer",
+)
+
+logger = logging.getLogger("atops.trace")
+
+CHUNK: Final = 256  # emitted tuples that may wait to be numbered
+OUTBOX: Final = 65536  # numbered tuples that may wait for the next flush to subscribers
+LABELS: Final = 16384  # stream names kept; the oldest go first
+
+KINDS: Final = tuple(Kind)
+STATUSES: Final = tuple(Status)
+
+
+class Subscription:
+    """A callback that gets each batch of new records until it is closed. A context manager."""
+
+    __slots__ = ("_tracer", "callback", "missed", "position")
+
+    def __init__(self, tracer: Tracer, callback: Callable[[list[TraceRecord]], object], position: int) -> None:
+        self._tracer: Tracer | None = tracer
+        self.callback = callback
+        self.position = position
+        self.missed = 0
+
+    def close(self) -> None:
+        """Stop the callbacks. Closing twice is allowed."""
+        tracer, self._tracer = self._tracer, None
+        if tracer is not None:
+            tracer._unsubscribe(self)
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether it was closed, by its owner or because its callback raised."""
+        return self._tracer is None
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Subscription of {self.callback!r}{' closed' if self.closed else ''}>"
+
+
+class Tracer:
+    """The trace of one driver: emit from the hot path, read or subscribe from anywhere.
+
+    Emitting appends to an inbox (deque's append, popleft and len are atomic, with and without the GIL); whoever reads,
+    and every 256th emit, takes the lock and moves the inbox to the ring, where each record has a position: 0, 1, 2, ...
+    An emit never waits for the lock, so that a reader cannot delay the run and a finalizer may emit at any time.
+    """
+
+    __slots__ = (
+        "_append", "_asked", "_counters", "_deliverer", "_dropped", "_inbox", "_labels", "_lock", "_name_ids",
+        "_names", "_notes", "_outbox", "_ring", "_subscriptions", "_total", "active", "capacity", "clock",
+    )  # fmt: skip
+
+    def __init__(self, clock: Clock, capacity: int) -> None:
+        """Make a tracer that holds the last `capacity` records; 0 holds none. Raises InvalidValue below that."""
+        self.clock = clock
+        self._lock = threading.Lock()
+        self._inbox: deque[TraceTuple] = deque()
+        self._append = self._inbox.append
+        self._ring: deque[TraceTuple] = deque()
+        self._outbox: deque[TraceTuple] = deque(maxlen=OUTBOX)
+        self._counters: deque[CounterSample] = deque()
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self._deliverer: int | None = None
+        self._asked = False
+        self._total = self._dropped = 0
+        self._names: list[str] = [""]
+        self._name_ids: dict[str, int] = {"": 0}
+        self._labels: dict[tuple[int, int], str] = {}
+        self._notes: dict[str, str] = {}
+        self.resize(capacity)
+
+    def resize(self, capacity: int) -> None:
+        """Hold the last `capacity` records from now on. 0 stops tracing unless somebody is subscribed."""
+        if capacity < 0:
+            raise InvalidValue(f"a trace cannot hold {capacity} records; 0 (off) or more is right")
+        with self._lock:
+            self._settle()
+            self._dropped += max(0, len(self._ring) - capacity)
+            self._ring = deque(self._ring, maxlen=capacity)
+            self._counters = deque(self._counters.copy(), maxlen=capacity)
+            self.capacity = capacity
+            self.active = capacity > 0 or bool(self._subscriptions)
+
+    # Writing: the run's side.
+
+    def emit(self, record: TraceTuple) -> None:
+        """Add one finished command: 16 integers in the order of `FIELDS`. Ask `active` first; it costs less."""
+        self._append(record)
+        if len(self._inbox) >= CHUNK and self._lock.acquire(blocking=False):
+            try:
+                self._settle()
+            finally:
+                self._lock.release()
+
+    def counter(self, device: int, used_bytes: int) -> None:
+        """Add a sample of a device's memory in use."""
+        self._counters.append(CounterSample(self.clock.now(), device, used_bytes))
+
+    def intern(self, name: str) -> int:
+        """Return the number that stands for `name` in emitted tuples; the same for the same name. 0 is no name."""
+        number = self._name_ids.get(name)
+        if number is None:
+            with self._lock:
+                number = self._name_ids.get(name)
+                if number is None:
+                    number = len(self._names)
+                    self._names.append(name)
+                    self._name_ids[name] = number
+        return number
+
+    def label_stream(self, device: int, stream: int, name: str) -> None:
+        """Give a stream the name that viewers show."""
+        with self._lock:
+            self._labels[device, stream] = name
+            while len(self._labels) > LABELS:
+                del self._labels[next(iter(self._labels))]
+
+    def annotate(self, name: str, note: bytes) -> None:
+        """Keep `note` for every record called `name`: as text if it is UTF-8, else in hexadecimal. Empty removes it."""
+        try:
+            text = note.decode()
+        except UnicodeDecodeError:
+            text = note.hex()
+        with self._lock:
+            if text:
+                self._notes[name] = text
+            else:
+                self._notes.pop(name, None)
+
+    def flush(self) -> int:
+        """Give every subscriber the records that are new to it; return how many records that were.
+
+        The driver calls this from a step of its own, holding no lock. A callback that raises is logged and removed.
+        While one thread delivers, a flush on another leaves its records to it; one inside a callback does nothing.
+        """
+        me, count = threading.get_ident(), 0
+        with self._lock:
+            if self._deliverer is not None or not self._subscriptions:
+                self._asked |= self._deliverer not in (None, me)
+                return 0
+            self._deliverer, self._asked = me, True
+        try:
+            while (batch := self._take()) is not None:
+                count += self._deliver(*batch)
+        except BaseException:
+            self._deliverer = None
+            raise
+        return count
+
+    # Reading: anybody, from any thread.
+
+    def records(self, since: int = 0) -> list[TraceRecord]:
+        """Return the records held, oldest first, from position `since` on."""
+        return self.since(since).records
+
+    def since(self, position: int) -> TraceBatch:
+        """Return what is new since `position` (0 at first, then the `next` of the batch before)."""
+        with self._lock:
+            self._settle()
+            end, first = self._total, self._total - len(self._ring)
+            raws = list(islice(self._ring, max(0, position - first), None))
+        return TraceBatch([self._record(raw) for raw in raws], end, max(0, min(first, end) - position))
+
+    def counters(self) -> list[CounterSample]:
+        """Return the samples of memory in use, oldest first."""
+        return list(self._counters.copy())
+
+    def names(self) -> TraceNames:
+        """Return the names of streams and the notes on names, as they are now."""
+        with self._lock:
+            return TraceNames(streams=dict(self._labels), notes=dict(self._notes))
+
+    def snapshot(self) -> Trace:
+        """Return everything held, as one value that can be saved, exported and drawn."""
+        return Trace(tuple(self.records()), tuple(self.counters()), self.names(), self.dropped)
+
+    def clear(self) -> None:
+        """Forget what is held and the dropped count. Positions and numbers of names go on."""
+        with self._lock:
+            self._settle()
+            self._ring.clear()
+            self._counters.clear()
+            self._dropped = 0
+
+    def subscribe(self, callback: Callable[[list[TraceRecord]], object]) -> Subscription:
+        """Call `callback` with each list of records from now on, on the thread that flushes, until it is closed."""
+        with self._lock:
+            self._settle()
+            subscription = Subscription(self, callback, self._total)
+            self._subscriptions = (*self._subscriptions, subscription)
+            self.active = True
+        return subscription
+
+    @property
+    def pending(self) -> bool:
+        """Tell whether a flush would have something to give to somebody."""
+        return bool(self._subscriptions) and bool(self._inbox or self._outbox)
+
+    @property
+    def dropped(self) -> int:
+        """Return how many records the ring has lost since the last clear, because it was full."""
+        return self.statistics().dropped
+
+    def statistics(self) -> TraceStatistics:
+        """Return the tracer's figures."""
+        with self._lock:
+            self._settle()
+            held = len(self._ring)
+            return TraceStatistics(self._total, held, self._dropped, self.capacity, len(self._subscriptions))
+
+    def _settle(self) -> None:
+        """Number what is in the inbox and move it to the ring. The lock is held."""
+        inbox = self._inbox
+        batch = [inbox.popleft() for _ in range(len(inbox))]  # only a holder of the lock pops
+        self._dropped += max(0, len(self._ring) + len(batch) - (self._ring.maxlen or 0))
+        self._ring.extend(batch)
+        self._total += len(batch)
+        if self._subscriptions:
+            self._outbox.extend(batch)
+
+    def _record(self, raw: TraceTuple) -> TraceRecord:
+        kind, status, name = KINDS[raw[1]], STATUSES[raw[7]], self._names[raw[14]]
+        return TraceRecord(raw[0], kind, *raw[2:7], status, *raw[8:14], name, raw[15])
+
+    def _take(self) -> tuple[list[TraceTuple], int, tuple[Subscription, ...]] | None:
+        """Return what to deliver: tuples, the position after them, to whom. None ends the turn: nobody asked again."""
+        with self._lock:
+            if not self._asked:
+                self._deliverer = None
+                return None
+            self._asked = False
+            self._settle()
+            batch = list(self._outbox)
+            self._outbox.clear()
+            return batch, self._total, self._subscriptions
+
+    def _deliver(self, raws: list[TraceTuple], end: int, subscriptions: tuple[Subscription, ...]) -> int:
+        records = [self._record(raw) for raw in raws]
+        start = end - len(records)  # the position of the first record
+        for subscription in subscriptions:
+            subscription.missed += max(0, start - subscription.position)
+            fresh = records[max(0, subscription.position - start) :]
+            subscription.position = end
+            if not fresh or subscription.closed:
+                continue
+            try:
+                subscription.callback(fresh)
+            except Exception:
+                subscription.close()
+                logger.exception("a trace subscriber raised and was removed: %r", subscription.callback)
+        return len(records)
+
+    def _unsubscribe(self, subscription: Subscription) -> None:
+        with self._lock:
+            self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
+            self.active = self.capacity > 0 or bool(self._subscriptions)
+            if not self._subscriptions:
+                self._outbox.clear()
+
+    def __repr__(self) -> str:
+        figures = self.statistics()
+        return f"<Tracer {figures.held} of {figures.capacity} records, {figures.dropped} dropped>"

@@ -1,0 +1,84 @@
+"""The one waiting primitive: a first-in, first-out lot of parked waiters.
+
+Completions, barriers, signals, reservations and copy engines all park in this lot, so that fairness, cancellation and
+"who waits for what" are solved once. The lot has no lock: its owner's lock guards it, and waiters are woken after that
+lock is released.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar
+
+__all__ = ("ParkingLot", "ThreadWaiter", "Waiter")
+
+
+class Waiter(Protocol):
+    """Whatever can be parked. `wake` is called once, from any thread, with no lock held; it must not block."""
+
+    def wake(self) -> None:
+        """Let the waiter go on."""
+
+
+W = TypeVar("W")
+
+
+class ParkingLot(Generic[W]):
+    """Hold waiters in order of arrival. `what` says in words what they wait for."""
+
+    __slots__ = ("_waiters", "what")
+
+    def __init__(self, what: str = "") -> None:
+        self.what = what
+        self._waiters: dict[W, None] = {}  # a dict keeps order and removes from the middle in O(1)
+
+    def park(self, waiter: W) -> None:
+        """Add a waiter at the end."""
+        self._waiters[waiter] = None
+
+    def discard(self, waiter: W) -> bool:
+        """Remove a waiter that gave up. Returns False when it had been taken already."""
+        return self._waiters.pop(waiter, self) is None
+
+    def take(self, count: int = 1) -> list[W]:
+        """Remove and return up to `count` waiters, the longest-waiting first."""
+        waiters = self._waiters
+        taken = [waiter for waiter, _ in zip(waiters, range(count), strict=False)]
+        for waiter in taken:
+            del waiters[waiter]
+        return taken
+
+    def take_all(self) -> list[W]:
+        """Remove and return every waiter, the longest-waiting first."""
+        taken = list(self._waiters)
+        self._waiters.clear()
+        return taken
+
+    def __iter__(self) -> Iterator[W]:
+        """Iterate over a snapshot of the waiters, the longest-waiting first."""
+        return iter(list(self._waiters))
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def __repr__(self) -> str:
+        return f"<ParkingLot {self.what or 'of waiters'}: {len(self._waiters)} parked>"
+
+
+class ThreadWaiter:
+    """A plain thread that blocks until it is woken."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self) -> None:
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def wake(self) -> None:
+        """Let the blocked thread go on. Called at most once."""
+        self._gate.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until woken or for `timeout` seconds. Returns whether it was woken; signals interrupt it (Ctrl-C)."""
+        return self._gate.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))

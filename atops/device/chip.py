@@ -1,0 +1,126 @@
+"""One device's hardware: clusters of SIP threads, their scratchpads, and the kernel signals.
+
+It knows no runtime and no board: the runtime puts in the device's memory when it builds the chip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from atops.base.options import EmulatorOptions
+from atops.device.arch import Architecture
+from atops.device.signals import KernelSignals
+
+__all__ = ("POISON", "Chip", "Cluster", "Scratchpad", "Sip")
+
+POISON = 0xA5
+
+
+class Scratchpad:
+    """The usable bytes of an L1 or L2, made when first touched and kept between kernels: their contents are stale."""
+
+    __slots__ = ("_bytes", "_poison", "capacity")
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._bytes: npt.NDArray[np.uint8] | None = None
+        self._poison = False
+
+    @property
+    def bytes(self) -> npt.NDArray[np.uint8]:
+        """The memory, as one array of bytes; poisoned now if that is due."""
+        held = self._bytes
+        if held is None:
+            held = self._bytes = np.empty(self.capacity, np.uint8)
+        if self._poison:
+            self._poison = False
+            held.fill(POISON)
+        return held
+
+    def poison(self) -> None:
+        """Make the next access find 0xA5 in every byte: nothing that an earlier block left here can be read."""
+        self._poison = True
+
+    def replace(self) -> None:
+        """Leave the memory to whoever still writes to it, and have fresh memory from now on."""
+        self._bytes = None
+
+
+class Sip:
+    """One hardware thread of a cluster, with its L1. `sync` and `grid_sync` are put in by whoever runs threads on it."""
+
+    __slots__ = ("_l1", "cluster", "grid_sync", "ordinal", "sync")
+
+    def __init__(self, cluster: Cluster, ordinal: int, l1_bytes: int) -> None:
+        self.cluster = cluster
+        self.ordinal = ordinal
+        self._l1 = Scratchpad(l1_bytes)
+        self.sync: Any = None
+        self.grid_sync: Any = None
+
+    @property
+    def l1(self) -> npt.NDArray[np.uint8]:
+        """The usable bytes of this SIP's L1."""
+        return self._l1.bytes
+
+    def __repr__(self) -> str:
+        return f"<Sip {self.ordinal} of cluster {self.cluster.ordinal}>"
+
+
+class Cluster:
+    """SIP threads that share an L2. It runs one block at a time."""
+
+    __slots__ = ("_l2", "ordinal", "sips")
+
+    def __init__(self, ordinal: int, arch: Architecture) -> None:
+        self.ordinal = ordinal
+        self.sips = [Sip(self, sip, arch.l1_usable) for sip in range(arch.sips_per_cluster)]
+        self._l2 = Scratchpad(arch.l2_usable)
+
+    @property
+    def l2(self) -> npt.NDArray[np.uint8]:
+        """The usable bytes of this cluster's L2."""
+        return self._l2.bytes
+
+    def poison(self) -> None:
+        """Make the next block find 0xA5 in L1 and L2 wherever it has not written itself (strict mode)."""
+        for pad in self._scratchpads():
+            pad.poison()
+
+    def renew(self) -> None:
+        """Leave L1, L2 and requests to a kernel that was abandoned, so that nothing it does reaches the next one."""
+        for pad in self._scratchpads():
+            pad.replace()
+        for sip in self.sips:
+            sip.sync = sip.grid_sync = None
+
+    def _scratchpads(self) -> Iterator[Scratchpad]:
+        yield self._l2
+        for sip in self.sips:
+            yield sip._l1
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.ordinal}: {len(self.sips)} SIPs>"
+
+
+class Chip:
+    """The hardware of device `ordinal`. `memory` is what the runtime gives its kernels as global memory."""
+
+    __slots__ = ("__weakref__", "arch", "clusters", "memory", "options", "ordinal", "signals")
+
+    def __init__(
+        self, arch: Architecture, ordinal: int, options: EmulatorOptions | None = None, memory: Any = None
+    ) -> None:
+        self.arch = arch
+        self.ordinal = ordinal
+        self.options = options if options is not None else EmulatorOptions(arch=arch.name)
+        self.memory = memory
+        self.clusters = [Cluster(cluster, arch) for cluster in range(arch.clusters)]
+        self.signals = KernelSignals(arch.kernel_signals)
+
+    def __repr__(self) -> str:
+        return f"<Chip {self.ordinal}: {self.arch.name}, {len(self.clusters)} clusters>"

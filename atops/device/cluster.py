@@ -1,0 +1,185 @@
+"""Who runs where: which block of which launch gets the next free cluster of one device.
+
+Launches are served by (priority, ticket), the smaller first. It knows when clusters are free, and not what runs there.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import insort
+from collections.abc import Callable, Iterable, Sequence
+
+from atops.base.errors import CooperativeLaunchTooLarge, InvalidValue, LaunchOutOfResources
+from atops.device.block import Block
+from atops.device.chip import Cluster, Sip
+from atops.device.grid import Grid
+from atops.device.interpreter import StepBlock
+from atops.device.sip import SipBlock
+
+__all__ = ("ClusterArray", "Launch", "open_block")
+
+
+def open_block(grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> Block:
+    """Return block `linear` of a grid on a cluster, ready to be stepped as the grid's options say."""
+    kind = SipBlock if grid.options.workers == "sip" else StepBlock
+    return kind(grid, linear, cluster, sips)
+
+
+def _ignore(block: Block) -> None:
+    """Place nothing: nobody runs blocks yet."""
+
+
+class Launch:
+    """A grid with blocks that are not placed. Launches compare by (priority, ticket)."""
+
+    __slots__ = ("clusters", "grid", "held", "order", "sips", "unplaced")
+
+    def __init__(self, grid: Grid, order: tuple[int, int], clusters: Sequence[int], sips: Sequence[int]) -> None:
+        self.grid = grid
+        self.order = order
+        self.clusters = clusters  # ordinals it may use, the first choice first
+        self.sips = sips
+        self.unplaced = range(grid.total_blocks)
+        self.held = 0  # clusters that its blocks hold now
+
+    def __lt__(self, other: Launch) -> bool:
+        return self.order < other.order
+
+
+class ClusterArray:
+    """The clusters of one device. The runtime sets `place`, which is called with no lock held for each block placed.
+
+    A block gets a free cluster, in order of (priority, ticket); a launch that is more urgent gets the next free one
+    before what is left of an earlier launch. A cooperative launch gets all its clusters at once; while it waits it
+    holds none, and the clusters it may use go to nobody less urgent or later. Safe from any OS thread.
+    """
+
+    __slots__ = ("_free", "_held", "_launches", "_lock", "_waiting", "clusters", "place")
+
+    def __init__(self, clusters: Iterable[Cluster]) -> None:
+        self.clusters = list(clusters)
+        self.place: Callable[[Block], None] = _ignore
+        self._lock = threading.Lock()
+        self._free = {cluster.ordinal for cluster in self.clusters}
+        self._waiting: list[Launch] = []  # sorted
+        self._launches: dict[Grid, Launch] = {}  # with blocks placed or waiting
+        self._held: dict[int, Launch] = {}  # who holds a cluster
+
+    def submit(
+        self,
+        grid: Grid,
+        priority: int,
+        ticket: int,
+        *,
+        cluster_mask: int | None = None,
+        sip_mask: int | None = None,
+        pinned: Sequence[int] | None = None,
+    ) -> None:
+        """Queue the blocks of a grid, and place what can be placed.
+
+        Masks have a bit for each cluster, and for each SIP of a cluster, that may be used. `pinned` gives the cluster
+        of each block of a cooperative grid. Raises LaunchOutOfResources where no cluster has SIPs enough, and
+        CooperativeLaunchTooLarge where a cooperative grid has more blocks than clusters; InvalidValue for a bad pin.
+        """
+        launch = self._admissible(grid, (priority, ticket), cluster_mask, sip_mask, pinned)
+        grid.placement = self
+        with self._lock:
+            self._launches[grid] = launch
+            insort(self._waiting, launch)
+            placed = self._dispatch()
+        self._open(placed)
+
+    def retire(self, block: Block) -> None:
+        """Take back the cluster of a block that is done, and place who comes next."""
+        with self._lock:
+            ordinal = block.cluster.ordinal
+            launch = self._held.pop(ordinal)
+            launch.held -= 1
+            self._free.add(ordinal)
+            if not launch.held and not launch.unplaced:
+                self._launches.pop(launch.grid, None)
+            placed = self._dispatch() if self._waiting else []
+        if placed:
+            self._open(placed)
+
+    def withdraw(self, grid: Grid) -> None:
+        """Drop the blocks of a grid that were not placed; the grid is told how many."""
+        with self._lock:
+            launch = self._launches.get(grid)
+            dropped = len(launch.unplaced) if launch is not None else 0
+            if launch is not None and dropped:
+                launch.unplaced = range(0)
+                self._waiting.remove(launch)
+                if not launch.held:
+                    del self._launches[grid]
+            placed = self._dispatch() if dropped else []
+        if dropped:
+            grid.dropped(dropped)
+        self._open(placed)
+
+    def stranded(self, grid: Grid) -> int:
+        """Return how many blocks of a grid wait while its own blocks hold every cluster it may use."""
+        with self._lock:
+            launch = self._launches.get(grid)
+            if launch is None or any(self._held.get(ordinal) is not launch for ordinal in launch.clusters):
+                return 0
+            return len(launch.unplaced)
+
+    def _admissible(
+        self,
+        grid: Grid,
+        order: tuple[int, int],
+        cluster_mask: int | None,
+        sip_mask: int | None,
+        pinned: Sequence[int] | None,
+    ) -> Launch:
+        """Return the launch of a grid, or raise what `submit` says."""
+        most_sips = len(self.clusters[0].sips)
+        sips = [sip for sip in range(most_sips) if sip_mask is None or sip_mask >> sip & 1]
+        clusters = [c.ordinal for c in self.clusters if cluster_mask is None or cluster_mask >> c.ordinal & 1]
+        if not clusters or len(sips) < grid.threads_per_block:
+            raise LaunchOutOfResources(
+                f"kernel {grid.name} has blocks of {grid.threads_per_block} threads; "
+                f"{len(sips)} SIP threads on each of {len(clusters)} clusters may be used"
+            )
+        if pinned is not None:
+            if not grid.cooperative or len(pinned) != grid.total_blocks or len({*pinned}) < len(pinned):
+                raise InvalidValue(f"clusters {pinned!r}: a different one for each block of a cooperative grid is right")
+            if not {*pinned} <= {*clusters}:
+                raise InvalidValue(f"clusters {pinned!r}: some of {clusters} are right")
+            clusters = list(pinned)
+        if grid.cooperative and grid.total_blocks > len(clusters):
+            raise CooperativeLaunchTooLarge(
+                f"cooperative kernel {grid.name} has {grid.total_blocks} blocks; at most {len(clusters)} run at once"
+            )
+        return Launch(grid, order, clusters, sips)
+
+    def _dispatch(self) -> list[tuple[Launch, int, int]]:
+        """Give free clusters away and return (launch, block, cluster) for each. The lock is held."""
+        placed: list[tuple[Launch, int, int]] = []
+        kept: set[int] = set()  # for cooperative launches that wait
+        for launch in self._waiting:
+            if not self._free - kept:
+                break
+            free = [ordinal for ordinal in launch.clusters if ordinal in self._free and ordinal not in kept]
+            if launch.grid.cooperative and len(free) < len(launch.unplaced):
+                kept.update(launch.clusters)
+                continue
+            for linear, ordinal in zip(launch.unplaced, free, strict=False):
+                self._free.remove(ordinal)
+                self._held[ordinal] = launch
+                launch.held += 1
+                placed.append((launch, linear, ordinal))
+            launch.unplaced = launch.unplaced[len(free) :]
+        if placed:
+            self._waiting = [launch for launch in self._waiting if launch.unplaced]
+        return placed
+
+    def _open(self, placed: list[tuple[Launch, int, int]]) -> None:
+        """Make the blocks and hand them to whoever runs them. No lock is held."""
+        for launch, linear, ordinal in placed:
+            cluster = self.clusters[ordinal]
+            self.place(open_block(launch.grid, linear, cluster, [cluster.sips[sip] for sip in launch.sips]))
+
+    def __repr__(self) -> str:
+        return f"<ClusterArray: {len(self._free)} of {len(self.clusters)} clusters free, {len(self._waiting)} waiting>"

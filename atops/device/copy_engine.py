@@ -1,0 +1,103 @@
+"""Which copies of one device may run now: a pure state machine over directions, engines and urgency. It moves no byte.
+
+Host-to-device and device-to-host copies of one device never run at the same time (TOPS Runtime API, 2.6
+topsMemcpyAsync); copies of one direction share the link, up to the number of engines. Who waits is served by
+(priority, ticket), and nobody overtakes a more urgent copy that the other direction holds up.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+__all__ = ("CopyEngines", "CopyJob", "Direction")
+
+
+class Direction(IntEnum):
+    """What a copy uses: the host link one way or the other, or only the device's own memory."""
+
+    NONE = 0
+    HOST_TO_DEVICE = 1
+    DEVICE_TO_HOST = 2
+
+
+@dataclass(slots=True, order=True)
+class CopyJob:
+    """One copy that wants an engine. `start` is called with no lock held, once, when it may run."""
+
+    priority: int
+    ticket: int
+    direction: Direction = field(compare=False)
+    start: Callable[[], None] = field(compare=False)
+    engine: int = field(default=-1, compare=False)
+
+
+class CopyEngines:
+    """The copy engines of one device and its host link."""
+
+    def __init__(self, engines: int) -> None:
+        self.engines = engines
+        self._lock = threading.Lock()
+        self._idle = list(range(engines))
+        self._link = Direction.NONE  # who holds the host link ...
+        self._sharing = 0  # ... and how many copies share it
+        self._waiting: list[CopyJob] = []
+
+    def quiet(self, direction: Direction) -> bool:
+        """Return whether a copy short enough to run where it stands may do so now."""
+        return not self._waiting and (direction == Direction.NONE or self._link in (Direction.NONE, direction))
+
+    @property
+    def quiet_memory(self) -> bool:
+        """Whether a short copy within the device may run now."""
+        return not self._waiting
+
+    def request(self, job: CopyJob) -> None:
+        """Start `job` now or when its turn comes."""
+        with self._lock:
+            heapq.heappush(self._waiting, job)
+            started = self._serve()
+        for ready in started:
+            ready.start()
+
+    def release(self, job: CopyJob) -> None:
+        """Take back the engine of a job that has ended."""
+        with self._lock:
+            heapq.heappush(self._idle, job.engine)
+            if job.direction != Direction.NONE:
+                self._sharing -= 1
+                if self._sharing == 0:
+                    self._link = Direction.NONE
+            started = self._serve()
+        for ready in started:
+            ready.start()
+
+    def withdraw(self, job: CopyJob) -> bool:
+        """Forget a job that has not started. Returns False when it has."""
+        with self._lock:
+            if job not in self._waiting:
+                return False
+            self._waiting.remove(job)
+            heapq.heapify(self._waiting)
+            return True
+
+    def _serve(self) -> list[CopyJob]:
+        started = []
+        while self._waiting and self._idle:
+            job = self._waiting[0]
+            if job.direction not in (Direction.NONE, self._link) and self._link != Direction.NONE:
+                break
+            heapq.heappop(self._waiting)
+            job.engine = heapq.heappop(self._idle)
+            if job.direction != Direction.NONE:
+                self._link = job.direction
+                self._sharing += 1
+            started.append(job)
+        return started
+
+    def __repr__(self) -> str:
+        busy = self.engines - len(self._idle)
+        return f"<CopyEngines {busy} of {self.engines} busy, link {self._link.name.lower()}, {len(self._waiting)} waiting>"

@@ -1,0 +1,242 @@
+"""Windows, layouts and spacings of arrays, and what must hold of them before anything moves. Knows no operation."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any, Protocol
+
+import ml_dtypes
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from atops.base.dtypes import element_name
+from atops.base.errors import InvalidType, InvalidValue
+
+__all__ = (
+    "Array",
+    "Ints",
+    "Shaped",
+    "byte_count",
+    "check_alike",
+    "check_extents",
+    "check_inside",
+    "check_kind",
+    "check_layout",
+    "check_numbers",
+    "check_overlap",
+    "check_value",
+    "inverse",
+    "may_overlap",
+    "spread",
+    "window",
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Ints = Sequence[int]
+
+# numpy decides exactly whether two views share an element; beyond this many steps a pair counts as overlapping.
+_OVERLAP_WORK = 10_000
+
+
+class Shaped(Protocol):
+    """All that the checks read: anything with a shape, outermost dimension first, and an element type."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the extents, outermost first."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the element type."""
+
+
+def window(offsets: Ints, extents: Ints) -> tuple[slice | EllipsisType, ...]:
+    """Return the index of the window of `extents` at `offsets`; of no dimensions too it gives a view, no scalar."""
+    if len(offsets) == 0:
+        return (...,)
+    return tuple([slice(offset, offset + extent) for offset, extent in zip(offsets, extents, strict=True)])
+
+
+def spread(low: Ints, extents: Ints, high: Ints, mid: Ints) -> tuple[slice | EllipsisType, ...]:
+    """Return the index of what is left of `extents` without `low`, `high` and the gaps of `mid` between elements."""
+    parts = zip(low, extents, high, mid, strict=True)
+    return (*[slice(before, extent - after, gap + 1) for before, extent, after, gap in parts], ...)
+
+
+def inverse(layout: Ints) -> tuple[int, ...]:
+    """Return the permutation that undoes `layout`."""
+    places = [0] * len(layout)
+    for place, axis in enumerate(layout):
+        places[axis] = place
+    return tuple(places)
+
+
+def byte_count(array: Shaped) -> int:
+    """Return how many bytes the elements of `array` have."""
+    return math.prod(array.shape) * array.dtype.itemsize
+
+
+def check_kind(op: str, dst: Shaped, src: Shaped) -> None:
+    """Raise InvalidValue unless both have one element type: the DTE moves bits and converts nothing."""
+    if dst.dtype != src.dtype:
+        kinds = f"{element_name(dst.dtype)} and src of {element_name(src.dtype)}"
+        raise InvalidValue(f"{op}: dst has elements of {kinds}; nothing is converted, view one as the other's type")
+
+
+def check_alike(op: str, dst: Shaped, src: Shaped) -> int:
+    """Return the rank that both have. Raises InvalidValue unless both have one element type and one rank."""
+    if dst.dtype != src.dtype:
+        check_kind(op, dst, src)
+    rank = len(dst.shape)
+    if rank != len(src.shape):
+        raise InvalidValue(f"{op}: dst has shape {dst.shape} and src {src.shape}; as many dimensions are right")
+    return rank
+
+
+def check_numbers(op: str, what: str, numbers: Ints, rank: int) -> tuple[int, ...]:
+    """Return `numbers` as one int for each of `rank` dimensions, none negative.
+
+    Raises InvalidType where they are no ints, and InvalidValue naming the dimension where one is negative.
+    """
+    try:
+        values = tuple(map(operator.index, numbers))
+    except TypeError:
+        raise InvalidType(f"{op}: {what} is {numbers!r}; an int for each of {rank} dimensions is right") from None
+    if len(values) != rank:
+        raise InvalidValue(f"{op}: {what} is {numbers!r}; an int for each of {rank} dimensions is right")
+    if values and min(values) < 0:
+        axis = next(axis for axis, value in enumerate(values) if value < 0)
+        raise InvalidValue(f"{op}: {what} of dimension {axis} is {values[axis]}; not negative is right")
+    return values
+
+
+def check_layout(op: str, layout: Ints, rank: int) -> tuple[int, ...]:
+    """Return `layout` as a permutation of the dimensions. Raises InvalidValue where it is none."""
+    values = check_numbers(op, "layout", layout, rank)
+    if sorted(values) != list(range(rank)):
+        raise InvalidValue(f"{op}: layout is {tuple(layout)!r}; each of 0 to {rank - 1} once is right")
+    return values
+
+
+def check_extents(op: str, dst: Shaped, expected: tuple[int, ...], what: str, given: tuple[int, ...]) -> None:
+    """Raise InvalidValue, naming the dimension and both extents, unless dst has the `expected` shape.
+
+    The message gives the reason as `what` being `given`.
+    """
+    shape = dst.shape
+    if shape == expected:
+        return
+    if len(shape) != len(expected):
+        raise InvalidValue(f"{op}: dst has shape {shape}; {expected} is right ({what} is {given})")
+    axis = next(axis for axis, extent in enumerate(expected) if shape[axis] != extent)
+    raise InvalidValue(
+        f"{op}: dimension {axis} of dst has extent {shape[axis]}; {expected[axis]} is right ({what} is {given})"
+    )
+
+
+def check_inside(op: str, dst: Shaped, offsets: tuple[int, ...], extents: tuple[int, ...]) -> None:
+    """Raise InvalidValue, naming the dimension and extents, unless the window lies inside dst."""
+    for axis, (extent, offset, width) in enumerate(zip(dst.shape, offsets, extents, strict=True)):
+        if offset + width > extent:
+            raise InvalidValue(
+                f"{op}: in dimension {axis} the window from {offset} to {offset + width} leaves dst, whose extent is "
+                f"{extent}; an offset of at most {extent - width} and a width of at most {extent} are right"
+            )
+
+
+def check_value(op: str, value: Any, dtype: np.dtype[Any]) -> None:
+    """Raise InvalidValue unless `value` is one value of the element type; floats may round, nothing else may."""
+    if (type(value) is int or type(value) is float) and value == 0:
+        return  # the default of every fill, and every type has it
+    try:
+        low, high = _bounds(dtype)
+        if low is None:  # a complex number, a date, a structure: numpy knows
+            fits = np.asarray(value, dtype).ndim == 0
+        elif isinstance(low, int):
+            fits = low <= value <= high and int(value) == value
+        else:
+            fits = low <= value <= high or not math.isfinite(value)
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise InvalidValue(f"{op}: value is {value!r}; a value of dst's element type {element_name(dtype)} is right")
+
+
+@functools.cache
+def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Return the least and the greatest finite value of a type: ints, or floats; None where there is no order."""
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind not in "iufV" or dtype.type is np.void:
+        return None, None
+    try:
+        limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        return float(limits.min), float(limits.max)
+    except ValueError:  # an integer type
+        whole = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
+        return int(whole.min), int(whole.max)
+
+
+def check_overlap(op: str, written: Shaped, landing: Shaped, source: Shaped) -> None:
+    """Raise InvalidValue where bytes would be written before they are read.
+
+    `written` is all that the operation writes, `landing` the part of it that receives `source` element by element.
+    Source and destination may be apart, or be the very same place, so that each element is moved onto itself; with any
+    other overlap the result depends on the order in which the hardware moves, which nobody knows. What is no array
+    has no place and is not compared.
+    """
+    if not (isinstance(written, np.ndarray) and isinstance(source, np.ndarray) and isinstance(landing, np.ndarray)):
+        return
+    if not may_overlap(written, source) or _same_place(landing, source):
+        return
+    try:
+        shared = np.shares_memory(written, source, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]  # any count
+    except np.exceptions.TooHardError:
+        shared = True
+    if shared:
+        raise InvalidValue(
+            f"{op}: dst {written.shape} and src {source.shape} overlap in memory; apart, or element for element the "
+            "same place, is right"
+        )
+
+
+def may_overlap(one: Array, other: Array) -> bool:
+    """Return False where two arrays are surely apart: of different owners, or with bounds that do not meet.
+
+    numpy.may_share_memory lets the interpreter lock go, which beside a busy Python thread costs a switch interval now
+    and then; this asks every time and keeps it.
+    """
+    mine, theirs = _owner(one), _owner(other)
+    if mine is not theirs and (isinstance(mine, np.ndarray) or isinstance(theirs, np.ndarray)):
+        return False  # what numpy allocated is nobody else's; two foreign owners may have mapped the same pages
+    low, high = byte_bounds(one)
+    least, most = byte_bounds(other)
+    return bool(low < most and least < high)
+
+
+def _owner(array: Array) -> object:
+    """Return the object that has the memory of an array: an array that is no view, or a foreign buffer."""
+    thing: object = array
+    while True:
+        below: object = None
+        if isinstance(thing, np.ndarray):
+            below = thing.base
+        elif isinstance(thing, memoryview):
+            below = thing.obj
+        if below is None:
+            return thing
+        thing = below
+
+
+def _same_place(one: Array, other: Array) -> bool:
+    """Return whether two views have each element at the same address."""
+    if one.shape != other.shape or one.dtype.itemsize != other.dtype.itemsize:
+        return False
+    if one.__array_interface__["data"] != other.__array_interface__["data"]:
+        return False
+    steps = zip(one.shape, one.strides, other.strides, strict=True)
+    return all(mine == theirs for extent, mine, theirs in steps if extent > 1)

@@ -1,0 +1,367 @@
+"""The L3 memory of one device: allocations with an owner, a place and a fate, and the arena that holds their bytes.
+
+It knows banks and addresses; it does not know streams, commands or kernels.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+from atops.base.errors import IllegalAddress, InvalidValue, NotInitialized, OutOfMemory
+from atops.device.allocation import Allocation
+from atops.device.arena import PAGE, Arena
+from atops.device.banks import Banks
+from atops.device.integer_set import IntegerSet
+from atops.device.ranges import NoRoom
+from atops.device.site import caller
+
+__all__ = ("BankStatistics", "GlobalMemory", "MemoryStatistics")
+
+REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class BankStatistics:
+    """One bank, in bytes. `largest_free` is what an allocation on this bank can still have."""
+
+    total: int
+    used: int
+    free: int
+    largest_free: int
+    peak: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatistics:
+    """One device's memory, in bytes; `live` counts allocations, `quarantined` bytes of ranges that are never reused.
+
+    `used` counts whole granules and quarantined ranges, so that used + free = total. `fragmentation` is
+    1 - largest_free / free.
+    """
+
+    total: int
+    used: int
+    free: int
+    largest_free: int
+    fragmentation: float
+    peak: int
+    live: int
+    quarantined: int
+    warm: int
+    banks: tuple[BankStatistics, ...]
+
+
+class GlobalMemory:
+    """The memory of device `device`: `arch_l3_bytes` in `banks` equal parts from `base_address`.
+
+    Any thread may call anything. `free` never waits for the lock: it takes effect at once and whoever holds the lock
+    next does the bookkeeping. So a finalizer may free, even one that runs while this thread allocates.
+    """
+
+    def __init__(
+        self, arch_l3_bytes: int, banks: int, device: int, base_address: int, warm_bytes: int, granule: int = 256
+    ) -> None:
+        """Describe the memory; the arena is made by the first allocation. Raises InvalidValue for too many banks."""
+        if not 1 <= banks <= arch_l3_bytes // granule:
+            raise InvalidValue(f"memory of {arch_l3_bytes} bytes has no {banks} banks of at least {granule} bytes")
+        self.device = device
+        self.base_address = base_address
+        self.total = arch_l3_bytes // banks // granule * granule * banks
+        self._granule = granule
+        self._part = self.total // banks
+        self._bank_count = banks
+        self._warm_limit = max(0, warm_bytes) // granule
+        self._lock = threading.Lock()
+        self._live: dict[int, Allocation] = {}
+        self._returned: deque[Allocation] = deque()
+        self._past: deque[Allocation] = deque(maxlen=REMEMBERED)
+        self._arena: Arena | None = None
+        self._closed = False
+        self._clear()
+
+    # ---- lifecycle
+
+    def reset(self, by: object = None) -> None:
+        """Free everything, quarantined ranges too, and start over with fresh bytes and peaks.
+
+        The old arena lives on, apart, until its last view dies: what an abandoned kernel still writes is lost.
+        """
+        by = caller() if by is None else by
+        ended: list[Allocation] = []
+        with self._lock:
+            while self._live:
+                ended.append(self._live.popitem()[1])
+            arena, self._arena = self._arena, None
+            self._clear()
+        for allocation in ended:
+            self._end(allocation, by)
+        if arena is not None:
+            arena.close()
+
+    def close(self, by: object = None) -> None:
+        """Free everything and refuse to allocate from now on. Idempotent."""
+        self._closed = True
+        self.reset(caller() if by is None else by)
+
+    # ---- allocations
+
+    def allocate(
+        self, size: int, *, bank: int | None = None, top_down: bool = False, flags: int = 0, site: object = None,
+        label: str = "", zero_ok: bool = True,
+    ) -> Allocation:  # fmt: skip
+        """Set `size` bytes aside, at a multiple of the granule; what they contain is left over from earlier use.
+
+        `bank` None: the best fit of all banks, across banks only if no single one holds it; else in that bank alone.
+        `top_down`: the highest address that fits. `size` 0 gives an address of its own with no bytes; without
+        `zero_ok` it is an error. `site` is where it is asked for (default: the caller outside this package).
+        Raises OutOfMemory, InvalidValue for a negative size or an unknown bank, NotInitialized when closed.
+        """
+        size = operator.index(size)
+        if size < 0 or (size == 0 and not zero_ok):
+            raise InvalidValue(f"an allocation of {size} bytes; {'0' if zero_ok else '1'} or more are right")
+        if bank is not None and not 0 <= bank < self._bank_count:
+            raise InvalidValue(f"bank {bank} of device {self.device}; 0 to {self._bank_count - 1} are right")
+        if site is None:
+            site = caller()
+        with self._lock:
+            if self._closed:
+                raise NotInitialized(f"the memory of device {self.device} is closed")
+            arena = self._arena or self._open()
+            if self._returned:
+                self._settle()
+            try:
+                offset = self._banks.allocate(size, bank, top_down=top_down)
+            except NoRoom:
+                raise self._out_of_memory(size, bank) from None
+            allocation = Allocation(
+                self.base_address + offset, size, self.device, offset, offset // self._part, flags, arena.source, site,
+                label, arena.host_address + offset,
+            )  # fmt: skip
+            self._at[offset] = allocation
+            if self._starts is not None:
+                self._starts.add(offset // self._granule)
+            self._live[allocation.serial] = allocation
+        return allocation
+
+    def free(self, allocation: Allocation, by: object = None) -> None:
+        """End `allocation` and let its range be used again. `by` says who or where (default: the caller).
+
+        Raises IllegalAddress naming who freed it first, and InvalidValue for an allocation of another memory.
+        """
+        by = caller() if by is None else by
+        if self._live.pop(allocation.serial, None) is None:
+            raise self._not_live(allocation, by)
+        self._end(allocation, by)
+        self._give_back(allocation)
+
+    def quarantine(self, allocation: Allocation, by: object = None) -> None:
+        """End `allocation`, but never use its range again before a reset: somebody may still write there.
+
+        Raises as `free` does.
+        """
+        by = caller() if by is None else by
+        if self._live.pop(allocation.serial, None) is None:
+            raise self._not_live(allocation, by)
+        self._end(allocation, f"{by}, into quarantine")
+        with self._lock:
+            self._settle()
+            self._quarantined += self._forget(allocation)
+
+    # ---- ranges with several lives: a pool gives the same bytes out again before their last owner is done with them
+
+    def renew(self, old: Allocation, size: int, site: object = None, label: str = "") -> Allocation:
+        """Begin a new allocation of `size` bytes in the range of `old`, live or retired, and let `find` answer with it.
+
+        `old` is left as it is, and its end no longer frees the range. Raises IllegalAddress when the range is not set
+        aside for `old` any more, InvalidValue for a size that it does not hold.
+        """
+        site = caller() if site is None else site
+        with self._lock:
+            arena = self._arena
+            if arena is None or self._at.get(old.offset) is not old:
+                raise IllegalAddress(f"the range of {old!r} is not its own any more; it cannot be used again")
+            room = self._kept.get(old.offset) or self._banks.parts[0].rounded(old.size)
+            if not 0 <= size <= room:
+                raise InvalidValue(f"{size} bytes in the range of {old!r}; 0 to {room} are right")
+            self._kept[old.offset] = room
+            self._at[old.offset] = new = Allocation(
+                old.address, size, self.device, old.offset, old.bank, old.flags, arena.source, site, label,
+                old.host_address,
+            )  # fmt: skip
+            self._live[new.serial] = new
+        return new
+
+    def retire(self, allocation: Allocation, by: object) -> bool:
+        """End `allocation` but keep its range set aside, for `renew` or until `release`. False if it was over."""
+        if self._live.pop(allocation.serial, None) is None:
+            return False
+        self._end(allocation, by)
+        return True
+
+    def release(self, retired: Allocation) -> None:
+        """Let the range of a retired allocation, the newest there, be used again. Never waits for the lock."""
+        self._give_back(retired)
+
+    # ---- questions
+
+    def find(self, address: int, who: object = "") -> Allocation:
+        """Return the live allocation that `address` lies in; the address of an empty one is its own.
+
+        Raises IllegalAddress naming the address, `who` asked, the allocations next to it, and who freed what was there.
+        """
+        offset = address - self.base_address
+        found = self._at.get(offset)
+        if found is not None and found.alive:
+            return found
+        with self._lock:
+            self._settle()
+            found = self._below(offset)
+            if found is not None and found.alive and (offset < found.offset + found.size or offset == found.offset):
+                return found
+            raise self._illegal(address, found, who)
+
+    def bank_of(self, address: int) -> int:
+        """Return the bank that `address` lies in. Raises InvalidValue for an address of no bank of this device."""
+        offset = address - self.base_address
+        if not 0 <= offset < self.total:
+            raise InvalidValue(f"{address:#x} is no address of device {self.device}; {self._extent} are right")
+        return self._banks.of(offset)
+
+    def live(self) -> list[Allocation]:
+        """Return the live allocations, oldest first."""
+        with self._lock:
+            return list(self._live.copy().values())  # a copy first: `free` takes entries out without the lock
+
+    def statistics(self) -> MemoryStatistics:
+        """Return a snapshot of sizes, peaks and counts."""
+        with self._lock:
+            self._settle()
+            banks = self._banks
+            free, largest = banks.capacity - banks.used, banks.largest_free
+            parts = tuple(
+                BankStatistics(part.capacity, part.used, part.capacity - part.used, part.largest_free, part.peak)
+                for part in banks.parts
+            )
+            return MemoryStatistics(
+                banks.capacity, banks.used, free, largest, 1 - largest / free if free else 0.0, banks.peak,
+                len(self._live), self._quarantined, banks.warm.total * self._granule, parts,
+            )  # fmt: skip
+
+    @property
+    def arena(self) -> Arena | None:
+        """The bytes behind the memory; None before the first allocation."""
+        return self._arena
+
+    def __repr__(self) -> str:
+        """Say whose memory it is and how full."""
+        return (f"<GlobalMemory of device {self.device}: {self._banks.used} of {self.total} bytes in {len(self._live)} "
+                f"allocations{', closed' if self._closed else ''}>")  # fmt: skip
+
+    # ---- under the lock
+
+    def _clear(self) -> None:
+        self._banks = Banks(self.total, self._bank_count, self._granule)
+        self._at: dict[int, Allocation] = {}  # by offset, the newest allocation of each range that is set aside
+        self._starts: IntegerSet | None = None
+        self._kept: dict[int, int] = {}  # by offset, the bytes of ranges whose newest allocation may be smaller
+        self._quarantined = 0
+
+    def _open(self) -> Arena:
+        self._arena = Arena(self.total, self.base_address, name=f"device {self.device} L3")
+        return self._arena
+
+    def _end(self, allocation: Allocation, by: object) -> None:
+        allocation.end(by)
+        self._past.append(allocation)
+
+    def _give_back(self, ended: Allocation) -> None:
+        """Let the range of an ended allocation be used again: now, or when whoever has the lock is done with it."""
+        if self._lock.acquire(False):
+            try:
+                if size := self._forget(ended):
+                    self._banks.free(ended.offset, size)
+                if self._returned or self._banks.warm.total > self._warm_limit:
+                    self._settle()
+            finally:
+                self._lock.release()
+        else:
+            self._returned.append(ended)
+
+    def _settle(self) -> None:
+        """Catch up with the frees that found the lock taken, and give back the pages beyond what may stay warm."""
+        while self._returned:
+            ended = self._returned.popleft()
+            if size := self._forget(ended):
+                self._banks.free(ended.offset, size)
+        banks = self._banks
+        while banks.warm.total > self._warm_limit:
+            start, end = banks.cool((banks.warm.total - self._warm_limit) * self._granule, PAGE)
+            if start < end and self._arena is not None:
+                self._arena.punch(start, end - start)
+
+    def _forget(self, ended: Allocation) -> int:
+        """Take the range of an ended allocation out of the index and return its bytes; 0 if it is not its own any more.
+
+        It is not when it was renewed, or when a reset came in between.
+        """
+        offset = ended.offset
+        if self._at.get(offset) is not ended:
+            return 0
+        del self._at[offset]
+        if self._starts is not None:
+            self._starts.remove(offset // self._granule)
+        size = self._kept.pop(offset, 0) if self._kept else 0
+        return size or -(-ended.size // self._granule) * self._granule or self._granule
+
+    def _not_live(self, allocation: Allocation, by: object) -> IllegalAddress | InvalidValue:
+        if not allocation.alive or self._at.get(allocation.offset) is allocation:
+            return allocation.freed_twice(by)
+        return InvalidValue(f"{allocation!r} is not memory of device {self.device}")
+
+    def _below(self, offset: int) -> Allocation | None:
+        if not 0 <= offset < self.total:
+            return None
+        start = self._order().at_most(offset // self._granule)
+        return None if start < 0 else self._at[start * self._granule]
+
+    def _order(self) -> IntegerSet:
+        """Return where the ranges begin, in granules. Kept in step only once somebody has asked for it."""
+        if self._starts is None:
+            self._starts = IntegerSet(self.total // self._granule)
+            for offset in self._at:
+                self._starts.add(offset // self._granule)
+        return self._starts
+
+    @property
+    def _extent(self) -> str:
+        return f"{self.base_address:#x} to {self.base_address + self.total - 1:#x}"
+
+    def _illegal(self, address: int, below: Allocation | None, who: object) -> IllegalAddress:
+        offset = address - self.base_address
+        start = f"{str(who) + ': ' if who else ''}{address:#x} is in no live allocation of device {self.device}"
+        if not 0 <= offset < self.total:
+            return IllegalAddress(f"{start}; its addresses are {self._extent}")
+        parts = [start]
+        if below is not None and below.alive:
+            parts.append(f"{offset - below.offset - below.size} bytes after the end of {below!r}")
+        above = self._order().at_least(offset // self._granule + 1)
+        if above >= 0:
+            nearest = self._at[above * self._granule]
+            parts.append(f"{nearest.offset - offset} bytes before {nearest!r}")
+        for past in reversed(self._past.copy()):
+            if past.offset <= offset < past.offset + max(past.size, 1):
+                parts.append(f"it was in {past!r}, freed by {past.freed_by}")
+                break
+        return IllegalAddress("; ".join(parts))
+
+    def _out_of_memory(self, size: int, bank: int | None) -> OutOfMemory:
+        part = self._banks if bank is None else self._banks.parts[bank]
+        free, largest = part.capacity - part.used, part.largest_free
+        place = f"device {self.device}" if bank is None else f"bank {bank} of device {self.device}"
+        return OutOfMemory(
+            f"{place} has no {size} bytes in one piece: {free} of {part.capacity} bytes are free, the largest free "
+            f"range has {largest} (fragmentation {1 - largest / free if free else 0:.0%})"
+        )

@@ -1,0 +1,218 @@
+"""One launch on one device: its geometry, its blocks while they run, its first error and its end.
+
+It does not know who runs its threads nor where its blocks are placed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from functools import lru_cache
+from typing import Any, Protocol
+
+from atops.base.dims import Dim3, DimLike
+from atops.base.errors import ExecutionError
+from atops.base.options import EmulatorOptions
+from atops.device.chip import Chip
+from atops.device.deadlock import deadlock, waiting_lines
+from atops.device.grid_barrier import GridBarrier
+from atops.device.policy import ROUND_ROBIN, Policy, Seeded
+
+__all__ = ("Entry", "Grid", "Observer", "Placement")
+
+Observer = Callable[[str, Any, Any], None]
+Offload = Callable[[Callable[[], None]], None]
+
+
+class Entry(Protocol):
+    """A kernel bound to its arguments. Threads are KernelThreads, which stand on this file."""
+
+    name: str
+
+    def start(self, thread: Any, /) -> Coroutine[Any, Any, Any] | None:
+        """Return the coroutine of this thread; or run a plain function to its end and return None. May raise."""
+
+    def finish(self, thread: Any, /) -> None:
+        """Settle what the thread left behind when its kernel ended without an error. May raise."""
+
+
+class Placement(Protocol):
+    """Whoever places the blocks of a grid."""
+
+    def retire(self, block: Any) -> None:
+        """Take back the cluster of a block that is done."""
+
+    def withdraw(self, grid: Any) -> None:
+        """Drop the blocks that were not placed, and report them with `dropped`."""
+
+    def stranded(self, grid: Any) -> int:
+        """Return how many blocks cannot be placed before one of this grid's own ends."""
+
+
+@lru_cache(maxsize=64)
+def _indices(extent: Dim3) -> tuple[tuple[int, int, int], ...]:
+    """Return every thread index of a block, in linear order."""
+    return tuple(extent.indices())
+
+
+def _nothing(grid: Grid) -> None:
+    """Tell nobody that a grid is over."""
+
+
+class Grid:
+    """A launch of `entry` on `chip`, as `grid_dim` blocks of `block_dim` threads.
+
+    `on_done(grid)` is called exactly once, with no lock held, on the OS thread that ended the last block. `error` is
+    the first one; once it is set, every thread is closed at its suspension. `offload` runs a transfer on a copy
+    thread. `observer(kind, thread, detail)` sees every turn of every thread, which costs time. Grids that are to
+    synchronise across devices share one `barrier`.
+    """
+
+    __slots__ = (
+        "__weakref__", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "cooperative", "entry", "error",
+        "grid_dim", "name", "observer", "offload", "on_done", "options", "placement", "policy", "rng_", "remaining",
+        "shared_bytes", "started", "thread_indices", "threads_per_block", "total_blocks", "warnings",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        entry: Entry,
+        chip: Chip,
+        grid_dim: DimLike,
+        block_dim: DimLike,
+        *,
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        options: EmulatorOptions | None = None,
+        on_done: Callable[[Grid], None] = _nothing,
+        offload: Offload | None = None,
+        policy: Policy | None = None,
+        observer: Observer | None = None,
+        barrier: GridBarrier | None = None,
+    ) -> None:
+        self.entry = entry
+        self.name = entry.name
+        self.chip = chip
+        self.arch = chip.arch
+        self.grid_dim = grid_dim if isinstance(grid_dim, Dim3) else Dim3.of(grid_dim, "grid_dim")
+        self.block_dim = block_dim if isinstance(block_dim, Dim3) else Dim3.of(block_dim, "block_dim")
+        self.shared_bytes = shared_bytes
+        self.cooperative = cooperative
+        self.options = options = options if options is not None else chip.options
+        self.on_done = on_done
+        self.offload = offload
+        self.observer = observer
+        if policy is None:
+            policy = ROUND_ROBIN if options.seed is None else Seeded(options.seed)
+        self.policy = policy
+        self.thread_indices = _indices(self.block_dim)
+        self.threads_per_block = len(self.thread_indices)
+        self.total_blocks = self.remaining = self.grid_dim.volume
+        self.error: ExecutionError | None = None
+        self.aborted: ExecutionError | None = None
+        self.started = False
+        self.warnings: list[str] = []
+        self.blocks: dict[int, Any] = {}  # placed and not done; changes under the barrier's lock
+        self.placement: Placement | None = None
+        self.rng_: random.Random | None = None
+        self.barrier = barrier if barrier is not None else GridBarrier()
+        self.barrier.join(self, self.total_blocks)
+
+    @property
+    def rng(self) -> random.Random:
+        """The random numbers of this launch (dte="seeded"), from the options' seed."""
+        if self.rng_ is None:
+            self.rng_ = random.Random(self.options.seed or 0)
+        return self.rng_
+
+    @property
+    def done(self) -> bool:
+        """Whether no block is left."""
+        return self.remaining == 0
+
+    def opened(self, block: Any) -> None:
+        """Take in a block that has been placed."""
+        with self.barrier.lock:
+            self.blocks[block.linear] = block
+        self.started = True
+
+    def abort(self, error: ExecutionError) -> None:
+        """Close every thread at its suspension, the parked ones at once. `on_done` still comes. Safe from anywhere."""
+        if self.aborted is None:
+            self.aborted = error
+        self.stop(error)
+
+    def stop(self, error: ExecutionError) -> None:
+        """End this grid, and those that share its barrier, with `error`; the first error wins."""
+        with self.barrier.lock:
+            if self.error is not None or self.remaining == 0:
+                return
+            self.error = error
+            stirred = [block for block in self.blocks.values() if block.halt()]
+        for block in stirred:
+            block.stir()
+        if self.placement is not None:
+            self.placement.withdraw(self)
+        for other in self.barrier.grids:
+            other.stop(error)
+
+    def block_done(self, block: Any) -> None:
+        """Take back a block whose threads have all ended."""
+        with self.barrier.lock:
+            if self.blocks.pop(block.linear, None) is None:
+                return  # it was abandoned, and counted then
+        if self.placement is not None:
+            # Before the block counts as quiet: what takes its place must be known when somebody asks who can still run.
+            self.placement.retire(block)
+        self.dropped(1)
+
+    def dropped(self, count: int) -> None:
+        """Note that so many blocks have ended, or will never run; report the end, or a deadlock it leaves behind."""
+        barrier = self.barrier
+        with barrier.lock:
+            self.remaining -= count
+            over = count > 0 and self.remaining == 0
+            barrier.quiet += count
+            stuck = barrier.stuck()
+        if stuck:
+            self.deadlocked()
+        if over:
+            self.on_done(self)
+
+    def deadlocked(self) -> None:
+        """Stop every grid of the barrier, naming who waits for what in each."""
+        barrier = self.barrier
+        with barrier.lock:
+            error = deadlock(barrier.grids)
+        for grid in barrier.grids:
+            grid.stop(error)
+
+    def abandon(self) -> None:
+        """Give up blocks whose kernels never suspend: their clusters get fresh scratchpads, and the grid is over."""
+        barrier = self.barrier
+        with barrier.lock:
+            blocks = list(self.blocks.values())
+            self.blocks.clear()
+            for block in blocks:
+                if block.idle:
+                    barrier.rouse(block)
+        for block in blocks:
+            block.cluster.renew()
+            if self.placement is not None:
+                self.placement.retire(block)
+        if blocks:
+            self.dropped(len(blocks))
+
+    def running(self) -> list[Any]:
+        """Return the threads that are being run at this moment."""
+        with self.barrier.lock:
+            return [thread for block in self.blocks.values() for thread in block.running()]
+
+    def waits(self) -> list[str]:
+        """Say who waits for what, a line for blocks that wait alike, for stall reports."""
+        with self.barrier.lock:
+            return waiting_lines(self)
+
+    def __repr__(self) -> str:
+        state = "done" if self.remaining == 0 else f"{self.remaining} of {self.total_blocks} blocks left"
+        return f"<Grid {self.name} {tuple(self.grid_dim)} x {tuple(self.block_dim)}: {state}>"

@@ -1,0 +1,327 @@
+"""The interpreter: it resumes the threads of a block and serves their requests, a block at a time on one OS thread.
+
+The fast loop is first come, first served; with another policy, or an observer, every turn is chosen and seen. What a
+kernel raises ends in its grid and never comes out of `step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from atops.base.errors import LaunchFailure
+from atops.device.barrier import equip
+from atops.device.block import Block, Progress, Task
+from atops.device.chip import Cluster, Sip
+from atops.device.deadlock import block_deadlock
+from atops.device.fault import failure_of
+from atops.device.grid import Grid
+from atops.device.policy import RoundRobin
+from atops.device.requests import Cell, cell_here
+from atops.device.thread import KernelThread, Request, missing_await
+
+__all__ = ("StepBlock", "ThreadedBlock", "serve")
+
+
+class ThreadedBlock(Block):
+    """A block with its threads, and what every way to run them has in common."""
+
+    __slots__ = ()
+
+    threads: list[KernelThread]
+
+    def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
+        super().__init__(grid, linear, cluster)
+        if sips[0].sync is None:
+            equip(cluster.sips)
+        self.threads = [
+            KernelThread(self, grid, number, index, sip)
+            for number, (index, sip) in enumerate(zip(grid.thread_indices, sips, strict=False))
+        ]
+        if grid.options.strict:
+            cluster.poison()
+        grid.opened(self)
+
+    def ended(self, thread: KernelThread) -> None:
+        """Settle with a thread whose kernel has returned."""
+        thread.ended = True
+        self.left += 1
+        try:
+            if thread.owed is not None:
+                raise missing_await(thread)
+            self.grid.entry.finish(thread)
+        except BaseException as error:
+            self.grid.stop(failure_of(thread, error))
+        thread.forget()
+
+    def fault(self, thread: KernelThread, error: BaseException) -> None:
+        """End the grid with what a thread's kernel raised."""
+        thread.ended = True
+        self.left += 1
+        self.grid.stop(failure_of(thread, error))
+        thread.forget()
+
+    def close_thread(self, thread: KernelThread, cell: Cell) -> None:
+        """Close a thread that has not ended; a kernel that refuses is left suspended and named in the warnings."""
+        cell.thread = thread
+        if not thread.close():
+            self.grid.warnings.append(f"{thread} awaits again whenever it is closed; it was left suspended")
+        thread.forget()
+        self.left += 1
+
+    def over(self) -> Progress:
+        """End the block, once all its threads have left."""
+        self.threads = []  # threads know their block; without this the two would keep each other alive
+        self.shared = {}
+        self.grid.block_done(self)
+        return Progress.DONE
+
+
+class StepBlock(ThreadedBlock):
+    """A block that one OS thread steps at a time; it is its own task."""
+
+    __slots__ = ("begun", "cell", "inbox", "ready")
+
+    def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
+        self.inbox: list[KernelThread] = []  # woken by others; changes under the barrier's lock
+        self.cell: Cell | None = None  # of the OS thread that steps it
+        self.ready: list[KernelThread] = []
+        self.begun = False
+        super().__init__(grid, linear, cluster, sips)
+
+    def tasks(self) -> list[Task]:
+        """Return the block itself."""
+        return [self]
+
+    def step(self, budget: int) -> Progress:
+        """Run threads until all are parked or ended, or about `budget` suspensions were served."""
+        grid = self.grid
+        cell = self.cell = cell_here()
+        try:
+            plain = grid.observer is None and type(grid.policy) is RoundRobin
+            if not self.begun:
+                self.begun = True
+                if plain:
+                    self._begin(cell)
+                else:
+                    for thread in self.threads:
+                        thread.send = thread.begin  # so that the policy chooses who starts, too
+                    self.ready = list(self.threads)
+            return self._run(cell, budget) if plain else self._explore(cell, budget)
+        finally:
+            cell.thread = None
+            self.cell = None
+
+    def _begin(self, cell: Cell) -> None:
+        """Start the kernel in every thread. A plain function runs to its end here."""
+        grid, ready = self.grid, self.ready
+        start = grid.entry.start
+        for thread in self.threads:
+            if grid.error is not None:
+                return
+            cell.thread = thread
+            try:
+                coro = start(thread)
+            except BaseException as error:
+                self.fault(thread, error)
+                return
+            if coro is None:
+                self.ended(thread)
+            else:
+                thread.coro = coro
+                thread.send = coro.send
+                ready.append(thread)
+
+    def _run(self, cell: Cell, budget: int) -> Progress:
+        """Run first come, first served: the hot loop. Everyone who is ready runs; then everyone who became ready."""
+        grid, size = self.grid, self.size
+        while True:
+            if self.inbox:
+                self._collect()
+            batch = self.ready
+            if not batch or grid.error is not None:
+                if (progress := self._rest(cell)) is not None:
+                    return progress
+                continue
+            if budget <= 0:
+                return Progress.AGAIN
+            budget -= len(batch)
+            self.ready = []
+            astray: list[KernelThread] = []  # who did not arrive at the block barrier
+            for thread in batch:
+                if grid.error is not None:
+                    break
+                cell.thread = thread
+                try:
+                    request = thread.send(None)
+                except StopIteration:
+                    astray.append(thread)
+                    self.ended(thread)
+                except BaseException as error:
+                    astray.append(thread)
+                    self.fault(thread, error)
+                else:
+                    if request is thread.owed and request is thread.sync:
+                        thread.owed = None
+                    else:
+                        astray.append(thread)
+                        budget = self._attend(thread, request, budget)
+            self.arrived += [thread for thread in batch if thread not in astray] if astray else batch
+            if len(self.arrived) == size:
+                self.open_barrier()
+
+    def _explore(self, cell: Cell, budget: int) -> Progress:
+        """Run one turn after another, each chosen by the policy and shown to the observer."""
+        grid, policy = self.grid, self.grid.policy
+        while True:
+            if self.inbox:
+                self._collect()
+            ready = self.ready
+            if not ready or grid.error is not None:
+                if (progress := self._rest(cell)) is not None:
+                    return progress
+                continue
+            if budget <= 0:
+                return Progress.AGAIN
+            thread = ready.pop(policy.choose(len(ready)))
+            cell.thread = thread
+            self._show("run", thread)
+            turn = min(budget, policy.slice)
+            budget -= turn
+            try:
+                request = thread.send(None)
+            except StopIteration:
+                self.ended(thread)
+                self._show("end", thread)
+            except BaseException as error:
+                self.fault(thread, error)
+                self._show("fault", thread, error)
+            else:
+                self._show("ask", thread, request)
+                budget += max(0, self._attend(thread, request, turn - 1))
+
+    def _attend(self, thread: KernelThread, request: Any, budget: int) -> int:
+        """Serve a thread's requests until it is parked, ends or has used up the budget. Return what is left of it."""
+        grid = self.grid
+        if request is thread.owed and request is thread.grid_sync:  # the next hottest, without the calls
+            thread.owed = None
+            thread.waiting = request
+            self.at_grid.append(thread)
+            if len(self.at_grid) == self.size:
+                grid.barrier.arrive(self)
+            return budget
+        try:
+            while True:
+                try:
+                    goes_on = serve(thread, request)
+                except BaseException as error:
+                    assert thread.coro is not None
+                    request = thread.coro.throw(error)  # at its `await`, so that the traceback shows it
+                    continue
+                if not goes_on or grid.error is not None:
+                    if goes_on:
+                        self.ready.append(thread)
+                    return budget
+                if budget <= 0:
+                    self.ready.append(thread)
+                    return budget
+                budget -= 1
+                request = thread.send(None)
+        except StopIteration:
+            self.ended(thread)
+        except BaseException as error:
+            self.fault(thread, error)
+        return budget
+
+    def open_barrier(self) -> None:
+        """Make every thread at the block barrier runnable: nobody else can be ready."""
+        self.ready += self.arrived
+        self.arrived = []
+
+    def _collect(self) -> None:
+        """Take in those whom others woke."""
+        with self.grid.barrier.lock:
+            woken, self.inbox = self.inbox, []
+        self.ready.extend(woken)
+
+    def _rest(self, cell: Cell) -> Progress | None:
+        """Decide what it means that nobody is to run; None is to look again."""
+        grid = self.grid
+        if grid.error is not None:
+            for thread in self.threads:
+                if not thread.ended:
+                    self.close_thread(thread, cell)
+        if self.left == self.size:
+            return self.over()
+        barrier = grid.barrier
+        with barrier.lock:
+            if self.inbox or grid.error is not None:
+                return None
+            dead = self.inward()
+            if not dead:
+                stuck = barrier.rest(self)
+                if not stuck:
+                    return Progress.PARKED
+                barrier.rouse(self)
+        if dead:
+            grid.stop(block_deadlock(self))
+        else:
+            grid.deadlocked()
+        return None
+
+    def admit(self, threads: Iterable[Any]) -> bool:
+        """Put woken threads in the inbox."""
+        for thread in threads:
+            thread.waiting = None
+            self.inbox.append(thread)
+        return self.halt()
+
+    def halt(self) -> bool:
+        """Wake the block, if it is idle."""
+        if not self.idle:
+            return False
+        self.grid.barrier.rouse(self)
+        return True
+
+    def stir(self) -> None:
+        """Hand the block out to be stepped."""
+        self.resume(self)
+
+    def running(self) -> list[KernelThread]:
+        """Return the thread that has the turn, if any."""
+        cell = self.cell
+        return [cell.thread] if cell is not None and cell.thread is not None else []
+
+    def _show(self, kind: str, thread: KernelThread, detail: Any = None) -> None:
+        if self.grid.observer is not None:
+            self.grid.observer(kind, thread, detail)
+
+
+def serve(thread: KernelThread, request: Any) -> bool:
+    """Serve what `thread` awaits. Return whether it goes on at once; else it is parked and somebody wakes it.
+
+    Raises MissingAwait when the thread owes another request, and LaunchFailure when it awaits no request at all.
+    """
+    if request is thread.owed:
+        thread.owed = None
+    elif not isinstance(request, Request):
+        raise LaunchFailure(f"{thread} awaited {foreign(thread, request)}; kernels may only await kernel requests")
+    elif thread.owed is not None:
+        raise missing_await(thread)
+    thread.waiting = request
+    if request.serve(thread):
+        thread.waiting = None
+        return True
+    return False
+
+
+def foreign(thread: KernelThread, request: Any) -> str:
+    """Name what a kernel awaits that is no kernel request: the coroutine it called, or the object itself."""
+    awaited: Any = thread.coro
+    names = []
+    while (awaited := getattr(awaited, "cr_await", None)) is not None:
+        if (code := getattr(awaited, "cr_code", None)) is not None:
+            module = awaited.cr_frame.f_globals.get("__name__", "?") if awaited.cr_frame is not None else "?"
+            names.append(f"{module}.{code.co_qualname}")
+    said = f"{type(request).__name__} {request!r}" if request is not None else "None"
+    return f"{said} in {names[-1]}" if names else said

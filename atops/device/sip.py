@@ -1,0 +1,163 @@
+"""The interpreter's other way: each thread of a block has an OS thread, which blocks while the kernel thread is parked.
+
+Requests of one block are served one at a time; between them kernels run at once, and nothing is deterministic.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from atops.device.block import Progress, Task
+from atops.device.chip import Cluster, Sip
+from atops.device.deadlock import block_deadlock
+from atops.device.grid import Grid
+from atops.device.interpreter import ThreadedBlock, serve
+from atops.device.requests import Cell, cell_here
+from atops.device.thread import KernelThread
+
+__all__ = ("SipBlock", "SipTask")
+
+
+class SipBlock(ThreadedBlock):
+    """A block whose threads are its tasks. `parked` and `left` change under the barrier's lock."""
+
+    __slots__ = ("parked", "serving", "steps")
+
+    def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
+        self.parked = 0
+        self.serving = threading.RLock()
+        super().__init__(grid, linear, cluster, sips)
+        self.steps = [SipTask(self, thread) for thread in self.threads]
+
+    def tasks(self) -> list[Task]:
+        """Return one task a thread. Each needs an OS thread of its own until it is DONE."""
+        return list(self.steps)
+
+    def open_barrier(self) -> None:
+        """Wake every thread at the block barrier, the last one too: it is about to park."""
+        arrived, self.arrived = self.arrived, []
+        self.grid.barrier.wake(arrived)
+
+    def admit(self, threads: Iterable[Any]) -> bool:
+        """Open the gates of woken threads."""
+        for thread in threads:
+            thread.waiting = None
+            thread.task.open()
+        return False
+
+    def halt(self) -> bool:
+        """Open the gate of every parked thread."""
+        for task in self.steps:
+            if task.parked:
+                task.open()
+        return False
+
+    def stir(self) -> None:
+        """Have nothing done: OS threads that wait at a gate go on by themselves."""
+
+    def running(self) -> list[KernelThread]:
+        """Return every thread that is neither parked nor ended."""
+        return [task.thread for task in self.steps if task.begun and not task.parked and not task.thread.ended]
+
+
+class SipTask:
+    """One thread of a block on an OS thread of its own."""
+
+    __slots__ = ("begun", "block", "gate", "parked", "thread", "woken")
+
+    def __init__(self, block: SipBlock, thread: KernelThread) -> None:
+        self.block = block
+        self.thread = thread
+        thread.task = self
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.begun = self.parked = self.woken = False
+
+    def step(self, budget: int) -> Progress:
+        """Run the thread to its end, blocking while it is parked. The budget has no meaning here."""
+        block, thread, grid = self.block, self.thread, self.block.grid
+        cell = cell_here()
+        self.begun = True
+        try:
+            if grid.error is None:
+                self._run(cell)
+            if not thread.ended:
+                block.close_thread(thread, cell)
+        finally:
+            cell.thread = None
+        return self._leave()
+
+    def _run(self, cell: Cell) -> None:
+        """Run the kernel until it ends, faults or the grid stops."""
+        block, thread, grid = self.block, self.thread, self.block.grid
+        try:
+            cell.thread = thread
+            request = thread.begin(None)
+            while True:
+                try:
+                    with block.serving:
+                        goes_on = serve(thread, request)
+                except BaseException as error:
+                    assert thread.coro is not None
+                    request = thread.coro.throw(error)
+                    continue
+                if not goes_on:
+                    self._park()
+                if grid.error is not None:
+                    return
+                request = thread.send(None)
+        except StopIteration:
+            block.ended(thread)
+        except BaseException as error:
+            block.fault(thread, error)
+
+    def open(self) -> None:
+        """Let the thread go on. The barrier's lock is held."""
+        if self.parked:
+            self.parked = False
+            self.block.parked -= 1
+            if self.block.idle:
+                self.block.grid.barrier.rouse(self.block)
+            self.gate.release()
+        else:
+            self.woken = True
+
+    def _park(self) -> None:
+        """Block this OS thread until the kernel thread is woken or the grid stops."""
+        block = self.block
+        with block.grid.barrier.lock:
+            if self.woken or block.grid.error is not None:
+                self.woken = False
+                return
+            self.parked = True
+            block.parked += 1
+        self._look()
+        self.gate.acquire()
+
+    def _leave(self) -> Progress:
+        """Take the thread out of its block; the last one ends the block."""
+        block = self.block
+        with block.grid.barrier.lock:
+            last = block.left == block.size
+        if last:
+            return block.over()
+        self._look()
+        return Progress.DONE
+
+    def _look(self) -> None:
+        """Find out whether what this thread did leaves nobody who can go on."""
+        block, grid = self.block, self.block.grid
+        barrier = grid.barrier
+        with barrier.lock:
+            if block.idle or not block.parked or block.parked < block.size - block.left or grid.error is not None:
+                return
+            dead = block.inward()
+            stuck = not dead and barrier.rest(block)
+            if stuck:
+                barrier.rouse(block)
+        if dead:
+            grid.stop(block_deadlock(block))
+        elif stuck:
+            grid.deadlocked()

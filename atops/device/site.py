@@ -1,0 +1,70 @@
+"""Where in the user's program something was asked for: recorded cheaply, turned into words only when read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+
+__all__ = ("Site", "caller")
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class Site:
+    """A place in a program. `str(site)` is "file:line in function", made from the code object when it is read."""
+
+    __slots__ = ("_code", "_instruction")
+
+    def __init__(self, code: CodeType, instruction: int) -> None:
+        """Remember the code object and the offset of the instruction that was running."""
+        self._code = code
+        self._instruction = instruction
+
+    @property
+    def path(self) -> str:
+        """The file as the interpreter knows it."""
+        return self._code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line of the instruction; the function's first one where the code has no table of lines."""
+        for start, end, line in self._code.co_lines():
+            if start <= self._instruction < end and line is not None:
+                return line
+        return self._code.co_firstlineno
+
+    @property
+    def function(self) -> str:
+        """The qualified name of the function."""
+        return self._code.co_qualname
+
+    def __str__(self) -> str:
+        """Say "file:line in function"."""
+        return f"{os.path.basename(self.path)}:{self.line} in {self.function}"
+
+    def __repr__(self) -> str:
+        """Show the place."""
+        return f"<Site {self}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by file, line and function."""
+        if not isinstance(other, Site):
+            return NotImplemented
+        return (self.path, self.line, self.function) == (other.path, other.line, other.function)
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
+        return hash((self.path, self.function))
+
+
+def caller() -> Site:
+    """Return the innermost frame outside this package; the caller's own frame where the whole stack is inside it."""
+    first = frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(PACKAGE):
+        outer = frame.f_back
+        if outer is None:
+            frame = first
+            break
+        frame = outer
+    return Site(frame.f_code, frame.f_lasti)

@@ -1,0 +1,187 @@
+"""One kernel thread, and the requests it can make of whoever runs it.
+
+A kernel's coroutine yields one small request at each point where it can be suspended; the interpreter serves it. The
+coroutine does not know who runs it: one OS thread for the whole device, one a block, or one for itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from types import FrameType
+from typing import Any, ClassVar
+
+from atops.base.errors import MissingAwait
+from atops.device.block import Block
+from atops.device.chip import Sip
+from atops.device.grid import Grid
+from atops.device.grid_barrier import Reach
+from atops.device.site import PACKAGE, Site
+
+__all__ = ("KernelThread", "Request", "missing_await")
+
+MOST_CLOSINGS = 16  # how often a kernel may await while it is being closed before it is left alone
+
+
+class Request:
+    """Something a kernel thread must await: a barrier, a DTE event, a signal.
+
+    `serve(thread)` is called by the interpreter; it returns True when the thread may go on at once, and False when it
+    has been parked and whoever completes the request wakes it. Where each SIP thread has an OS thread, requests of one
+    block are served one at a time. What `serve` raises is raised in the kernel, at its `await`.
+
+    `reach` says from how far away a thread parked here may be woken: deadlocks are found by it.
+    """
+
+    __slots__ = ("frame", "lasti")
+
+    reach: ClassVar[Reach] = Reach.BLOCK
+
+    frame: FrameType | None  # where it was made; unset until it is noted
+    lasti: int
+
+    def __await__(self) -> Iterator[Any]:
+        """Suspend the kernel thread until the request is served. Returns None."""
+        return iter((self,))  # a tuple iterator is the cheapest awaitable: no generator frame
+
+    def serve(self, thread: KernelThread) -> bool:
+        """Serve this request of `thread`. Returns whether the thread may go on at once."""
+        raise NotImplementedError
+
+    def cancel(self, thread: KernelThread) -> None:
+        """Forget `thread`, which was parked here and is being closed. Only what outlives the grid needs to."""
+
+    def describe(self) -> str:
+        """Say what a thread stands at here, for deadlock reports: "syncthreads"."""
+        raise NotImplementedError
+
+    def owed_by(self, thread: KernelThread, depth: int = 2) -> Request:
+        """Note that `thread` made this request at its caller's line and must await it. Returns the request itself.
+
+        Raises MissingAwait when an earlier request of the thread was never awaited.
+        """
+        if thread.owed is not None:
+            raise missing_await(thread)
+        frame = sys._getframe(depth)
+        self.frame = frame
+        self.lasti = frame.f_lasti  # the line is worked out only if somebody asks
+        thread.owed = self
+        return self
+
+    def line(self) -> tuple[str, int]:
+        """Return the file and line where the request was made."""
+        frame = getattr(self, "frame", None)
+        if frame is None:
+            return "?", 0
+        site = Site(frame.f_code, self.lasti)
+        return site.path, site.line
+
+
+class KernelThread:
+    """One thread of a block, on a SIP. `linear` counts within the block, x fastest.
+
+    `owed` is the request it made and has not awaited; `waiting` the one it is parked at, except at the block barrier,
+    whose arrivals the block keeps. `sites`, `transfers`, `contexts` and `l1_top` belong to the kernel language.
+    """
+
+    __slots__ = (
+        "block", "contexts", "coro", "ended", "grid", "grid_sync", "index", "l1_top", "linear", "owed", "send", "sip",
+        "sites", "sync", "task", "transfers", "waiting",
+    )  # fmt: skip
+
+    sync: Request  # its block barrier; the SIP's own, so that no launch has to make it
+    grid_sync: Request | None
+    owed: Request | None
+    waiting: Request | None
+    coro: Coroutine[Any, Any, Any] | None
+    send: Callable[[None], Any]  # the coroutine's; not there before the kernel was started
+    task: Any  # whoever steps it, where every thread has an OS thread
+
+    def __init__(self, block: Block, grid: Grid, linear: int, index: tuple[int, int, int], sip: Sip) -> None:
+        self.block = block
+        self.grid = grid
+        self.linear = linear
+        self.index = index
+        self.sip = sip
+        self.sync = sip.sync
+        self.grid_sync = self.owed = self.waiting = self.coro = None
+        self.ended = False
+        self.l1_top = 0
+        self.sites: dict[Any, Any] = {}
+        self.transfers: list[Any] = []
+        self.contexts: list[Any] = []
+
+    def begin(self, nothing: None) -> Any:
+        """Start the kernel and return its first request. Raises StopIteration when it has ended, as `send` does."""
+        try:
+            coro = self.grid.entry.start(self)
+        except StopIteration as error:  # out of a plain function it would look like an end
+            raise RuntimeError(f"the kernel raised {error!r}") from error
+        if coro is None:
+            raise StopIteration
+        self.coro = coro
+        self.send = coro.send
+        return coro.send(None)
+
+    def close(self) -> bool:
+        """End the kernel at its suspension. Return False when it refuses: it awaits again each time it is closed."""
+        self.ended = True
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            waiting.cancel(self)
+        coro = self.coro  # none before the first turn
+        for _ in range(MOST_CLOSINGS):
+            if coro is None or getattr(coro, "cr_frame", None) is None:
+                return True
+            self.owed = None  # what its `finally` asks for is not served, and no fault
+            try:
+                coro.close()
+            except BaseException:  # the grid has its error already; this one would hide it
+                continue
+        return coro is None or getattr(coro, "cr_frame", None) is None
+
+    def forget(self) -> None:
+        """Let go of the kernel's frames, which the barrier requests noted, once it has ended."""
+        self.sync.frame = None
+        if self.grid_sync is not None:
+            self.grid_sync.frame = None
+        self.owed = None
+
+    def wake(self) -> None:
+        """Make this parked thread runnable. Safe from any OS thread; hold no lock."""
+        self.grid.barrier.wake((self,))
+
+    def where(self) -> tuple[str, int]:
+        """Return the file and line of its innermost await outside this package."""
+        place, ours = ("?", 0), True
+        awaited: Any = self.coro
+        while awaited is not None:
+            frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+            if frame is None:
+                break
+            file = frame.f_code.co_filename
+            if ours or not file.startswith(PACKAGE):
+                place, ours = (file, frame.f_lineno or 0), file.startswith(PACKAGE)
+            awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+        return place
+
+    def stands_at(self) -> str | None:
+        """Return what it is parked at, in words, or None when it can run or has left the kernel."""
+        if self.waiting is not None:
+            return self.waiting.describe()
+        return self.sync.describe() if self in self.block.arrived else None
+
+    def __str__(self) -> str:
+        thread, block = (f"({x},{y},{z})" for x, y, z in (self.index, self.block.index))
+        return f"thread {thread} of block {block} of kernel {self.grid.name}"
+
+    def __repr__(self) -> str:
+        return f"<KernelThread {self}>"
+
+
+def missing_await(thread: KernelThread) -> MissingAwait:
+    """Return the error for the request that `thread` owes, naming its line."""
+    owed = thread.owed
+    assert owed is not None
+    file, line = owed.line()
+    return MissingAwait(f"{thread} made a request at {file}:{line} and never awaited it: {owed.describe()}; write `await`")

@@ -1,0 +1,216 @@
+"""A DTE transfer between its issue and its wait, and the request that waits for it.
+
+A transfer takes effect as late as legal by default: when it is waited for. It knows the operation table, which moves
+the bytes, and its context only as something to set free.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import CodeType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from atops.base.errors import DteError
+from atops.base.waiting import ThreadWaiter, Waiter
+from atops.device.geometry import Array
+from atops.device.requests import Reach, Request, current_thread
+from atops.device.site import Site
+from atops.device.span import Span
+from atops.device.transforms import Operation
+
+if TYPE_CHECKING:
+    from atops.device.dte import DteContext
+    from atops.device.thread import KernelThread
+
+__all__ = ("PENDING", "DteEvent", "Operand", "finish_transfers", "perform", "poison")
+
+Operand = Span | Array
+
+POISON = b"\xa5"
+# Of no transfer; issued; being moved by a copy thread; moved and not waited for; waited for.
+IDLE, PENDING, MOVING, MOVED, DONE = "idle", "pending", "moving", "moved", "done"
+_lock = threading.Lock()  # a leaf: between copy threads that end transfers and kernel threads that wait for them
+
+
+class DteEvent(Request):
+    """What an asynchronous DTE operation returns: `tops::event` (TOPS C++, 8.7).
+
+    Await it, once or many times, before the destination is read or the source is overwritten. `DteEvent()` is an
+    event of no transfer, which may be awaited and need not be.
+    """
+
+    __slots__ = ("code", "context", "destination", "error", "into", "issued", "operation", "out", "parameters",
+                 "source", "state", "thread", "waiters")  # fmt: skip
+
+    # Set by whoever issues the transfer, once it has been checked.
+    thread: KernelThread
+    context: DteContext
+    operation: Operation
+    destination: Operand
+    source: Operand | None
+    into: Array  # the operands' arrays
+    out: Array | None
+    parameters: Mapping[str, Any]
+    code: CodeType  # where it was issued; not the frame, which would keep the kernel's variables alive
+    issued: int
+
+    reach: ClassVar[Reach] = Reach.OUTSIDE  # who is parked here waits for a copy thread
+
+    def __init__(self) -> None:
+        """Make an event of no transfer."""
+        self.state = IDLE
+
+    def wait(self) -> Request:
+        """Return the request to await: `await event.wait()` does what `await event` does."""
+        return self.owed_by(current_thread())
+
+    def serve(self, thread: KernelThread) -> bool:
+        """Let the thread go on once the bytes are moved, which is done now if nobody has done it.
+
+        Raises DteError when the transfer belongs to another thread's private context, IllegalAddress when its memory
+        was freed meanwhile.
+        """
+        self.frame = None  # type: ignore[assignment]  # a frame holds its kernel's variables, and so this event
+        state = self.state
+        if state is PENDING and self.thread is thread and not self.context.shared:  # nearly always
+            self._over()
+            perform(self, thread)
+            return True
+        if state is DONE or state is IDLE:
+            return True
+        if self.thread is thread and not self.context.shared:
+            return self._serve_now(thread)
+        if not self.context.shared:
+            raise DteError(f"{thread} waits for the {self.operation.name} of {self.site}, which {self.thread} issued "
+                           "in its private DTE context; only that thread can wait for it")  # fmt: skip
+        with self.context.lock:  # two OS threads may wait at the same time; the second finds it done
+            return self._serve_now(thread)
+
+    def cancel(self, thread: KernelThread) -> None:
+        """Forget a thread that is being closed."""
+        with _lock:
+            if self.state is MOVING and thread in self.waiters:
+                self.waiters.remove(thread)
+
+    def complete(self) -> None:
+        """Move the bytes now if nobody has, and set the context free. Blocks while a copy thread moves them."""
+        gate = ThreadWaiter()
+        if self.state is MOVING and self._park(gate):
+            gate.wait()
+        self._serve_now(self.thread)
+
+    def begin(self) -> None:
+        """Move the bytes at the issue: on a copy thread where there are any, else here."""
+        self.error: BaseException | None = None
+        self.waiters: list[Waiter] = []
+        self.state = MOVING
+        offload = self.thread.grid.offload
+        if offload is None:
+            self._move()
+        else:
+            offload(self._move)
+
+    def describe(self) -> str:
+        """Say what a thread that waits here waits for."""
+        return "an event of no transfer" if self.state is IDLE else f"{self.operation.name} of {self.site}"
+
+    @property
+    def site(self) -> Site:
+        """Return where the transfer was issued."""
+        return Site(self.code, self.issued)
+
+    def _serve_now(self, thread: KernelThread) -> bool:
+        if self.state is MOVING and self._park(thread):
+            return False
+        if self.state is DONE:
+            return True
+        pending = self.state is PENDING
+        self._over()
+        if pending:
+            perform(self, thread)
+        elif self.error is not None:
+            raise self.error
+        return True
+
+    def _over(self) -> None:
+        """Set the context free: the transfer has been waited for."""
+        self.state = DONE
+        self.context.busy = None
+        self.thread.transfers.remove(self)
+
+    def _move(self) -> None:
+        """Move the bytes, perhaps on a copy thread, keep the error and wake who waits."""
+        try:
+            perform(self, self.thread)
+        except BaseException as error:
+            self.error = error
+        with _lock:
+            self.state = MOVED
+            waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter.wake()
+
+    def _park(self, waiter: Waiter) -> bool:
+        """Note whom to wake. Returns False when the bytes are moved already."""
+        with _lock:
+            if self.state is MOVING:
+                self.waiters.append(waiter)
+                return True
+        return False
+
+    def __repr__(self) -> str:
+        return f"<DteEvent {self.state}>" if self.state is IDLE else f"<DteEvent {self.describe()}, {self.state}>"
+
+
+def perform(event: DteEvent, thread: KernelThread) -> None:
+    """Move the bytes of a checked transfer. Raises IllegalAddress when its memory was freed meanwhile."""
+    destination, source = event.destination, event.source
+    if type(source) is Span:
+        _check_alive(source, event)
+    if type(destination) is Span:
+        _check_alive(destination, event)
+    if event.parameters:
+        event.operation.apply(event.into, event.out, **event.parameters)
+    else:
+        event.operation.apply(event.into, event.out)
+    if type(destination) is Span:
+        destination.stored()
+    observer = thread.grid.observer
+    if observer is not None:
+        observer("dte", thread, (event.operation.name, destination, source))
+
+
+def poison(operation: Operation, into: Array, out: Array | None, parameters: Mapping[str, Any]) -> None:
+    """Do the operation with 0xA5 in every byte that it moves or fills, so that a read before the wait shows."""
+    if out is not None:
+        if np.may_share_memory(into, out):
+            return  # element for element the same place: the source must survive
+        out = np.frombuffer(POISON * out.nbytes, out.dtype).reshape(out.shape)
+    if "value" in parameters:
+        parameters = {**parameters, "value": np.frombuffer(POISON * into.itemsize, into.dtype)[0]}
+    operation.apply(into, out, **parameters)
+
+
+def finish_transfers(thread: KernelThread) -> None:
+    """Perform what a thread that has ended never waited for.
+
+    Raises DteError in strict mode, naming each transfer; otherwise notes it among the grid's warnings.
+    """
+    forgotten = list(thread.transfers)
+    for event in forgotten:
+        event.complete()
+    grid = thread.grid
+    warnings = [f"{thread} never waited for the {event.describe()}; it was done at the end" for event in forgotten]
+    if warnings and grid.options.strict:
+        raise DteError("; ".join(warnings))
+    grid.warnings.extend(warnings)
+
+
+def _check_alive(span: Span, event: DteEvent) -> None:
+    """Raise IllegalAddress when the allocation of an operand is dead."""
+    allocation = span.allocation
+    if allocation is not None and not allocation.alive:
+        raise allocation.violation(span.offset, span.array.nbytes, f"{event.operation.name} of {event.thread}")

@@ -1,0 +1,150 @@
+"""What a launch passes to a kernel: scalars of the annotated type, device memory, and nothing that was not uploaded.
+
+It knows what can be told before anything runs; what becomes of device memory is told by whoever resolves it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from atops.base.dtypes import as_dtype, element_name
+from atops.base.errors import InvalidType, InvalidValue
+from atops.device.allocation import Allocation
+from atops.device.span import Span
+
+__all__ = ("KernelArgument", "MemoryArgument", "Parameter", "parameter")
+
+Region = tuple[Allocation, int, Any, tuple[int, ...]]
+
+
+@runtime_checkable
+class KernelArgument(Protocol):
+    """Device memory that can be passed to a kernel."""
+
+    def __kernel_argument__(self) -> Region:
+        """Return allocation, offset in bytes, element type and shape."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryArgument:
+    """Device memory that was passed to parameter `name`: `shape` elements of `dtype` at byte `offset`."""
+
+    name: str
+    allocation: Allocation
+    offset: int
+    dtype: Any
+    shape: tuple[int, ...]
+
+    def span(self) -> Span:
+        """Return a fresh span of it. Raises IllegalAddress when its allocation is dead."""
+        return Span.over(self.allocation, self.offset, self.dtype, self.shape)
+
+    def __repr__(self) -> str:
+        return f"{element_name(self.dtype)}{list(self.shape)} at {self.allocation.address + self.offset:#x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel: `dtype` is that of a scalar, `memory` says that only device memory will do."""
+
+    kernel: str
+    name: str
+    dtype: np.dtype[Any] | type | None
+    memory: bool
+
+    def take(self, value: Any) -> Any:
+        """Return what the kernel gets for `value`; device memory as a MemoryArgument.
+
+        Raises InvalidType and InvalidValue naming kernel, parameter and value.
+        """
+        if isinstance(value, KernelArgument):
+            if self.dtype is not None:
+                raise self._wrong(value, f"a scalar of {_type_name(self.dtype)}")
+            return MemoryArgument(self.name, *value.__kernel_argument__())
+        if isinstance(value, np.ndarray | list):
+            raise self._wrong(value, "memory of the device: upload it first (stream.upload)", "host memory")
+        if self.memory:
+            raise self._wrong(value, "memory of the device")
+        if self.dtype is None:
+            return self._plain(value)
+        if not isinstance(value, int | float | complex | np.generic):
+            raise self._wrong(value, f"a scalar of {_type_name(self.dtype)}")
+        return self._scalar(value, self.dtype)
+
+    def _plain(self, value: Any) -> Any:
+        """Pass what was annotated with no type: numbers, tuples of them, and what a template would take."""
+        if type(value) is tuple:
+            return tuple([self._plain(each) for each in value])
+        if isinstance(value, int | float | complex | np.generic | np.dtype) or callable(value):
+            return value
+        raise self._wrong(value, "memory of the device, a number, a tuple of numbers or a type")
+
+    def _scalar(self, value: Any, dtype: np.dtype[Any] | type) -> Any:
+        """Return `value` as a scalar of `dtype`; only the rounding of floats may change it."""
+        try:
+            if dtype is int:
+                return operator.index(value)
+            if isinstance(dtype, type):  # float or bool of Python
+                return self._scalar(value, np.dtype(dtype)).item()
+            if dtype.kind in "biu":
+                return self._whole(value, dtype)
+            with np.errstate(over="ignore"):
+                result = dtype.type(value) if dtype.fields is None else np.asarray(value, dtype)[()]
+        except OverflowError:
+            raise self._range(value, dtype) from None
+        except (TypeError, ValueError):
+            raise self._wrong(value, f"a scalar of {_type_name(dtype)}") from None
+        if dtype.fields is None and np.isfinite(value) and not np.isfinite(result):
+            raise self._range(value, dtype)
+        return result
+
+    def _whole(self, value: Any, dtype: np.dtype[Any]) -> Any:
+        whole = int(value) if isinstance(value, np.bool_) else operator.index(value)
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        if not low <= whole <= high:
+            raise self._range(value, dtype)
+        return dtype.type(whole)
+
+    def _wrong(self, value: Any, right: str, what: str = "") -> InvalidType:
+        shown = what or f"{type(value).__name__} {value!r}"
+        return InvalidType(f"kernel {self.kernel}: parameter {self.name} got {shown}; {right} is right")
+
+    def _range(self, value: Any, dtype: Any) -> InvalidValue:
+        return InvalidValue(
+            f"kernel {self.kernel}: parameter {self.name} got {value!r}, out of the range of {_type_name(dtype)}"
+        )
+
+
+def parameter(kernel: str, given: inspect.Parameter, evaluate: Callable[[str], Any]) -> Parameter:
+    """Return the parameter that a kernel declares. `evaluate` reads an annotation that is still text.
+
+    Raises InvalidType for `*args` and `**kwargs`: a kernel's parameters are counted.
+    """
+    if given.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+        raise InvalidType(f"kernel {kernel}: parameter {given} has no fixed number; kernels name each of theirs")
+    annotation = given.annotation
+    if isinstance(annotation, str):
+        with suppress(Exception):  # the name of an element type, or of something known to type checkers only
+            annotation = evaluate(annotation)
+    if annotation is inspect.Parameter.empty or annotation in (Any, object):
+        return Parameter(kernel, given.name, None, False)
+    if annotation in (int, float, bool):
+        return Parameter(kernel, given.name, annotation, False)
+    if annotation is Span or annotation is np.ndarray:
+        return Parameter(kernel, given.name, None, True)
+    try:
+        return Parameter(kernel, given.name, as_dtype(annotation), False)
+    except InvalidType:
+        return Parameter(kernel, given.name, None, False)
+
+
+def _type_name(dtype: np.dtype[Any] | type) -> str:
+    return dtype.__name__ if isinstance(dtype, type) else element_name(dtype)

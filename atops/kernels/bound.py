@@ -1,0 +1,95 @@
+"""A kernel bound to its arguments: the value that a stream launches, and the entry of each of its threads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from atops.base.errors import LaunchFailure, PeerAccessNotEnabled
+from atops.device.allocation import Allocation
+from atops.device.transfer import finish_transfers
+from atops.kernels.arguments import MemoryArgument
+
+if TYPE_CHECKING:
+    from atops.device.thread import KernelThread
+    from atops.kernels.definition import Kernel
+
+__all__ = ("BoundKernel",)
+
+
+class BoundKernel:
+    """One launch's kernel and arguments. Only `Stream.launch` runs it."""
+
+    __slots__ = ("_keywords", "_positional", "allocations", "kernel", "name", "values")
+
+    def __init__(self, kernel: Kernel, values: Mapping[str, Any]) -> None:
+        """Bind what each parameter got, in order."""
+        self.kernel = kernel
+        self.name = kernel.name
+        self.values = values
+        memory = (value.allocation for value in values.values() if isinstance(value, MemoryArgument))
+        self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(memory))
+        self._positional: tuple[Any, ...] = ()  # until it is resolved
+        self._keywords: dict[str, Any] = {}
+
+    def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
+        """Make the spans that all threads of the launch get; the runtime calls it just before they run.
+
+        Raises IllegalAddress, naming the parameter, when an allocation is dead, and PeerAccessNotEnabled when
+        `can_access` refuses one.
+        """
+        positional: list[Any] = []
+        for name, value in self.values.items():
+            if isinstance(value, MemoryArgument):
+                value = self._span(value, can_access)
+            if name in self.kernel.keyword_only:
+                self._keywords[name] = value
+            else:
+                positional.append(value)
+        self._positional = tuple(positional)
+
+    def start(self, thread: KernelThread) -> Coroutine[Any, Any, None] | None:
+        """Return the thread's coroutine; run a plain kernel to its end and return None.
+
+        Raises LaunchFailure when a plain kernel returns a value.
+        """
+        result = self.kernel.function(*self._positional, **self._keywords)
+        if self.kernel.is_async:
+            coroutine: Coroutine[Any, Any, None] = result
+            return coroutine
+        if result is not None:
+            raise self.returned(thread, result)
+        return None
+
+    def finish(self, thread: KernelThread) -> None:
+        """Settle what a thread left behind.
+
+        Raises LaunchFailure for a returned value, DteError in strict mode for transfers that were never waited for.
+        """
+        # A coroutine's result exists only in the StopIteration that the interpreter is handling when it calls this.
+        ending = sys.exc_info()[1]
+        if isinstance(ending, StopIteration) and ending.value is not None:
+            raise self.returned(thread, ending.value)
+        if thread.transfers:
+            finish_transfers(thread)
+
+    def returned(self, thread: KernelThread, result: object) -> LaunchFailure:
+        """Return the error of a thread that returned a value (TOPS C++, 8.1)."""
+        return LaunchFailure(f"{thread} returned {result!r}; a kernel returns nothing, it stores its results")
+
+    def _span(self, value: MemoryArgument, can_access: Callable[[Allocation], bool]) -> Any:
+        allocation = value.allocation
+        if not allocation.alive:
+            size = allocation.size - value.offset
+            raise allocation.violation(value.offset, size, f"kernel {self.name}, parameter {value.name}")
+        if not can_access(allocation):
+            raise PeerAccessNotEnabled(
+                f"kernel {self.name}: parameter {value.name} is memory of {allocation.where}; enable peer access to it "
+                "or copy it first"
+            )
+        return value.span()
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
+        return f"<BoundKernel {self.name}({arguments})>"

@@ -1,0 +1,133 @@
+"""Kernels as objects: what `@kernel` makes of a function, and what it refuses. TOPS C++, 8.1.
+
+It knows functions and their parameters; it does not know who launches a kernel, nor who runs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, overload
+
+from atops.base.errors import IllegalState, InvalidType, InvalidValue
+from atops.device.requests import maybe_current_thread
+from atops.kernels.arguments import Parameter, parameter
+from atops.kernels.bound import BoundKernel
+from atops.kernels.inspection import dynamic_shared_lines, uses_dynamic_shared
+
+__all__ = ("Kernel", "cooperative", "kernel")
+
+Function = Callable[..., Any]
+
+
+class Kernel:
+    """A function that runs once in every thread of a launch: `__global__` (TOPS C++, 8.1).
+
+    `name` is what traces and errors call it, `signature` the function's, `cooperative` whether all blocks start
+    together, `is_async` whether it can be suspended. Start it with `stream.launch(kernel, (grid, block), *arguments)`.
+    """
+
+    def __init__(self, function: Function, name: str | None = None, cooperative: bool = False) -> None:
+        """Make a kernel of `function`.
+
+        Raises InvalidType for what is no function, a method, a generator, or annotated with a result; InvalidValue
+        where it asks for dynamic shared memory on two lines.
+        """
+        if isinstance(function, staticmethod | classmethod) or not inspect.isfunction(function):
+            raise InvalidType(f"a kernel is made of a function, not of {function!r}")
+        self.name = name or function.__name__
+        _check_form(function, self.name)
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.signature = inspect.signature(function)
+        self.cooperative = cooperative
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.parameters: Mapping[str, Parameter] = {
+            each.name: parameter(self.name, each, functools.partial(_evaluate, function))
+            for each in self.signature.parameters.values()
+        }
+        keyword_only = (each.name for each in self.signature.parameters.values() if each.kind is each.KEYWORD_ONLY)
+        self.keyword_only = frozenset(keyword_only)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> BoundKernel:
+        """Return the kernel with its arguments, each of the type that its parameter wants.
+
+        Raises InvalidType for a wrong number or type of arguments, InvalidValue for one out of its type's range.
+        """
+        if not kwargs and len(args) == len(self.parameters) and not self.keyword_only:
+            given: Mapping[str, Any] = dict(zip(self.parameters, args, strict=True))
+        else:
+            try:
+                bound = self.signature.bind(*args, **(kwargs or {}))
+            except TypeError as error:
+                raise InvalidType(f"kernel {self.name}{self.signature}: {error}") from None
+            bound.apply_defaults()
+            given = bound.arguments
+        return BoundKernel(self, {name: self.parameters[name].take(value) for name, value in given.items()})
+
+    @functools.cached_property
+    def uses_dynamic_shared(self) -> bool:
+        """Tell whether the kernel, or a device function that it calls by name, asks for dynamic shared memory."""
+        return uses_dynamic_shared(self.function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse: a kernel is launched. Raises IllegalState."""
+        thread = maybe_current_thread()
+        if thread is not None:
+            raise IllegalState(f"{thread} called kernel {self.name}; what kernels call is a function made by @device")
+        raise IllegalState(
+            f"kernel {self.name} was called; it is launched: stream.launch({self.name}, (grid, block), *arguments)"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{'cooperative ' if self.cooperative else ''}kernel {self.name}{self.signature}>"
+
+
+@overload
+def kernel(function: Function, /) -> Kernel: ...
+@overload
+def kernel(*, name: str | None = None, cooperative: bool = False) -> Callable[[Function], Kernel]: ...
+def kernel(
+    function: Function | None = None, /, *, name: str | None = None, cooperative: bool = False
+) -> Kernel | Callable[[Function], Kernel]:
+    """Make a kernel of an `async def`, or of a plain `def` that never suspends: `__global__` (TOPS C++, 8.1).
+
+    Use it as `@kernel` or as `@kernel(name=..., cooperative=True)`. Parameters annotated with an element type get
+    numpy scalars of it, device memory arrives as spans. Raises InvalidType and InvalidValue as `Kernel` does.
+    """
+    if function is None:
+        return lambda later: Kernel(later, name, cooperative)
+    return Kernel(function, name, cooperative)
+
+
+def cooperative(function: Function | Kernel) -> Kernel:
+    """Make a cooperative kernel: its blocks start together and may use syncblocks (TOPS C++, 8.1, `__cooperative__`).
+
+    Use it as `@cooperative`, alone or above `@kernel`.
+    """
+    if isinstance(function, Kernel):
+        return Kernel(function.function, function.name, True)
+    return Kernel(function, None, True)
+
+
+def _check_form(function: Function, name: str) -> None:
+    """Raise unless the function is one that a kernel can be made of."""
+    scope = function.__qualname__.rpartition(".")[0]
+    if scope and not scope.endswith("<locals>"):
+        raise InvalidType(f"kernel {name} is a member of {scope}; a kernel is a plain function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidType(f"kernel {name} is a generator; a kernel awaits and yields nothing")
+    if inspect.signature(function).return_annotation not in (inspect.Signature.empty, None, "None"):
+        raise InvalidType(f"kernel {name} is annotated with a result; a kernel returns nothing")
+    lines = dynamic_shared_lines(function)
+    if len(lines) > 1:
+        raise InvalidValue(
+            f"kernel {name} asks for dynamic shared memory {len(lines)} times, on lines {lines}; a kernel has one"
+        )
+
+
+def _evaluate(function: Function, text: str) -> Any:
+    """Return what an annotation that is still text stands for."""
+    closure = inspect.getclosurevars(function)
+    return eval(text, function.__globals__, dict(closure.nonlocals))

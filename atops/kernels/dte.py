@@ -1,0 +1,83 @@
+"""DTE contexts and events as a kernel writes them. TOPS C++, 8.7; what they do is on the chip's floor."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TypeAlias
+
+from atops.base.errors import InvalidType
+from atops.device.dte import DteContext
+from atops.device.requests import Request, current_thread
+from atops.device.site import caller
+from atops.device.transfer import DteEvent
+from atops.kernels.sharing import shared_object
+
+__all__ = (
+    "dte_scope",
+    "event",
+    "shared_dte_ctx",
+    "tops_destroy_dte",
+    "tops_dte_ctx_t",
+    "tops_init_dte",
+    "wait",
+)
+
+tops_dte_ctx_t: TypeAlias = DteContext
+event: TypeAlias = DteEvent
+
+
+def shared_dte_ctx() -> DteContext:
+    """Return the block's context of this line, one and the same for all its threads: `__shared__ tops_dte_ctx_t ctx`.
+
+    One thread initialises it; it moves between global and shared memory, for one thread at a time (TOPS C++, 8.7).
+    """
+    thread = current_thread()
+    return shared_object(thread, lambda: DteContext.of_block(thread.block))
+
+
+def tops_init_dte(ctx: DteContext) -> None:
+    """Make a context ready for use, as `ctx.init()` does. Raises DteError on another thread's (TOPS C++, 8.7)."""
+    _context(ctx).init()
+
+
+def tops_destroy_dte(ctx: DteContext) -> None:
+    """Give a context back, as `ctx.destroy()` does. Raises DteError while a transfer is in flight (TOPS C++, 8.7)."""
+    _context(ctx).destroy()
+
+
+def wait(event: DteEvent) -> Request:
+    """Return the request that waits for an asynchronous operation: `await k.wait(event)`, or just `await event`.
+
+    An event may be waited for once or many times. Raises InvalidType for anything else (TOPS C++, 8.7, `tops::wait`).
+    """
+    if not isinstance(event, DteEvent):
+        raise InvalidType(f"wait at {caller()} got {event!r}; what an asynchronous DTE operation returned is right")
+    return event.owed_by(current_thread())
+
+
+class dte_scope:  # the language's own name
+    """Initialise a context for a `with` block and destroy it at the end: `tops::dte_scope`.
+
+    Without an argument the context is a private one of its own. At the end of the block no transfer may be in flight
+    (DteError), unless an exception is already under way.
+    """
+
+    __slots__ = ("_ctx",)
+
+    def __init__(self, ctx: DteContext | None = None) -> None:
+        """Take a context, or make a private one."""
+        self._ctx = DteContext() if ctx is None else _context(ctx)
+
+    def __enter__(self) -> DteContext:
+        self._ctx.init()
+        return self._ctx
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is None:
+            self._ctx.destroy()
+
+
+def _context(ctx: object) -> DteContext:
+    if not isinstance(ctx, DteContext):
+        raise InvalidType(f"DTE context at {caller()} is {ctx!r}; tops_dte_ctx_t(), dte_scope() and the like make one")
+    return ctx

@@ -1,0 +1,194 @@
+"""The DTE's operations as functions of a kernel: each as it is, and asynchronous. TOPS C++, 8.7.
+
+The destination comes first, shapes are outermost first. Every operation has a row in the operation table, which says
+what it demands and does; these functions give the rows their signatures, and a test keeps the two alike.
+
+All of them raise DteError, naming thread and line, where the context is not ready, has a transfer in flight or
+belongs to another thread, where an operand lies in no memory that the context reaches, and where shapes, offsets or
+types do not fit; IllegalAddress where an operand's allocation is dead; MissingAwait after a forgotten request.
+
+An asynchronous one returns an event: until it has been awaited, `dst` may not be read nor `src` overwritten. The
+others are over when they return, and need no `await`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from atops.device.dte import DteContext, issue, transfer
+from atops.device.transfer import DteEvent, Operand
+from atops.device.transforms import OPERATIONS
+
+__all__ = (
+    "broadcast",
+    "broadcast_async",
+    "deslice",
+    "deslice_async",
+    "memcpy",
+    "memcpy_async",
+    "memset",
+    "memset_async",
+    "mirror_lr",
+    "mirror_lr_async",
+    "mirror_tb",
+    "mirror_tb_async",
+    "pad",
+    "pad_async",
+    "slice",
+    "slice_async",
+    "slice_transpose",
+    "slice_transpose_async",
+    "transpose",
+    "transpose_async",
+    "transpose_deslice",
+    "transpose_deslice_async",
+)
+
+Ints = Sequence[int]
+
+_MEMCPY = OPERATIONS["memcpy"]
+_MEMSET = OPERATIONS["memset"]
+_SLICE = OPERATIONS["slice"]
+_DESLICE = OPERATIONS["deslice"]
+_TRANSPOSE = OPERATIONS["transpose"]
+_SLICE_TRANSPOSE = OPERATIONS["slice_transpose"]
+_TRANSPOSE_DESLICE = OPERATIONS["transpose_deslice"]
+_PAD = OPERATIONS["pad"]
+_MIRROR_TB = OPERATIONS["mirror_tb"]
+_MIRROR_LR = OPERATIONS["mirror_lr"]
+_BROADCAST = OPERATIONS["broadcast"]
+
+_NONE: Mapping[str, Any] = {}
+
+
+def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> None:
+    """Copy all bytes of `src`, in row-major order, to the first bytes of `dst`; the types may differ.
+
+    `dst` has at least as many bytes.
+    """
+    transfer(_MEMCPY, ctx, dst, src, _NONE)
+
+
+def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
+    """Start `memcpy` and return the event to await before `dst` is read or `src` overwritten."""
+    return issue(_MEMCPY, ctx, dst, src, _NONE)
+
+
+def memset(ctx: DteContext, dst: Operand, value: Any) -> None:
+    """Set every element of `dst` to `value`, a value of its element type."""
+    transfer(_MEMSET, ctx, dst, None, {"value": value})
+
+
+def memset_async(ctx: DteContext, dst: Operand, value: Any) -> DteEvent:
+    """Start `memset` and return the event to await before `dst` is read."""
+    return issue(_MEMSET, ctx, dst, None, {"value": value})
+
+
+def slice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, value: Any = 0) -> None:
+    """Copy the window of `dst`'s shape at `offsets` of `src`; what lies beyond `src` becomes `value`.
+
+    `offsets` has an int, not negative, for each dimension, outermost first.
+    """
+    transfer(_SLICE, ctx, dst, src, {"offsets": offsets, "value": value})
+
+
+def slice_async(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, value: Any = 0) -> DteEvent:
+    """Start `slice` and return the event to await before `dst` is read or `src` overwritten."""
+    return issue(_SLICE, ctx, dst, src, {"offsets": offsets, "value": value})
+
+
+def deslice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints) -> None:
+    """Copy `src` over the window of its shape at `offsets` of `dst`; the rest of `dst` stays.
+
+    The window lies inside `dst`.
+    """
+    transfer(_DESLICE, ctx, dst, src, {"offsets": offsets})
+
+
+def deslice_async(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints) -> DteEvent:
+    """Start `deslice` and return the event to await before `dst` is read or `src` overwritten."""
+    return issue(_DESLICE, ctx, dst, src, {"offsets": offsets})
+
+
+def transpose(ctx: DteContext, dst: Operand, src: Operand, layout: Ints) -> None:
+    """Copy `src` with its dimensions permuted: `dst.shape[i] == src.shape[layout[i]]`, as numpy.transpose."""
+    transfer(_TRANSPOSE, ctx, dst, src, {"layout": layout})
+
+
+def transpose_async(ctx: DteContext, dst: Operand, src: Operand, layout: Ints) -> DteEvent:
+    """Start `transpose` and return the event to await before `dst` is read or `src` overwritten."""
+    return issue(_TRANSPOSE, ctx, dst, src, {"layout": layout})
+
+
+def slice_transpose(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints, value: Any = 0) -> None:
+    """Cut a window at `offsets` of `src` and transpose it into `dst`; beyond `src` is `value`.
+
+    The window has the shape `s` with `dst.shape[i] == s[layout[i]]`.
+    """
+    transfer(_SLICE_TRANSPOSE, ctx, dst, src, {"offsets": offsets, "layout": layout, "value": value})
+
+
+def slice_transpose_async(
+    ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints, value: Any = 0
+) -> DteEvent:
+    """Start `slice_transpose` and return the event to await before `dst` is read or `src` overwritten."""
+    return issue(_SLICE_TRANSPOSE, ctx, dst, src, {"offsets": offsets, "layout": layout, "value": value})
+
+
+def transpose_deslice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints) -> None:
+    """Transpose `src` by `layout` and copy it over the window at `offsets` of `dst`; the rest stays.
+
+    The window lies inside `dst`.
+    """
+    transfer(_TRANSPOSE_DESLICE, ctx, dst, src, {"offsets": offsets, "layout": layout})
+
+
+def transpose_deslice_async(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints) -> DteEvent:
+    """Start `transpose_deslice` and return the event to await before `dst` is read or `src` overwritten."""
+    return issue(_TRANSPOSE_DESLICE, ctx, dst, src, {"offsets": offsets, "layout": layout})
+
+
+def pad(ctx: DteContext, dst: Operand, src: Operand, low: Ints, high: Ints, mid: Ints, value: Any = 0) -> None:
+    """Copy `src` with `value` around it and between its elements.
+
+    Per dimension: `low` before, `mid` between neighbours, `high` after; `dst` has low + n + (n - 1) * mid + high.
+    """
+    transfer(_PAD, ctx, dst, src, {"low": low, "high": high, "mid": mid, "value": value})
+
+
+def pad_async(
+    ctx: DteContext, dst: Operand, src: Operand, low: Ints, high: Ints, mid: Ints, value: Any = 0
+) -> DteEvent:
+    """Start `pad` and return the event to await before `dst` is read or `src` overwritten."""
+    return issue(_PAD, ctx, dst, src, {"low": low, "high": high, "mid": mid, "value": value})
+
+
+def mirror_tb(ctx: DteContext, dst: Operand, src: Operand) -> None:
+    """Last axis reversed: copy `src` mirrored along X, the last entry of its shape."""
+    transfer(_MIRROR_TB, ctx, dst, src, _NONE)
+
+
+def mirror_tb_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
+    """Start `mirror_tb` and return the event to await before `dst` is read or `src` overwritten."""
+    return issue(_MIRROR_TB, ctx, dst, src, _NONE)
+
+
+def mirror_lr(ctx: DteContext, dst: Operand, src: Operand) -> None:
+    """Last axis but one reversed: copy `src` mirrored along Y, the last but one entry of its shape."""
+    transfer(_MIRROR_LR, ctx, dst, src, _NONE)
+
+
+def mirror_lr_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
+    """Start `mirror_lr` and return the event to await before `dst` is read or `src` overwritten."""
+    return issue(_MIRROR_LR, ctx, dst, src, _NONE)
+
+
+def broadcast(ctx: DteContext, dst: Operand, src: Operand) -> None:
+    """Copy `src`, repeated along the dimensions that it lacks or has once, to `dst`'s shape."""
+    transfer(_BROADCAST, ctx, dst, src, _NONE)
+
+
+def broadcast_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
+    """Start `broadcast` and return the event to await before `dst` is read or `src` overwritten."""
+    return issue(_BROADCAST, ctx, dst, src, _NONE)

@@ -1,0 +1,78 @@
+"""Where a kernel thread stands: the built-in variables of TOPS C++, 8.5, and the thread's share of a piece of work."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import SupportsIndex
+
+from atops.base.errors import InvalidType, InvalidValue
+from atops.device.requests import current_thread
+from atops.device.thread import KernelThread
+
+__all__ = ("BuiltIn", "blockDim", "blockIdx", "gridDim", "threadIdx", "thread_count", "thread_id", "tiles")
+
+
+class BuiltIn:
+    """A built-in variable: three numbers x, y and z that are known inside a kernel (IllegalState elsewhere)."""
+
+    __slots__ = ("_name", "_read")
+
+    def __init__(self, name: str, read: Callable[[KernelThread], tuple[int, int, int]]) -> None:
+        self._name = name
+        self._read = read
+
+    @property
+    def x(self) -> int:
+        """Return the number in the fastest dimension."""
+        return self._read(current_thread())[0]
+
+    @property
+    def y(self) -> int:
+        """Return the number in the second dimension."""
+        return self._read(current_thread())[1]
+
+    @property
+    def z(self) -> int:
+        """Return the number in the slowest dimension."""
+        return self._read(current_thread())[2]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._read(current_thread()))
+
+    def __repr__(self) -> str:
+        return f"<built-in variable {self._name} of kernels>"
+
+
+threadIdx = BuiltIn("threadIdx", lambda thread: thread.index)
+blockIdx = BuiltIn("blockIdx", lambda thread: thread.block.index)
+blockDim = BuiltIn("blockDim", lambda thread: thread.grid.block_dim)
+gridDim = BuiltIn("gridDim", lambda thread: thread.grid.grid_dim)
+
+
+def thread_id() -> int:
+    """Return the running thread's number in the whole grid, x fastest. Raises IllegalState on the host."""
+    thread = current_thread()
+    return thread.block.linear * thread.grid.block_dim.volume + thread.linear
+
+
+def thread_count() -> int:
+    """Return how many threads the whole grid has. Raises IllegalState on the host."""
+    grid = current_thread().grid
+    return grid.grid_dim.volume * grid.block_dim.volume
+
+
+def tiles(total: SupportsIndex, tile: SupportsIndex) -> Iterator[slice]:
+    """Yield the running thread's share of `total` elements as slices of `tile` elements, the last perhaps shorter.
+
+    The grid's threads take tiles in turn: offset = id * tile, step = tile * threads. Raises InvalidValue where `total`
+    is negative or `tile` is below 1, InvalidType where either is no int, IllegalState on the host.
+    """
+    try:
+        whole, step = operator.index(total), operator.index(tile)
+    except TypeError:
+        raise InvalidType(f"tiles of {total!r} and {tile!r}; two numbers of elements are right") from None
+    if whole < 0 or step < 1:
+        raise InvalidValue(f"tiles of {whole} elements by {step}; 0 or more by at least 1 is right")
+    starts = range(thread_id() * step, whole, step * thread_count())
+    return (slice(start, min(start + step, whole)) for start in starts)

@@ -1,0 +1,75 @@
+"""What can be told of a kernel from its code before it runs: whether it asks for dynamic shared memory, and where."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+from atops.kernels.memory import dynamic_shared
+
+__all__ = ("dynamic_shared_lines", "uses_dynamic_shared")
+
+_NAME = dynamic_shared.__name__
+
+
+def dynamic_shared_lines(function: Callable[..., Any]) -> list[int]:
+    """Return the line of each use of `dynamic_shared` that the function's own code has, by whatever name."""
+    variables = _variables(function)
+    return [
+        line
+        for opname, name, line in _names(_plain(function).__code__)
+        if (opname in ("LOAD_ATTR", "LOAD_METHOD") and name == _NAME) or variables.get(name) is dynamic_shared
+    ]
+
+
+def uses_dynamic_shared(function: Callable[..., Any]) -> bool:
+    """Tell whether the function, or a Python function that it calls by a plain name, uses `dynamic_shared`."""
+    pending, seen = [_plain(function)], set()
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if dynamic_shared_lines(current):
+            return True
+        variables = _variables(current)
+        called = (variables.get(name) for _, name, _ in _names(current.__code__))
+        pending += [_plain(each) for each in called if isinstance(each, FunctionType)]
+    return False
+
+
+def _plain(function: Callable[..., Any]) -> FunctionType:
+    """Return the function as it was written, without the decorators that kept it as `__wrapped__`."""
+    inner = getattr(function, "__wrapped__", function)
+    assert isinstance(inner, FunctionType)
+    return inner
+
+
+def _variables(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return what the function's global and enclosing names stand for now."""
+    plain = _plain(function)
+    cells = zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True)
+    enclosed = {name: _contents(cell) for name, cell in cells}
+    return {**plain.__globals__, **enclosed}
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+def _names(code: CodeType) -> Iterator[tuple[str, str, int]]:
+    """Yield operation, name and line of each name that the code and the functions in it load."""
+    line = code.co_firstlineno
+    for instruction in dis.get_instructions(code):
+        if instruction.starts_line is not None and not isinstance(instruction.starts_line, bool):
+            line = instruction.starts_line
+        if instruction.opname.startswith("LOAD_") and isinstance(instruction.argval, str):
+            yield instruction.opname, instruction.argval, line
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

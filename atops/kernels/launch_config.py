@@ -1,0 +1,93 @@
+"""The geometry of a launch, and what an architecture can have of it. TOPS Runtime API, 2.8; DECISIONS 2.8.
+
+It knows the figures of an architecture and of a kernel; it does not know who launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from atops.base.dims import Dim3, DimLike
+from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchOutOfResources
+from atops.device.arch import Architecture
+from atops.kernels.definition import Kernel
+
+__all__ = ("LaunchConfig",)
+
+MOST_THREADS = 1 << 32  # in each dimension of the whole grid
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchConfig:
+    """How many blocks and threads a launch has, its dynamic shared memory in bytes, and whether blocks start together.
+
+    `grid` counts blocks, `block` counts threads; each is an int or one to three ints, x first.
+    """
+
+    grid: Dim3
+    block: Dim3
+    shared: int = 0
+    cooperative: bool = False
+
+    def __init__(self, grid: DimLike, block: DimLike, shared: int = 0, cooperative: bool = False) -> None:
+        """Take the geometry. Raises InvalidType and InvalidValue naming what has no meaning on any chip."""
+        if not isinstance(shared, int):
+            raise InvalidType(f"shared is {shared!r}; a number of bytes is right")
+        if shared < 0:
+            raise InvalidValue(f"shared is {shared} bytes; 0 or more is right")
+        for name, value in (
+            ("grid", Dim3.of(grid, "grid")), ("block", Dim3.of(block, "block")), ("shared", shared),
+            ("cooperative", bool(cooperative)),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, value: LaunchConfig | Sequence[Any]) -> LaunchConfig:
+        """Make a geometry of `(grid, block)` or `(grid, block, shared)`; a LaunchConfig is returned as it is.
+
+        Raises InvalidType for anything else.
+        """
+        if isinstance(value, LaunchConfig):
+            return value
+        if not isinstance(value, tuple | list) or not 2 <= len(value) <= 3:
+            raise InvalidType(f"launch configuration is {value!r}; (grid, block), as (2, 12), is right")
+        return cls(*value)
+
+    def validate(self, arch: Architecture, kernel: Kernel) -> LaunchConfig:
+        """Return the configuration as `arch` runs it with `kernel`, whose being cooperative is taken over.
+
+        Raises InvalidValue for dimensions that the chip cannot have and for dynamic shared memory without a size,
+        LaunchOutOfResources for too many threads or bytes, CooperativeLaunchTooLarge for more cooperative blocks
+        than clusters. Each names what would be right.
+        """
+        for axis, blocks, threads in zip("xyz", self.grid, self.block, strict=True):
+            if blocks * threads >= MOST_THREADS:
+                raise InvalidValue(f"{kernel.name}: grid * block is {blocks * threads} in {axis}; below 2**32 is right")
+        _check_extents(kernel, "grid", self.grid, arch.max_grid, arch)
+        if self.block.volume > arch.max_threads_per_block:
+            raise LaunchOutOfResources(
+                f"{kernel.name}: block {tuple(self.block)} has {self.block.volume} threads; {arch.name} has "
+                f"{arch.max_threads_per_block} at most"
+            )
+        _check_extents(kernel, "block", self.block, arch.max_block, arch)
+        if self.shared > arch.l2_usable:
+            raise LaunchOutOfResources(
+                f"{kernel.name}: {self.shared} bytes of dynamic shared memory; {arch.name} has {arch.l2_usable} at most"
+            )
+        if not self.shared and kernel.uses_dynamic_shared:
+            raise InvalidValue(f"{kernel.name} uses dynamic shared memory; give a size, as (grid, block, bytes)")
+        together = self.cooperative or kernel.cooperative
+        if together and self.grid.volume > arch.clusters:
+            raise CooperativeLaunchTooLarge(
+                f"{kernel.name} is cooperative with {self.grid.volume} blocks; {arch.name} has {arch.clusters} clusters"
+            )
+        return self if together == self.cooperative else replace(self, cooperative=True)
+
+
+def _check_extents(kernel: Kernel, what: str, given: Dim3, most: Dim3, arch: Architecture) -> None:
+    """Raise InvalidValue where an extent is larger than the architecture's."""
+    for axis, extent, limit in zip("xyz", given, most, strict=True):
+        if extent > limit:
+            raise InvalidValue(f"{kernel.name}: {what}.{axis} is {extent}; {arch.name} has {limit} at most")

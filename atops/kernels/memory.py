@@ -1,0 +1,172 @@
+"""The memory that a kernel declares: local in L1, shared in L2, and mdspans of either or of global memory.
+
+TOPS C++, 8.2 and 8.7. The default mode hands out plain arrays, strict mode spans that observe each access.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from atops.base.dtypes import DTypeLike, as_dtype, element_name
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
+from atops.device.dte import space_of
+from atops.device.geometry import Array
+from atops.device.requests import current_thread
+from atops.device.site import caller
+from atops.device.span import Space, Span
+from atops.device.thread import KernelThread
+from atops.kernels.sharing import shared_object, shared_once
+
+__all__ = ("Global", "Local", "Shared", "dynamic_shared", "local", "mdspan", "shared")
+
+Global, Shared, Local = Space.GLOBAL, Space.SHARED, Space.LOCAL
+
+Shape = SupportsIndex | Sequence[SupportsIndex]
+
+ALIGNMENT = 128  # of vector loads
+
+
+def local(shape: Shape, dtype: DTypeLike) -> Any:
+    """Return memory of the running thread's L1: `shape` elements of `dtype`, 128-byte aligned, contents stale.
+
+    It lives as long as the thread; every call takes more. Raises LaunchOutOfResources, naming the thread and what is
+    in use, when the L1 has no room left (TOPS C++, 8.2, `__local__`).
+    """
+    thread = current_thread()
+    extents, element, size = _extents(shape, dtype)
+    memory = thread.sip.l1
+    start = -(-thread.l1_top // ALIGNMENT) * ALIGNMENT
+    if start + size > len(memory):
+        raise LaunchOutOfResources(
+            f"{thread} at {caller()}: local memory of {size} bytes was asked for; {thread.l1_top} of the "
+            f"{len(memory)} bytes of L1 are in use, and each call takes more"
+        )
+    thread.l1_top = start + size
+    return _carve(thread, memory, start, size, extents, element, Space.LOCAL)
+
+
+def shared(shape: Shape, dtype: DTypeLike) -> Any:
+    """Return memory of the block's L2, one and the same for all its threads: `shape` elements of `dtype`.
+
+    Threads share what they get from the same line of the program, called for the same time; contents are stale.
+    Raises LaunchFailure where another thread asked for another shape or type there, and LaunchOutOfResources when the
+    L2 has no room left (TOPS C++, 8.2, `__shared__`).
+    """
+    thread = current_thread()
+    extents, element, size = _extents(shape, dtype)
+
+    def make() -> Any:
+        block = thread.block
+        memory = block.cluster.l2
+        used = max(block.l2_top, thread.grid.shared_bytes)  # dynamic shared memory comes first
+        start = -(-used // ALIGNMENT) * ALIGNMENT
+        if start + size > len(memory):
+            raise LaunchOutOfResources(
+                f"{thread} at {caller()}: shared memory of {size} bytes was asked for; {used} of the {len(memory)} "
+                "bytes of L2 are in use"
+            )
+        block.l2_top = start + size
+        return _carve(thread, memory, start, size, extents, element, Space.SHARED)
+
+    array = shared_object(thread, make)
+    if array.shape != extents or array.dtype != element:
+        raise LaunchFailure(
+            f"{thread} at {caller()}: shared memory was asked for as {element_name(element)}{list(extents)}, and by "
+            f"another thread of the block as {element_name(array.dtype)}{list(array.shape)}; the same is right"
+        )
+    return array
+
+
+def dynamic_shared(dtype: DTypeLike) -> Any:
+    """Return the shared memory whose size the launch gives, as one row: `extern __shared__ T x[]` (TOPS C++, 8.2).
+
+    A kernel may have one such line. Raises LaunchFailure at a second one, and InvalidValue without a size.
+    """
+    thread = current_thread()
+    element, size = as_dtype(dtype), thread.grid.shared_bytes
+    if not size:
+        raise InvalidValue(f"{thread} at {caller()}: dynamic shared memory is used, but the launch gave no size")
+    whole = size // element.itemsize
+
+    def make() -> Any:
+        used = whole * element.itemsize
+        return _carve(thread, thread.block.cluster.l2, 0, used, (whole,), element, Space.SHARED)
+
+    array = shared_once(thread, "dynamic shared memory", make)
+    if array.dtype != element:
+        raise LaunchFailure(
+            f"{thread} at {caller()}: dynamic shared memory was asked for as {element_name(element)}, and by another "
+            f"thread as {element_name(array.dtype)}; the same is right"
+        )
+    return array
+
+
+def mdspan(*arguments: Any) -> Any:
+    """Return memory in another shape: `mdspan(x, n, h, w, c)`, `mdspan(x, shape)`, or either after a memory space.
+
+    `x` is a span or a local or shared array; the leading elements that the shape needs are taken, as of a pointer, and
+    no byte is touched. A space (`k.Global`, `k.Shared`, `k.Local`) must be the one that `x` lies in. Raises
+    IllegalAddress where the shape needs more elements than `x` has, InvalidValue and InvalidType for wrong arguments
+    (TOPS C++, 8.7).
+    """
+    rest = list(arguments)
+    space = rest.pop(0) if rest and isinstance(rest[0], Space) else None
+    if len(rest) < 2 or not isinstance(rest[0], Span | np.ndarray):
+        raise InvalidType(f"mdspan takes an optional space, memory and a shape, not {arguments!r}")
+    memory = rest.pop(0)
+    if space is not None:
+        _check_space(memory, space)
+    shape: Any = rest[0] if len(rest) == 1 else rest
+    extents, _, _ = _extents(shape, memory.dtype)
+    count = math.prod(extents)
+    if count > memory.size:
+        raise IllegalAddress(
+            f"{current_thread()} at {caller()}: mdspan of shape {extents} needs {count} elements; memory of shape "
+            f"{memory.shape} has {memory.size}"
+        )
+    if count == memory.size:
+        return _reshaped(memory, extents)
+    return _reshaped(_reshaped(memory, (memory.size,))[:count], extents)
+
+
+def _reshaped(memory: Any, extents: tuple[int, ...]) -> Any:
+    """Return another view, never a copy. Raises InvalidValue where there is none."""
+    if isinstance(memory, Span):
+        return memory.reshape(extents)
+    try:
+        return memory.reshape(extents, copy=False)
+    except ValueError:
+        raise InvalidValue(f"an array of shape {memory.shape} with gaps cannot have shape {extents}") from None
+
+
+def _check_space(memory: Any, space: Space) -> None:
+    """Raise InvalidValue unless `memory` lies in `space`."""
+    lies = memory.space if isinstance(memory, Span) else space_of(current_thread(), memory, "mdspan")
+    if lies is not space:
+        raise InvalidValue(f"{current_thread()} at {caller()}: mdspan in {space} memory of what lies in {lies} memory")
+
+
+def _extents(shape: Shape, dtype: DTypeLike) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Return shape, element type and size in bytes. Raises InvalidType and InvalidValue."""
+    element = as_dtype(dtype)
+    try:
+        extents = tuple(map(operator.index, shape)) if isinstance(shape, Iterable) else (operator.index(shape),)
+    except TypeError:
+        raise InvalidType(f"shape is {shape!r}; an int or one for each dimension is right") from None
+    if extents and min(extents) < 0:
+        raise InvalidValue(f"shape is {extents}; no extent is negative")
+    return extents, element, math.prod(extents) * element.itemsize
+
+
+def _carve(
+    thread: KernelThread, memory: Array, start: int, size: int, extents: tuple[int, ...], element: np.dtype[Any],
+    space: Space,
+) -> Any:  # fmt: skip
+    """Return a part of a scratchpad as the mode has it: a plain view, or in strict mode a span."""
+    array = memory[start : start + size].view(element).reshape(extents)
+    return Span(None, array, start, space) if thread.grid.options.strict else array

@@ -1,0 +1,66 @@
+"""What the threads of a block share because they ask for it on the same line. Knows no memory and no context."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from atops.base.errors import LaunchFailure
+from atops.device.grid import Grid
+from atops.device.site import Site, caller
+from atops.device.thread import KernelThread
+
+__all__ = ("shared_object", "shared_once")
+
+T = TypeVar("T")
+
+# A leaf of its own for the moment in which the first thread makes something: threads may be OS threads.
+_making = threading.RLock()
+_grids: WeakKeyDictionary[Grid, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def shared_object(thread: KernelThread, make: Callable[[], T], depth: int = 2, of_grid: bool = False) -> T:
+    """Return what `make` made for the first thread of the block that came to the line `depth` frames above.
+
+    `of_grid`: the first thread of the whole grid.
+
+    A line that a thread passes several times gives another object each time; the n-th time of one thread and the
+    n-th time of another are the same.
+    """
+    frame = sys._getframe(depth)
+    site = (id(frame.f_code), frame.f_lasti)  # the running code cannot go away, and hashing it would read all of it
+    turn = thread.sites.get(site, 0)
+    thread.sites[site] = turn + 1
+    key = (*site, turn)
+    shared = _of_grid(thread) if of_grid else thread.block.shared
+    found: T | None = shared.get(key)
+    if found is None:
+        with _making:
+            found = shared.get(key)
+            if found is None:
+                found = shared[key] = make()
+    return found
+
+
+def shared_once(thread: KernelThread, what: str, make: Callable[[], T], depth: int = 2) -> T:
+    """Return what `make` made for the first thread of the block that came to the one line that may ask for `what`.
+
+    Raises LaunchFailure, naming both lines, when another line asks for it too.
+    """
+    frame = sys._getframe(depth)
+    site = Site(frame.f_code, frame.f_lasti)
+    shared = thread.block.shared
+    with _making:
+        first, found = shared.get(what) or shared.setdefault(what, (site, make()))
+    if first != site:
+        raise LaunchFailure(f"{thread} at {caller()}: a second {what}; a kernel has one, and this one has {first}")
+    result: T = found
+    return result
+
+
+def _of_grid(thread: KernelThread) -> dict[Any, Any]:
+    with _making:
+        return _grids.setdefault(thread.grid, {})

@@ -1,0 +1,108 @@
+"""Synchronisation inside a kernel: functions that return the request to await. TOPS C++, 8.8.
+
+They are plain functions, and a request that is made and never awaited raises MissingAwait naming its line.
+"""
+
+from __future__ import annotations
+
+from sys import _getframe
+
+from atops.base.errors import IllegalState, LaunchFailure
+from atops.device.barrier import Barrier, Scope, grid_sync
+from atops.device.requests import CELL, Request, current_thread, missing_await
+from atops.device.site import caller
+from atops.kernels.sharing import shared_object
+
+__all__ = ("BarrierScope", "CountedBarrier", "__syncblocks", "__syncthreads", "barrier", "syncblocks", "syncthreads")
+
+BarrierScope = Scope
+
+
+def syncthreads() -> Request:
+    """Return the request that waits until every thread of the block has made it: `await k.syncthreads()`.
+
+    Raises IllegalState on the host and MissingAwait when an earlier request was never awaited (TOPS C++, 8.8).
+    """
+    # As Request.owed_by does it, written out: this is the most frequent request of all.
+    cell = CELL.get()
+    if cell is None or (thread := cell.thread) is None:
+        raise IllegalState("syncthreads has a meaning only inside a kernel (TOPS C++, 8.8); it was called on the host")
+    if thread.owed is not None:
+        raise missing_await(thread)
+    request: Request = thread.sync
+    frame = request.frame = _getframe(1)
+    request.lasti = frame.f_lasti
+    thread.owed = request
+    return request
+
+
+def syncblocks() -> Request:
+    """Return the request that waits until every thread of a cooperative grid has made it: `await k.syncblocks()`.
+
+    Raises IllegalState in a grid that is not cooperative and on the host, MissingAwait when an earlier request was
+    never awaited (TOPS C++, 8.8).
+    """
+    thread = current_thread()
+    return grid_sync(thread).owed_by(thread)
+
+
+class CountedBarrier:
+    """A barrier of phases, each over when `count` threads have arrived: `tte::barrier` (TOPS C++, 8.8).
+
+    Its threads share it; made by `barrier`. Threads outside its scope that use it raise IllegalState.
+    """
+
+    __slots__ = ("_barrier",)
+
+    def __init__(self, inner: Barrier) -> None:
+        self._barrier = inner
+
+    @property
+    def scope(self) -> Scope:
+        """Return whose threads it counts."""
+        return self._barrier.scope
+
+    @property
+    def count(self) -> int:
+        """Return how many arrivals end a phase."""
+        return self._barrier.count
+
+    def arrive(self) -> int:
+        """Arrive without waiting. Returns a token of the phase for `wait`."""
+        return self._barrier.arrive(current_thread())
+
+    def wait(self, token: int | None = None) -> Request:
+        """Return the request that waits for the end of the phase `token`, by default of this thread's last arrival."""
+        thread = current_thread()
+        return self._barrier.wait(thread, token).owed_by(thread)
+
+    def arrive_and_wait(self) -> Request:
+        """Arrive, and return the request that waits for the end of that phase."""
+        thread = current_thread()
+        return self._barrier.arrive_and_wait(thread).owed_by(thread)
+
+    def __repr__(self) -> str:
+        return repr(self._barrier)
+
+
+def barrier(scope: Scope | int, count: int) -> CountedBarrier:
+    """Return a barrier for `count` arrivals a phase: `tte::barrier<scope>(count)` (TOPS C++, 8.8).
+
+    The threads of a block, for scope CLUSTER in a cooperative grid those of all blocks, share what they get from the
+    same line. Raises InvalidValue for a count below 1 or above the scope's threads, LaunchFailure where another thread
+    asked for another barrier there.
+    """
+    thread = current_thread()
+    everywhere = scope == Scope.CLUSTER and thread.grid.cooperative
+    made = shared_object(thread, lambda: CountedBarrier(Barrier(scope, count, thread)), of_grid=everywhere)
+    if made.scope != scope or made.count != count:
+        raise LaunchFailure(
+            f"{thread} at {caller()}: a {scope!r} barrier of {count} was asked for, and by another thread "
+            f"a {made.scope.name} barrier of {made.count}; the same is right"
+        )
+    return made
+
+
+# As C++ spells them. Inside a class body Python would change such names, and kernels are no methods.
+__syncthreads = syncthreads
+__syncblocks = syncblocks

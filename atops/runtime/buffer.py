@@ -1,0 +1,225 @@
+"""Device memory in a program's hands: bytes (Buffer) and typed arrays (DeviceArray).
+
+A buffer holds a release callable, not its pool or its stream; it knows where its bytes are and nothing of commands.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from atops.base.dtypes import as_dtype
+from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
+from atops.device.allocation import Allocation
+
+__all__ = ("Buffer", "DeviceArray", "End", "Release")
+
+Release: TypeAlias = "Callable[[Buffer, Any], object]"  # called once with the buffer and the stream that orders it
+
+
+class End(NamedTuple):
+    """One end of a copy: where its bytes are, from which offset, how many, of which type if that is known.
+
+    `device` is the ordinal, -2 for mapped host memory and -1 for host bytes without an address.
+    """
+
+    bytes: Allocation | memoryview | builtins.bytes
+    offset: int
+    nbytes: int
+    dtype: np.dtype[Any] | None
+    device: int
+
+
+class Buffer:
+    """A range of device (or mapped host) memory, in bytes.
+
+    Slicing gives a buffer on part of it, which owns nothing. `close` gives the memory back; it never waits, and never
+    takes memory away from work that was enqueued before.
+    """
+
+    __slots__ = ("__weakref__", "_release", "allocation", "end", "nbytes", "offset")
+
+    def __init__(
+        self,
+        allocation: Allocation,
+        offset: int = 0,
+        nbytes: int | None = None,
+        release: Release | None = None,
+    ) -> None:
+        self.allocation = allocation
+        self.offset = offset
+        self.nbytes = allocation.size - offset if nbytes is None else nbytes
+        self.end = End(allocation, offset, self.nbytes, None, -2 if allocation.device is None else allocation.device)
+        self._release = release
+
+    # ---- lifecycle
+
+    def close(self) -> None:
+        """Give the memory back once the work enqueued so far no longer needs it. Idempotent; a slice owns nothing."""
+        self.release_in(None)
+
+    def release_in(self, stream: Any) -> bool:
+        """Give the memory back in the order of `stream` (None: of the stream it was made by, or of the whole device).
+
+        Returns False when there was nothing to give back: a slice, or a buffer that was closed before.
+        """
+        release, self._release = self._release, None
+        if release is None:
+            return False
+        release(self, stream)
+        return True
+
+    async def aclose(self) -> None:
+        """As `close`."""
+        self.close()
+
+    async def __aenter__(self) -> Buffer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_release", None) is not None:
+            self.close()
+
+    # ---- views
+
+    def view(self, dtype: Any = np.uint8, shape: int | tuple[int, ...] | None = None) -> DeviceArray:
+        """Return these bytes as an array of `dtype` and `shape` (one dimension unless told), owning nothing.
+
+        Raises InvalidValue when the bytes do not make whole elements, or the shape has another size.
+        """
+        dtype = as_dtype(dtype)
+        count, rest = divmod(self.nbytes, dtype.itemsize)
+        shape = (count,) if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+        if rest or int(np.prod(shape, dtype=np.int64)) != count:
+            raise InvalidValue(f"{self!r} has {self.nbytes} bytes; {dtype} of shape {shape} is something else")
+        return DeviceArray(self.allocation, self.offset, dtype, shape)
+
+    def __getitem__(self, index: slice) -> Buffer:
+        """Return the bytes `start:stop`. Raises InvalidValue for a step, or bounds outside the buffer."""
+        start, stop = bounds(index, self.nbytes, self)
+        return Buffer(self.allocation, self.offset + start, stop - start)
+
+    # ---- queries
+
+    @property
+    def address(self) -> int:
+        """The device address of the first byte."""
+        return self.allocation.address + self.offset
+
+    @property
+    def device(self) -> int | None:
+        """The ordinal of the device it lies on, None for host memory."""
+        return self.allocation.device
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the memory has not been given back."""
+        return self.allocation.alive
+
+    def __kernel_argument__(self) -> tuple[Allocation, int, np.dtype[Any], tuple[int, ...]]:
+        return self.allocation, self.offset, np.dtype(np.uint8), (self.nbytes,)
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def __repr__(self) -> str:
+        fate = "" if self.allocation.alive else ", freed"
+        return f"<Buffer {self.nbytes} bytes at {self.address:#x} on {self.allocation.where}{fate}>"
+
+
+class DeviceArray(Buffer):
+    """A typed, contiguous array in device memory: `shape` (outermost first) and `dtype`, as numpy has them."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(
+        self,
+        allocation: Allocation,
+        offset: int,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        release: Release | None = None,
+    ) -> None:
+        size = dtype.itemsize
+        for extent in shape:
+            size *= extent
+        super().__init__(allocation, offset, size, release)
+        self.dtype = dtype
+        self.shape = shape
+        self.end = self.end._replace(dtype=dtype)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.nbytes // self.dtype.itemsize
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def reshape(self, *shape: int) -> DeviceArray:
+        """Return the same bytes in another shape. Raises InvalidValue when the sizes differ."""
+        if int(np.prod(shape, dtype=np.int64)) != self.size:
+            raise InvalidValue(f"{self!r} has {self.size} elements; shape {shape} has another number")
+        return DeviceArray(self.allocation, self.offset, self.dtype, shape)
+
+    def __getitem__(self, index: int | slice) -> DeviceArray:  # type: ignore[override]  # an array has more indices
+        """Return a part along the outermost dimension, which stays contiguous.
+
+        Raises InvalidValue outside the bounds or with a step, InvalidType for any other index.
+        """
+        if not self.shape:
+            raise InvalidValue(f"{self!r} has no dimension to index")
+        extent = self.shape[0]
+        row = self.nbytes // extent if extent else 0
+        if isinstance(index, slice):
+            start, stop = bounds(index, extent, self)
+            return DeviceArray(self.allocation, self.offset + start * row, self.dtype, (stop - start, *self.shape[1:]))
+        if not isinstance(index, int | np.integer):
+            raise InvalidType(f"{self!r} is indexed with {index!r}; an int or a slice of the first dimension is right")
+        at = int(index) + extent if index < 0 else int(index)
+        if not 0 <= at < extent:
+            raise InvalidValue(f"index {index} is outside {self!r}; 0 to {extent - 1} is right")
+        return DeviceArray(self.allocation, self.offset + at * row, self.dtype, self.shape[1:])
+
+    def __kernel_argument__(self) -> tuple[Allocation, int, np.dtype[Any], tuple[int, ...]]:
+        return self.allocation, self.offset, self.dtype, self.shape
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise InvalidType(f"{self!r} has no dimension, so no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        fate = "" if self.allocation.alive else ", freed"
+        return f"<DeviceArray {self.shape} {self.dtype} at {self.address:#x} on {self.allocation.where}{fate}>"
+
+
+def bounds(index: slice, extent: int, what: Buffer) -> tuple[int, int]:
+    """Return start and stop of a slice that must lie inside. Raises InvalidType, InvalidValue."""
+    if not isinstance(index, slice):
+        raise InvalidType(f"{what!r} is indexed with {index!r}; a slice is right")
+    start, stop, step = index.indices(extent)
+    if step != 1:
+        raise InvalidValue(f"{what!r} is sliced with step {step}; only contiguous parts can be named, step 1")
+    asked = index.stop
+    if asked is not None and not -extent <= asked <= extent:
+        raise InvalidValue(f"{what!r} is sliced up to {asked}; {extent} is the end")
+    return start, max(start, stop)
+
+
+def alive(buffer: Buffer) -> Buffer:
+    """Return the buffer. Raises InvalidHandle when its memory was given back."""
+    if not buffer.allocation.alive:
+        raise InvalidHandle(f"{buffer!r} has been freed by {buffer.allocation.freed_by}")
+    return buffer

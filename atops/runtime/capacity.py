@@ -1,0 +1,138 @@
+"""Back-pressure of one stream: how many commands it takes, and reservations in order of arrival.
+
+Guarded by the driver's lock; waiters are woken after it is released.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING
+
+from atops.base.errors import IllegalState, InvalidValue, StreamFull
+from atops.base.home import LoopWaiter
+from atops.base.loops import current_home
+from atops.base.waiting import ParkingLot, Waiter
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("Capacity", "Room")
+
+ROOMS: ContextVar[tuple[Room, ...]] = ContextVar("atops_rooms", default=())
+
+
+class Capacity:
+    """Places in a stream: used by commands that are not over, held by reservations, or free."""
+
+    __slots__ = ("_waiting", "free", "limit")
+
+    def __init__(self, limit: int) -> None:
+        if not isinstance(limit, int) or limit < 1:
+            raise InvalidValue(f"capacity is {limit!r}; at least 1 command is right, or None for no limit")
+        self.limit = limit
+        self.free = limit
+        self._waiting: ParkingLot[Room] = ParkingLot("room in a stream")
+
+    def take(self, stream: StreamQueue) -> None:
+        """Use one place: of the innermost reservation in force here, else a free one. Raises StreamFull."""
+        for room in reversed(ROOMS.get()):
+            if room.stream is stream and room.left > 0:
+                room.left -= 1
+                return
+        if self.free < 1 or len(self._waiting):
+            raise StreamFull(
+                f"{stream.label} holds {self.limit - self.free} of {self.limit} commands (reservations included); "
+                "wait for some to finish, or enqueue inside `async with stream.room(n)`"
+            )
+        self.free -= 1
+
+    def give_back(self, places: int) -> list[Waiter]:
+        """Free places and hand them to reservations in order of arrival; returns whom to wake."""
+        self.free += places
+        served: list[Waiter] = []
+        while len(self._waiting):
+            room = next(iter(self._waiting))
+            if room.places > self.free:
+                break  # first come, first served: a small reservation does not overtake a large one
+            self._waiting.take()
+            self.free -= room.places
+            room.left = room.places
+            room.granted = True
+            if room.waiter is not None:
+                served.append(room.waiter)
+        return served
+
+    def reserve(self, room: Room) -> None:
+        """Grant a reservation now, or park it."""
+        self._waiting.park(room)
+        self.give_back(0)
+
+    def withdraw(self, room: Room) -> list[Waiter]:
+        """End a reservation, granted or not; returns whom to wake."""
+        self._waiting.discard(room)
+        left, room.left = room.left, 0
+        return self.give_back(left)
+
+    @property
+    def waiting(self) -> int:
+        """How many reservations wait."""
+        return len(self._waiting)
+
+
+class Room:
+    """A reservation of places in a stream: an async context manager.
+
+    Commands enqueued inside the block use it up; what is left goes back when the block ends or the wait is cancelled.
+    """
+
+    def __init__(self, stream: StreamQueue, places: int) -> None:
+        capacity = stream.capacity
+        if capacity is None:
+            raise IllegalState(f"{stream.label} has no capacity; create it with create_stream(capacity=n)")
+        if not isinstance(places, int) or not 1 <= places <= capacity.limit:
+            raise InvalidValue(f"room for {places!r} commands in {stream.label}; 1 to {capacity.limit} is right")
+        self.stream = stream
+        self.places = places
+        self.left = 0
+        self.granted = False
+        self.waiter: LoopWaiter | None = None
+        self._capacity = capacity
+        self._token: Token[tuple[Room, ...]] | None = None
+
+    def add_waiter(self, waiter: LoopWaiter) -> bool:
+        """Wait for the grant. Returns False when it came already."""
+        with self.stream.driver.lock:
+            if self.granted:
+                return False
+            self.waiter = waiter
+            return True
+
+    def discard_waiter(self, waiter: LoopWaiter) -> None:
+        """Give up waiting. The reservation is withdrawn by `__aenter__`."""
+        self.waiter = None
+
+    async def __aenter__(self) -> Room:
+        with self.stream.driver.lock:
+            self._capacity.reserve(self)
+        try:
+            await current_home().park(self)
+        except BaseException:
+            self._end()
+            raise
+        self._token = ROOMS.set((*ROOMS.get(), self))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            ROOMS.reset(self._token)
+        self._end()
+
+    def _end(self) -> None:
+        with self.stream.driver.lock:
+            served = self._capacity.withdraw(self)
+        for waiter in served:
+            waiter.wake()

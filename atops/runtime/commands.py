@@ -1,0 +1,134 @@
+"""The verbs of a stream as frozen records. A queue of them can be printed, traced and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from atops.base.home import Home
+    from atops.device.allocation import Allocation
+    from atops.runtime.completion import Completion
+    from atops.runtime.event import Event
+
+__all__ = (
+    "Alloc",
+    "Barrier",
+    "Call",
+    "Command",
+    "Copy",
+    "Fill",
+    "Free",
+    "Launch",
+    "Record",
+    "WaitEvent",
+    "WaitValue",
+    "WriteValue",
+)
+
+
+class Copy(NamedTuple):
+    """Move `size` bytes. Either end is an allocation, or host bytes (a memoryview) with no address of their own."""
+
+    dst: Allocation | memoryview
+    dst_offset: int
+    src: Allocation | memoryview | bytes
+    src_offset: int
+    size: int
+    kind: int
+    checksum: int | None = None
+
+
+class Fill(NamedTuple):
+    """Write `count` copies of `pattern` (1, 2, 4, 8 or 16 bytes)."""
+
+    dst: Allocation
+    offset: int
+    pattern: bytes
+    count: int
+
+
+class Launch(NamedTuple):
+    """Run a kernel that is bound to its arguments."""
+
+    bound: Any
+    config: Any
+    options: LaunchOptions
+
+
+class LaunchOptions(NamedTuple):
+    """What a launch carries beside its geometry."""
+
+    any_order: bool = False
+    start: Event | None = None
+    stop: Event | None = None
+    meeting: Any = None  # of a cooperative launch over several streams
+
+
+class Record(NamedTuple):
+    """Mark this point of the stream in an event."""
+
+    event: Event
+
+
+class WaitEvent(NamedTuple):
+    """Wait for the record that an event held when the wait was enqueued (None: never recorded, no wait)."""
+
+    event: Event
+    record: Completion | None
+
+
+class WaitValue(NamedTuple):
+    """Wait until a 32- or 64-bit word satisfies a condition."""
+
+    src: Allocation
+    offset: int
+    width: int
+    value: int
+    condition: Any
+    mask: int
+
+
+class WriteValue(NamedTuple):
+    """Write a 32- or 64-bit word."""
+
+    dst: Allocation
+    offset: int
+    width: int
+    value: int
+
+
+class Call(NamedTuple):
+    """Call a host function or coroutine function in stream order."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    holds: bool
+    wants_error: bool
+    home: Home | None
+    context: Context
+
+
+class Alloc(NamedTuple):
+    """Memory becomes usable from here on."""
+
+    allocation: Allocation
+
+
+class Free(NamedTuple):
+    """Memory is given back once the stream comes here."""
+
+    allocation: Allocation
+    release: Callable[[Allocation, str], None]
+
+
+class Barrier(NamedTuple):
+    """Nothing but a place in the order: done when everything before it is."""
+
+    what: str
+
+
+Command = (
+    Copy | Fill | Launch | Record | WaitEvent | WaitValue | WriteValue | Call | Alloc | Free | Barrier
+)

@@ -1,0 +1,169 @@
+"""The outcome of one enqueued command: awaitable from asyncio and trio, waitable from threads, by many at once.
+
+A completion is also the command's place in its stream's queue. It settles once. Its waiters are guarded by the driver's
+submission lock; they are woken after that lock is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from atops.base.errors import AtopsError, NotReady
+from atops.base.home import LoopWaiter
+from atops.base.loops import current_home
+from atops.base.waiting import ParkingLot, Waiter
+
+if TYPE_CHECKING:
+    from atops.runtime.commands import Command
+    from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("Completion",)
+
+PENDING, RUNNING, DONE, FAILED = range(4)
+STATES = ("pending", "running", "done", "failed")
+
+
+class Completion:
+    """What came, or will come, of one command of a stream.
+
+    `await completion` returns its result (an array for `fetch`, the value of a host callable, else None) or raises what
+    the command failed with. Cancelling the await leaves the command alone.
+    """
+
+    # Defaults live in the class: a command costs what it uses, and a queue may hold a hundred thousand of them.
+    seq = 0  # the driver's number, given at submission
+    duty = False  # runs in spite of poison and abort
+    deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
+    parked: Any = None  # what it waits for now, for reports
+    cancel: Callable[[AtopsError], None] | None = None  # how an abort ends it while it runs
+    submitted_ns = 0
+    started_ns = 0
+    _state = PENDING
+    _result: Any = None
+    _error: AtopsError | None = None
+    _lot: ParkingLot[Waiter] | None = None
+
+    def __init__(self, stream: StreamQueue, command: Command) -> None:
+        self.stream = stream
+        self.command = command
+
+    # ---- waiting
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        if self._state < DONE:
+            yield from current_home().park(self).__await__()
+        return self.result()
+
+    def wait_sync(self, timeout: float | None = None) -> Any:
+        """Block until done and return the result. Never needs the caller's event loop.
+
+        `timeout` is in seconds. Raises TimeoutError when it passes first, WouldDeadlock where the wait could never end,
+        and whatever the command failed with.
+        """
+        if self._state < DONE:
+            driver = self.stream.driver
+            driver.guard_blocking(self)
+            if not driver.executor.block(self, timeout):
+                raise TimeoutError(f"{self!r} was not done within {timeout} s")
+        return self.result()
+
+    def add_done_callback(self, function: Callable[[Completion], object]) -> None:
+        """Call `function(self)` once when done: on a callback thread, or at once and here if it is done already.
+
+        What it raises is logged; it changes nothing.
+        """
+        if not self.add_waiter(CallbackWaiter(self, function)):
+            function(self)
+
+    # ---- queries
+
+    @property
+    def done(self) -> bool:
+        """Whether the command is over, well or not."""
+        return self._state >= DONE
+
+    @property
+    def state(self) -> str:
+        """One of "pending", "running", "done", "failed"."""
+        return STATES[self._state]
+
+    def result(self) -> Any:
+        """Return the result. Raises NotReady when it is not done, or a fresh exception when the command failed."""
+        if self._state == DONE:
+            return self._result
+        if self._state == FAILED:
+            assert self._error is not None
+            look_at(self._error)
+            raise self._error.fresh()
+        raise NotReady(f"{self!r} is not done; await it, or call wait_sync()")
+
+    def exception(self) -> AtopsError | None:
+        """Return what the command failed with, or None. Raises NotReady when it is not done."""
+        if self._state < DONE:
+            raise NotReady(f"{self!r} is not done; await it, or call wait_sync()")
+        if self._error is not None:
+            look_at(self._error)
+        return self._error
+
+    def __repr__(self) -> str:
+        verb = type(self.command).__name__.lower()
+        return f"<Completion {self.seq}: {verb} on {self.stream.label}, {self.state}>"
+
+    # ---- for waiters and the stream
+
+    def add_waiter(self, waiter: Waiter) -> bool:
+        """Park a waiter. Returns False when there is nothing left to wait for."""
+        with self.stream.driver.lock:
+            if self._state >= DONE:
+                return False
+            if self._lot is None:
+                self._lot = ParkingLot()
+            self._lot.park(waiter)
+            return True
+
+    def discard_waiter(self, waiter: Waiter | LoopWaiter) -> None:
+        """Forget a waiter that gave up."""
+        with self.stream.driver.lock:
+            if self._lot is not None:
+                self._lot.discard(waiter)
+
+    def settle(self, error: AtopsError | None) -> list[Waiter] | None:
+        """Become done. Called once, with the driver's lock held; returns whom to wake after it is released."""
+        if error is None:
+            self._state = DONE
+        else:
+            self._state = FAILED
+            self._error = error
+            self._result = None
+        if self.parked is not None or self.cancel is not None or self.deps is not None:
+            self.parked = self.cancel = self.deps = None
+        lot = self._lot
+        if lot is None:
+            return None
+        self._lot = None
+        return lot.take_all()
+
+    def give(self, result: Any) -> None:
+        """Set what a waiter will get. Before it settles."""
+        self._result = result
+
+
+class CallbackWaiter:
+    """Runs a done-callback on a callback thread, never on the thread that settled the completion."""
+
+    __slots__ = ("_completion", "_function")
+
+    def __init__(self, completion: Completion, function: Callable[[Completion], object]) -> None:
+        self._completion = completion
+        self._function = function
+
+    def wake(self) -> None:
+        self._completion.stream.driver.run_callback(self._function, self._completion)
+
+
+def look_at(error: BaseException | None) -> None:
+    """Note that somebody has been told of this failure and of what caused it: it need not be logged."""
+    while error is not None:
+        error.__dict__["_seen"] = True
+        error = error.__cause__ if isinstance(error, AtopsError) else None

@@ -1,0 +1,68 @@
+"""Host coroutines that loops owe to streams: who owes what, and noticing a loop that closed before it paid.
+
+A loop that closes tells nobody. While somebody owes, a slow timer asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from atops.base.home import Home
+    from atops.runtime.completion import Completion
+    from atops.runtime.driver import Driver
+
+__all__ = ("Debt", "Debts")
+
+ASK_NS = 20_000_000
+
+
+@dataclass(eq=False, slots=True)
+class Debt:
+    """One coroutine that a loop owes to a stream."""
+
+    home: Home
+    item: Completion
+    lost: Callable[[], None]
+
+
+class Debts:
+    """All debts of one driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._open: dict[Debt, None] = {}
+        self._asking = False
+
+    def owe(self, home: Home, item: Completion, lost: Callable[[], None]) -> Debt:
+        """Note a debt. `lost` is called if the loop closes before it is paid."""
+        debt = Debt(home, item, lost)
+        with self._driver.lock:
+            self._open[debt] = None
+            ask, self._asking = not self._asking, True
+        if ask:
+            self._driver.executor.later(ASK_NS, self._ask)
+        return debt
+
+    def paid(self, debt: Debt) -> None:
+        """Strike a debt. Harmless when it is struck already."""
+        with self._driver.lock:
+            self._open.pop(debt, None)
+
+    def of(self, home: Home) -> list[Completion]:
+        """Return the commands that this loop owes."""
+        with self._driver.lock:
+            return [debt.item for debt in self._open if debt.home is home]
+
+    def _ask(self) -> None:
+        with self._driver.lock:
+            debts = list(self._open)
+            self._asking = bool(debts)
+        for debt in debts:
+            if debt.home.closed():
+                self.paid(debt)
+                debt.lost()
+        if debts:
+            self._driver.executor.later(ASK_NS, self._ask)

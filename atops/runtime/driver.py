@@ -1,0 +1,226 @@
+"""The driver: one emulated board, every stream on it, and the lock that orders their submissions.
+
+It talks to the world through one seam, the executor, and makes progress without anybody's event loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Any
+
+from atops.base.clock import Clock, VirtualClock, WallClock
+from atops.base.errors import AtopsError, IllegalState, InvalidDevice, InvalidHandle, NotInitialized
+from atops.base.options import EmulatorOptions
+from atops.base.tracing import Tracer
+from atops.device.address_space import AddressSpace
+from atops.device.arch import architecture
+from atops.device.host_memory import HostMemory
+from atops.device.links import Topology
+from atops.runtime.commands import Copy
+from atops.runtime.completion import Completion
+from atops.runtime.context import DeviceContext
+from atops.runtime.deadlock import check_blocking
+from atops.runtime.debts import Debts
+from atops.runtime.execute_call import CALLBACKS
+from atops.runtime.execute_copy import COPIES
+from atops.runtime.execution import EXECUTE
+from atops.runtime.executor import Executor, Step
+from atops.runtime.inline import InlineExecutor
+from atops.runtime.polling import Poller
+from atops.runtime.stall import StallWatch
+from atops.runtime.stream_queue import StreamQueue
+from atops.runtime.threaded import ThreadedExecutor
+from atops.runtime.trace_item import trace_tuple
+
+__all__ = ("Driver",)
+
+LOG = logging.getLogger("atops.driver")
+DRIVERS: weakref.WeakSet[Driver] = weakref.WeakSet()
+CURRENT: ContextVar[Driver | None] = ContextVar("atops_driver", default=None)
+CALLBACK_THREADS = 4
+COPY_THREADS = 2  # more do not copy faster: two saturate the memory of a small machine
+
+
+class Driver:
+    """One board of 0 to 8 devices, isolated from every other driver of the process.
+
+    `async with Driver(options) as driver:` makes it the current one inside the block and closes it afterwards;
+    `atops.Device(0)` then means this board's device 0. Without one, a process-wide default driver starts on first use.
+    """
+
+    def __init__(self, options: EmulatorOptions | None = None, *, executor: Executor | None = None) -> None:
+        self.options = EmulatorOptions.from_environment() if options is None else options
+        self.clock: Clock = WallClock()
+        if executor is None:
+            if self.options.clock == "virtual":
+                raise IllegalState("a virtual clock needs an inline run: use atops.run(main, options)")
+            executor = ThreadedExecutor()
+        elif isinstance(executor, InlineExecutor) and executor.clock is not None:
+            self.clock = executor.clock
+        self.executor = executor
+        self.inline = executor.inline
+        self.post: Callable[[Step], None] = executor.post
+        self.now: Callable[[], int] = self.clock.now
+        self.execute = EXECUTE
+        self.lock = threading.Lock()
+        self.seq = 0
+        self.closed: AtopsError | None = None
+        self.tracer = Tracer(self.clock, self.options.trace)
+        self.arch = architecture(self.options.arch)
+        esl = self.arch.gcu_arch >= 300 if self.options.esl is None else self.options.esl
+        self.topology = Topology(self.options.devices, esl, self.arch.esl_ports)
+        self.host = HostMemory()
+        self.poller = Poller(self)
+        self.stall = StallWatch(self)
+        self.debts = Debts(self)
+        self._contexts: dict[int, DeviceContext] = {}
+        self._stream_numbers = itertools.count(1)
+        self._flush_posted = False
+        self._token: Token[Driver | None] | None = None
+        executor.widen(CALLBACKS, CALLBACK_THREADS)
+        executor.widen(COPIES, COPY_THREADS)
+        DRIVERS.add(self)
+
+    # ---- lifecycle
+
+    async def __aenter__(self) -> Driver:
+        self._token = CURRENT.set(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            CURRENT.reset(self._token)
+            self._token = None
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Drop what is queued, end what runs, free all memory and stop the threads. Idempotent; never hangs."""
+        self.close()
+
+    def close(self) -> None:
+        """As `aclose`, from anywhere. Completions that are not over fail with StreamAborted."""
+        with self.lock:
+            if self.closed is not None:
+                return
+            self.closed = NotInitialized(f"{self!r} is closed")
+            contexts = list(self._contexts.values())
+        for context in contexts:
+            context.shut_down()
+        self.executor.post(self._stop)
+
+    def _stop(self) -> None:
+        """Last step: memory goes when the last view of it dies; threads end when they come back."""
+        for context in self._contexts.values():
+            context.memory.close()
+        self.tracer.flush()
+        self.executor.close()
+
+    # ---- parts
+
+    @property
+    def devices(self) -> int:
+        """How many devices the board has."""
+        return self.options.devices
+
+    def context(self, ordinal: int) -> DeviceContext:
+        """Return device `ordinal` of this driver. Raises InvalidDevice, or NotInitialized when closed."""
+        context = self._contexts.get(ordinal)
+        if context is not None and self.closed is None:
+            return context
+        if self.closed is not None:
+            raise self.closed.fresh()
+        if not isinstance(ordinal, int) or not 0 <= ordinal < self.options.devices:
+            count = self.options.devices
+            has = "none" if count == 0 else "only device 0" if count == 1 else f"devices 0 to {count - 1}"
+            raise InvalidDevice(f"there is no device {ordinal!r}: the board has {has} (ATOPS_DEVICES sets how many)")
+        with self.lock:
+            if ordinal not in self._contexts:
+                self._contexts[ordinal] = DeviceContext(self, ordinal, self.arch)
+            return self._contexts[ordinal]
+
+    def replace_context(self, ordinal: int) -> DeviceContext:
+        """Put a fresh device in the place of `ordinal`, and return the old one. Streams of the old one are dead."""
+        old = self.context(ordinal)
+        fresh = DeviceContext(self, ordinal, self.arch)
+        with self.lock:
+            self._contexts[ordinal] = fresh
+            old.dead = InvalidHandle(f"device {ordinal} was reset; what was made on it before is dead")
+        return old
+
+    @property
+    def contexts(self) -> tuple[DeviceContext, ...]:
+        """The devices that have been used, by ordinal."""
+        with self.lock:
+            return tuple(self._contexts[ordinal] for ordinal in sorted(self._contexts))
+
+    @property
+    def space(self) -> AddressSpace:
+        """Every address of the board: each device's memory, and the host memory that is mapped."""
+        return AddressSpace([self.context(ordinal).memory for ordinal in range(self.devices)], self.host)
+
+    def active_streams(self) -> list[StreamQueue]:
+        """Return every stream that has work. With the lock held."""
+        return [stream for context in self._contexts.values() for stream in context.active]
+
+    def next_stream_number(self) -> int:
+        """Return a number that no stream of this driver has had."""
+        return next(self._stream_numbers)
+
+    # ---- for streams
+
+    def guard_blocking(self, target: Completion) -> None:
+        """Raise WouldDeadlock if blocking here until `target` is done could never end."""
+        check_blocking(self, target)
+
+    def wait_all(self, items: list[Completion], timeout: float | None = None) -> None:
+        """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock."""
+        deadline = None if timeout is None else self.now() + int(timeout * 1e9)
+        for item in items:
+            if item.done:
+                continue
+            self.guard_blocking(item)
+            left = None if deadline is None else max(0, deadline - self.now()) / 1e9
+            if not self.executor.block(item, left):
+                raise TimeoutError(f"{item!r} was not done within {timeout} s")
+
+    def run_callback(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call user code on a callback thread (a step of its own, inline). What it raises is logged."""
+        self.executor.run(CALLBACKS, lambda: self._call(function, arguments))
+
+    def _call(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        try:
+            function(*arguments)
+        except Exception:
+            LOG.exception("a callback raised: %r", function)
+
+    def trace(self, item: Completion, error: AtopsError | None) -> None:
+        """Emit the record of a settled command; post the step that hands it to subscribers."""
+        tracer = self.tracer
+        tracer.emit(trace_tuple(item, error, self.now(), tracer))
+        if tracer.pending and not self._flush_posted:
+            self._flush_posted = True
+            self.post(self._flush)
+
+    def trace_part(self, item: Completion, part: Copy) -> None:
+        """Emit the record of one step of a command that takes several."""
+        if self.tracer.active:
+            step = Completion(item.stream, part)
+            step.seq, step.submitted_ns, step.started_ns = item.seq, item.submitted_ns, item.started_ns
+            self.tracer.emit(trace_tuple(step, None, self.now(), self.tracer))
+            item.started_ns = self.now()
+
+    def _flush(self) -> None:
+        self._flush_posted = False
+        self.executor.run(CALLBACKS, self.tracer.flush)  # subscribers are user code: never on the driver
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed is not None else "inline" if self.inline else "threaded"
+        return f"<Driver {self.options.arch} x {self.options.devices}, {state}>"

@@ -1,0 +1,121 @@
+"""A point in a stream that can be awaited, waited for by other streams, and timed. It does not know streams."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from atops.base.errors import InvalidHandle, NotSupported
+
+if TYPE_CHECKING:
+    from atops.runtime.completion import Completion
+
+__all__ = ("Event",)
+
+SERIAL = itertools.count(1)
+
+
+class Event:
+    """Marks work: recorded by `Stream.record`, again and again if wanted.
+
+    A wait, an await and a query use the record that is current when they are called; an event that was never recorded
+    is complete. `end - start` is the time between two events in milliseconds.
+    """
+
+    __slots__ = ("__weakref__", "_record", "_time", "device", "launch", "number", "once", "queryable", "timing")
+
+    def __init__(
+        self, device: int | None = None, *, timing: bool = True, once: bool = False, queryable: bool = True
+    ) -> None:
+        self.device = device  # ordinal that it was made for, or None for any
+        self.timing = timing
+        self.once = once
+        self.queryable = queryable
+        self.number = next(SERIAL)
+        self.launch: Any = None  # the launch that it is bound to, if any
+        self._record: Completion | None = None
+        self._time: int | None = None
+
+    # ---- waiting
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        self._check_queryable("awaited")
+        record = self._record
+        if record is not None:
+            yield from record.__await__()
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Block until the current record is complete.
+
+        `timeout` is in seconds. Raises TimeoutError, WouldDeadlock, or what the recorded work failed with.
+        """
+        self._check_queryable("waited for")
+        if self._record is not None:
+            self._record.wait_sync(timeout)
+
+    # ---- queries
+
+    @property
+    def state(self) -> str:
+        """One of "idle" (never recorded), "recording", "recorded", "failed"."""
+        if self._record is None:
+            return "idle"
+        return {"pending": "recording", "running": "recording", "done": "recorded"}.get(self._record.state, "failed")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the current record is complete, or there is none."""
+        self._check_queryable("queried")
+        return self._record is None or self._record.done
+
+    @property
+    def record(self) -> Completion | None:
+        """The current record, or None."""
+        return self._record
+
+    def __sub__(self, start: Event) -> float:
+        """Return the milliseconds from `start` to this event.
+
+        Raises RuntimeError-like errors: NotSupported when timing is off, InvalidHandle when either was not recorded or
+        they belong to different devices or launches, NotReady (or the failure) when either is not complete.
+        """
+        if not isinstance(start, Event):
+            return NotImplemented
+        for event in (start, self):
+            if not event.timing:
+                raise NotSupported(f"{event!r} was made without timing; make it with timing=True")
+            if event._record is None:
+                raise InvalidHandle(f"{event!r} was never recorded; record it in a stream first")
+        if start.device != self.device and None not in (start.device, self.device):
+            raise InvalidHandle(f"{start!r} is of device {start.device} and {self!r} of device {self.device}")
+        if start.launch is not self.launch:
+            raise InvalidHandle(f"{start!r} and {self!r} are not bound to the same launch")
+        for event in (start, self):
+            assert event._record is not None
+            event._record.result()
+        assert self._time is not None and start._time is not None
+        return (self._time - start._time) / 1e6
+
+    def _check_queryable(self, verb: str) -> None:
+        if not self.queryable:
+            raise NotSupported(f"{self!r} was made without query and sync; it cannot be {verb}")
+
+    # ---- for the stream
+
+    def check_recordable(self) -> None:
+        """Raise InvalidHandle for a second record of an event that takes only one."""
+        if self.once and self._record is not None:
+            raise InvalidHandle(f"{self!r} can be recorded only once")
+
+    def recorded_by(self, record: Completion) -> None:
+        """Make `record` current. With the order of submission."""
+        self._record = record
+
+    def stamp(self, record: Completion, time: int) -> None:
+        """Note the time of a record that completes; a record that is no longer current does not count."""
+        if record is self._record:
+            self._time = time
+
+    def __repr__(self) -> str:
+        return f"<Event {self.number}, {self.state}>"

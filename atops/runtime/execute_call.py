@@ -1,0 +1,138 @@
+"""How host work runs in stream order: a function on a callback thread, a coroutine function on its submitter's loop.
+
+A call that holds the stream keeps the head of the queue until it ends. One that does not is detached: later commands go
+on, calls of one stream still run one after another, and synchronising waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from atops.base.errors import AtopsError, HostCallFailure, LoopClosed, StreamAborted
+from atops.base.home import HostTask
+from atops.runtime.commands import Call
+from atops.runtime.completion import Completion
+from atops.runtime.executor import HERE, Lane
+
+if TYPE_CHECKING:
+    from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("CALLBACKS", "run_call")
+
+CALLBACKS = Lane("callback")
+
+
+def run_call(stream: StreamQueue, item: Completion) -> bool:
+    """Start the call, or line it up behind the detached call before it."""
+    command: Call = item.command  # type: ignore[assignment]  # the execution table maps the type to this function
+    if command.holds and not stream._callbacks:
+        start(stream, item)
+        return False
+    with stream.driver.lock:
+        if stream._callbacks is None:
+            stream._callbacks = deque()
+        stream._callbacks.append(item)
+        first = len(stream._callbacks) == 1
+    if not command.holds:
+        stream.detach(item)
+    if first:
+        start(stream, item)
+    return False
+
+
+def start(stream: StreamQueue, item: Completion) -> None:
+    """Run the call where it belongs."""
+    command: Call = item.command  # type: ignore[assignment]  # as above
+    if inspect.iscoroutinefunction(command.function):
+        start_on_loop(stream, item, command)
+    else:
+        stream.driver.executor.run(CALLBACKS, lambda: run_function(stream, item, command))
+
+
+def arguments(stream: StreamQueue, command: Call) -> tuple[Any, ...]:
+    """Return what the function is called with: the stream's failure, if it asked for the status."""
+    return (stream._error, *command.arguments) if command.wants_error else command.arguments
+
+
+def run_function(stream: StreamQueue, item: Completion, command: Call) -> None:
+    """Call a plain function, in its submitter's context."""
+    before, HERE.callback = (HERE.role, HERE.callback), item
+    HERE.role = "callback"
+    error: AtopsError | None = None
+    try:
+        item.give(command.context.run(command.function, *arguments(stream, command)))
+    except BaseException as failure:  # SystemExit and KeyboardInterrupt end the call, not the callback thread
+        error = host_failure(command, failure)
+    finally:
+        HERE.role, HERE.callback = before
+    ended(stream, item, error)
+
+
+def start_on_loop(stream: StreamQueue, item: Completion, command: Call) -> None:
+    """Run a coroutine function on the loop that enqueued it; notice when that loop closes first."""
+    home = command.home
+    driver = stream.driver
+    if home is None:
+        ended(stream, item, LoopClosed(f"{command.function!r} was enqueued where no loop ran; there is none to run it on"))
+        return
+
+    def done(failure: BaseException | None, value: Any) -> None:
+        driver.debts.paid(debt)
+        error: AtopsError | None = None
+        if failure is None:
+            item.give(value)
+        elif isinstance(failure, asyncio.CancelledError) and item.parked is ABORTED:
+            error = StreamAborted(f"{command.function!r} was cancelled by an abort of {stream.label}")
+        elif home.closed() or (isinstance(failure, RuntimeError) and "closed" in str(failure) and task is None):
+            error = loop_closed(command)
+        else:
+            error = host_failure(command, failure)
+        ended(stream, item, error)
+
+    def lost() -> None:
+        ended(stream, item, loop_closed(command))
+
+    task: HostTask | None = None
+    debt = driver.debts.owe(home, item, lost)
+
+    def cancel(_: AtopsError) -> None:
+        item.parked = ABORTED
+        if task is not None:
+            task.cancel()
+
+    item.cancel = cancel
+    task = home.spawn(lambda: command.function(*arguments(stream, command)), command.context, done)
+
+
+ABORTED = object()
+
+
+def ended(stream: StreamQueue, item: Completion, error: AtopsError | None) -> None:
+    """Settle the call and start the next one in line."""
+    following = None
+    with stream.driver.lock:
+        line = stream._callbacks
+        if line and line[0] is item:
+            line.popleft()
+            following = line[0] if line else None
+    stream.finish(item, error)
+    if following is not None:
+        start(stream, following)
+
+
+def host_failure(command: Call, failure: BaseException) -> AtopsError:
+    """Wrap what a host callable raised."""
+    error = HostCallFailure(f"{command.function!r} raised {failure!r} in stream order")
+    error.__cause__ = failure
+    return error
+
+
+def loop_closed(command: Call) -> LoopClosed:
+    """Return the error for a coroutine that its loop left unfinished."""
+    return LoopClosed(
+        f"the event loop that owed {command.function!r} closed before it ended; keep the loop until the stream is done"
+    )
+

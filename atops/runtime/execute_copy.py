@@ -1,0 +1,166 @@
+"""How a copy runs: small ones where they stand, large ones on a copy thread, each when its engine and the link are free."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from atops.base.errors import AtopsError, ExecutionError, IllegalState
+from atops.base.tracing import Kind
+from atops.device.allocation import Allocation, move
+from atops.device.copy_engine import CopyJob, Direction
+from atops.runtime.commands import Copy
+from atops.runtime.completion import Completion
+from atops.runtime.executor import Lane
+
+if TYPE_CHECKING:
+    from atops.runtime.context import DeviceContext
+    from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("COPIES", "DIRECT", "checksum", "run_copy")
+
+COPIES = Lane("copy")
+DIRECT = 64 << 10  # up to here a copy costs less than the hop to a copy thread
+KEEPS_GIL = 128 << 10  # up to here a memoryview moves bytes faster than numpy, and does not give up the GIL
+COPY_D2D = int(Kind.COPY_D2D)
+DIRECTIONS: dict[int, Direction] = {
+    Kind.COPY_H2D: Direction.HOST_TO_DEVICE,
+    Kind.COPY_D2H: Direction.DEVICE_TO_HOST,
+}
+
+
+def run_copy(stream: StreamQueue, item: Completion) -> bool:
+    """Copy here if it is short and nothing holds the link the other way; else when an engine is free."""
+    command: Copy = item.command  # type: ignore[assignment]  # the execution table maps the type to this function
+    dst, dst_offset, src, src_offset, size, kind, _ = command
+    engines = stream.context.engines
+    if kind == COPY_D2D and size <= DIRECT and engines.quiet_memory:
+        move(dst, dst_offset, src, src_offset, size)  # type: ignore[arg-type]  # both ends are allocations
+        return True
+    if kind == Kind.COPY_PEER and not linked(stream, command):
+        return stage_through_host(stream, item)
+    direction = DIRECTIONS.get(kind, Direction.NONE)
+    context = copying_context(stream, command)
+    if size <= DIRECT and context.engines.quiet(direction):
+        carry_out(command)
+        return True
+    run_on_engine(context, stream, item, direction, lambda: carry_out(command), lambda error: stream.finish(item, error))
+    return False
+
+
+def carry_out(command: Copy) -> None:
+    """Move the bytes of one copy. Raises IllegalAddress when an end is not live."""
+    dst, src, size = command.dst, command.src, command.size
+    if type(src) is Allocation:
+        if type(dst) is Allocation:
+            move(dst, command.dst_offset, src, command.src_offset, size)
+            return
+        src.check(command.src_offset, size, "copy to the host")
+        move_bytes(dst, command.dst_offset, src.view, command.src_offset, size)  # type: ignore[arg-type]
+        return
+    if command.checksum is not None and checksum(src) != command.checksum:  # type: ignore[arg-type]
+        raise ExecutionError("the source of a copy changed between the call and the copy; leave it alone until it is done")
+    if type(dst) is Allocation:
+        dst.check(command.dst_offset, size, "copy from the host")
+        move_bytes(dst.view, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]
+        dst.wrote(command.dst_offset, size)
+    else:
+        move_bytes(dst, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]
+
+
+def move_bytes(dst: memoryview, dst_offset: int, src: memoryview | bytes, src_offset: int, size: int) -> None:
+    """Move bytes between two flat views."""
+    if size <= KEEPS_GIL:
+        dst[dst_offset : dst_offset + size] = src[src_offset : src_offset + size]
+    else:
+        target = np.frombuffer(dst, np.uint8, size, dst_offset)
+        np.copyto(target, np.frombuffer(src, np.uint8, size, src_offset))
+
+
+def checksum(source: memoryview | bytes) -> int:
+    """Return a checksum of a host source, so that strict mode notices a change before the copy ran."""
+    return zlib.crc32(source)
+
+
+def copying_context(stream: StreamQueue, command: Copy) -> DeviceContext:
+    """Return the device whose engines carry the copy: the source's, the destination's, or the stream's."""
+    for end in (command.src, command.dst):
+        if isinstance(end, Allocation) and end.device is not None and end.device != stream.context.ordinal:
+            return stream.driver.context(end.device)
+    return stream.context
+
+
+def linked(stream: StreamQueue, command: Copy) -> bool:
+    """Whether the two devices of a peer copy have a link and the access to use it."""
+    src, dst = command.src, command.dst
+    if not isinstance(src, Allocation) or not isinstance(dst, Allocation):
+        raise IllegalState(f"a copy between devices has ends {src!r} and {dst!r}; two allocations are right")
+    assert src.device is not None and dst.device is not None
+    return stream.driver.topology.route(src.device, dst.device) is not None
+
+
+def run_on_engine(
+    context: DeviceContext,
+    stream: StreamQueue,
+    item: Completion,
+    direction: Direction,
+    action: object,
+    done: object,
+) -> None:
+    """Run `action` on a copy thread once an engine and the link are free, then tell `done`."""
+    driver = stream.driver
+
+    def work() -> None:
+        error: AtopsError | None = None
+        try:
+            action()  # type: ignore[operator]
+        except AtopsError as failure:
+            error = failure
+        except Exception as failure:
+            error = ExecutionError(f"a copy failed: {failure!r}")
+            error.__cause__ = failure
+        # Released first: the next copy must not find the link held by one whose waiters were told that it is over.
+        context.engines.release(job)
+        done(error)  # type: ignore[operator]
+
+    job = CopyJob(stream.priority, item.seq, direction, lambda: driver.executor.run(COPIES, work))
+
+    def cancel(error: AtopsError) -> None:
+        if context.engines.withdraw(job):
+            stream.finish(item, error)
+
+    item.cancel = cancel
+    item.parked = context.engines
+    context.engines.request(job)
+
+
+def stage_through_host(stream: StreamQueue, item: Completion) -> bool:
+    """Copy between devices that have no link: to the host, then on. Each half holds its own device's link."""
+    command: Copy = item.command  # type: ignore[assignment]  # as in run_copy
+    source, target = command.src, command.dst
+    assert isinstance(source, Allocation) and isinstance(target, Allocation)
+    assert source.device is not None and target.device is not None
+    driver = stream.driver
+    staging = memoryview(bytearray(command.size))
+    down = Copy(staging, 0, source, command.src_offset, command.size, Kind.COPY_D2H)
+    up = Copy(target, command.dst_offset, staging, 0, command.size, Kind.COPY_H2D)
+
+    def half_way(error: AtopsError | None) -> None:
+        if error is not None:
+            stream.finish(item, error)
+            return
+        driver.trace_part(item, down)
+        context = driver.context(target.device)  # type: ignore[arg-type]
+        run_on_engine(context, stream, item, Direction.HOST_TO_DEVICE, lambda: carry_out(up), arrived)
+
+    def arrived(error: AtopsError | None) -> None:
+        if error is None:
+            driver.trace_part(item, up)
+        stream.finish(item, error)
+
+    run_on_engine(
+        driver.context(source.device), stream, item, Direction.DEVICE_TO_HOST, lambda: carry_out(down), half_way
+    )
+    return False

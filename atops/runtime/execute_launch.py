@@ -1,0 +1,105 @@
+"""How a launch runs: resolve its arguments, make the grid, give it to the clusters, and end it whatever happens."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from atops.base.errors import AtopsError, LaunchFailure, StreamAborted
+from atops.device.allocation import Allocation
+from atops.device.grid import Grid
+from atops.runtime.commands import Launch
+from atops.runtime.completion import DONE, Completion
+from atops.runtime.execute_copy import COPIES
+
+if TYPE_CHECKING:
+    from atops.runtime.context import DeviceContext
+    from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("run_launch",)
+
+log = logging.getLogger("atops.kernel")
+
+
+def run_launch(stream: StreamQueue, item: Completion) -> bool:
+    """Hand the kernel to the clusters. Raises IllegalAddress when an argument was freed meanwhile."""
+    command: Launch = item.command  # type: ignore[assignment]  # the execution table maps the type to this function
+    context, driver = stream.context, stream.driver
+    command.bound.resolve(lambda allocation: reachable(context, allocation))
+    meeting = command.options.meeting
+    if meeting is not None and meeting.failed:
+        raise LaunchFailure("another grid of the same cooperative launch could not start")
+    grid = Grid(
+        command.bound,
+        context.chip,
+        command.config.grid,
+        command.config.block,
+        shared_bytes=command.config.shared,
+        cooperative=command.config.cooperative,
+        options=driver.options,
+        barrier=None if meeting is None else meeting.barrier,
+        offload=None if driver.inline else lambda work: driver.executor.run(COPIES, work),
+        on_done=lambda grid: ended(stream, item, grid),
+    )
+    item.parked = grid
+    item.cancel = lambda error: abort(stream, item, grid, error)
+    if (start := command.options.start) is not None:
+        start.stamp(item, driver.now())
+    if driver.options.switch_interval is not None:
+        sys.setswitchinterval(driver.options.switch_interval)
+
+    def submit() -> None:
+        context.clusters.submit(
+            grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask
+        )
+
+    if meeting is None:
+        submit()
+    else:
+        meeting.arrive(submit)
+    return False
+
+
+def reachable(context: DeviceContext, allocation: Allocation) -> bool:
+    """Whether kernels of this device may touch the allocation: its own, host memory, or an enabled peer's."""
+    return allocation.device is None or allocation.device == context.ordinal or allocation.device in context.peers
+
+
+def ended(stream: StreamQueue, item: Completion, grid: Grid) -> None:
+    """Settle a launch. On the thread that ran the last block, with no lock held."""
+    command: Launch = item.command  # type: ignore[assignment]  # as above
+    for warning in grid.warnings:
+        log.warning("%s", warning)
+    if (stop := command.options.stop) is not None and item._state < DONE:
+        stop.stamp(item, stream.driver.now())
+    stream.finish(item, grid.error)
+
+
+def abort(stream: StreamQueue, item: Completion, grid: Grid, error: AtopsError) -> None:
+    """Close the kernel at its next suspension; give up on it after the grace if it never suspends."""
+    context, driver = stream.context, stream.driver
+    grid.abort(error)
+    context.clusters.withdraw(grid)
+
+    def give_up() -> None:
+        if item.done:
+            return
+        log.error(
+            "%s of %s did not end within %s s of its abort: its thread is abandoned, its memory quarantined",
+            command_name(item), stream.label, driver.options.abort_grace,
+        )  # fmt: skip
+        for allocation in item.command.bound.allocations:  # type: ignore[union-attr]  # a launch
+            if allocation.device is not None:
+                driver.context(allocation.device).memory.quarantine(allocation)
+        grid.abandon()
+        driver.executor.abandon(context.lane)
+        stream.finish(item, StreamAborted(f"{command_name(item)} never suspended and was abandoned"))
+
+    if not item.done:
+        driver.executor.later(int(driver.options.abort_grace * 1e9), give_up)
+
+
+def command_name(item: Completion) -> str:
+    """Name a launch."""
+    return f"kernel {item.command.bound.name} (command {item.seq})"  # type: ignore[union-attr]  # a launch

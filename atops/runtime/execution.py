@@ -1,0 +1,167 @@
+"""How each command runs: one function a verb, chosen from a table by the command's type.
+
+Each is called on the driver for the head of a stream, and returns True when the command is over, or False when it goes on
+elsewhere and will call `stream.finish`. What it raises fails the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from atops.base.errors import IllegalAddress, PriorLaunchFailure
+from atops.device.allocation import fill
+from atops.device.watch import Watch
+from atops.runtime.commands import (
+    Alloc,
+    Barrier,
+    Call,
+    Copy,
+    Fill,
+    Free,
+    Launch,
+    Record,
+    WaitEvent,
+    WaitValue,
+    WriteValue,
+)
+from atops.runtime.completion import Completion
+from atops.runtime.execute_call import run_call
+from atops.runtime.execute_copy import COPIES, run_copy
+from atops.runtime.execute_launch import run_launch
+from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("EXECUTE",)
+
+LARGE_FILL = 1 << 20  # a larger fill takes longer than a thread hop
+
+
+def run_fill(stream: StreamQueue, item: Completion) -> bool:
+    """Fill here, or on a copy thread when it is large."""
+    command: Fill = item.command  # type: ignore[assignment]  # the table maps the type to this function
+    if len(command.pattern) * command.count <= LARGE_FILL:
+        fill(command.dst, command.offset, command.pattern, command.count)
+        return True
+
+    def work() -> None:
+        error = None
+        try:
+            fill(command.dst, command.offset, command.pattern, command.count)
+        except IllegalAddress as failure:
+            error = failure
+        stream.finish(item, error)
+
+    stream.driver.executor.run(COPIES, work)
+    return False
+
+
+def run_record(stream: StreamQueue, item: Completion) -> bool:
+    """Stamp the event with the time at which everything before it was over."""
+    command: Record = item.command  # type: ignore[assignment]  # as above
+    command.event.stamp(item, stream.driver.now())
+    return True
+
+
+def run_wait_event(stream: StreamQueue, item: Completion) -> bool:
+    """Go on at once if the record is complete; else park until it is. A failed record poisons this stream."""
+    command: WaitEvent = item.command  # type: ignore[assignment]  # as above
+    record = command.record
+    if record is None:
+        return True
+    item.parked = record
+    waiter = WaitOver(stream, item, record)
+    item.cancel = lambda error: stream.finish(item, error)
+    if record.add_waiter(waiter):
+        return False
+    if (error := waiter.error()) is not None:
+        raise error
+    return True
+
+
+class WaitOver:
+    """Ends a stream's wait for an event when the record it waits for is over."""
+
+    __slots__ = ("_item", "_record", "_stream")
+
+    def __init__(self, stream: StreamQueue, item: Completion, record: Completion) -> None:
+        self._stream = stream
+        self._item = item
+        self._record = record
+
+    def wake(self) -> None:
+        self._stream.finish(self._item, self.error())
+
+    def error(self) -> PriorLaunchFailure | None:
+        """Return what to fail the wait with, if the record failed."""
+        cause = self._record._error
+        if cause is None:
+            return None
+        error = PriorLaunchFailure(f"{self._stream.label} waited for an event whose work failed: {cause}")
+        error.__cause__ = cause
+        return error
+
+
+def run_wait_value(stream: StreamQueue, item: Completion) -> bool:
+    """Test the word now and after every write to it, until it satisfies the condition."""
+    command: WaitValue = item.command  # type: ignore[assignment]  # as above
+    watch = Watch(
+        command.src,
+        command.offset,
+        command.width,
+        command.value,
+        command.condition,
+        command.mask,
+        lambda: stream.finish(item),
+        on_dead=lambda error: stream.finish(item, error),
+    )
+    item.parked = watch
+
+    def cancel(error: Any) -> None:
+        watch.cancel()
+        stream.finish(item, error)
+
+    item.cancel = cancel
+    watch.arm()  # may fire here and now
+    if command.src.host_visible and not watch.over:
+        stream.driver.poller.add(watch)
+    return False
+
+
+def run_write_value(stream: StreamQueue, item: Completion) -> bool:
+    """Write the word and let every value wait on it look again."""
+    command: WriteValue = item.command  # type: ignore[assignment]  # as above
+    size = command.width // 8
+    fill(command.dst, command.offset, (command.value % (1 << command.width)).to_bytes(size, "little"), 1)
+    return True
+
+
+def run_alloc(stream: StreamQueue, item: Completion) -> bool:
+    """The memory was found at the call; here is where the stream may begin to use it."""
+    return True
+
+
+def run_free(stream: StreamQueue, item: Completion) -> bool:
+    """Give memory back. A duty: it runs after a failure and after an abort too."""
+    command: Free = item.command  # type: ignore[assignment]  # as above
+    command.release(command.allocation, f"{stream.label}, command {item.seq}")
+    return True
+
+
+def run_barrier(stream: StreamQueue, item: Completion) -> bool:
+    """Be over: everything before it is."""
+    return True
+
+
+EXECUTE: dict[type, Callable[[StreamQueue, Completion], bool]] = {
+    Copy: run_copy,
+    Fill: run_fill,
+    Launch: run_launch,
+    Record: run_record,
+    WaitEvent: run_wait_event,
+    WaitValue: run_wait_value,
+    WriteValue: run_write_value,
+    Call: run_call,
+    Alloc: run_alloc,
+    Free: run_free,
+    Barrier: run_barrier,
+}

@@ -1,0 +1,84 @@
+"""The seam between the driver and whoever runs its steps: post a step, run work on a lane, wait, and tell the time.
+
+Two hosts stand behind it: `ThreadedExecutor` (a driver thread and worker threads) and `InlineExecutor` (one loop, one
+thread, an order that a policy chooses). Nothing above this file knows which one it has.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+__all__ = ("HERE", "Executor", "Here", "Lane", "Step", "Timer")
+
+Step = Callable[[], Any]
+
+
+class Lane(str):
+    """Where work that may take long runs, apart from the driver: "kernel 0", "copy", "callback"."""
+
+    __slots__ = ()
+
+
+class Timer(Protocol):
+    """A step that will run later."""
+
+    def cancel(self) -> None:
+        """Forget the step. From any thread; harmless when it ran already."""
+
+
+class Here(threading.local):
+    """What this OS thread is for the runtime: nothing, or one of its own threads, and which callback it is running."""
+
+    role: str | None = None
+    callback: Any = None
+
+
+HERE = Here()
+
+
+class Executor(ABC):
+    """Run the driver's steps one at a time, and its work beside them."""
+
+    inline: bool
+
+    @abstractmethod
+    def now(self) -> int:
+        """Return the time in integer nanoseconds."""
+
+    @abstractmethod
+    def post(self, step: Step) -> None:
+        """Run `step` soon, after the steps posted before it. From any thread. A step never blocks."""
+
+    @abstractmethod
+    def later(self, delay: int, step: Step) -> Timer:
+        """Run `step` after `delay` nanoseconds. From any thread."""
+
+    @abstractmethod
+    def run(self, lane: Lane, work: Step) -> None:
+        """Run `work` on a lane. It may take long; it reports its own end. From any thread."""
+
+    @abstractmethod
+    def widen(self, lane: Lane, threads: int) -> None:
+        """Say how many pieces of work a lane may run at once (1 unless told)."""
+
+    @abstractmethod
+    def abandon(self, lane: Lane) -> None:
+        """Give up on a thread of the lane that never comes back: let another take its place."""
+
+    @abstractmethod
+    def block(self, source: Any, timeout: float | None) -> bool:
+        """Wait until `source` settles, or `timeout` seconds. Returns whether it settled.
+
+        Raises WouldDeadlock where the wait could never end.
+        """
+
+    @abstractmethod
+    def check_caller(self) -> None:
+        """Raise IllegalState if the calling thread may not use this executor's driver."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop. Idempotent; never waits for work that may not end."""

@@ -1,0 +1,198 @@
+"""The inline host: driver steps, kernels, copies, callbacks and the program's own tasks share one loop and one thread.
+
+The order is a policy's choice, so a run can be replayed from its seed. A blocking wait pumps driver steps itself; when
+none is left, nothing could ever end the wait and it raises. Foreign threads are refused: nobody can know whether one of
+them is about to enqueue, and an order that depends on it cannot be replayed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import random
+import selectors
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from atops.base.clock import VirtualClock
+from atops.base.errors import IllegalState, WouldDeadlock
+from atops.runtime.executor import HERE, Executor, Lane, Step
+
+__all__ = ("InlineExecutor", "InlineLoop")
+
+
+class InlineExecutor(Executor):
+    """Run everything as steps of `loop`, in the order that `choose` picks."""
+
+    inline = True
+
+    def __init__(self, seed: int | None = None, clock: VirtualClock | None = None) -> None:
+        self.clock = clock
+        self._thread = threading.get_ident()
+        self._steps: deque[Step] = deque()
+        self._timers: list[tuple[int, int, InlineTimer]] = []
+        self._serial = itertools.count()
+        self._random = None if seed is None else random.Random(seed)
+        self._closed = False
+        self.loop = InlineLoop(self)
+
+    def now(self) -> int:
+        return time.monotonic_ns() if self.clock is None else self.clock.now()
+
+    def choose(self, count: int) -> int:
+        """Pick one of `count` ready steps: the first, or any by the seed."""
+        return 0 if self._random is None or count == 1 else self._random.randrange(count)
+
+    def post(self, step: Step) -> None:
+        self.check_caller()
+        self._steps.append(step)
+        if not self._closed:
+            self.loop.call_soon(self._run_one)
+
+    def later(self, delay: int, step: Step) -> InlineTimer:
+        self.check_caller()
+        timer = InlineTimer(step)
+        due = self.now() + delay
+        heapq.heappush(self._timers, (due, next(self._serial), timer))
+        if not self._closed:
+            self.loop.call_at(due / 1e9, self._run_timers)
+        return timer
+
+    def run(self, lane: Lane, work: Step) -> None:
+        self.post(work)
+
+    def widen(self, lane: Lane, threads: int) -> None:
+        """One thread runs everything: a lane has no width of its own."""
+
+    def abandon(self, lane: Lane) -> None:
+        """A kernel that never suspends holds the only thread there is; nobody is left to abandon it."""
+
+    def block(self, source: Any, timeout: float | None) -> bool:
+        """Pump driver steps until `source` settles. Raises WouldDeadlock when none is left."""
+        self.check_caller()
+        if HERE.role is not None:
+            raise WouldDeadlock(f"a blocking wait inside a {HERE.role} step would never end")
+        deadline = None if timeout is None else self.now() + int(timeout * 1e9)
+        while not source.done:
+            if deadline is not None and self.now() >= deadline:
+                return False
+            if self._run_one():
+                continue
+            if not self._await_timer(deadline):
+                raise WouldDeadlock(f"nothing is left to run that could end the wait for {source!r}")
+        return True
+
+    def check_caller(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise IllegalState(
+                f"thread {threading.current_thread().name!r} used a driver that runs inline in another thread; "
+                "an inline run has one thread, so that it can be replayed"
+            )
+
+    def close(self) -> None:
+        self._closed = True
+        self._steps.clear()
+        self._timers.clear()
+
+    def _run_one(self) -> bool:
+        steps = self._steps
+        if not steps:
+            return False  # the pump of a blocking wait took it
+        if (index := self.choose(len(steps))) != 0:
+            steps.rotate(-index)
+        step = steps.popleft()
+        if index:
+            steps.rotate(index)
+        step()
+        return True
+
+    def _run_timers(self) -> None:
+        while self._timers and self._timers[0][0] <= self.now():
+            heapq.heappop(self._timers)[2].fire()
+
+    def _await_timer(self, deadline: int | None) -> bool:
+        while self._timers and not self._timers[0][2].live:
+            heapq.heappop(self._timers)
+        if not self._timers and deadline is None:
+            return False
+        due = min(x for x in (deadline, self._timers[0][0] if self._timers else None) if x is not None)
+        if self.clock is not None:
+            self.clock.advance_to(max(due, self.clock.now()))
+        else:
+            time.sleep(max(0, due - self.now()) / 1e9)
+        self._run_timers()
+        return True
+
+
+class InlineTimer:
+    """A step on the inline timer heap."""
+
+    __slots__ = ("_step",)
+
+    def __init__(self, step: Step) -> None:
+        self._step: Step | None = step
+
+    @property
+    def live(self) -> bool:
+        """Whether it has neither run nor been cancelled."""
+        return self._step is not None
+
+    def cancel(self) -> None:
+        self._step = None
+
+    def fire(self) -> None:
+        """Run the step unless it was cancelled."""
+        step, self._step = self._step, None
+        if step is not None:
+            step()
+
+
+class InlineLoop(asyncio.SelectorEventLoop):
+    """An asyncio loop whose next step a policy chooses, and whose time may be virtual."""
+
+    def __init__(self, executor: InlineExecutor) -> None:
+        super().__init__(PatientSelector(executor))
+        self._executor = executor
+        # BaseEventLoop pops its next handle from this deque; a choosing deque is all that a policy needs.
+        self._ready = ChoosingDeque(executor.choose)
+
+    def time(self) -> float:
+        return self._executor.now() / 1e9
+
+
+class ChoosingDeque(deque[Any]):
+    """A deque whose `popleft` takes the item that a policy chooses."""
+
+    def __init__(self, choose: Callable[[int], int]) -> None:
+        super().__init__()
+        self._choose = choose
+
+    def popleft(self) -> Any:
+        index = self._choose(len(self)) if len(self) > 1 else 0
+        if index == 0:
+            return super().popleft()
+        self.rotate(-index)
+        item = super().popleft()
+        self.rotate(index)
+        return item
+
+
+class PatientSelector(selectors.DefaultSelector):
+    """A selector that, under a virtual clock, lets time jump to the next timer instead of waiting for it."""
+
+    def __init__(self, executor: InlineExecutor) -> None:
+        super().__init__()
+        self._executor = executor
+
+    def select(self, timeout: float | None = None) -> Any:
+        clock = self._executor.clock
+        if clock is None or timeout is None or timeout <= 0:
+            return super().select(timeout)
+        ready = super().select(0)
+        if not ready:
+            clock.advance(round(timeout * 1e9) + 1)  # past the timer: asyncio rounds its deadlines to floats
+        return ready

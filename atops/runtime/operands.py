@@ -1,0 +1,135 @@
+"""What a copy or a fill is asked to touch, resolved to bytes: buffers, arrays, and anything with the buffer protocol."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
+from atops.base.tracing import Kind
+from atops.device.allocation import Allocation
+from atops.device.watch import Condition
+from atops.runtime.buffer import Buffer, End
+
+__all__ = ("Word", "copy_kind", "end_of", "fill_pattern", "host_bytes", "word_of")
+
+
+class Word(NamedTuple):
+    """A 32- or 64-bit word in memory, and how a wait compares it."""
+
+    allocation: Allocation
+    offset: int
+    condition: Condition
+
+
+def end_of(value: Any, what: str, writable: bool) -> End:
+    """Resolve one end of a copy.
+
+    Raises InvalidType when `value` is neither device memory nor a contiguous buffer, InvalidValue when it must be
+    written and cannot be, IllegalAddress when its memory was freed.
+    """
+    if isinstance(value, Buffer):
+        allocation = value.allocation
+        if not allocation.alive:
+            raise IllegalAddress(f"the {what} {value!r} was freed by {allocation.freed_by}")
+        return value.end
+    view = host_bytes(value, what)
+    if writable and view.readonly:
+        raise InvalidValue(f"the {what} {type(value).__name__} is read-only; a writable buffer is right")
+    dtype = value.dtype if isinstance(value, np.ndarray | np.generic) else None
+    return End(view, 0, view.nbytes, dtype, -1)
+
+
+def host_bytes(value: Any, what: str) -> memoryview:
+    """Return the flat bytes of a host object. Raises InvalidType, naming `what`, when it has none."""
+    if isinstance(value, np.ndarray | np.generic):
+        if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
+            raise InvalidType(f"the {what} is an array that is not contiguous; np.ascontiguousarray(...) makes one")
+        if value.dtype.hasobject:
+            raise InvalidType(f"the {what} holds Python objects ({value.dtype}); numbers are right")
+        return memoryview(np.ravel(np.asarray(value)).view(np.uint8))
+    try:
+        view = memoryview(value)
+    except TypeError:
+        raise InvalidType(
+            f"the {what} is {type(value).__name__}; a Buffer, a DeviceArray, a numpy array or a bytes-like object is right"
+        ) from None
+    if not view.c_contiguous:
+        raise InvalidType(f"the {what} is a memoryview that is not contiguous")
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def copy_kind(dst: End, src: End) -> Kind:
+    """Return which way the bytes go."""
+    to = dst.bytes.device if isinstance(dst.bytes, Allocation) else None
+    back = src.bytes.device if isinstance(src.bytes, Allocation) else None
+    if to is None:
+        return Kind.COPY_H2H if back is None else Kind.COPY_D2H
+    if back is None:
+        return Kind.COPY_H2D
+    return Kind.COPY_D2D if to == back else Kind.COPY_PEER
+
+
+def fill_pattern(value: Any, dtype: np.dtype[Any] | None) -> bytes:
+    """Return the bytes that a fill repeats: of the array's type, of a numpy scalar's, or one byte of an int.
+
+    Raises InvalidValue when `value` does not fit, InvalidType when it is no number.
+    """
+    if dtype is not None and not isinstance(value, bytes | bytearray):
+        try:
+            with np.errstate(over="raise"):
+                check_range(value, dtype)
+                return np.asarray(value).astype(dtype, casting="unsafe").tobytes()
+        except (TypeError, ValueError, OverflowError, FloatingPointError):
+            raise InvalidValue(f"the fill value {value!r} does not fit {dtype}") from None
+    if isinstance(value, np.generic):
+        pattern = value.tobytes()
+    elif isinstance(value, bytes | bytearray):
+        pattern = bytes(value)
+    elif isinstance(value, int):
+        if not 0 <= value <= 0xFF:
+            raise InvalidValue(f"the fill value is {value}; 0 to 255 is right for bytes, or a numpy scalar of its type")
+        pattern = bytes([value])
+    else:
+        raise InvalidType(f"the fill value is {value!r}; an int, a numpy scalar or 1, 2 or 4 bytes are right")
+    if len(pattern) not in (1, 2, 4):
+        raise InvalidValue(f"the fill pattern has {len(pattern)} bytes; 1, 2 or 4 are right")
+    return pattern
+
+
+def check_range(value: Any, dtype: np.dtype[Any]) -> None:
+    """Raise OverflowError unless an integer `value` is in the range of an integer `dtype`."""
+    if isinstance(value, int | np.integer) and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if not info.min <= value <= info.max:
+            raise OverflowError(value)
+
+
+def word_of(target: Any, value: int, condition: Condition | str, width: int) -> Word:
+    """Resolve the word that a value wait or a value write is about.
+
+    Raises InvalidType when `target` is no device memory or `value` no int, InvalidValue for a width other than 32 and
+    64, a value that does not fit, an address that is not aligned or a word that is not inside `target`.
+    """
+    if not isinstance(target, Buffer):
+        raise InvalidType(f"a value in {type(target).__name__}; a Buffer or a DeviceArray is right")
+    if width not in (32, 64):
+        raise InvalidValue(f"width is {width!r} bits; 32 or 64 is right")
+    if not isinstance(value, int | np.integer):
+        raise InvalidType(f"the value is {value!r}; an int is right")
+    if not -(1 << (width - 1)) <= value < 1 << width:
+        raise InvalidValue(f"the value {value} does not fit {width} bits")
+    size = width // 8
+    if target.nbytes < size:
+        raise InvalidValue(f"{target!r} has {target.nbytes} bytes; a {width}-bit word has {size}")
+    if target.address % size:
+        raise InvalidValue(f"{target!r} is at {target.address:#x}; a {width}-bit word is aligned to {size} bytes")
+    try:
+        chosen = Condition[condition] if isinstance(condition, str) else Condition(condition)
+    except (KeyError, ValueError):
+        names = ", ".join(each.name for each in Condition)
+        raise InvalidValue(f"the condition is {condition!r}; one of {names} is right") from None
+    if not target.allocation.alive:
+        raise IllegalAddress(f"{target!r} was freed by {target.allocation.freed_by}")
+    return Word(target.allocation, target.offset, chosen)

@@ -1,0 +1,111 @@
+"""The pieces of memory that a pool keeps, and shelves of them in order of size. Pure bookkeeping, no lock and no rule.
+
+A block is a range of device memory with a succession of allocations: the bytes may be promised to the next owner while
+the work of the last one is still queued.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from atops.device.allocation import Allocation
+    from atops.runtime.completion import Completion
+
+__all__ = ("Block", "Shelf")
+
+
+class Block:
+    """A range of `size` bytes. `newest` is the allocation that has it, or had it last.
+
+    `frees` are the frees that are enqueued and have not run, by the serial of their allocation: (order, completion).
+    `order` and `seq` say where it was freed last: which stream, and the driver's number of the free. `spoiled`:
+    somebody else ended one of its allocations, and may still write there.
+    """
+
+    __slots__ = ("frees", "lent", "newest", "order", "seq", "size", "spoiled")
+
+    def __init__(self, newest: Allocation, size: int) -> None:
+        self.newest = newest
+        self.size = size
+        self.lent = True
+        self.frees: dict[int, tuple[int, Completion]] = {}
+        self.order = 0
+        self.seq = 0
+        self.spoiled = False
+
+
+class Shelf:
+    """Blocks that nobody has, by size; of one size in the order in which they came."""
+
+    __slots__ = ("_age", "_rows", "_sizes", "total")
+
+    def __init__(self) -> None:
+        self._rows: dict[int, dict[Block, None]] = {}
+        self._sizes: list[int] = []
+        self._age: OrderedDict[Block, None] = OrderedDict()
+        self.total = 0  # bytes
+
+    def put(self, block: Block) -> None:
+        """Add a block, as the newest."""
+        size = block.size
+        row = self._rows.get(size)
+        if row is None:
+            self._rows[size] = {block: None}
+            insort(self._sizes, size)
+        else:
+            row[block] = None
+        self._age[block] = None
+        self.total += size
+
+    def drop(self, block: Block) -> None:
+        """Take a block away."""
+        size = block.size
+        row = self._rows[size]
+        del row[block]
+        if not row:
+            del self._rows[size]
+            del self._sizes[bisect_left(self._sizes, size)]
+        del self._age[block]
+        self.total -= size
+
+    def newest(self, least: int, most: int) -> Block | None:
+        """Return the newest block of the smallest size from `least` to `most`."""
+        row = self._row(least, most)
+        return None if row is None else next(reversed(row))
+
+    def oldest(self, least: int, most: int) -> Block | None:
+        """Return the oldest block of the smallest size from `least` to `most`."""
+        row = self._row(least, most)
+        return None if row is None else next(iter(row))
+
+    def between(self, least: int, most: int) -> Iterator[Block]:
+        """Yield the blocks of sizes from `least` to `most`, the smallest first, of one size the newest first."""
+        for size in self._sizes[bisect_left(self._sizes, least) :]:
+            if size > most:
+                return
+            yield from reversed(self._rows[size])
+
+    def eldest(self) -> Block:
+        """Return the block that has been here longest. There must be one."""
+        return next(iter(self._age))
+
+    def _row(self, least: int, most: int) -> dict[Block, None] | None:
+        row = self._rows.get(least)
+        if row is None:
+            at = bisect_left(self._sizes, least)
+            if at < len(self._sizes) and self._sizes[at] <= most:
+                row = self._rows[self._sizes[at]]
+        return row
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self._age)
+
+    def __len__(self) -> int:
+        return len(self._age)
+
+    def __repr__(self) -> str:
+        return f"<Shelf of {len(self._age)} blocks, {self.total} bytes>"

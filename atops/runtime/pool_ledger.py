@@ -1,0 +1,145 @@
+"""What a pool has reserved, who has it, and what has been freed: the books. Whoever calls holds the pool's lock."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from atops.base.errors import OutOfMemory
+from atops.device.allocation import Allocation
+from atops.device.global_memory import GlobalMemory
+from atops.runtime.pool_blocks import Block
+from atops.runtime.pool_reuse import FreeBlocks, Origin
+
+if TYPE_CHECKING:
+    from atops.runtime.completion import Completion
+
+__all__ = ("Ledger",)
+
+UNSYNCHRONISED = 32 << 20  # idle bytes that may stay above the threshold until somebody synchronises
+
+
+class Ledger:
+    """The blocks of one pool and its figures in bytes. It takes memory from the device and gives it back."""
+
+    __slots__ = ("blocks", "counts", "destroyed", "early", "freed", "given", "granule", "lent", "limit", "memory",
+                 "reserved", "reserved_high", "threshold", "used", "used_high")  # fmt: skip
+
+    def __init__(self, memory: GlobalMemory, granule: int, limit: int) -> None:
+        self.memory = memory
+        self.granule = granule
+        self.limit = limit  # the most to reserve
+        self.threshold = 0  # reserved bytes that synchronising leaves alone
+        self.destroyed = False
+        # A finalizer may free while this very thread holds the lock, so frees wait here for who has the lock next.
+        self.given: deque[tuple[Allocation, int, Completion]] = deque()
+        self.lent: dict[int, Block] = {}  # by serial: allocations that are taken and not freed
+        self.freed: dict[int, Block] = {}  # by serial: allocations whose free is enqueued and has not run
+        self.early: set[int] = set()  # serials whose free has run before it was told that it was enqueued
+        self.blocks = FreeBlocks()
+        self.reserved = self.reserved_high = self.used = self.used_high = 0
+        self.counts = dict.fromkeys(Origin, 0)
+
+    def rounded(self, size: int) -> int:
+        """Return the bytes that an allocation of `size` bytes takes: whole granules, at least one."""
+        return (-(-size // self.granule) or 1) * self.granule
+
+    # ---- out
+
+    def fresh(self, size: int, need: int, site: object) -> Allocation | None:
+        """Allocate on the device, giving idle blocks back for it if that is what it takes. None: exhausted."""
+        if need > self.limit:
+            return None
+        while True:
+            if self.reserved + need <= self.limit:
+                try:
+                    allocation = self.memory.allocate(size, site=site)
+                except OutOfMemory:
+                    pass
+                else:
+                    self.reserved += need
+                    self.reserved_high = max(self.reserved_high, self.reserved)
+                    self.lend(Block(allocation, need), allocation, need, Origin.FRESH)
+                    return allocation
+            if not self.blocks.idle:
+                return None
+            self._release_eldest()
+
+    def lend(self, block: Block, allocation: Allocation, need: int, origin: Origin) -> None:
+        """Note that `allocation` has the block now."""
+        block.newest = allocation
+        block.lent = True
+        self.lent[allocation.serial] = block
+        self.counts[origin] += 1
+        self.used = used = self.used + need
+        if used > self.used_high:
+            self.used_high = used
+
+    # ---- back
+
+    def settle(self) -> None:
+        """Do the bookkeeping of the frees that were enqueued."""
+        given = self.given
+        while given:
+            allocation, order, item = given.popleft()
+            serial = allocation.serial
+            block = self.lent.pop(serial, None)
+            if block is None:
+                continue  # two threads have freed it, and the other was first
+            self.used -= self.rounded(allocation.size)
+            block.lent = False
+            block.order, block.seq = order, item.seq
+            if serial in self.early:
+                self.early.remove(serial)
+            else:
+                block.frees[serial] = order, item
+                self.freed[serial] = block
+            self._put(block)
+
+    def ran(self, serial: int, spoiled: bool) -> None:
+        """Note that the free of an allocation has run, or, `spoiled`, that somebody else had ended it before."""
+        block = self.freed.pop(serial, None)
+        if block is None:
+            block = self.lent.get(serial)
+            if block is not None:
+                self.early.add(serial)
+                block.spoiled |= spoiled
+            return
+        block.spoiled |= spoiled
+        if block.lent:
+            del block.frees[serial]
+        else:
+            self.blocks.drop(block)
+            del block.frees[serial]
+            self._put(block)
+
+    def undo(self, allocation: Allocation, spoiled: bool) -> None:
+        """Take an allocation back that nobody has used."""
+        block = self.lent.pop(allocation.serial, None)
+        if block is not None:
+            self.used -= self.rounded(allocation.size)
+            block.lent = False
+            block.spoiled |= spoiled
+            self._put(block)
+
+    def shrink(self, keep: int) -> None:
+        """Give idle blocks back to the device, the oldest first, until at most `keep` bytes are reserved."""
+        idle = self.blocks.idle
+        while idle and self.reserved > keep:
+            self._release_eldest()
+
+    def _put(self, block: Block) -> None:
+        if block.spoiled and not block.frees:  # its range is quarantined, or the memory was reset: never use it again
+            self.reserved -= block.size
+            return
+        self.blocks.put(block)
+        if self.destroyed:
+            self.shrink(0)
+        elif (idle := self.blocks.idle.total) > UNSYNCHRONISED:
+            self.shrink(max(self.threshold, self.reserved - idle) + UNSYNCHRONISED)
+
+    def _release_eldest(self) -> None:
+        block = self.blocks.idle.eldest()
+        self.blocks.drop(block)
+        self.reserved -= block.size
+        self.memory.release(block.newest)

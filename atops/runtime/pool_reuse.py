@@ -1,0 +1,109 @@
+"""Which freed block a pool may give out next: the rules of reuse, as searches. No lock, no bytes, no accounting."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from atops.runtime.pool_blocks import Block, Shelf
+
+if TYPE_CHECKING:
+    from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("FreeBlocks", "Origin", "order_of")
+
+ANY = 1 << 63  # no block is larger
+
+
+class Origin(IntEnum):
+    """Where the memory of an allocation came from."""
+
+    FRESH = 0
+    SAME_STREAM = 1
+    OPPORTUNISTIC = 2
+    AFTER_EVENT = 3
+    INTERNAL_DEPENDENCY = 4
+
+
+class FreeBlocks:
+    """The blocks that nobody has: idle ones, and ones whose last user's stream has still to come to the free.
+
+    The latter are on a shelf for each stream, under what `order_of` calls it.
+    """
+
+    __slots__ = ("idle", "promised")
+
+    def __init__(self) -> None:
+        self.idle = Shelf()
+        self.promised: dict[int, Shelf] = {}
+
+    def put(self, block: Block) -> None:
+        """Add a block: idle if no free of it has still to run."""
+        if not block.frees:
+            self.idle.put(block)
+            return
+        shelf = self.promised.get(block.order)
+        if shelf is None:
+            shelf = self.promised[block.order] = Shelf()
+        shelf.put(block)
+
+    def drop(self, block: Block) -> None:
+        """Take a block away, before its frees change."""
+        if not block.frees:
+            self.idle.drop(block)
+            return
+        shelf = self.promised[block.order]
+        shelf.drop(block)
+        if not shelf:
+            del self.promised[block.order]
+
+    def find(
+        self, least: int, most: int, stream: StreamQueue, *, opportunistic: bool, events: bool
+    ) -> tuple[Block, Origin] | None:
+        """Return a block of `least` to `most` bytes that `stream` may have without waiting, and by which rule."""
+        order = order_of(stream)
+        own = self.promised.get(order)
+        if own is not None and (block := own.newest(least, most)) is not None:
+            return block, Origin.SAME_STREAM
+        if self.idle:
+            if opportunistic:
+                if (block := self.idle.newest(least, most)) is not None:
+                    return block, Origin.SAME_STREAM if block.order == order else Origin.OPPORTUNISTIC
+            else:
+                for block in self.idle.between(least, most):
+                    if block.order == order:
+                        return block, Origin.SAME_STREAM
+                    if events and block.seq < waited_for(stream, block.order):
+                        return block, Origin.AFTER_EVENT
+        if events and getattr(stream, "waited", None):
+            for other, shelf in self.promised.items():
+                seq = waited_for(stream, other)
+                if seq and (block := shelf.oldest(least, most)) is not None and block.seq < seq:
+                    return block, Origin.AFTER_EVENT
+        return None
+
+    def elsewhere(self, least: int, stream: StreamQueue) -> Block | None:
+        """Return the smallest block of at least `least` bytes that another stream will free, the first to be free."""
+        order = order_of(stream)
+        first = [shelf.oldest(least, ANY) for other, shelf in self.promised.items() if other != order]
+        return min(filter(None, first), key=lambda block: (block.size, block.seq), default=None)
+
+    @property
+    def promised_bytes(self) -> int:
+        """Bytes of the blocks that are not idle."""
+        return sum(shelf.total for shelf in self.promised.values())
+
+
+def order_of(stream: StreamQueue) -> int:
+    """Return a number for a stream's order: its own, and one below 0 for the null stream of each device."""
+    return stream.number or ~stream.context.ordinal
+
+
+def waited_for(stream: StreamQueue, order: int) -> int:
+    """Return the newest record in another order that `stream` waits for, by the driver's number; 0 if there is none."""
+    waited: dict[int, int] | None = getattr(stream, "waited", None)
+    if not waited:
+        return 0
+    if order < 0:  # streams know null streams as number 0, of whatever device
+        return waited.get(0, 0) if ~order == stream.context.ordinal else 0
+    return waited.get(order, 0)

@@ -1,0 +1,62 @@
+"""Giving device memory back when nothing that was enqueued before still needs it, without waiting for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from atops.device.allocation import Allocation
+
+if TYPE_CHECKING:
+    from atops.runtime.context import DeviceContext
+    from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("free_when_idle",)
+
+
+Free = Callable[[Allocation, object], None]
+
+
+def free_when_idle(context: DeviceContext, allocation: Allocation, stream: StreamQueue | None, free: Free) -> None:
+    """Free `allocation` once all work is over that the board has now, or the stream if one is given.
+
+    All of the board's: a peer, or another device's stream, may use it too.
+    """
+    with context.driver.lock:
+        streams = context.driver.active_streams() if stream is None else [stream]
+    items = [item for each in streams for item in each.outstanding()]
+    by = "close" if stream is None else stream.label
+    countdown = Countdown(context, lambda: free(allocation, by), len(items))
+    for item in items:
+        if not item.add_waiter(CountdownWaiter(countdown)):
+            countdown.one_over()
+    countdown.one_over()
+
+
+class Countdown:
+    """Frees an allocation when the last of several commands is over."""
+
+    def __init__(self, context: DeviceContext, free: Callable[[], None], items: int) -> None:
+        self._context = context
+        self._free = free
+        self._left = items + 1  # one for the caller, who may still be adding waiters
+
+    def one_over(self) -> None:
+        """Count one command, and free at the last."""
+        with self._context.driver.lock:
+            self._left -= 1
+            last = self._left == 0
+        if last:
+            self._free()
+
+
+class CountdownWaiter:
+    """One command's part in a countdown."""
+
+    __slots__ = ("_countdown",)
+
+    def __init__(self, countdown: Countdown) -> None:
+        self._countdown = countdown
+
+    def wake(self) -> None:
+        self._countdown.one_over()

@@ -1,0 +1,284 @@
+"""A stream: an asyncio task queue on a device. Every verb is a `def` that enqueues and returns at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextvars import copy_context
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
+from atops.base.loops import current_home, running_home
+from atops.device.watch import Condition
+from atops.kernels.definition import Kernel
+from atops.kernels.launch_config import LaunchConfig
+from atops.runtime.buffer import Buffer
+from atops.runtime.capacity import Capacity, Room
+from atops.runtime.commands import Call, Launch, LaunchOptions, Record, WaitEvent, WaitValue, WriteValue
+from atops.runtime.completion import Completion
+from atops.runtime.event import Event
+from atops.runtime.operands import word_of
+from atops.runtime.stream_memory import StreamMemory
+from atops.runtime.stream_queue import StreamQueue
+from atops.runtime.stream_report import StreamStatistics, describe, log_unseen, statistics
+
+if TYPE_CHECKING:
+    from atops.runtime.context import DeviceContext
+
+__all__ = ("Stream",)
+
+HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
+
+
+class Stream(StreamMemory):
+    """Commands of one device in order. Make one with `Device.create_stream`.
+
+    `async with stream:` owns the buffers that its verbs make: leaving the block waits for the work and frees them;
+    leaving it by an exception aborts the work first. `await stream` waits for what is enqueued and raises its failure.
+    """
+
+    __slots__ = ("cluster_mask", "flags", "sip_mask", "waited")
+
+    def __init__(
+        self,
+        context: DeviceContext,
+        *,
+        priority: int = 0,
+        nonblocking: bool = False,
+        capacity: int | None = None,
+        name: str = "",
+        flags: int = 0,
+        null: bool = False,
+        cluster_mask: int | None = None,
+        sip_mask: int | None = None,
+    ) -> None:
+        if not isinstance(priority, int) or not HIGHEST <= priority <= LOWEST:
+            raise InvalidValue(f"priority is {priority!r}; {HIGHEST} (most urgent) to {LOWEST} is right")
+        super().__init__(
+            context,
+            priority=priority,
+            blocking=not nonblocking,
+            null=null,
+            capacity=None if capacity is None else Capacity(capacity),
+            label=name,
+        )
+        self.flags = flags
+        self.cluster_mask = cluster_mask
+        self.sip_mask = sip_mask
+        self.waited: dict[int, int] | None = None  # other streams' numbers: the newest record of theirs waited for
+
+    # ---- lifecycle
+
+    async def __aenter__(self) -> Stream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.abort()
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Wait for the work, free the stream's buffers and close it. Idempotent.
+
+        When the wait is cancelled the work is aborted; what was allocated is freed in any case. A failure that nobody
+        looked at is logged.
+        """
+        self.close()
+        try:
+            for item in self.outstanding():
+                await current_home().park(item)
+        except BaseException:
+            self.abort()
+            raise
+        log_unseen(self)
+
+    def close(self) -> None:
+        """Close without waiting: no more commands, those enqueued still run, the stream's buffers are freed after them.
+
+        Idempotent.
+        """
+        owned, self._owned = self._owned, None
+        for buffer in owned or ():
+            buffer.release_in(self)
+        self.close_queue()
+
+    # ---- kernels
+
+    def launch(
+        self,
+        kernel: Kernel,
+        config: Any,
+        *arguments: Any,
+        shared: int | None = None,
+        cooperative: bool | None = None,
+        any_order: bool = False,
+        start: Event | None = None,
+        stop: Event | None = None,
+        **named: Any,
+    ) -> Completion:
+        """Enqueue a kernel: `config` is (blocks, threads) or a LaunchConfig; the rest are the kernel's arguments.
+
+        `shared` is dynamic shared memory in bytes; `start` and `stop` are events bound to this launch; `any_order` lets it
+        begin before earlier work of the stream is over. Arguments are taken at the call. Raises InvalidValue,
+        InvalidType, LaunchOutOfResources or CooperativeLaunchTooLarge at the call; the completion fails with
+        LaunchFailure naming block and thread (TOPS Runtime API, 2.9; TOPS C++, 8.1).
+        """
+        launch = self.prepare_launch(kernel, config, arguments, named, shared, cooperative)
+        options = LaunchOptions(any_order, start, stop)
+        stream = self if not any_order else self._side_stream()
+        item = stream.submit(launch._replace(options=options))
+        for event in (start, stop):
+            if event is not None:
+                event.launch = item
+                event.recorded_by(item)
+        return item
+
+    def prepare_launch(
+        self,
+        kernel: Kernel,
+        config: Any,
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+        shared: int | None = None,
+        cooperative: bool | None = None,
+    ) -> Launch:
+        """Check a launch and bind the kernel to its arguments, without enqueueing it."""
+        if not isinstance(kernel, Kernel):
+            raise InvalidType(f"launch of {kernel!r}; a function decorated with @kernel is right")
+        geometry = LaunchConfig.of(config)
+        if shared is not None or cooperative is not None:
+            geometry = LaunchConfig(
+                geometry.grid,
+                geometry.block,
+                geometry.shared if shared is None else shared,
+                geometry.cooperative if cooperative is None else cooperative,
+            )
+        return Launch(kernel.bind(arguments, named), geometry.validate(self.context.arch, kernel), LaunchOptions())
+
+    def _side_stream(self) -> StreamQueue:
+        if self._side is None:
+            side = Stream(self.context, priority=self.priority, nonblocking=True, name=f"{self.label} (any order)")
+            side.cluster_mask, side.sip_mask = self.cluster_mask, self.sip_mask
+            self._side = side
+        return self._side
+
+    # ---- order
+
+    def record(self, event: Event | None = None) -> Event:
+        """Enqueue a mark: the event is complete when everything enqueued so far is. Returns the event.
+
+        Raises InvalidHandle for an event of another device (TOPS Runtime API, 2.5 topsEventRecord).
+        """
+        event = Event(self.context.ordinal) if event is None else event
+        if not isinstance(event, Event):
+            raise InvalidType(f"record of {event!r}; an Event, or nothing, is right")
+        if event.device is not None and event.device != self.context.ordinal:
+            raise InvalidHandle(f"{event!r} is of device {event.device}, {self.label} of device {self.context.ordinal}")
+        item = Completion(self, Record(event))
+        with self.driver.lock:  # the event must not be seen with a record that is not yet in the queue
+            event.check_recordable()
+            first = self.enqueue(item)
+            event.recorded_by(item)
+        if first:
+            self.driver.post(self.drain)
+        return event
+
+    def wait(self, event: Event) -> Completion:
+        """Enqueue a wait: later work starts after the event's current record. Never recorded: no wait.
+
+        The event may be of another stream or device (TOPS Runtime API, 2.4 topsStreamWaitEvent).
+        """
+        if not isinstance(event, Event):
+            raise InvalidType(f"wait for {event!r}; an Event is right")
+        record = event.record
+        if record is not None:
+            waited = self.waited = self.waited or {}
+            waited[record.stream.number] = max(record.seq, waited.get(record.stream.number, 0))
+        return self.submit(WaitEvent(event, record))
+
+    def wait_value(
+        self, target: Buffer, value: int, condition: Condition | str = Condition.Gte, *, mask: int | None = None, width: int = 32
+    ) -> Completion:
+        """Enqueue a wait until the word at the start of `target` satisfies `condition` against `value`.
+
+        `width` is 32 or 64 bits; conditions: "Gte" (cyclic), "Eq", "And", "Nor", "GteUnsigned"; `mask` applies to the
+        word first. Every way of writing is noticed. Raises InvalidValue for a bad width, condition, value or alignment
+        (TOPS Runtime API, 2.4 topsStreamWaitValue32Async).
+        """
+        word = word_of(target, value, condition, width)
+        return self.submit(WaitValue(word.allocation, word.offset, width, value, word.condition, mask))
+
+    def write_value(self, target: Buffer, value: int, *, width: int = 32) -> Completion:
+        """Enqueue a store of a 32- or 64-bit word at the start of `target`, in stream order.
+
+        Raises InvalidValue for a bad width, value or alignment (TOPS Runtime API, 2.4 topsStreamWriteValue32Async).
+        """
+        word = word_of(target, value, Condition.Gte, width)
+        return self.submit(WriteValue(word.allocation, word.offset, width, value))
+
+    def call(self, function: Callable[[], Any], *arguments: Any, holds: bool = True) -> Completion:
+        """Enqueue host work: a plain function runs on a callback thread, a coroutine function on this task's own loop.
+
+        Later work waits for it unless `holds` is False. The completion's result is what it returns; what it raises
+        fails the stream with HostCallFailure. Skipped when the stream has failed. The function must not wait for work
+        that waits for it: such a blocking wait raises WouldDeadlock.
+        """
+        return self._call(function, arguments, holds, wants_error=False)
+
+    def add_callback(self, function: Callable[..., Any], *arguments: Any, holds: bool = False) -> Completion:
+        """Enqueue `function(error, *arguments)`, called exactly once in every case: after a failure or an abort too.
+
+        `error` is the stream's failure or None. Later work waits for it only if `holds`
+        (TOPS Runtime API, 2.4 topsStreamAddCallback).
+        """
+        return self._call(function, arguments, holds, wants_error=True)
+
+    def _call(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], holds: bool, wants_error: bool
+    ) -> Completion:
+        if not callable(function):
+            raise InvalidType(f"a call of {function!r}; a function or a coroutine function is right")
+        command = Call(function, arguments, holds, wants_error, running_home(), copy_context())
+        return self.submit(command, duty=wants_error)
+
+    def room(self, places: int = 1) -> Room:
+        """Reserve places in a stream with a capacity: `async with stream.room(n):`, first come, first served.
+
+        Raises InvalidValue for more places than the capacity, IllegalState for a stream without one.
+        """
+        return Room(self, places)
+
+    # ---- waiting
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        for item in self.outstanding():
+            yield from current_home().park(item).__await__()
+        self.raise_error()
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Block until everything enqueued so far is over, then raise the stream's failure if there is one.
+
+        `timeout` is in seconds. Raises TimeoutError, or WouldDeadlock where the wait could never end
+        (TOPS Runtime API, 2.4 topsStreamSynchronize).
+        """
+        self.driver.wait_all(self.outstanding(), timeout)
+        self.raise_error()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to wait for (TOPS Runtime API, 2.4 topsStreamQuery)."""
+        return not self.outstanding()
+
+    @property
+    def device(self) -> int:
+        """The ordinal of its device."""
+        return self.context.ordinal
+
+    def statistics(self) -> StreamStatistics:
+        """Return a snapshot: how many commands wait, what the head waits for, the capacity and the failure."""
+        return statistics(self)
+
+    def __repr__(self) -> str:
+        return describe(self)

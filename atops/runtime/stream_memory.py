@@ -1,0 +1,194 @@
+"""The verbs of a stream that move bytes and hold memory: copy, fill, upload, fetch, allocate, free."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atops.base.dtypes import as_dtype
+from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
+from atops.base.tracing import Kind
+from atops.runtime.buffer import Buffer, DeviceArray, End, Release
+from atops.runtime.commands import Alloc, Copy, Fill, Free
+from atops.runtime.completion import Completion
+from atops.runtime.execute_copy import checksum
+from atops.runtime.operands import copy_kind, end_of, fill_pattern
+from atops.runtime.stream_queue import StreamQueue
+
+if TYPE_CHECKING:
+    from atops.device.allocation import Allocation
+    from atops.runtime.pool import MemoryPool
+
+__all__ = ("StreamMemory",)
+
+COPY_D2D = int(Kind.COPY_D2D)
+TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is enqueued
+
+
+class StreamMemory(StreamQueue):
+    """Enqueue copies, fills, allocations and frees; own the buffers that were made here."""
+
+    __slots__ = ("_owned",)
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._owned: dict[Buffer, None] | None = None
+
+    # ---- moving bytes
+
+    def copy(self, dst: Any, src: Any, nbytes: int | None = None) -> Completion:
+        """Enqueue a copy of `src` to `dst`; either may be a Buffer, a DeviceArray or a host buffer (numpy, bytes, ...).
+
+        Sizes are equal unless `nbytes` says how much; typed ends have equal dtypes. Host memory is touched when the copy
+        runs: leave it alone until the completion (sources up to 64 KiB are taken at the call). Raises InvalidValue,
+        InvalidType or IllegalAddress at the call; the completion fails with IllegalAddress when memory was freed
+        before the copy ran (TOPS Runtime API, 2.6 topsMemcpyAsync).
+        """
+        to = dst.end if isinstance(dst, Buffer) else end_of(dst, "destination", True)
+        back = src.end if isinstance(src, Buffer) else taken(src) or end_of(src, "source", False)
+        into, dst_offset, room, dtype, device = to
+        source, src_offset, size, other, origin = back
+        if nbytes is not None or room != size:
+            size = self._copy_size(room, size, nbytes)
+        if dtype is not other and dtype is not None and other is not None and dtype != other:
+            raise InvalidType(f"the source is {other} and the destination {dtype}; .view(...) one of them")
+        if into is source and -size < dst_offset - src_offset < size:
+            raise InvalidValue(f"source and destination of a copy of {size} bytes overlap")
+        result = check = None
+        if device == -1:
+            result = dst
+        elif not into.alive:  # type: ignore[union-attr]  # only host bytes have device -1
+            raise IllegalAddress(f"the destination {dst!r} was freed by {into.freed_by}")  # type: ignore[union-attr]
+        if origin == -1:
+            source, check = self._host_source(source, src_offset, size)  # type: ignore[arg-type]  # as above
+        elif not source.alive:  # type: ignore[union-attr]  # as above
+            raise IllegalAddress(f"the source {src!r} was freed by {source.freed_by}")  # type: ignore[union-attr]
+        kind = COPY_D2D if device == origin and device >= 0 else copy_kind(to, back)
+        return self.submit(Copy(into, dst_offset, source, src_offset, size, kind, check), result)
+
+    def _copy_size(self, room: int, size: int, nbytes: int | None) -> int:
+        if nbytes is None:
+            raise InvalidValue(f"the source has {size} bytes and the destination {room}; equal sizes, or nbytes=")
+        if not 0 <= nbytes <= min(room, size):
+            raise InvalidValue(f"a copy of {nbytes} bytes from {size} to {room} bytes; at most the smaller is right")
+        return nbytes
+
+    def _host_source(self, source: memoryview | bytes, offset: int, size: int) -> tuple[memoryview | bytes, int | None]:
+        """Take a short source now; note the checksum of a long one in strict mode."""
+        if isinstance(source, bytes):
+            return source, None
+        if size <= TAKEN_AT_CALL:
+            return bytes(source[offset : offset + size]), None  # host ends have no offset of their own
+        return source, checksum(source) if self.driver.options.strict else None
+
+    def fill(self, dst: Buffer, value: Any, count: int | None = None) -> Completion:
+        """Enqueue a fill of `dst` with `value`: of its dtype for an array, else a byte, a numpy scalar or 1, 2, 4 bytes.
+
+        `count` is in elements of the pattern; all of `dst` unless told. Raises InvalidValue when the value or the count
+        does not fit, InvalidType for what is no number (TOPS Runtime API, 2.6 topsMemsetD8/D16/D32Async).
+        """
+        to = end_of(dst, "destination", True)
+        pattern = fill_pattern(value, to.dtype)
+        whole, rest = divmod(to.nbytes, len(pattern))
+        if count is None and rest:
+            raise InvalidValue(f"{dst!r} is no multiple of the fill pattern's {len(pattern)} bytes")
+        count = whole if count is None else count
+        if not 0 <= count <= whole:
+            raise InvalidValue(f"a fill of {count} x {len(pattern)} bytes in {to.nbytes} bytes; 0 to {whole} is right")
+        if isinstance(to.bytes, memoryview):
+            raise InvalidType(f"a fill of {type(dst).__name__}; device memory or pinned host memory is right")
+        return self.submit(Fill(to.bytes, to.offset, pattern, count))
+
+    def upload(self, host: Any) -> DeviceArray:
+        """Allocate an array for `host` (anything np.asarray takes), enqueue the copy, and return the array."""
+        array = np.ascontiguousarray(host) if np.ndim(host) else np.asarray(host)
+        target = self.empty(array.shape, array.dtype)
+        self.copy(target, array)
+        return target
+
+    def fetch(self, source: Buffer) -> Completion:
+        """Enqueue a copy to a new host array; the completion's result is the array (uint8 for a plain Buffer)."""
+        if not isinstance(source, Buffer):
+            raise InvalidType(f"fetch of {type(source).__name__}; a Buffer or a DeviceArray is right")
+        typed = source if isinstance(source, DeviceArray) else source.view(np.uint8)
+        host = np.empty(typed.shape, typed.dtype)
+        return self.copy(host, typed)
+
+    # ---- memory
+
+    def allocate(self, nbytes: int, pool: MemoryPool | None = None) -> Buffer:
+        """Allocate bytes in stream order, from `pool` or the device's current one; the stream owns the buffer.
+
+        Raises OutOfMemory with the free, largest-free and fragmentation figures (TOPS Runtime API, 2.6 topsMallocAsync).
+        """
+        allocation, release = self._take(nbytes, pool)
+        return self._own(Buffer(allocation, 0, nbytes, release))
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float32, pool: MemoryPool | None = None) -> DeviceArray:
+        """Allocate an array in stream order; its contents are whatever was there."""
+        dtype = as_dtype(dtype)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(extent < 0 for extent in shape):
+            raise InvalidValue(f"shape is {shape}; extents are not negative")
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        allocation, release = self._take(nbytes, pool)
+        return self._own(DeviceArray(allocation, 0, dtype, shape, release))
+
+    def empty_like(self, other: Any) -> DeviceArray:
+        """Allocate an array of another's shape and dtype."""
+        return self.empty(tuple(other.shape), other.dtype)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> DeviceArray:
+        """Allocate an array and enqueue a fill with zeros."""
+        array = self.empty(shape, dtype)
+        self.fill(array, 0)
+        return array
+
+    def free(self, buffer: Buffer) -> None:
+        """Enqueue giving a buffer back, after everything enqueued here so far. It runs even if the stream fails.
+
+        Raises InvalidHandle when the buffer owns nothing or was freed (TOPS Runtime API, 2.6 topsFreeAsync).
+        """
+        if not isinstance(buffer, Buffer):
+            raise InvalidType(f"free of {type(buffer).__name__}; a Buffer is right")
+        if not buffer.release_in(self):
+            raise InvalidHandle(f"{buffer!r} owns no memory, or was freed already")
+
+    @property
+    def owned(self) -> dict[Buffer, None]:
+        """The buffers that the stream's verbs made and that nobody has given back, in order: a snapshot."""
+        return dict(self._owned or {})
+
+    def _take(self, nbytes: int, pool: MemoryPool | None) -> tuple[Any, Any]:
+        pool = self.context.current_pool if pool is None else pool
+        allocation, after = pool.take(nbytes, self)
+        try:
+            self.submit(Alloc(allocation), after=after)
+        except BaseException:
+            pool.cancel(allocation)
+            raise
+        return allocation, partial(self._release, pool)
+
+    def _release(self, pool: MemoryPool, buffer: Buffer, stream: Stream | None) -> None:
+        stream = self if stream is None else stream
+        if self._owned is not None:
+            self._owned.pop(buffer, None)
+        if self.driver.closed is None:
+            item = stream.submit(Free(buffer.allocation, pool.returned), duty=True)
+            pool.give(buffer.allocation, stream, item)
+
+    def _own(self, buffer: Any) -> Any:
+        if self._owned is None:
+            self._owned = {}
+        self._owned[buffer] = None
+        return buffer
+
+
+def taken(source: Any) -> End | None:
+    """Return the bytes of a short numpy array, copied now: the commonest source, and the one for which speed matters."""
+    if type(source) is not np.ndarray or source.nbytes > TAKEN_AT_CALL or not source.flags.c_contiguous:
+        return None
+    dtype = source.dtype
+    return None if dtype.hasobject else End(source.tobytes(), 0, source.nbytes, dtype, -1)

@@ -1,0 +1,420 @@
+"""The queue of one stream and the drain that empties it: order, failure, abort, capacity. It knows no verb.
+
+A stream with work has exactly one drain on the driver; an idle one has none. `submit` numbers a command, resolves its
+null-stream predecessors, appends it and, if the stream was idle, posts the drain: all under the driver's one lock, so
+that any two threads agree on one order. The head of the queue is the command that runs; it leaves when it settles.
+Everything here that touches the queue holds that lock; nothing that is called back does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, PriorLaunchFailure, StreamAborted
+from atops.base.tracing import Status
+from atops.base.waiting import Waiter
+from atops.runtime.commands import Command, Launch, WaitEvent
+from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
+
+if TYPE_CHECKING:
+    from atops.runtime.capacity import Capacity
+    from atops.runtime.context import DeviceContext
+    from atops.runtime.driver import Driver
+
+__all__ = ("StreamQueue",)
+
+log = logging.getLogger("atops.stream")
+
+DRAIN_COMMANDS = 64  # a drain lets others run after so many commands ...
+DRAIN_NS = 500_000  # ... or after so long, whichever comes first
+
+
+class StreamQueue:
+    """Commands in order, and the state that they leave behind."""
+
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_closed",
+        "_detached",
+        "_error",
+        "_last",
+        "_ordered",
+        "_queue",
+        "_scheduled",
+        "_side",
+        "_unusual",
+        "blocking",
+        "capacity",
+        "context",
+        "driver",
+        "label",
+        "null",
+        "number",
+        "priority",
+    )
+
+    def __init__(
+        self,
+        context: DeviceContext,
+        *,
+        priority: int = 0,
+        blocking: bool = True,
+        null: bool = False,
+        capacity: Capacity | None = None,
+        label: str = "",
+    ) -> None:
+        self.context = context
+        self.driver: Driver = context.driver
+        self.priority = priority
+        self.blocking = blocking
+        self.null = null
+        self.capacity = capacity
+        self.number = 0 if null else self.driver.next_stream_number()
+        self.label = label or ("null stream" if null else f"stream {self.number}")
+        self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
+        self._last: Completion | None = None  # the newest command
+        self._ordered: Completion | None = None  # the newest that null-stream order counts
+        self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
+        self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
+        self._side: StreamQueue | None = None  # any-order launches
+        self._scheduled = False
+        self._closed = False
+        self._unusual = capacity is not None  # whether a submission must look before it leaps
+        self._error: AtopsError | None = None
+
+    # ---- submission
+
+    def submit(
+        self, command: Command, result: Any = None, duty: bool = False, after: tuple[Completion, ...] = ()
+    ) -> Completion:
+        """Enqueue a command, to start when those of `after` are over too.
+
+        Raises InvalidHandle on a closed stream, StreamFull on a full one, NotInitialized on a closed driver.
+        """
+        driver = self.driver
+        if driver.inline:
+            driver.executor.check_caller()
+        item = Completion(self, command)
+        if result is not None:
+            item._result = result
+        if duty:
+            item.duty = True
+        if after:
+            item.deps = after
+        with driver.lock:
+            first = self.enqueue(item)
+        if first:
+            driver.post(self.drain)
+        return item
+
+    def enqueue(self, item: Completion) -> bool:
+        """Number and append a command, with the driver's lock held. Returns whether the drain must be posted."""
+        if self._unusual and not item.duty:
+            self.admit(item)
+        return self.append(item)
+
+    def append(self, item: Completion) -> bool:
+        """Number and append an admitted command. As `enqueue`."""
+        driver = self.driver
+        item.seq = driver.seq = driver.seq + 1
+        if driver.tracer.active:
+            item.submitted_ns = driver.now()
+        self._last = item
+        if self.blocking and item.command.__class__ is not WaitEvent:
+            # A wait takes no part in null-stream order itself (TOPS Runtime API, 2.4 topsStreamWaitEvent).
+            if self.null or self.context.null_last is not None:
+                self._order(item)
+            self._ordered = item
+        queue = self._queue
+        if queue is None:
+            queue = self._queue = deque()
+        queue.append(item)
+        if self._scheduled:
+            return False
+        self._scheduled = True
+        self.context.active[self] = None
+        return True
+
+    def admit(self, item: Completion) -> None:
+        """Refuse a command on a closed stream, a dead device or a full stream. With the driver's lock held."""
+        if (dead := self.driver.closed or self.context.dead) is not None:
+            raise dead.fresh()
+        if self._closed:
+            raise InvalidHandle(f"{self.label} is closed; {verb(item)} came too late")
+        if self.capacity is not None:
+            self.capacity.take(self)
+
+    def close_queue(self) -> None:
+        """Refuse commands from now on, duties excepted. Those enqueued still run."""
+        with self.driver.lock:
+            self._closed = self._unusual = True
+
+    def _order(self, item: Completion) -> None:
+        """Find the null-stream predecessors: what this stream's own order does not already imply."""
+        context = self.context
+        since = self._ordered.seq if self._ordered is not None else 0
+        if self.null:
+            deps = tuple(
+                stream._ordered
+                for stream in context.active
+                if stream.blocking and stream is not self and stream._ordered is not None
+                if stream._ordered.seq > since and stream._ordered._state < DONE
+            )
+            if deps:
+                item.deps = (*(item.deps or ()), *deps)
+            context.null_last = item
+        else:
+            last = context.null_last
+            if last is not None and last.seq > since and last._state < DONE:
+                item.deps = (*(item.deps or ()), last)
+
+    # ---- the drain
+
+    def drain(self) -> None:
+        """Run commands from the head until one must wait, none is left or others should have a turn. On the driver."""
+        driver = self.driver
+        lock, now, execute = driver.lock, driver.now, driver.execute
+        tracing = driver.tracer.active
+        plain = not tracing and self.capacity is None
+        left, until = DRAIN_COMMANDS, now() + DRAIN_NS
+        item: Completion | None = None
+        error: AtopsError | None = None
+        while True:
+            waiters = None
+            left -= 1
+            with lock:
+                queue = self._queue
+                if item is not None:
+                    if plain and error is None and item._lot is None and item._state < DONE:
+                        queue.popleft()  # type: ignore[union-attr]  # the head is the item: nobody else takes it
+                        item._state = DONE
+                    else:
+                        waiters = self._settle(item, error)
+                item = None
+                others = left < 0 or (left & 7 == 0 and now() > until)
+                if not queue:
+                    self._retire()
+                elif not others and queue[0]._state == PENDING:
+                    item = queue[0]
+                    item._state = RUNNING
+            if waiters is not None:
+                wake(waiters)
+            if item is None:
+                if others and queue:
+                    driver.post(self.drain)
+                return  # a head that runs elsewhere posts the next drain when it settles
+            if tracing:
+                item.started_ns = now()
+            try:
+                error = None
+                if item.deps is not None and not self._deps_over(item):
+                    return
+                if self._error is not None and not item.duty:
+                    raise PriorLaunchFailure(f"{self.label} skipped {verb(item)}: an earlier command failed: {self._error}")
+                if not execute[item.command.__class__](self, item):
+                    driver.stall.look_later()
+                    return
+            except AtopsError as failure:
+                error = failure
+            except Exception as failure:
+                error = ExecutionError(f"{verb(item)} on {self.label} failed: {failure!r}")
+                error.__cause__ = failure
+
+    def _retire(self) -> None:
+        """Become idle. With the driver's lock held."""
+        self._scheduled = False
+        self._last = self._ordered = None  # an idle stream keeps nothing alive
+        if self.null:
+            self.context.null_last = None
+        if not self._detached:
+            self.context.active.pop(self, None)
+
+    def _deps_over(self, item: Completion) -> bool:
+        for dep in item.deps or ():
+            waiter = StepWaiter(self)
+            item.parked = dep
+            item._state = PENDING
+            if dep.add_waiter(waiter):
+                return False
+        item.parked = None
+        item._state = RUNNING
+        return True
+
+    def _settle(self, item: Completion, error: AtopsError | None) -> list[Waiter] | None:
+        """Take a settled head off the queue. With the driver's lock held; returns whom to wake after it."""
+        if item._state >= DONE:
+            return None  # an abort was faster
+        queue = self._queue
+        if queue and queue[0] is item:
+            queue.popleft()
+        elif self._detached:
+            self._detached.pop(item, None)
+            if not self._scheduled and not self._detached:
+                self.context.active.pop(self, None)
+        if self.driver.tracer.active:
+            self.driver.trace(item, error)
+        if error is not None:
+            self._fail(item, error)
+        waiters = item.settle(error)
+        if self.capacity is not None and not item.duty:
+            more = self.capacity.give_back(1)
+            waiters = more if waiters is None else waiters + more
+        return waiters
+
+    def _fail(self, item: Completion, error: AtopsError) -> None:
+        if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
+            error.__cause__ = self._error
+        if self._error is None and not isinstance(error, StreamAborted):
+            self._error = error
+            self.context.poisoned.add(self)
+
+    def finish(self, item: Completion, error: AtopsError | None = None) -> None:
+        """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored."""
+        driver = self.driver
+        with driver.lock:
+            if item._state >= DONE:
+                return
+            at_head = bool(self._queue) and self._queue[0] is item  # type: ignore[index]  # a non-empty deque
+            waiters = self._settle(item, error)
+            post = at_head
+            if at_head and not self._queue:
+                self._retire()
+                post = False
+        if waiters is not None:
+            wake(waiters)
+        if post:
+            driver.post(self.drain)
+
+    def detach(self, item: Completion) -> None:
+        """Let the head leave the queue unfinished: later commands go on, synchronising still waits for it."""
+        with self.driver.lock:
+            assert self._queue is not None and self._queue[0] is item
+            self._queue.popleft()
+            if self._detached is None:
+                self._detached = {}
+            self._detached[item] = None
+        self.driver.post(self.drain)
+
+    # ---- failure
+
+    @property
+    def error(self) -> AtopsError | None:
+        """The first failure since the last `clear_error`, or None."""
+        if self._error is not None:
+            look_at(self._error)
+        return self._error
+
+    def clear_error(self) -> AtopsError | None:
+        """Forget the stream's failure, so that later commands run again. Returns what it was."""
+        with self.driver.lock:
+            error, self._error = self._error, None
+            self.context.poisoned.discard(self)
+        if error is not None:
+            look_at(error)
+        return error
+
+    def raise_error(self) -> None:
+        """Raise a fresh exception for the stream's failure, if there is one."""
+        error = self.error
+        if error is not None:
+            raise error.fresh()
+
+    def poison(self, error: AtopsError) -> None:
+        """Let every later command fail, as if a command had failed with `error`."""
+        with self.driver.lock:
+            if self._error is None:
+                self._error = error
+                self.context.poisoned.add(self)
+
+    def abort(self, reason: AtopsError | None = None) -> int:
+        """Drop what has not started, and end what runs at its next chance. Returns how many commands were dropped.
+
+        Their completions fail with StreamAborted. Parked waits end at once; a kernel ends at its next suspension; a copy
+        that has begun finishes. Duties (frees, callbacks) still run. The stream stays usable.
+        """
+        error = reason or StreamAborted(f"{self.label} was aborted")
+        running: list[Completion] = []
+        woken: list[Waiter] = []
+        with self.driver.lock:
+            queue = self._queue or deque()
+            dropped = [item for item in queue if item._state == PENDING and not item.duty]
+            kept = [item for item in queue if not (item._state == PENDING and not item.duty)]
+            queue.clear()
+            queue.extend(kept)
+            for item in dropped:
+                woken += item.settle(error) or ()
+                if self.driver.tracer.active:
+                    self.driver.trace(item, error)
+                if self.capacity is not None:
+                    woken += self.capacity.give_back(1)
+            running += [item for item in kept if item._state == RUNNING]
+            running += self._detached or ()
+        wake(woken)
+        for item in running:
+            if item.cancel is not None:
+                item.cancel(error)
+        if self._side is not None:
+            self._side.abort(error)
+        self.driver.post(self.drain)
+        return len(dropped)
+
+    # ---- looking
+
+    def outstanding(self) -> list[Completion]:
+        """Return what synchronising with this stream must wait for: a snapshot."""
+        with self.driver.lock:
+            items = list(self._detached or ())
+            if self._last is not None and self._last._state < DONE:
+                items.append(self._last)
+        if self._side is not None:
+            items += self._side.outstanding()
+        return items
+
+    def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
+        """Return the commands that left the queue unfinished, and the queue, its head first."""
+        with self.driver.lock:
+            return tuple(self._detached or ()), tuple(self._queue or ())
+
+    def pending(self) -> tuple[Completion, ...]:
+        """Return the commands that are not over, the running one first: a snapshot."""
+        detached, queue = self.snapshot()
+        return detached + queue
+
+
+class StepWaiter:
+    """Resumes a stream's drain when what its head waits for is over."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: StreamQueue) -> None:
+        self._stream = stream
+
+    def wake(self) -> None:
+        self._stream.driver.post(self._stream.drain)
+
+
+def wake(waiters: Iterable[Waiter]) -> None:
+    """Wake waiters, with no lock held."""
+    for waiter in waiters:
+        waiter.wake()
+
+
+def verb(item: Completion) -> str:
+    """Name a command for a message."""
+    name = type(item.command).__name__.lower()
+    if isinstance(item.command, Launch):
+        name = f"launch of kernel {item.command.bound.name}"
+    return f"{name} (command {item.seq})"
+
+
+def status_of(error: AtopsError | None) -> Status:
+    """Return the trace status for a command's outcome."""
+    if error is None:
+        return Status.DONE
+    if isinstance(error, StreamAborted):
+        return Status.ABORTED
+    return Status.SKIPPED if isinstance(error, PriorLaunchFailure) else Status.FAILED

@@ -1,0 +1,75 @@
+"""What a stream says of itself: a repr worth reading, statistics, and the failure that nobody looked at."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from atops.runtime.stall import why
+
+if TYPE_CHECKING:
+    from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("StreamStatistics", "describe", "log_unseen", "statistics")
+
+log = logging.getLogger("atops.stream")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStatistics:
+    """A snapshot of one stream. `capacity` and `free` are commands, None where there is no limit."""
+
+    label: str
+    device: int
+    pending: int
+    running: int
+    detached: int
+    capacity: int | None
+    free: int | None
+    waiting_for_room: int
+    error: str | None
+    head: str | None
+
+
+def statistics(stream: StreamQueue) -> StreamStatistics:
+    """Return a snapshot of `stream`: how many commands wait, and what the head waits for."""
+    detached, queued = stream.snapshot()
+    capacity = stream.capacity
+    return StreamStatistics(
+        label=stream.label,
+        device=stream.context.ordinal,
+        pending=sum(item.state == "pending" for item in queued),
+        running=sum(item.state == "running" for item in queued),
+        detached=len(detached),
+        capacity=None if capacity is None else capacity.limit,
+        free=None if capacity is None else capacity.free,
+        waiting_for_room=0 if capacity is None else capacity.waiting,
+        error=None if stream._error is None else str(stream._error),
+        head=f"{queued[0]!r} {why(queued[0])}" if queued else None,
+    )
+
+
+def describe(stream: StreamQueue) -> str:
+    """Return the repr of a stream: its place, what it holds, and its failure."""
+    state = statistics(stream)
+    parts = [f"{state.label} on device {state.device}"]
+    if stream.priority:
+        parts.append(f"priority {stream.priority}")
+    if not stream.blocking:
+        parts.append("non-blocking")
+    busy = state.pending + state.running + state.detached
+    parts.append(f"{busy} commands" if busy else "idle")
+    if stream._closed:
+        parts.append("closed")
+    if state.error is not None:
+        parts.append(f"failed: {state.error}")
+    return f"<Stream {', '.join(parts)}>"
+
+
+def log_unseen(stream: StreamQueue) -> None:
+    """Log the stream's failure if nobody has looked at it. Once."""
+    error = stream._error
+    if error is not None and not getattr(error, "_seen", False):
+        error._seen = True  # type: ignore[attr-defined]  # read by nobody but this function and look_at
+        log.error("%s closed with a failure that nobody looked at: %s", stream.label, error, exc_info=error)

@@ -1,0 +1,196 @@
+"""The threaded host: one driver thread that runs steps, and lanes of worker threads beside it. All are daemons.
+
+The driver thread is a queue of steps and a heap of timers, not an event loop of asyncio: it has nothing to select on,
+and waking a C queue costs a third of waking a loop through its self-pipe.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from atops.base.errors import WouldDeadlock
+from atops.base.waiting import ThreadWaiter
+from atops.runtime.executor import HERE, Executor, Lane, Step
+
+__all__ = ("ThreadedExecutor",)
+
+log = logging.getLogger("atops.driver")
+SERIAL = itertools.count()
+
+
+class ThreadedExecutor(Executor):
+    """Run steps on a daemon thread. Threads start on first use and end with `close`."""
+
+    inline = False
+    now = staticmethod(time.monotonic_ns)
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name or f"atops-{next(SERIAL)}"
+        self._steps: SimpleQueue[Step | None] = SimpleQueue()
+        self.post = self._first_post  # type: ignore[method-assign]  # the queue's own `put` once the thread runs
+        self._timers: list[tuple[int, int, LaterStep]] = []
+        self._lock = threading.Lock()
+        self._lanes: dict[str, WorkerLane] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def post(self, step: Step) -> None:
+        raise AssertionError("bound in __init__")
+
+    def _first_post(self, step: Step) -> None:
+        with self._lock:
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._drive, name=f"{self.name}-driver", daemon=True)
+                self._thread.start()
+            self.post = self._steps.put  # type: ignore[method-assign]
+        self._steps.put(step)
+
+    def later(self, delay: int, step: Step) -> LaterStep:
+        timer = LaterStep(step)
+        due = time.monotonic_ns() + delay
+        self.post(lambda: heapq.heappush(self._timers, (due, next(SERIAL), timer)))
+        return timer
+
+    def run(self, lane: Lane, work: Step) -> None:
+        self._lane(lane).put(work)
+
+    def widen(self, lane: Lane, threads: int) -> None:
+        self._lane(lane).width = threads
+
+    def abandon(self, lane: Lane) -> None:
+        self._lane(lane).abandon()
+
+    def _lane(self, name: Lane) -> WorkerLane:
+        lane = self._lanes.get(name)
+        if lane is None:
+            with self._lock:
+                lane = self._lanes.setdefault(name, WorkerLane(f"{self.name}-{name.replace(' ', '-')}"))
+        return lane
+
+    def block(self, source: Any, timeout: float | None) -> bool:
+        if HERE.role is not None and HERE.role != "callback":
+            raise WouldDeadlock(f"a blocking wait on the runtime's own {HERE.role} thread would never end")
+        waiter = ThreadWaiter()
+        if not source.add_waiter(waiter):
+            return True
+        try:
+            if waiter.wait(timeout):
+                return True
+        except BaseException:  # Ctrl-C ends the wait, never the work
+            source.discard_waiter(waiter)
+            raise
+        source.discard_waiter(waiter)
+        return False
+
+    def check_caller(self) -> None:
+        """Any thread may use a threaded driver."""
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            lanes = list(self._lanes.values())
+        self._steps.put(None)
+        for lane in lanes:
+            lane.close()
+
+    def _drive(self) -> None:
+        HERE.role = "driver"
+        get = self._steps.get
+        timers = self._timers
+        while True:
+            try:
+                step = get() if not timers else get(timeout=max(0, timers[0][0] - time.monotonic_ns()) / 1e9)
+            except Empty:
+                step = self._run_timers
+            if step is None:
+                return
+            try:
+                step()
+                if timers and timers[0][0] <= time.monotonic_ns():
+                    self._run_timers()
+            except Exception:
+                log.exception("a driver step failed; this is a bug in atops")
+            step = None  # an idle driver keeps nothing alive
+
+    def _run_timers(self) -> None:
+        while self._timers and self._timers[0][0] <= time.monotonic_ns():
+            heapq.heappop(self._timers)[2].fire()
+
+
+class LaterStep:
+    """A step on the timer heap."""
+
+    __slots__ = ("_step",)
+
+    def __init__(self, step: Step) -> None:
+        self._step: Step | None = step
+
+    def cancel(self) -> None:
+        self._step = None
+
+    def fire(self) -> None:
+        """Run the step unless it was cancelled."""
+        step, self._step = self._step, None
+        if step is not None:
+            step()
+
+
+class WorkerLane:
+    """A queue of work with up to `width` daemon threads, started when work finds none idle."""
+
+    def __init__(self, name: str, width: int = 1) -> None:
+        self.name = name
+        self.width = width
+        self._work: SimpleQueue[Step | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._pending = 0  # queued or running
+        self._closed = False
+
+    def put(self, work: Step) -> None:
+        """Queue work, and start a thread if all are busy and there may be one more."""
+        with self._lock:
+            self._pending += 1
+            start = not self._closed and self._threads < min(self.width, self._pending)
+            if start:
+                self._threads += 1
+        if start:
+            threading.Thread(target=self._serve, name=f"{self.name}-{next(SERIAL)}", daemon=True).start()
+        self._work.put(work)
+
+    def abandon(self) -> None:
+        """Count a thread that never comes back out, so that another may start."""
+        with self._lock:
+            self._threads -= 1
+            self._pending -= 1
+            start = self._pending > 0 and self._threads == 0
+            if start:
+                self._threads += 1
+        if start:
+            threading.Thread(target=self._serve, name=f"{self.name}-{next(SERIAL)}", daemon=True).start()
+
+    def close(self) -> None:
+        """Let idle threads end, and busy ones once they come back."""
+        with self._lock:
+            self._closed = True
+            threads = self._threads
+        for _ in range(threads):
+            self._work.put(None)
+
+    def _serve(self) -> None:
+        HERE.role = "callback" if "callback" in self.name else "executor"
+        get = self._work.get
+        while (work := get()) is not None:
+            try:
+                work()
+            except Exception:
+                log.exception("work on lane %s failed; this is a bug in atops", self.name)
+            work = None
+            with self._lock:
+                self._pending -= 1

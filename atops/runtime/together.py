@@ -1,0 +1,123 @@
+"""Several streams at once: one atomic submission, and cooperative grids that span devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
+from atops.device.grid_barrier import GridBarrier
+from atops.runtime.commands import Command, LaunchOptions
+from atops.runtime.completion import Completion
+from atops.runtime.stream import Stream
+from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("Rendezvous", "launch_together", "submit_together")
+
+
+def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Completion]:
+    """Enqueue commands on several streams of one driver, all or none, with nothing of another thread in between.
+
+    Raises InvalidValue for streams of several drivers, else what enqueueing one of them would; then none is enqueued.
+    """
+    if not commands:
+        return []
+    driver = commands[0][0].driver
+    if any(stream.driver is not driver for stream, _ in commands):
+        raise InvalidValue("streams of several drivers cannot be given commands together")
+    items = [Completion(stream, command) for stream, command in commands]
+    admitted: list[StreamQueue] = []
+    with driver.lock:
+        try:
+            for item in items:
+                item.stream.admit(item)
+                admitted.append(item.stream)
+        except BaseException:
+            for stream in admitted:
+                if stream.capacity is not None:
+                    stream.capacity.free += 1  # taken a moment ago under the same lock: nobody waited for it
+            raise
+        first = [item.stream for item in items if item.stream.append(item)]
+    for stream in first:
+        driver.post(stream.drain)
+    return items
+
+
+def launch_together(
+    launches: Sequence[tuple[Any, ...]], *, cooperative: bool = False, shared: int | None = None
+) -> list[Completion]:
+    """Enqueue `(stream, kernel, config, *arguments)` for several streams in one atomic submission.
+
+    With `cooperative` the grids start together and `syncblocks` spans them all, on one device or on several. A grid that
+    cannot start (its stream has failed, say) fails the others with LaunchFailure. Raises InvalidValue for two
+    cooperative grids in one stream, which could never start together, and what `Stream.launch` raises.
+    """
+    streams: list[Any] = [entry[0] for entry in launches]
+    for stream in streams:
+        if not isinstance(stream, Stream):
+            raise InvalidType(f"a launch on {stream!r}; a Stream is right")
+    if cooperative and len(set(streams)) != len(streams):
+        raise InvalidValue("two grids of one cooperative launch are in the same stream; they could never start together")
+    meeting = Rendezvous(len(launches)) if cooperative else None
+    prepared = []
+    for stream, kernel, config, *arguments in launches:
+        launch = stream.prepare_launch(kernel, config, tuple(arguments), {}, shared, cooperative or None)
+        prepared.append((stream, launch._replace(options=LaunchOptions(meeting=meeting))))
+    items = submit_together(prepared)
+    if meeting is not None:
+        meeting.expect(items)
+    return items
+
+
+class Rendezvous:
+    """Where the grids of one cooperative launch meet: all are built before the first is started."""
+
+    def __init__(self, grids: int) -> None:
+        self.barrier = GridBarrier(grids)
+        self._grids = grids
+        self._items: list[Completion] = []
+        self._starts: list[Callable[[], None]] = []
+        self._lock = self.barrier.lock
+        self._failed = False
+
+    def expect(self, items: list[Completion]) -> None:
+        """Watch the launches: one that ends before all have met fails the others."""
+        self._items = items
+        for item in items:
+            if not item.add_waiter(EndedEarly(self)):
+                self.give_up()
+
+    def arrive(self, start: Callable[[], None]) -> None:
+        """Note that one grid is built; the last one starts them all. No lock is held while they start."""
+        with self._lock:
+            self._starts.append(start)
+            starts = self._starts if len(self._starts) == self._grids else []
+        for each in starts:
+            each()
+
+    def give_up(self) -> None:
+        """Fail every launch that is not over, unless all have met."""
+        with self._lock:
+            if self._failed or len(self._starts) == self._grids:
+                return
+            self._failed = True
+        for item in self._items:
+            if not item.done and item.state == "running":
+                item.stream.finish(item, LaunchFailure("another grid of the same cooperative launch could not start"))
+
+    @property
+    def failed(self) -> bool:
+        """Whether a grid could not start."""
+        return self._failed
+
+
+class EndedEarly:
+    """Tells a rendezvous that one of its launches is over."""
+
+    __slots__ = ("_meeting",)
+
+    def __init__(self, meeting: Rendezvous) -> None:
+        self._meeting = meeting
+
+    def wake(self) -> None:
+        self._meeting.give_up()

@@ -1,0 +1,158 @@
+"""The sources as the architecture tests see them: modules, their floors and their imports, read and never run.
+
+Everything takes the folder to look at, so that each rule is also tested on a small tree that breaks it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FACADE = "atops"
+APPS = 5
+
+SOURCES = {
+    "atops": "atops",
+    "atops_widgets": "widgets/atops_widgets",
+    "benchmarks": "benchmarks",
+    "examples": "examples",
+}
+
+FLOORS = {
+    "atops.base": 0,
+    "atops.device": 1,
+    "atops.kernels": 2,
+    "atops.runtime": 3,
+    "atops.tops": 4,
+    "atops.compat": 4,
+    "atops.cli": APPS,
+    "atops.__main__": APPS,
+    "atops_widgets": APPS,
+    "benchmarks": APPS,
+    "examples": APPS,
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of one of the project's modules: whether it goes through the facade, and whether it ever runs."""
+
+    target: str
+    line: int
+    through_facade: bool
+    runs: bool
+
+
+@dataclass(frozen=True)
+class Module:
+    """A source file: its dotted name, its path, and what the tests ask of it."""
+
+    name: str
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        """The file's text."""
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The file's syntax tree."""
+        return ast.parse(self.text, str(self.path))
+
+    @property
+    def package(self) -> str:
+        """The package that relative imports of this module start from."""
+        return self.name if self.path.stem == "__init__" else self.name.rpartition(".")[0]
+
+    @property
+    def floor(self) -> int | None:
+        """The floor of this module, or None where the table has none for it."""
+        if self.name == FACADE:
+            return 4
+        parts = self.name.split(".")
+        prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+        return next((FLOORS[prefix] for prefix in prefixes if prefix in FLOORS), None)
+
+    def where(self, line: int = 1) -> str:
+        """Return the place to print in a message."""
+        return f"{self.name}:{line}"
+
+
+def modules(root: Path = ROOT, *packages: str) -> dict[str, Module]:
+    """Return every module under `root`, by name; of `packages` only, if any are given."""
+    found = {}
+    for package, folder in SOURCES.items():
+        if packages and package not in packages:
+            continue
+        for path in sorted((root / folder).rglob("*.py")):
+            parts = [package, *path.relative_to(root / folder).with_suffix("").parts]
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found[name] = Module(name, path)
+    return found
+
+
+def imports(module: Module, known: dict[str, Module]) -> list[Import]:
+    """Return the imports of modules of ours, wherever they stand: in functions, under TYPE_CHECKING, by name."""
+    never_run = {inner for node in ast.walk(module.tree) if _for_types_only(node) for inner in _inside(node.body)}
+    found = []
+    for node in ast.walk(module.tree):
+        for target, through_facade in _targets(node, module, known):
+            if target.partition(".")[0] in SOURCES:
+                found.append(Import(target, node.lineno, through_facade, node not in never_run))
+    return found
+
+
+def _for_types_only(node: ast.AST) -> bool:
+    """Say whether the node is an `if TYPE_CHECKING`."""
+    return isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
+
+
+def _inside(statements: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield every node in the statements."""
+    for statement in statements:
+        yield from ast.walk(statement)
+
+
+def _targets(node: ast.AST, module: Module, known: dict[str, Module]) -> Iterator[tuple[str, bool]]:
+    """Yield what one node imports, and whether the statement binds or asks the facade."""
+    match node:
+        case ast.Import(names=names):
+            for alias in names:
+                binds_facade = alias.asname is None and alias.name.partition(".")[0] == FACADE
+                yield alias.name, alias.name == FACADE or binds_facade
+        case ast.ImportFrom(module=source, names=names, level=level):
+            anchor = module.package.split(".")[: -(level - 1) or None] if level else []
+            base = ".".join([*anchor, *([source] if source else [])])
+            for alias in names:
+                submodule = f"{base}.{alias.name}"
+                yield submodule if submodule in known else base, base == FACADE
+        case ast.Call(
+            func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
+            args=[ast.Constant(value=str(name)), *_],
+        ):
+            yield name, name == FACADE
+
+
+def definitions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Yield the classes and functions that a module defines at its top level, also under `if` and `try`."""
+    pending: list[ast.AST] = list(tree.body)
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def plant(root: Path, files: dict[str, str]) -> dict[str, Module]:
+    """Write `files` under `root` and return the modules there: a small tree for a rule to be tested on."""
+    for path, text in files.items():
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    return modules(root)

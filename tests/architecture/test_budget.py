@@ -1,0 +1,129 @@
+"""Files and functions stay small, and names say what is inside."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import sys
+import textwrap
+from pathlib import Path
+
+from tests.architecture.source_tree import ROOT, Module, modules, plant
+
+MOST_LINES = 400
+MEDIAN_LINES = 170
+MOST_FUNCTION_LINES = 40
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
+
+# What may break a rule, and why. Keys: "module" for files and names, "module:Class.method" for functions.
+LONG_FILES: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {}
+SHADOWING_NAMES: dict[str, str] = {}
+
+
+def lines_of(module: Module) -> int:
+    """Return the number of lines in the module's file."""
+    return len(module.text.splitlines())
+
+
+def functions_of(module: Module) -> dict[str, int]:
+    """Return the length of each function by its qualified name: from `def` to its end, docstring excluded."""
+    lengths = {}
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            name = prefix
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                name = f"{prefix}{child.name}."
+                if not isinstance(child, ast.ClassDef):
+                    lengths[name[:-1]] = child.end_lineno - child.lineno + 1 - docstring_lines(child)
+            visit(child, name)
+
+    visit(module.tree, f"{module.name}:")
+    return lengths
+
+
+def docstring_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return how many lines the function's docstring takes."""
+    if ast.get_docstring(function) is None:
+        return 0
+    return function.body[0].end_lineno - function.body[0].lineno + 1
+
+
+def over(limit: int, lengths: dict[str, int], reasons: dict[str, str]) -> list[str]:
+    """Return what is longer than `limit` without a reason, and the reasons that nothing needs any more."""
+    long = {name for name, length in lengths.items() if length > limit}
+    faults = [f"{name} has {lengths[name]} lines; {limit} at most" for name in sorted(long - set(reasons))]
+    return faults + [f"{name} needs its exception no more" for name in sorted(set(reasons) - long)]
+
+
+def poor_names(known: dict[str, Module], reasons: dict[str, str]) -> list[str]:
+    """Return the modules whose name says nothing, or is also the name of a module of the standard library."""
+    faults = []
+    for name in known:
+        last = name.rpartition(".")[2]
+        if last in EMPTY_NAMES:
+            faults.append(f"{name} says nothing of what is inside")
+        if last in sys.stdlib_module_names and last != "__main__" and name not in reasons:
+            faults.append(f"{name} shadows the standard library's {last}")
+    return faults
+
+
+def test_no_file_is_too_long():
+    """No source file has more than 400 lines, except those with a reason in the table."""
+    faults = over(MOST_LINES, {name: lines_of(module) for name, module in modules().items()}, LONG_FILES)
+    assert not faults, "\n" + "\n".join(faults)
+
+
+def test_the_median_file_is_one_screenful_or_two():
+    """Half of the package's files have at most about 170 lines."""
+    assert statistics.median(lines_of(module) for module in modules(ROOT, "atops").values()) <= MEDIAN_LINES
+
+
+def test_no_function_is_too_long():
+    """No function has more than 40 lines beside its docstring, except those with a reason in the table."""
+    lengths: dict[str, int] = {}
+    for module in modules().values():
+        lengths |= functions_of(module)
+    faults = over(MOST_FUNCTION_LINES, lengths, LONG_FUNCTIONS)
+    assert not faults, "\n" + "\n".join(faults)
+
+
+def test_names_say_what_is_inside():
+    """No module is called utils or the like, and none has the name of a module of the standard library."""
+    faults = poor_names(modules(), SHADOWING_NAMES)
+    assert not faults, "\n" + "\n".join(faults)
+
+
+def test_lengths_are_counted_without_docstrings(tmp_path: Path):
+    """A method is measured from `def` to its end without decorator and docstring; nested ones are seen too."""
+    source = """
+        class A:
+            @property
+            def f(self):
+                '''One.
+
+                Two.
+                '''
+                def g(): ...
+                return 1
+        """
+    module = plant(tmp_path, {"atops/base/a.py": textwrap.dedent(source)})["atops.base.a"]
+    assert functions_of(module) == {"atops.base.a:A.f": 3, "atops.base.a:A.f.g": 1}
+
+
+def test_what_is_over_the_limit_is_named():
+    """Too long without a reason is a fault, and so is a reason without need."""
+    assert over(2, {"a": 3, "b": 2, "c": 9}, {"c": "a table", "b": "once long"}) == [
+        "a has 3 lines; 2 at most",
+        "b needs its exception no more",
+    ]
+
+
+def test_poor_names_are_seen(tmp_path: Path):
+    """A module called utils and one called queue are found; one with a reason is not."""
+    known = plant(tmp_path, {"atops/base/utils.py": "", "atops/base/queue.py": "", "atops/base/signal.py": ""})
+    assert poor_names(known, {"atops.base.signal": "the chip's own word"}) == [
+        "atops.base.queue shadows the standard library's queue",
+        "atops.base.utils says nothing of what is inside",
+    ]

@@ -1,0 +1,58 @@
+"""What every test stands on: both event loops, repeatable Hypothesis, no thread left behind, a guard against blocking.
+
+An async test carries `pytest.mark.anyio` and runs on asyncio and on trio. A test of asyncio itself carries
+`pytest.mark.asyncio` instead. Both on one test would run it under two masters, so collection refuses that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from tests.loop_guard import no_blocking_on_loops
+
+THREAD_GRACE = 5.0  # seconds that a thread which is already ending may take; a test that leaks none never waits
+
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("soak", deadline=None, print_blob=True, max_examples=2_000)
+settings.load_profile("ci")  # `--hypothesis-profile` comes later and wins
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a test that both anyio and pytest-asyncio would run."""
+    for item in items:
+        if item.get_closest_marker("anyio") and item.get_closest_marker("asyncio"):
+            raise pytest.UsageError(f"{item.nodeid} is marked anyio and asyncio; one of them is right")
+
+
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio"), pytest.param(("trio", {}), id="trio")],
+)
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """The loop that an anyio test runs on: asyncio, then trio."""
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_threads() -> Iterator[None]:
+    """Fail a test that leaves a non-daemon thread behind: it would hold the interpreter's exit."""
+    before = set(threading.enumerate())
+    yield
+    started = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
+    for thread in started:
+        thread.join(THREAD_GRACE)
+    leaked = [thread.name for thread in started if thread.is_alive()]
+    if leaked:
+        pytest.fail(f"threads left running: {', '.join(leaked)}; what starts a thread joins it or makes it a daemon")
+
+
+@pytest.fixture
+def loop_guard() -> Iterator[None]:
+    """Fail the test if it blocks a thread that runs an event loop; see tests/loop_guard.py for what counts."""
+    with no_blocking_on_loops():
+        yield

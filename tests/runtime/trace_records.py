@@ -1,0 +1,49 @@
+"""Records to test reductions with: a short way to write one, and strategies that draw whole traces."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from atops.base.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
+
+NAMES = st.sampled_from(["", "scale", "größe", 'a "quoted" name', "a\nbreak", "x" * 60])
+SMALL = st.integers(-1, 3)
+
+
+def record(
+    seq: int, kind: Kind, start: int, end: int, *, stream: int = 0, device: int = 0, **more: object
+) -> TraceRecord:
+    """Return a record of a command that succeeded and was submitted when it began."""
+    values: dict[str, object] = {"submitted_ns": start, "status": Status.DONE, **more}
+    return TraceRecord(seq, kind, device, stream, started_ns=start, finished_ns=end, **values)  # type: ignore[arg-type]
+
+
+@st.composite
+def free_records(draw: st.DrawFn, top: int = 60) -> list[TraceRecord]:
+    """Draw records with times and places of any kind, overlapping in every way."""
+    count = draw(st.integers(0, 14))
+    result = []
+    for seq in range(count):
+        start = draw(st.integers(0, top))
+        result.append(
+            TraceRecord(
+                seq, draw(st.sampled_from(Kind)), draw(st.integers(-1, 1)), draw(SMALL), draw(st.integers(0, start)),
+                start, draw(st.integers(start, top)), draw(st.sampled_from(Status)), draw(st.integers(0, 1 << 40)),
+                draw(SMALL), draw(SMALL), draw(SMALL), draw(SMALL), draw(st.integers(-1, count)), draw(NAMES),
+                draw(st.integers(-1, 2)),
+            )
+        )  # fmt: skip
+    return sorted(result, key=lambda each: each.finished_ns)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    """Draw a whole trace with counters and names."""
+    samples = st.builds(CounterSample, st.integers(0, 1 << 60), st.integers(0, 7), st.integers(0, 1 << 40))
+    names = TraceNames(
+        devices=draw(st.dictionaries(st.integers(-1, 7), st.text())),
+        streams=draw(st.dictionaries(st.tuples(SMALL, SMALL), st.text(st.characters(codec="utf-8")))),
+        notes=draw(st.dictionaries(NAMES, st.text(st.characters(codec="utf-8")))),
+    )
+    counters = tuple(draw(st.lists(samples, max_size=4)))
+    return Trace(tuple(draw(free_records(1 << 60))), counters, names, draw(st.integers(0, 9)))
