@@ -21,6 +21,7 @@ class AsyncioHome(Home):
         self._loop = weakref.ref(loop)  # the table of homes is keyed by the loop: a strong one would keep it for ever
 
     def ring(self) -> bool:
+        """Have the loop read its mail. Returns False when the loop is closed or gone."""
         loop = self._loop()
         if loop is None:
             return False
@@ -31,12 +32,19 @@ class AsyncioHome(Home):
         return True
 
     def closed(self) -> bool:
+        """Return whether the loop was closed or is gone."""
         loop = self._loop()
         return loop is None or loop.is_closed()
 
     async def park(self, source: Source) -> None:
+        """Wait on a future of the running loop until `source` settles."""
         future = asyncio.get_running_loop().create_future()
-        waiter = LoopWaiter(self, lambda: future.done() or future.set_result(None))
+
+        def resume() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        waiter = LoopWaiter(self, resume)
         if not source.add_waiter(waiter):
             return
         try:
@@ -52,6 +60,7 @@ class AsyncioHome(Home):
         context: Context,
         done: Callable[[BaseException | None, Any], None],
     ) -> AsyncioHostTask:
+        """Run `function()` as a task of this loop. As `Home.spawn`."""
         task = AsyncioHostTask(self, function, context, done)
         if not self.deliver(task.start):
             done(RuntimeError("the event loop is closed"), None)
@@ -87,11 +96,7 @@ class AsyncioHostTask:
         return await self._function()
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        error: BaseException | None
-        if task.cancelled():
-            error = asyncio.CancelledError()
-        else:
-            error = task.exception()
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
         self._done(error, None if error else task.result())
 
     def cancel(self) -> None:

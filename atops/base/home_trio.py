@@ -22,6 +22,7 @@ class TrioHome(Home):
         self._token = weakref.ref(token)  # the table of homes is keyed by the token
 
     def ring(self) -> bool:
+        """Have the run read its mail. Returns False when it has finished."""
         token = self._token()
         if token is None:
             return False
@@ -32,6 +33,7 @@ class TrioHome(Home):
         return True
 
     def closed(self) -> bool:
+        """Return whether the run has finished."""
         token = self._token()
         if token is None:
             return True
@@ -42,6 +44,7 @@ class TrioHome(Home):
         return False
 
     async def park(self, source: Source) -> None:
+        """Suspend the running task until `source` settles."""
         task = trio.lowlevel.current_task()
         waiter = LoopWaiter(self, lambda: trio.lowlevel.reschedule(task))
         if not source.add_waiter(waiter):
@@ -61,6 +64,7 @@ class TrioHome(Home):
         context: Context,
         done: Callable[[BaseException | None, Any], None],
     ) -> TrioHostTask:
+        """Run `function()` in a system task of this run. As `Home.spawn`."""
         task = TrioHostTask(self, function, context, done)
         if not self.deliver(task.start):
             done(RuntimeError("the trio run has finished"), None)

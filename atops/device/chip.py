@@ -51,7 +51,7 @@ class Scratchpad:
 
 
 class Sip:
-    """One hardware thread of a cluster, with its L1. `sync` and `grid_sync` are put in by whoever runs threads on it."""
+    """One hardware thread of a cluster, with its L1. Who runs threads on it puts in `sync` and `grid_sync`."""
 
     __slots__ = ("_l1", "cluster", "grid_sync", "ordinal", "sync")
 

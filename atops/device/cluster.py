@@ -144,9 +144,9 @@ class ClusterArray:
             )
         if pinned is not None:
             if not grid.cooperative or len(pinned) != grid.total_blocks or len({*pinned}) < len(pinned):
-                raise InvalidValue(f"clusters {pinned!r}: a different one for each block of a cooperative grid is right")
+                raise InvalidValue(f"clusters {pinned!r}; one for each block of a cooperative grid is right")
             if not {*pinned} <= {*clusters}:
-                raise InvalidValue(f"clusters {pinned!r}: some of {clusters} are right")
+                raise InvalidValue(f"clusters {pinned!r}; some of {clusters} are right")
             clusters = list(pinned)
         if grid.cooperative and grid.total_blocks > len(clusters):
             raise CooperativeLaunchTooLarge(

@@ -44,21 +44,16 @@ class CopyEngines:
         self._idle = list(range(engines))
         self._link = Direction.NONE  # who holds the host link ...
         self._sharing = 0  # ... and how many copies share it
-        self._waiting: list[CopyJob] = []
+        self.waiting: list[CopyJob] = []  # a heap
 
     def quiet(self, direction: Direction) -> bool:
         """Return whether a copy short enough to run where it stands may do so now."""
-        return not self._waiting and (direction == Direction.NONE or self._link in (Direction.NONE, direction))
-
-    @property
-    def quiet_memory(self) -> bool:
-        """Whether a short copy within the device may run now."""
-        return not self._waiting
+        return not self.waiting and (direction == Direction.NONE or self._link in (Direction.NONE, direction))
 
     def request(self, job: CopyJob) -> None:
         """Start `job` now or when its turn comes."""
         with self._lock:
-            heapq.heappush(self._waiting, job)
+            heapq.heappush(self.waiting, job)
             started = self._serve()
         for ready in started:
             ready.start()
@@ -78,19 +73,19 @@ class CopyEngines:
     def withdraw(self, job: CopyJob) -> bool:
         """Forget a job that has not started. Returns False when it has."""
         with self._lock:
-            if job not in self._waiting:
+            if job not in self.waiting:
                 return False
-            self._waiting.remove(job)
-            heapq.heapify(self._waiting)
+            self.waiting.remove(job)
+            heapq.heapify(self.waiting)
             return True
 
     def _serve(self) -> list[CopyJob]:
         started = []
-        while self._waiting and self._idle:
-            job = self._waiting[0]
+        while self.waiting and self._idle:
+            job = self.waiting[0]
             if job.direction not in (Direction.NONE, self._link) and self._link != Direction.NONE:
                 break
-            heapq.heappop(self._waiting)
+            heapq.heappop(self.waiting)
             job.engine = heapq.heappop(self._idle)
             if job.direction != Direction.NONE:
                 self._link = job.direction
@@ -99,5 +94,5 @@ class CopyEngines:
         return started
 
     def __repr__(self) -> str:
-        busy = self.engines - len(self._idle)
-        return f"<CopyEngines {busy} of {self.engines} busy, link {self._link.name.lower()}, {len(self._waiting)} waiting>"
+        busy, link = self.engines - len(self._idle), self._link.name.lower()
+        return f"<CopyEngines {busy} of {self.engines} busy, link {link}, {len(self.waiting)} waiting>"

@@ -17,12 +17,25 @@ __all__ = ("StandingGrid", "block_deadlock", "deadlock", "waiting_lines")
 class StandingGrid(Protocol):
     """A grid as a report sees it."""
 
-    name: str
-    blocks: Mapping[int, Any]
-    remaining: int
-    total_blocks: int
-    started: bool
-    placement: Any
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+
+    @property
+    def blocks(self) -> Mapping[int, Any]:
+        """The blocks that are placed and not done, by their position."""
+
+    @property
+    def total_blocks(self) -> int:
+        """How many blocks there are in all."""
+
+    @property
+    def remaining(self) -> int:
+        """How many of them are not done."""
+
+    @property
+    def placement(self) -> Any:
+        """Who places its blocks, or None."""
 
 
 def deadlock(grids: Iterable[Any]) -> KernelDeadlock:
@@ -46,13 +59,13 @@ def waiting_lines(grid: StandingGrid) -> list[str]:
             groups.setdefault(_threads(block), []).append(linear)
     lines = [f"kernel {grid.name}, {_count('block', which)}: {how}" for how, which in groups.items()]
     ended = grid.total_blocks - grid.remaining
-    if lines and ended:
+    if not lines:
+        return [f"kernel {grid.name}: every block has left the kernel"] if not grid.remaining else []
+    if ended:
         lines.append(f"{ended} of its {grid.total_blocks} blocks {'has' if ended == 1 else 'have'} left the kernel")
     stranded = grid.placement.stranded(grid) if grid.placement is not None else 0
-    if lines and stranded:
+    if stranded:
         lines.append(f"{_number('block', stranded)} of it cannot start: its own waiting blocks hold every cluster")
-    if not lines and ended and grid.remaining == 0:
-        lines.append(f"kernel {grid.name}: every block has left the kernel")
     return lines
 
 

@@ -154,12 +154,21 @@ def _checked(
     if context.state is not READY or context.busy is not None or context.owner is not thread:
         context.check(thread, operation.name)
     event = DteEvent()
-    event.into = into = _operand(thread, operation, context, destination, "dst")
-    event.out = out = None if source is None else _operand(thread, operation, context, source, "src")
+    # An array of the context's own scratchpad is known at sight; everything else is looked at.
+    if type(destination) is np.ndarray and destination.base is context.home:
+        into: Array = destination
+    else:
+        into = _operand(thread, operation, context, destination, "dst")
+    if source is None or (type(source) is np.ndarray and source.base is context.home):
+        out: Array | None = source
+    else:
+        out = _operand(thread, operation, context, source, "src")
     # A plain copy between a span and a scratchpad is the most frequent by far, and can have no other fault.
     if operation is not MEMCPY or type(destination) is type(source) or out is None or into.nbytes < out.nbytes:
         _check_geometry(thread, operation, into, out, parameters)
     event.state = PENDING
+    event.into = into
+    event.out = out
     event.thread = thread
     event.context = context
     event.operation = operation
@@ -188,8 +197,6 @@ def _operand(thread: KernelThread, operation: Operation, context: DteContext, op
         allocation, space, array = operand.allocation, operand.space, operand.array
         if allocation is not None and not allocation.alive:
             raise allocation.violation(operand.offset, array.nbytes, f"{operation.name} of {thread} at {caller()}")
-    elif type(operand) is np.ndarray and operand.base is context.home:
-        return operand
     else:
         space, array = space_of(thread, operand, f"{role} of {operation.name}"), operand
     if space is Space.LOCAL and context.shared:

@@ -24,7 +24,7 @@ def failure_of(thread: KernelThread, error: BaseException) -> LaunchFailure:
         failure.__dict__["code"] = error.code  # an illegal address stays one at the C edge
     failure.block = thread.block.index
     failure.thread = thread.index
-    failure.__cause__ = error.with_traceback(_kernel_frames(error.__traceback__))
+    failure.__cause__ = error.with_traceback(_kernel_frames(error.__traceback__) or error.__traceback__)
     return failure
 
 
@@ -35,7 +35,9 @@ def _message(thread: KernelThread, error: BaseException) -> str:
     else:
         text = f"{who} raised {type(error).__name__}: {said}" if said else f"{who} raised {type(error).__name__}"
     frames = _kernel_frames(error.__traceback__)
-    if frames is not None and not frames.tb_frame.f_code.co_filename.startswith(PACKAGE):
+    if frames is None and error.__cause__ is not None:  # StopIteration of a coroutine becomes another exception
+        frames = _kernel_frames(error.__cause__.__traceback__)
+    if frames is not None:
         text += f" ({frames.tb_frame.f_code.co_filename}:{frames.tb_lineno})"
     if not isinstance(error, LaunchFailure) and _in_a_foreign_loop(frames):
         text += "; kernels may only await kernel requests"
@@ -43,11 +45,10 @@ def _message(thread: KernelThread, error: BaseException) -> str:
 
 
 def _kernel_frames(frames: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the kernel's own frame on; all of it where no frame is outside this package."""
-    inner = frames
-    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(PACKAGE):
-        inner = inner.tb_next
-    return inner if inner is not None else frames
+    """Return the traceback from the kernel's own frame on, the first outside this package; None without one."""
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        frames = frames.tb_next
+    return frames
 
 
 def _in_a_foreign_loop(frames: TracebackType | None) -> bool:

@@ -181,6 +181,8 @@ class GlobalMemory:
         site = caller() if site is None else site
         with self._lock:
             arena = self._arena
+            if self._closed:
+                raise NotInitialized(f"the memory of device {self.device} is closed")
             if arena is None or self._at.get(old.offset) is not old:
                 raise IllegalAddress(f"the range of {old!r} is not its own any more; it cannot be used again")
             room = self._kept.get(old.offset) or self._banks.parts[0].rounded(old.size)

@@ -70,7 +70,7 @@ class Grid:
 
     __slots__ = (
         "__weakref__", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "cooperative", "entry", "error",
-        "grid_dim", "name", "observer", "offload", "on_done", "options", "placement", "policy", "rng_", "remaining",
+        "grid_dim", "name", "observer", "offload", "on_done", "options", "placement", "policy", "remaining", "rng_",
         "shared_bytes", "started", "thread_indices", "threads_per_block", "total_blocks", "warnings",
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The grids that run as one, on one device or on several: their barrier, their wake-ups, and whether any of them can go on.
+"""The grids that run as one, on one device or several: their barrier, their wake-ups, and whether any can go on.
 
 It counts blocks that are quiet: done, or idle because every thread they have left is parked. When all are quiet and
 nothing outside can wake a thread, none will ever run again. It knows blocks and threads only as what it counts.

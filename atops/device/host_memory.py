@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from sortedcontainers import SortedDict
@@ -75,11 +76,10 @@ class HostMemory:
             ended = []
             while self._live:
                 ended.append(self._live.popitem()[1])
-        for kind, allocation in ended:
-            allocation.end(by)
-            self._returned.append((kind, allocation))
-        with self._lock:
+            self._returned.extend(ended)
             self._settle()
+        for _, allocation in ended:
+            allocation.end(by)
 
     # ---- the verbs
 
@@ -174,14 +174,13 @@ class HostMemory:
 
     def _device_address(self, host: int, size: int) -> int:
         inside = host % PAGE
-        for start, end in WINDOWS[len(self._windows) :] or (WINDOWS[-1],):
-            for window in self._windows:
-                try:
-                    return window.allocate(inside + size) + inside
-                except NoRoom:
-                    continue
-            if len(self._windows) < len(WINDOWS):
+        for number, (start, end) in enumerate(WINDOWS):
+            if number == len(self._windows):
                 self._windows.append(RangeAllocator(start, end - start, PAGE))
+            try:
+                return self._windows[number].allocate(inside + size) + inside
+            except NoRoom:
+                continue
         raise OutOfMemory(f"no window of device addresses has {inside + size} bytes left for host memory")
 
     def _retire(self, allocation: Allocation, kinds: tuple[_Kind, ...], by: object) -> None:
@@ -194,8 +193,10 @@ class HostMemory:
             if not allocation.alive or self._by_host.get(allocation.host_address) is allocation:
                 raise allocation.freed_twice(by)
             raise InvalidValue(f"{allocation!r} is not host memory of this board")
-        allocation.end(by)
+        # In this order: once the bytes are gone the system may give their address to another thread's allocation, which
+        # must find this one in the deque, and with it out of the index.
         self._returned.append(entry)
+        allocation.end(by)
         if self._lock.acquire(blocking=False):
             try:
                 self._settle()
@@ -248,11 +249,10 @@ def _pages(size: int) -> tuple[Bytes, memoryview, int]:
 def _bytes_of(buffer: object) -> Bytes:
     """Return the bytes of a buffer or of (address, size), without a copy."""
     if isinstance(buffer, tuple):
-        address, size = buffer
-        if address <= 0 or size <= 0:
-            raise InvalidValue(f"{size} bytes at host address {address:#x}; a positive address and size are right")
-        return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
-    if isinstance(buffer, np.ndarray) and not buffer.dtype.hasobject and buffer.size:
+        return _range(buffer)
+    if isinstance(buffer, np.ndarray) and buffer.dtype.hasobject:
+        raise InvalidType("an array of Python objects cannot be registered; numbers are right")
+    if isinstance(buffer, np.ndarray) and buffer.size:
         array = np.asarray(buffer)
         array = array.T if array.flags.f_contiguous else array
         if not array.flags.c_contiguous:
@@ -270,3 +270,14 @@ def _bytes_of(buffer: object) -> Bytes:
     if not data.flags.writeable:
         raise InvalidValue(f"this {type(buffer).__name__} is read-only; registered memory must be writable")
     return data
+
+
+def _range(given: tuple[Any, ...]) -> Bytes:
+    """Return the bytes of (address, size)."""
+    try:
+        address, size = (operator.index(number) for number in given)
+    except (TypeError, ValueError) as error:
+        raise InvalidType(f"{given!r} cannot be registered; (address, size) is right") from error
+    if address <= 0 or size <= 0:
+        raise InvalidValue(f"{size} bytes at host address {address:#x}; a positive address and size are right")
+    return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)

@@ -43,30 +43,34 @@ class ThreadedBlock(Block):
         grid.opened(self)
 
     def ended(self, thread: KernelThread) -> None:
-        """Settle with a thread whose kernel has returned."""
+        """Settle with a thread whose kernel has returned. Its StopIteration, if there is one, is being handled."""
         thread.ended = True
         self.left += 1
         try:
             if thread.owed is not None:
                 raise missing_await(thread)
-            self.grid.entry.finish(thread)
+            thread.grid.entry.finish(thread)
         except BaseException as error:
             self.grid.stop(failure_of(thread, error))
-        thread.forget()
+            thread.owed = None
+        # The barrier requests outlive the thread; its frames, which they noted, must not.
+        thread.sync.frame = thread.grid_sync.frame = None
 
     def fault(self, thread: KernelThread, error: BaseException) -> None:
         """End the grid with what a thread's kernel raised."""
         thread.ended = True
         self.left += 1
         self.grid.stop(failure_of(thread, error))
-        thread.forget()
+        thread.sync.frame = thread.grid_sync.frame = None
+        thread.owed = None
 
     def close_thread(self, thread: KernelThread, cell: Cell) -> None:
         """Close a thread that has not ended; a kernel that refuses is left suspended and named in the warnings."""
         cell.thread = thread
         if not thread.close():
             self.grid.warnings.append(f"{thread} awaits again whenever it is closed; it was left suspended")
-        thread.forget()
+        thread.sync.frame = thread.grid_sync.frame = None
+        thread.owed = None
         self.left += 1
 
     def over(self) -> Progress:
@@ -97,8 +101,9 @@ class StepBlock(ThreadedBlock):
         """Run threads until all are parked or ended, or about `budget` suspensions were served."""
         grid = self.grid
         cell = self.cell = cell_here()
+        plain = grid.observer is None and type(grid.policy) is RoundRobin
+        turns = self._round if plain else self._turn
         try:
-            plain = grid.observer is None and type(grid.policy) is RoundRobin
             if not self.begun:
                 self.begun = True
                 if plain:
@@ -107,7 +112,16 @@ class StepBlock(ThreadedBlock):
                     for thread in self.threads:
                         thread.send = thread.begin  # so that the policy chooses who starts, too
                     self.ready = list(self.threads)
-            return self._run(cell, budget) if plain else self._explore(cell, budget)
+            while True:
+                if self.inbox:
+                    self._collect()
+                if not self.ready or grid.error is not None:
+                    if (progress := self._rest(cell)) is not None:
+                        return progress
+                elif budget <= 0:
+                    return Progress.AGAIN
+                else:
+                    budget = turns(cell, budget)
         finally:
             cell.thread = None
             self.cell = None
@@ -132,73 +146,57 @@ class StepBlock(ThreadedBlock):
                 thread.send = coro.send
                 ready.append(thread)
 
-    def _run(self, cell: Cell, budget: int) -> Progress:
-        """Run first come, first served: the hot loop. Everyone who is ready runs; then everyone who became ready."""
-        grid, size = self.grid, self.size
-        while True:
-            if self.inbox:
-                self._collect()
-            batch = self.ready
-            if not batch or grid.error is not None:
-                if (progress := self._rest(cell)) is not None:
-                    return progress
-                continue
-            if budget <= 0:
-                return Progress.AGAIN
-            budget -= len(batch)
-            self.ready = []
-            astray: list[KernelThread] = []  # who did not arrive at the block barrier
-            for thread in batch:
-                if grid.error is not None:
-                    break
-                cell.thread = thread
-                try:
-                    request = thread.send(None)
-                except StopIteration:
-                    astray.append(thread)
-                    self.ended(thread)
-                except BaseException as error:
-                    astray.append(thread)
-                    self.fault(thread, error)
-                else:
-                    if request is thread.owed and request is thread.sync:
-                        thread.owed = None
-                    else:
-                        astray.append(thread)
-                        budget = self._attend(thread, request, budget)
-            self.arrived += [thread for thread in batch if thread not in astray] if astray else batch
-            if len(self.arrived) == size:
-                self.open_barrier()
-
-    def _explore(self, cell: Cell, budget: int) -> Progress:
-        """Run one turn after another, each chosen by the policy and shown to the observer."""
-        grid, policy = self.grid, self.grid.policy
-        while True:
-            if self.inbox:
-                self._collect()
-            ready = self.ready
-            if not ready or grid.error is not None:
-                if (progress := self._rest(cell)) is not None:
-                    return progress
-                continue
-            if budget <= 0:
-                return Progress.AGAIN
-            thread = ready.pop(policy.choose(len(ready)))
+    def _round(self, cell: Cell, budget: int) -> int:
+        """Run everyone who is ready, first come, first served: the hot loop. Return what is left of the budget."""
+        grid, batch = self.grid, self.ready
+        self.ready = []
+        astray: list[KernelThread] = []  # who did not arrive at the block barrier
+        for thread in batch:
+            if grid.error is not None:
+                return 0
             cell.thread = thread
-            self._show("run", thread)
-            turn = min(budget, policy.slice)
-            budget -= turn
             try:
                 request = thread.send(None)
             except StopIteration:
+                astray.append(thread)
                 self.ended(thread)
-                self._show("end", thread)
             except BaseException as error:
+                astray.append(thread)
                 self.fault(thread, error)
-                self._show("fault", thread, error)
             else:
-                self._show("ask", thread, request)
-                budget += max(0, self._attend(thread, request, turn - 1))
+                if request is thread.owed and request is thread.sync:
+                    thread.owed = None
+                else:
+                    astray.append(thread)
+                    budget = self._attend(thread, request, budget)
+        if not astray:
+            self.arrived += batch
+        elif len(astray) < len(batch):
+            self.arrived += [thread for thread in batch if thread not in astray]
+        if len(self.arrived) == self.size:
+            self.open_barrier()
+        return budget - len(batch)
+
+    def _turn(self, cell: Cell, budget: int) -> int:
+        """Run the one whom the policy chooses, and show it to the observer. Return what is left of the budget."""
+        policy, ready = self.grid.policy, self.ready
+        thread = ready.pop(policy.choose(len(ready)))
+        cell.thread = thread
+        turn = min(budget, policy.slice)
+        left = 0
+        self._show("run", thread)
+        try:
+            request = thread.send(None)
+        except StopIteration:
+            self.ended(thread)
+            self._show("end", thread)
+        except BaseException as error:
+            self.fault(thread, error)
+            self._show("fault", thread, error)
+        else:
+            self._show("ask", thread, request)
+            left = self._attend(thread, request, turn - 1)
+        return budget - turn + left
 
     def _attend(self, thread: KernelThread, request: Any, budget: int) -> int:
         """Serve a thread's requests until it is parked, ends or has used up the budget. Return what is left of it."""
@@ -211,20 +209,10 @@ class StepBlock(ThreadedBlock):
                 grid.barrier.arrive(self)
             return budget
         try:
-            while True:
-                try:
-                    goes_on = serve(thread, request)
-                except BaseException as error:
-                    assert thread.coro is not None
-                    request = thread.coro.throw(error)  # at its `await`, so that the traceback shows it
-                    continue
-                if not goes_on or grid.error is not None:
-                    if goes_on:
-                        self.ready.append(thread)
-                    return budget
-                if budget <= 0:
+            while serve(thread, request):
+                if budget <= 0 or grid.error is not None:
                     self.ready.append(thread)
-                    return budget
+                    break
                 budget -= 1
                 request = thread.send(None)
         except StopIteration:
@@ -300,19 +288,22 @@ class StepBlock(ThreadedBlock):
 def serve(thread: KernelThread, request: Any) -> bool:
     """Serve what `thread` awaits. Return whether it goes on at once; else it is parked and somebody wakes it.
 
-    Raises MissingAwait when the thread owes another request, and LaunchFailure when it awaits no request at all.
+    What is wrong with the request, or goes wrong in serving it, is raised at the kernel's `await` when it goes on.
     """
-    if request is thread.owed:
-        thread.owed = None
-    elif not isinstance(request, Request):
-        raise LaunchFailure(f"{thread} awaited {foreign(thread, request)}; kernels may only await kernel requests")
-    elif thread.owed is not None:
-        raise missing_await(thread)
-    thread.waiting = request
-    if request.serve(thread):
-        thread.waiting = None
-        return True
-    return False
+    try:
+        if request is thread.owed and request is not None:
+            thread.owed = None
+        elif not isinstance(request, Request):
+            raise LaunchFailure(f"{thread} awaited {foreign(thread, request)}; kernels may only await kernel requests")
+        elif thread.owed is not None:
+            raise missing_await(thread)
+        thread.waiting = request
+        if not request.serve(thread):
+            return False
+    except BaseException as error:
+        thread.raise_at_await(error)
+    thread.waiting = None
+    return True
 
 
 def foreign(thread: KernelThread, request: Any) -> str:

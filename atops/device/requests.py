@@ -16,7 +16,7 @@ __all__ = ("CELL", "Cell", "Reach", "Request", "cell_here", "current_thread", "m
 
 
 class Cell:
-    """Where one OS thread keeps which kernel thread it is running: a slot store is the cheapest thread-local there is."""
+    """Where one OS thread keeps which kernel thread it is running: a slot is the cheapest thread-local there is."""
 
     __slots__ = ("owner", "thread")
 

@@ -21,12 +21,12 @@ __all__ = ("SipBlock", "SipTask")
 
 
 class SipBlock(ThreadedBlock):
-    """A block whose threads are its tasks. `parked` and `left` change under the barrier's lock."""
+    """A block whose threads are its tasks. `parked` and `gone` count them, under the barrier's lock."""
 
-    __slots__ = ("parked", "serving", "steps")
+    __slots__ = ("gone", "parked", "serving", "steps")
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
-        self.parked = 0
+        self.parked = self.gone = 0
         self.serving = threading.RLock()
         super().__init__(grid, linear, cluster, sips)
         self.steps = [SipTask(self, thread) for thread in self.threads]
@@ -53,6 +53,13 @@ class SipBlock(ThreadedBlock):
             if task.parked:
                 task.open()
         return False
+
+    def over(self) -> Progress:
+        """End the block, and let go of its tasks."""
+        for task in self.steps:
+            task.thread.task = None
+        self.steps = []
+        return super().over()
 
     def stir(self) -> None:
         """Have nothing done: OS threads that wait at a gate go on by themselves."""
@@ -96,13 +103,8 @@ class SipTask:
             cell.thread = thread
             request = thread.begin(None)
             while True:
-                try:
-                    with block.serving:
-                        goes_on = serve(thread, request)
-                except BaseException as error:
-                    assert thread.coro is not None
-                    request = thread.coro.throw(error)
-                    continue
+                with block.serving:
+                    goes_on = serve(thread, request)
                 if not goes_on:
                     self._park()
                 if grid.error is not None:
@@ -140,7 +142,8 @@ class SipTask:
         """Take the thread out of its block; the last one ends the block."""
         block = self.block
         with block.grid.barrier.lock:
-            last = block.left == block.size
+            block.gone += 1
+            last = block.gone == block.size
         if last:
             return block.over()
         self._look()
@@ -151,7 +154,7 @@ class SipTask:
         block, grid = self.block, self.block.grid
         barrier = grid.barrier
         with barrier.lock:
-            if block.idle or not block.parked or block.parked < block.size - block.left or grid.error is not None:
+            if block.idle or not block.parked or block.parked < block.size - block.gone or grid.error is not None:
                 return
             dead = block.inward()
             stuck = not dead and barrier.rest(block)

@@ -81,16 +81,16 @@ class KernelThread:
     """One thread of a block, on a SIP. `linear` counts within the block, x fastest.
 
     `owed` is the request it made and has not awaited; `waiting` the one it is parked at, except at the block barrier,
-    whose arrivals the block keeps. `sites`, `transfers`, `contexts` and `l1_top` belong to the kernel language.
+    whose arrivals the block keeps. `sites`, `transfers` and `l1_top` belong to the kernel language.
     """
 
     __slots__ = (
-        "block", "contexts", "coro", "ended", "grid", "grid_sync", "index", "l1_top", "linear", "owed", "send", "sip",
+        "block", "coro", "ended", "grid", "grid_sync", "index", "l1_top", "linear", "owed", "send", "sip",
         "sites", "sync", "task", "transfers", "waiting",
     )  # fmt: skip
 
     sync: Request  # its block barrier; the SIP's own, so that no launch has to make it
-    grid_sync: Request | None
+    grid_sync: Request
     owed: Request | None
     waiting: Request | None
     coro: Coroutine[Any, Any, Any] | None
@@ -104,12 +104,12 @@ class KernelThread:
         self.index = index
         self.sip = sip
         self.sync = sip.sync
-        self.grid_sync = self.owed = self.waiting = self.coro = None
+        self.grid_sync = sip.grid_sync
+        self.owed = self.waiting = self.coro = None
         self.ended = False
         self.l1_top = 0
         self.sites: dict[Any, Any] = {}
         self.transfers: list[Any] = []
-        self.contexts: list[Any] = []
 
     def begin(self, nothing: None) -> Any:
         """Start the kernel and return its first request. Raises StopIteration when it has ended, as `send` does."""
@@ -122,6 +122,17 @@ class KernelThread:
         self.coro = coro
         self.send = coro.send
         return coro.send(None)
+
+    def raise_at_await(self, error: BaseException) -> None:
+        """Make the next `send` raise `error` where the kernel waits, so that its traceback shows the line."""
+        coro = self.coro
+        assert coro is not None
+
+        def send(nothing: None) -> Any:
+            self.send = coro.send
+            return coro.throw(error)
+
+        self.send = send
 
     def close(self) -> bool:
         """End the kernel at its suspension. Return False when it refuses: it awaits again each time it is closed."""
@@ -139,13 +150,6 @@ class KernelThread:
             except BaseException:  # the grid has its error already; this one would hide it
                 continue
         return coro is None or getattr(coro, "cr_frame", None) is None
-
-    def forget(self) -> None:
-        """Let go of the kernel's frames, which the barrier requests noted, once it has ended."""
-        self.sync.frame = None
-        if self.grid_sync is not None:
-            self.grid_sync.frame = None
-        self.owed = None
 
     def wake(self) -> None:
         """Make this parked thread runnable. Safe from any OS thread; hold no lock."""
@@ -184,4 +188,4 @@ def missing_await(thread: KernelThread) -> MissingAwait:
     owed = thread.owed
     assert owed is not None
     file, line = owed.line()
-    return MissingAwait(f"{thread} made a request at {file}:{line} and never awaited it: {owed.describe()}; write `await`")
+    return MissingAwait(f"{thread} asked for {owed.describe()} at {file}:{line} and never awaited it; write `await`")

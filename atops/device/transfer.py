@@ -7,7 +7,7 @@ the bytes, and its context only as something to set free.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -63,6 +63,11 @@ class DteEvent(Request):
         """Make an event of no transfer."""
         self.state = IDLE
 
+    def __await__(self) -> Iterator[Any]:
+        """Suspend the kernel thread until the transfer has been done. Returns None."""
+        # Who was parked while a copy thread moved the bytes asks once more, to hear how it ended.
+        return iter((self,)) if self.state is not MOVING else iter((self, self))
+
     def wait(self) -> Request:
         """Return the request to await: `await event.wait()` does what `await event` does."""
         return self.owed_by(current_thread())
@@ -73,7 +78,7 @@ class DteEvent(Request):
         Raises DteError when the transfer belongs to another thread's private context, IllegalAddress when its memory
         was freed meanwhile.
         """
-        self.frame = None  # type: ignore[assignment]  # a frame holds its kernel's variables, and so this event
+        self.frame = None  # a frame holds its kernel's variables, and so this event
         state = self.state
         if state is PENDING and self.thread is thread and not self.context.shared:  # nearly always
             self._over()

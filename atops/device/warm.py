@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 
 __all__ = ("WarmIndex",)
 
@@ -68,3 +69,7 @@ class WarmIndex:
             self._hulls.move_to_end(start, last=False)
         self.total -= cut - low
         return (low, cut), (start, start + self._free[start])
+
+    def __iter__(self) -> Iterator[Range]:
+        """Yield (start, end) of each hull, the oldest first."""
+        yield from self._hulls.values()

@@ -47,7 +47,7 @@ def local(shape: Shape, dtype: DTypeLike) -> Any:
             f"{len(memory)} bytes of L1 are in use, and each call takes more"
         )
     thread.l1_top = start + size
-    return _carve(thread, memory, start, size, extents, element, Space.LOCAL)
+    return _carve(thread, memory, start, extents, element, Space.LOCAL)
 
 
 def shared(shape: Shape, dtype: DTypeLike) -> Any:
@@ -71,7 +71,7 @@ def shared(shape: Shape, dtype: DTypeLike) -> Any:
                 "bytes of L2 are in use"
             )
         block.l2_top = start + size
-        return _carve(thread, memory, start, size, extents, element, Space.SHARED)
+        return _carve(thread, memory, start, extents, element, Space.SHARED)
 
     array = shared_object(thread, make)
     if array.shape != extents or array.dtype != element:
@@ -94,8 +94,7 @@ def dynamic_shared(dtype: DTypeLike) -> Any:
     whole = size // element.itemsize
 
     def make() -> Any:
-        used = whole * element.itemsize
-        return _carve(thread, thread.block.cluster.l2, 0, used, (whole,), element, Space.SHARED)
+        return _carve(thread, thread.block.cluster.l2, 0, (whole,), element, Space.SHARED)
 
     array = shared_once(thread, "dynamic shared memory", make)
     if array.dtype != element:
@@ -154,6 +153,8 @@ def _check_space(memory: Any, space: Space) -> None:
 def _extents(shape: Shape, dtype: DTypeLike) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     """Return shape, element type and size in bytes. Raises InvalidType and InvalidValue."""
     element = as_dtype(dtype)
+    if type(shape) is int and shape >= 0:
+        return (shape,), element, shape * element.itemsize
     try:
         extents = tuple(map(operator.index, shape)) if isinstance(shape, Iterable) else (operator.index(shape),)
     except TypeError:
@@ -164,9 +165,8 @@ def _extents(shape: Shape, dtype: DTypeLike) -> tuple[tuple[int, ...], np.dtype[
 
 
 def _carve(
-    thread: KernelThread, memory: Array, start: int, size: int, extents: tuple[int, ...], element: np.dtype[Any],
-    space: Space,
+    thread: KernelThread, memory: Array, start: int, extents: tuple[int, ...], element: np.dtype[Any], space: Space
 ) -> Any:  # fmt: skip
     """Return a part of a scratchpad as the mode has it: a plain view, or in strict mode a span."""
-    array = memory[start : start + size].view(element).reshape(extents)
+    array = np.ndarray(extents, element, memory, start)  # its base is `memory` itself
     return Span(None, array, start, space) if thread.grid.options.strict else array

@@ -173,7 +173,7 @@ class DeviceArray(Buffer):
             raise InvalidValue(f"{self!r} has {self.size} elements; shape {shape} has another number")
         return DeviceArray(self.allocation, self.offset, self.dtype, shape)
 
-    def __getitem__(self, index: int | slice) -> DeviceArray:  # type: ignore[override]  # an array has more indices
+    def __getitem__(self, index: int | slice) -> DeviceArray:
         """Return a part along the outermost dimension, which stays contiguous.
 
         Raises InvalidValue outside the bounds or with a step, InvalidType for any other index.

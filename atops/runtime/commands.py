@@ -41,12 +41,12 @@ class Copy(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """Write `count` copies of `pattern` (1, 2, 4, 8 or 16 bytes)."""
+    """Write `pattern` so many `times` (1, 2, 4, 8 or 16 bytes)."""
 
     dst: Allocation
     offset: int
     pattern: bytes
-    count: int
+    times: int
 
 
 class Launch(NamedTuple):
@@ -87,7 +87,7 @@ class WaitValue(NamedTuple):
     width: int
     value: int
     condition: Any
-    mask: int
+    mask: int | None
 
 
 class WriteValue(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from atops.base.errors import AtopsError, NotReady
+from atops.base.errors import AtopsError, ExecutionError, NotReady
 from atops.base.home import LoopWaiter
 from atops.base.loops import current_home
 from atops.base.waiting import ParkingLot, Waiter
@@ -36,9 +36,11 @@ class Completion:
     duty = False  # runs in spite of poison and abort
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
     parked: Any = None  # what it waits for now, for reports
-    cancel: Callable[[AtopsError], None] | None = None  # how an abort ends it while it runs
+    cancel: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
     submitted_ns = 0
-    started_ns = 0
+    started_ns = -1
+    engine = -1  # the cluster or copy engine that served it
+    writer = -1  # seq of the write that ended a value wait
     _state = PENDING
     _result: Any = None
     _error: AtopsError | None = None
@@ -46,7 +48,7 @@ class Completion:
 
     def __init__(self, stream: StreamQueue, command: Command) -> None:
         self.stream = stream
-        self.command = command
+        self.command: Any = command  # one of `Command`; whoever reads it knows which by the table that led there
 
     # ---- waiting
 
@@ -115,12 +117,16 @@ class Completion:
     def add_waiter(self, waiter: Waiter) -> bool:
         """Park a waiter. Returns False when there is nothing left to wait for."""
         with self.stream.driver.lock:
-            if self._state >= DONE:
-                return False
-            if self._lot is None:
-                self._lot = ParkingLot()
-            self._lot.park(waiter)
-            return True
+            return self.park(waiter)
+
+    def park(self, waiter: Waiter) -> bool:
+        """As `add_waiter`, with the driver's lock held."""
+        if self._state >= DONE:
+            return False
+        if self._lot is None:
+            self._lot = ParkingLot()
+        self._lot.park(waiter)
+        return True
 
     def discard_waiter(self, waiter: Waiter | LoopWaiter) -> None:
         """Forget a waiter that gave up."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from atops.base.errors import AtopsError, StreamAborted
+from atops.base.errors import AtopsError, ExecutionError, StreamAborted
 from atops.device.arch import Architecture
 from atops.device.block import Block, Progress, Task
 from atops.device.chip import Chip
@@ -74,13 +74,14 @@ class DeviceContext:
         if progress is Progress.AGAIN:
             self._run_task(task)
 
-    def fail_all(self, error: AtopsError) -> None:
+    def fail_all(self, error: ExecutionError) -> None:
         """Abort every stream that has work."""
         with self.driver.lock:
             streams = list(self.active)
         for stream in streams:
             stream.abort(error)
 
-    def shut_down(self) -> None:
-        """Abort all work, because the driver closes."""
+    def shut_down(self, error: AtopsError) -> None:
+        """Refuse and abort all work, because the driver closes."""
+        self.dead = error
         self.fail_all(StreamAborted(f"the driver of device {self.ordinal} was closed"))

@@ -55,5 +55,6 @@ def check_blocking(driver: Driver, target: Completion) -> None:
             raise WouldDeadlock(f"a callback waits for {target!r}, which waits for the callback: {item!r}")
         if item in owed:
             raise WouldDeadlock(
-                f"blocking this event loop until {target!r} is done would never end: the loop itself owes {item!r}; await it"
+                f"blocking this event loop until {target!r} is done would never end: the loop itself owes {item!r}; "
+                "await it"
             )

@@ -14,14 +14,16 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
-from atops.base.clock import Clock, VirtualClock, WallClock
+from atops.base.clock import Clock, WallClock
 from atops.base.errors import AtopsError, IllegalState, InvalidDevice, InvalidHandle, NotInitialized
+from atops.base.loops import current_home
 from atops.base.options import EmulatorOptions
 from atops.base.tracing import Tracer
 from atops.device.address_space import AddressSpace
 from atops.device.arch import architecture
 from atops.device.host_memory import HostMemory
 from atops.device.links import Topology
+from atops.runtime.closing import Closing
 from atops.runtime.commands import Copy
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
@@ -71,6 +73,8 @@ class Driver:
         self.lock = threading.Lock()
         self.seq = 0
         self.closed: AtopsError | None = None
+        self.forked = False
+        self._closing: Closing | None = None
         self.tracer = Tracer(self.clock, self.options.trace)
         self.arch = architecture(self.options.arch)
         esl = self.arch.gcu_arch >= 300 if self.options.esl is None else self.options.esl
@@ -102,26 +106,38 @@ class Driver:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Drop what is queued, end what runs, free all memory and stop the threads. Idempotent; never hangs."""
-        self.close()
+        """Drop what is queued, end what runs, free all memory and stop the threads; wait until that is done.
 
-    def close(self) -> None:
-        """As `aclose`, from anywhere. Completions that are not over fail with StreamAborted."""
+        Completions that are not over fail with StreamAborted. Idempotent; takes no longer than `abort_grace` and a
+        second, whatever a kernel does.
+        """
+        closing = self.close()
+        if closing is not None and not closing.done:
+            await current_home().park(closing)
+
+    def close(self) -> Closing | None:
+        """As `aclose`, without waiting, from anywhere. Returns what can be waited for, None in a forked child."""
         with self.lock:
             if self.closed is not None:
-                return
+                return self._closing
+            self._closing = Closing(self)
             self.closed = NotInitialized(f"{self!r} is closed")
             contexts = list(self._contexts.values())
         for context in contexts:
-            context.shut_down()
-        self.executor.post(self._stop)
+            context.shut_down(self.closed)
+        if contexts or self.inline:
+            self.executor.post(self._closing.look)
+        else:
+            self._closing.look()  # nothing was ever started: start nothing to end it
+        return self._closing
 
-    def _stop(self) -> None:
-        """Last step: memory goes when the last view of it dies; threads end when they come back."""
+    def disown(self, error: NotInitialized) -> None:
+        """Be dead in a forked child: the threads and the locks' holders stayed with the parent."""
+        self.lock = threading.Lock()
+        self.closed = error
+        self.forked = True
         for context in self._contexts.values():
-            context.memory.close()
-        self.tracer.flush()
-        self.executor.close()
+            context.dead = error
 
     # ---- parts
 
@@ -177,7 +193,9 @@ class Driver:
     # ---- for streams
 
     def guard_blocking(self, target: Completion) -> None:
-        """Raise WouldDeadlock if blocking here until `target` is done could never end."""
+        """Raise WouldDeadlock if blocking here until `target` is done could never end, NotInitialized after a fork."""
+        if self.forked and self.closed is not None:
+            raise self.closed.fresh()
         check_blocking(self, target)
 
     def wait_all(self, items: list[Completion], timeout: float | None = None) -> None:

@@ -36,8 +36,7 @@ def _forked() -> None:
     LOCK = threading.Lock()
     DEFAULT.clear()
     for driver in list(DRIVERS):
-        driver.lock = threading.Lock()
-        driver.closed = NotInitialized("this driver belongs to the parent of this forked process; make a new one")
+        driver.disown(NotInitialized("this driver belongs to the parent of this forked process; make a new one"))
 
 
 def _exit() -> None:

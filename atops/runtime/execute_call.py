@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import AtopsError, HostCallFailure, LoopClosed, StreamAborted
@@ -20,14 +21,14 @@ from atops.runtime.executor import HERE, Lane
 if TYPE_CHECKING:
     from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("CALLBACKS", "run_call")
+__all__ = ("CALLBACKS", "is_async", "run_call")
 
 CALLBACKS = Lane("callback")
 
 
 def run_call(stream: StreamQueue, item: Completion) -> bool:
     """Start the call, or line it up behind the detached call before it."""
-    command: Call = item.command  # type: ignore[assignment]  # the execution table maps the type to this function
+    command: Call = item.command
     if command.holds and not stream._callbacks:
         start(stream, item)
         return False
@@ -45,11 +46,18 @@ def run_call(stream: StreamQueue, item: Completion) -> bool:
 
 def start(stream: StreamQueue, item: Completion) -> None:
     """Run the call where it belongs."""
-    command: Call = item.command  # type: ignore[assignment]  # as above
-    if inspect.iscoroutinefunction(command.function):
+    command: Call = item.command
+    if is_async(command.function):
         start_on_loop(stream, item, command)
     else:
         stream.driver.executor.run(CALLBACKS, lambda: run_function(stream, item, command))
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling `function` makes a coroutine: a coroutine function, a partial of one, an async `__call__`."""
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
 
 
 def arguments(stream: StreamQueue, command: Call) -> tuple[Any, ...]:
@@ -75,9 +83,7 @@ def start_on_loop(stream: StreamQueue, item: Completion, command: Call) -> None:
     """Run a coroutine function on the loop that enqueued it; notice when that loop closes first."""
     home = command.home
     driver = stream.driver
-    if home is None:
-        ended(stream, item, LoopClosed(f"{command.function!r} was enqueued where no loop ran; there is none to run it on"))
-        return
+    assert home is not None, "checked when it was enqueued"
 
     def done(failure: BaseException | None, value: Any) -> None:
         driver.debts.paid(debt)

@@ -6,7 +6,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from atops.base.errors import AtopsError, LaunchFailure, StreamAborted
+from atops.base.errors import ExecutionError, LaunchFailure, StreamAborted
 from atops.device.allocation import Allocation
 from atops.device.grid import Grid
 from atops.runtime.commands import Launch
@@ -24,7 +24,7 @@ log = logging.getLogger("atops.kernel")
 
 def run_launch(stream: StreamQueue, item: Completion) -> bool:
     """Hand the kernel to the clusters. Raises IllegalAddress when an argument was freed meanwhile."""
-    command: Launch = item.command  # type: ignore[assignment]  # the execution table maps the type to this function
+    command: Launch = item.command
     context, driver = stream.context, stream.driver
     command.bound.resolve(lambda allocation: reachable(context, allocation))
     meeting = command.options.meeting
@@ -68,7 +68,7 @@ def reachable(context: DeviceContext, allocation: Allocation) -> bool:
 
 def ended(stream: StreamQueue, item: Completion, grid: Grid) -> None:
     """Settle a launch. On the thread that ran the last block, with no lock held."""
-    command: Launch = item.command  # type: ignore[assignment]  # as above
+    command: Launch = item.command
     for warning in grid.warnings:
         log.warning("%s", warning)
     if (stop := command.options.stop) is not None and item._state < DONE:
@@ -76,7 +76,7 @@ def ended(stream: StreamQueue, item: Completion, grid: Grid) -> None:
     stream.finish(item, grid.error)
 
 
-def abort(stream: StreamQueue, item: Completion, grid: Grid, error: AtopsError) -> None:
+def abort(stream: StreamQueue, item: Completion, grid: Grid, error: ExecutionError) -> None:
     """Close the kernel at its next suspension; give up on it after the grace if it never suspends."""
     context, driver = stream.context, stream.driver
     grid.abort(error)
@@ -89,7 +89,7 @@ def abort(stream: StreamQueue, item: Completion, grid: Grid, error: AtopsError) 
             "%s of %s did not end within %s s of its abort: its thread is abandoned, its memory quarantined",
             command_name(item), stream.label, driver.options.abort_grace,
         )  # fmt: skip
-        for allocation in item.command.bound.allocations:  # type: ignore[union-attr]  # a launch
+        for allocation in item.command.bound.allocations:
             if allocation.device is not None:
                 driver.context(allocation.device).memory.quarantine(allocation)
         grid.abandon()
@@ -102,4 +102,4 @@ def abort(stream: StreamQueue, item: Completion, grid: Grid, error: AtopsError) 
 
 def command_name(item: Completion) -> str:
     """Name a launch."""
-    return f"kernel {item.command.bound.name} (command {item.seq})"  # type: ignore[union-attr]  # a launch
+    return f"kernel {item.command.bound.name} (command {item.seq})"

@@ -1,7 +1,7 @@
 """How each command runs: one function a verb, chosen from a table by the command's type.
 
-Each is called on the driver for the head of a stream, and returns True when the command is over, or False when it goes on
-elsewhere and will call `stream.finish`. What it raises fails the command.
+Each is called on the driver for the head of a stream, and returns True when the command is over, or False when it goes
+on elsewhere and will call `stream.finish`. What it raises fails the command.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from atops.runtime.completion import Completion
 from atops.runtime.execute_call import run_call
 from atops.runtime.execute_copy import COPIES, run_copy
 from atops.runtime.execute_launch import run_launch
+from atops.runtime.executor import HERE
 from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("EXECUTE",)
@@ -38,15 +39,15 @@ LARGE_FILL = 1 << 20  # a larger fill takes longer than a thread hop
 
 def run_fill(stream: StreamQueue, item: Completion) -> bool:
     """Fill here, or on a copy thread when it is large."""
-    command: Fill = item.command  # type: ignore[assignment]  # the table maps the type to this function
-    if len(command.pattern) * command.count <= LARGE_FILL:
-        fill(command.dst, command.offset, command.pattern, command.count)
+    command: Fill = item.command
+    if len(command.pattern) * command.times <= LARGE_FILL:
+        fill(command.dst, command.offset, command.pattern, command.times)
         return True
 
     def work() -> None:
         error = None
         try:
-            fill(command.dst, command.offset, command.pattern, command.count)
+            fill(command.dst, command.offset, command.pattern, command.times)
         except IllegalAddress as failure:
             error = failure
         stream.finish(item, error)
@@ -57,14 +58,14 @@ def run_fill(stream: StreamQueue, item: Completion) -> bool:
 
 def run_record(stream: StreamQueue, item: Completion) -> bool:
     """Stamp the event with the time at which everything before it was over."""
-    command: Record = item.command  # type: ignore[assignment]  # as above
+    command: Record = item.command
     command.event.stamp(item, stream.driver.now())
     return True
 
 
 def run_wait_event(stream: StreamQueue, item: Completion) -> bool:
     """Go on at once if the record is complete; else park until it is. A failed record poisons this stream."""
-    command: WaitEvent = item.command  # type: ignore[assignment]  # as above
+    command: WaitEvent = item.command
     record = command.record
     if record is None:
         return True
@@ -103,7 +104,12 @@ class WaitOver:
 
 def run_wait_value(stream: StreamQueue, item: Completion) -> bool:
     """Test the word now and after every write to it, until it satisfies the condition."""
-    command: WaitValue = item.command  # type: ignore[assignment]  # as above
+    command: WaitValue = item.command
+
+    def satisfied() -> None:
+        item.writer = HERE.writer
+        stream.finish(item)
+
     watch = Watch(
         command.src,
         command.offset,
@@ -111,7 +117,7 @@ def run_wait_value(stream: StreamQueue, item: Completion) -> bool:
         command.value,
         command.condition,
         command.mask,
-        lambda: stream.finish(item),
+        satisfied,
         on_dead=lambda error: stream.finish(item, error),
     )
     item.parked = watch
@@ -129,9 +135,13 @@ def run_wait_value(stream: StreamQueue, item: Completion) -> bool:
 
 def run_write_value(stream: StreamQueue, item: Completion) -> bool:
     """Write the word and let every value wait on it look again."""
-    command: WriteValue = item.command  # type: ignore[assignment]  # as above
+    command: WriteValue = item.command
     size = command.width // 8
-    fill(command.dst, command.offset, (command.value % (1 << command.width)).to_bytes(size, "little"), 1)
+    HERE.writer = item.seq  # so that the trace can draw who satisfied whom
+    try:
+        fill(command.dst, command.offset, (command.value % (1 << command.width)).to_bytes(size, "little"), 1)
+    finally:
+        HERE.writer = -1
     return True
 
 
@@ -142,7 +152,7 @@ def run_alloc(stream: StreamQueue, item: Completion) -> bool:
 
 def run_free(stream: StreamQueue, item: Completion) -> bool:
     """Give memory back. A duty: it runs after a failure and after an abort too."""
-    command: Free = item.command  # type: ignore[assignment]  # as above
+    command: Free = item.command
     command.release(command.allocation, f"{stream.label}, command {item.seq}")
     return True
 

@@ -34,6 +34,7 @@ class Here(threading.local):
 
     role: str | None = None
     callback: Any = None
+    writer = -1  # seq of the value write that this thread is carrying out
 
 
 HERE = Here()

@@ -1,4 +1,4 @@
-"""Host memory that the device can reach: pinned, registered or managed, as an array with a numpy view of the same bytes."""
+"""Host memory that the device can reach: pinned, registered or managed, with a numpy view of the same bytes."""
 
 from __future__ import annotations
 

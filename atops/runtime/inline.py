@@ -41,6 +41,7 @@ class InlineExecutor(Executor):
         self.loop = InlineLoop(self)
 
     def now(self) -> int:
+        """Return the clock's time, which is the wall's unless the clock is virtual."""
         return time.monotonic_ns() if self.clock is None else self.clock.now()
 
     def choose(self, count: int) -> int:
@@ -48,12 +49,15 @@ class InlineExecutor(Executor):
         return 0 if self._random is None or count == 1 else self._random.randrange(count)
 
     def post(self, step: Step) -> None:
+        """Queue a step for the loop, or for the pump of a blocking wait."""
         self.check_caller()
+        if self._closed:
+            return
         self._steps.append(step)
-        if not self._closed:
-            self.loop.call_soon(self._run_one)
+        self.loop.call_soon(self._run_one)
 
     def later(self, delay: int, step: Step) -> InlineTimer:
+        """Queue a step for a time; the loop and the pump both look at the timers."""
         self.check_caller()
         timer = InlineTimer(step)
         due = self.now() + delay
@@ -63,6 +67,7 @@ class InlineExecutor(Executor):
         return timer
 
     def run(self, lane: Lane, work: Step) -> None:
+        """Queue the work as a step: one thread runs everything."""
         self.post(work)
 
     def widen(self, lane: Lane, threads: int) -> None:
@@ -74,7 +79,7 @@ class InlineExecutor(Executor):
     def block(self, source: Any, timeout: float | None) -> bool:
         """Pump driver steps until `source` settles. Raises WouldDeadlock when none is left."""
         self.check_caller()
-        if HERE.role is not None:
+        if HERE.role not in (None, "callback"):
             raise WouldDeadlock(f"a blocking wait inside a {HERE.role} step would never end")
         deadline = None if timeout is None else self.now() + int(timeout * 1e9)
         while not source.done:
@@ -87,6 +92,7 @@ class InlineExecutor(Executor):
         return True
 
     def check_caller(self) -> None:
+        """Raise IllegalState in any thread but the one that runs the program."""
         if threading.get_ident() != self._thread:
             raise IllegalState(
                 f"thread {threading.current_thread().name!r} used a driver that runs inline in another thread; "
@@ -94,6 +100,7 @@ class InlineExecutor(Executor):
             )
 
     def close(self) -> None:
+        """Drop what is queued. Idempotent."""
         self._closed = True
         self._steps.clear()
         self._timers.clear()
@@ -161,6 +168,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
         self._ready = ChoosingDeque(executor.choose)
 
     def time(self) -> float:
+        """Return the executor's time in seconds, so that asyncio's timers follow its clock."""
         return self._executor.now() / 1e9
 
 

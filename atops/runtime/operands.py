@@ -1,4 +1,4 @@
-"""What a copy or a fill is asked to touch, resolved to bytes: buffers, arrays, and anything with the buffer protocol."""
+"""What a copy or a fill is asked to touch, resolved to bytes: buffers, arrays, anything with the buffer protocol."""
 
 from __future__ import annotations
 
@@ -48,12 +48,13 @@ def host_bytes(value: Any, what: str) -> memoryview:
             raise InvalidType(f"the {what} is an array that is not contiguous; np.ascontiguousarray(...) makes one")
         if value.dtype.hasobject:
             raise InvalidType(f"the {what} holds Python objects ({value.dtype}); numbers are right")
-        return memoryview(np.ravel(np.asarray(value)).view(np.uint8))
+        flat: Any = np.ravel(np.asarray(value)).view(np.uint8)
+        return memoryview(flat)
     try:
         view = memoryview(value)
     except TypeError:
         raise InvalidType(
-            f"the {what} is {type(value).__name__}; a Buffer, a DeviceArray, a numpy array or a bytes-like object is right"
+            f"the {what} is {type(value).__name__}; a Buffer, a DeviceArray, a numpy array or bytes are right"
         ) from None
     if not view.c_contiguous:
         raise InvalidType(f"the {what} is a memoryview that is not contiguous")

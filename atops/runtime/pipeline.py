@@ -30,10 +30,10 @@ def pipeline(
     """Send each host array of `source` through `stages` and yield the results in order.
 
     A stage is `stage(stream, array) -> array`: it enqueues on the stream and returns at once; what it allocates on the
-    stream is freed once its chunk is done. The first gets the uploaded
-    chunk, the next what the one before returned; what the last returns is fetched (a DeviceArray becomes a numpy array;
-    a Completion gives its result; a tuple gives a tuple). Chunk i runs on stream i modulo `streams`; at most `in_flight`
-    chunks are between source and consumer, so a slow consumer holds back the source.
+    stream is freed once its chunk is done. The first gets the uploaded chunk, the next what the one before returned;
+    what the last returns is fetched (a DeviceArray becomes a numpy array, a Completion gives its result, a tuple gives
+    a tuple). Chunk i runs on stream i modulo `streams`; at most `in_flight` chunks are between source and consumer, so
+    a slow consumer holds back the source.
 
         async with atops.pipeline(chunks, stage) as results:
             async for result in results:
@@ -61,7 +61,7 @@ class Pipeline(AsyncIterator[Any]):
             if not callable(stage):
                 raise InvalidType(f"the stage {stage!r} is no function; stage(stream, array) is right")
         if not isinstance(source, Iterable | AsyncIterable):
-            raise InvalidType(f"the source {source!r} is not iterable; an iterable or async iterable of arrays is right")
+            raise InvalidType(f"the source {source!r} is not iterable; an (async) iterable of arrays is right")
         self.in_flight = in_flight
         self._source: Any = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
         self._stages = stages

@@ -80,8 +80,6 @@ class MemoryPool:
         self.context = context
         self.max_size = max_size
         self.name = name or f"pool of device {context.ordinal}"
-        self.reuse_follow_event_dependencies = True
-        self.reuse_allow_opportunistic = True
         self.reuse_allow_internal_dependencies = True
         self._access = AccessTable(context.ordinal, context.driver.devices)
         self._lock = threading.Lock()
@@ -136,27 +134,28 @@ class MemoryPool:
         context, ledger = self.context, self._ledger
         if stream.context is not context or ledger.destroyed or context.dead is not None:
             self._check_user(stream)
-        size = self._check_size(nbytes)
+        size = nbytes if type(nbytes) is int and nbytes >= 0 else self._check_size(nbytes)
         site = caller()
         with self._lock:
             if ledger.given:
                 ledger.settle()
+            blocks = ledger.blocks
             need = ledger.rounded(size)
-            found = self._find(need, need + (need >> 2) + 2048, stream)
+            order = stream.number or order_of(stream)
+            found = blocks.find(need, need + (need >> 2) + 2048, order, stream)
             if found is None:
                 if (allocation := ledger.fresh(size, need, site)) is not None:
                     return allocation, ()
-                found = self._find(need, ANY, stream) or self._find_elsewhere(need, stream)
+                found = blocks.find(need, ANY, order, stream) or self._find_elsewhere(need, order)
                 if found is None:
                     raise self._out_of_memory(size)
             block, origin = found
             allocation = ledger.memory.renew(block.newest, size, site)
-            ledger.blocks.drop(block)
+            blocks.drop(block)
             ledger.lend(block, allocation, need, origin)
             if not block.frees:
                 return allocation, ()
             # Frees of other streams are over by then, by most rules; not if an abort ends the wait for an event.
-            order = order_of(stream)
             return allocation, tuple([item for other, item in block.frees.values() if other != order and not item.done])
 
     def give(self, allocation: Allocation, stream: StreamQueue, item: Completion) -> None:
@@ -165,23 +164,26 @@ class MemoryPool:
         Raises InvalidHandle when it is not memory of this pool, or was freed before. Never waits for a lock.
         """
         ledger = self._ledger
-        if allocation.serial not in ledger.lent:
+        serial = allocation.serial
+        if serial not in ledger.lent:
             if not allocation.alive:
                 return  # a reset has ended it
             raise InvalidHandle(f"{allocation!r} was freed already, or is no memory of {self!r}")
-        ledger.given.append((allocation, order_of(stream), item))
-        if self._lock.acquire(blocking=False):
+        if self._lock.acquire(False):
             try:
-                ledger.settle()
+                ledger.free(serial, order_of(stream), item)
             finally:
                 self._lock.release()
+        else:  # perhaps this is a finalizer, and this very thread has the lock
+            ledger.given.append((serial, order_of(stream), item))
 
     def returned(self, allocation: Allocation, by: object) -> None:
         """End `allocation`: its stream has come to the free. `by` says in words who and where."""
         ledger = self._ledger
         spoiled = not ledger.memory.retire(allocation, by)  # without the lock: it may wake who waits for a value there
         with self._lock:
-            ledger.settle()
+            if ledger.given:
+                ledger.settle()
             ledger.ran(allocation.serial, spoiled)
 
     def cancel(self, allocation: Allocation) -> None:
@@ -227,6 +229,24 @@ class MemoryPool:
         return self._access.get(device)
 
     # ---- attributes
+
+    @property
+    def reuse_follow_event_dependencies(self) -> bool:
+        """Whether rule 3 applies."""
+        return self._ledger.blocks.events
+
+    @reuse_follow_event_dependencies.setter
+    def reuse_follow_event_dependencies(self, on: bool) -> None:
+        self._ledger.blocks.events = bool(on)
+
+    @property
+    def reuse_allow_opportunistic(self) -> bool:
+        """Whether rule 2 applies."""
+        return self._ledger.blocks.opportunistic
+
+    @reuse_allow_opportunistic.setter
+    def reuse_allow_opportunistic(self, on: bool) -> None:
+        self._ledger.blocks.opportunistic = bool(on)
 
     @property
     def release_threshold(self) -> int:
@@ -282,7 +302,7 @@ class MemoryPool:
             return PoolStatistics(
                 self.context.ordinal, self.name, self.max_size, ledger.threshold, ledger.reserved, ledger.reserved_high,
                 ledger.used, ledger.used_high, ledger.blocks.idle.total, ledger.blocks.promised_bytes, len(ledger.lent),
-                *ledger.counts.values(),
+                *ledger.counts,
             )  # fmt: skip
 
     def __contains__(self, allocation: Allocation) -> bool:
@@ -297,14 +317,8 @@ class MemoryPool:
 
     # ---- under the lock
 
-    def _find(self, need: int, most: int, stream: StreamQueue) -> tuple[Block, Origin] | None:
-        return self._ledger.blocks.find(
-            need, most, stream,
-            opportunistic=self.reuse_allow_opportunistic, events=self.reuse_follow_event_dependencies,
-        )  # fmt: skip
-
-    def _find_elsewhere(self, need: int, stream: StreamQueue) -> tuple[Block, Origin] | None:
-        block = self._ledger.blocks.elsewhere(need, stream) if self.reuse_allow_internal_dependencies else None
+    def _find_elsewhere(self, need: int, order: int) -> tuple[Block, Origin] | None:
+        block = self._ledger.blocks.elsewhere(need, order) if self.reuse_allow_internal_dependencies else None
         return None if block is None else (block, Origin.INTERNAL_DEPENDENCY)
 
     # ---- checks

@@ -7,7 +7,6 @@ the work of the last one is still queued.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,18 +18,19 @@ __all__ = ("Block", "Shelf")
 
 
 class Block:
-    """A range of `size` bytes. `newest` is the allocation that has it, or had it last.
+    """A range of `size` bytes. `newest` is the allocation that has it, or had it last, and takes `used` of them.
 
     `frees` are the frees that are enqueued and have not run, by the serial of their allocation: (order, completion).
     `order` and `seq` say where it was freed last: which stream, and the driver's number of the free. `spoiled`:
     somebody else ended one of its allocations, and may still write there.
     """
 
-    __slots__ = ("frees", "lent", "newest", "order", "seq", "size", "spoiled")
+    __slots__ = ("frees", "lent", "newest", "order", "seq", "size", "spoiled", "used")
 
     def __init__(self, newest: Allocation, size: int) -> None:
         self.newest = newest
         self.size = size
+        self.used = size
         self.lent = True
         self.frees: dict[int, tuple[int, Completion]] = {}
         self.order = 0
@@ -41,12 +41,11 @@ class Block:
 class Shelf:
     """Blocks that nobody has, by size; of one size in the order in which they came."""
 
-    __slots__ = ("_age", "_rows", "_sizes", "total")
+    __slots__ = ("_rows", "_sizes", "total")
 
     def __init__(self) -> None:
         self._rows: dict[int, dict[Block, None]] = {}
         self._sizes: list[int] = []
-        self._age: OrderedDict[Block, None] = OrderedDict()
         self.total = 0  # bytes
 
     def put(self, block: Block) -> None:
@@ -58,7 +57,6 @@ class Shelf:
             insort(self._sizes, size)
         else:
             row[block] = None
-        self._age[block] = None
         self.total += size
 
     def drop(self, block: Block) -> None:
@@ -69,7 +67,6 @@ class Shelf:
         if not row:
             del self._rows[size]
             del self._sizes[bisect_left(self._sizes, size)]
-        del self._age[block]
         self.total -= size
 
     def newest(self, least: int, most: int) -> Block | None:
@@ -89,10 +86,6 @@ class Shelf:
                 return
             yield from reversed(self._rows[size])
 
-    def eldest(self) -> Block:
-        """Return the block that has been here longest. There must be one."""
-        return next(iter(self._age))
-
     def _row(self, least: int, most: int) -> dict[Block, None] | None:
         row = self._rows.get(least)
         if row is None:
@@ -101,11 +94,5 @@ class Shelf:
                 row = self._rows[self._sizes[at]]
         return row
 
-    def __iter__(self) -> Iterator[Block]:
-        return iter(self._age)
-
-    def __len__(self) -> int:
-        return len(self._age)
-
     def __repr__(self) -> str:
-        return f"<Shelf of {len(self._age)} blocks, {self.total} bytes>"
+        return f"<{type(self).__name__} of {sum(map(len, self._rows.values()))} blocks, {self.total} bytes>"

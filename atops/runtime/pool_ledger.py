@@ -31,14 +31,14 @@ class Ledger:
         self.limit = limit  # the most to reserve
         self.threshold = 0  # reserved bytes that synchronising leaves alone
         self.destroyed = False
-        # A finalizer may free while this very thread holds the lock, so frees wait here for who has the lock next.
-        self.given: deque[tuple[Allocation, int, Completion]] = deque()
+        # Frees that found the lock taken: (serial, order, completion). Whoever has the lock next does them.
+        self.given: deque[tuple[int, int, Completion]] = deque()
         self.lent: dict[int, Block] = {}  # by serial: allocations that are taken and not freed
         self.freed: dict[int, Block] = {}  # by serial: allocations whose free is enqueued and has not run
         self.early: set[int] = set()  # serials whose free has run before it was told that it was enqueued
         self.blocks = FreeBlocks()
         self.reserved = self.reserved_high = self.used = self.used_high = 0
-        self.counts = dict.fromkeys(Origin, 0)
+        self.counts = [0] * len(Origin)
 
     def rounded(self, size: int) -> int:
         """Return the bytes that an allocation of `size` bytes takes: whole granules, at least one."""
@@ -61,13 +61,14 @@ class Ledger:
                     self.reserved_high = max(self.reserved_high, self.reserved)
                     self.lend(Block(allocation, need), allocation, need, Origin.FRESH)
                     return allocation
-            if not self.blocks.idle:
+            if not self.blocks.idle.total:
                 return None
             self._release_eldest()
 
     def lend(self, block: Block, allocation: Allocation, need: int, origin: Origin) -> None:
         """Note that `allocation` has the block now."""
         block.newest = allocation
+        block.used = need
         block.lent = True
         self.lent[allocation.serial] = block
         self.counts[origin] += 1
@@ -78,23 +79,24 @@ class Ledger:
     # ---- back
 
     def settle(self) -> None:
-        """Do the bookkeeping of the frees that were enqueued."""
-        given = self.given
-        while given:
-            allocation, order, item = given.popleft()
-            serial = allocation.serial
-            block = self.lent.pop(serial, None)
-            if block is None:
-                continue  # two threads have freed it, and the other was first
-            self.used -= self.rounded(allocation.size)
-            block.lent = False
-            block.order, block.seq = order, item.seq
-            if serial in self.early:
-                self.early.remove(serial)
-            else:
-                block.frees[serial] = order, item
-                self.freed[serial] = block
-            self._put(block)
+        """Catch up with the frees that found the lock taken."""
+        while self.given:
+            self.free(*self.given.popleft())
+
+    def free(self, serial: int, order: int, item: Completion) -> None:
+        """Note that a free of an allocation was enqueued in an order, as `item`."""
+        block = self.lent.pop(serial, None)
+        if block is None:
+            return  # two threads have freed it, and the other was first
+        self.used -= block.used
+        block.lent = False
+        block.order, block.seq = order, item.seq
+        if serial in self.early:
+            self.early.remove(serial)
+        else:
+            block.frees[serial] = order, item
+            self.freed[serial] = block
+        self._put(block)
 
     def ran(self, serial: int, spoiled: bool) -> None:
         """Note that the free of an allocation has run, or, `spoiled`, that somebody else had ended it before."""
@@ -117,7 +119,7 @@ class Ledger:
         """Take an allocation back that nobody has used."""
         block = self.lent.pop(allocation.serial, None)
         if block is not None:
-            self.used -= self.rounded(allocation.size)
+            self.used -= block.used
             block.lent = False
             block.spoiled |= spoiled
             self._put(block)
@@ -125,21 +127,23 @@ class Ledger:
     def shrink(self, keep: int) -> None:
         """Give idle blocks back to the device, the oldest first, until at most `keep` bytes are reserved."""
         idle = self.blocks.idle
-        while idle and self.reserved > keep:
+        while idle.total and self.reserved > keep:
             self._release_eldest()
 
     def _put(self, block: Block) -> None:
-        if block.spoiled and not block.frees:  # its range is quarantined, or the memory was reset: never use it again
+        if block.frees:
+            self.blocks.promise(block)
+        elif block.spoiled:  # its range is quarantined, or the memory was reset: never use it again
             self.reserved -= block.size
-            return
-        self.blocks.put(block)
-        if self.destroyed:
-            self.shrink(0)
-        elif (idle := self.blocks.idle.total) > UNSYNCHRONISED:
-            self.shrink(max(self.threshold, self.reserved - idle) + UNSYNCHRONISED)
+        else:
+            self.blocks.rest(block)
+            if self.destroyed:
+                self.shrink(0)
+            elif (idle := self.blocks.idle.total) > UNSYNCHRONISED:
+                self.shrink(max(self.threshold, self.reserved - idle) + UNSYNCHRONISED)
 
     def _release_eldest(self) -> None:
-        block = self.blocks.idle.eldest()
+        block = self.blocks.eldest()
         self.blocks.drop(block)
         self.reserved -= block.size
         self.memory.release(block.newest)

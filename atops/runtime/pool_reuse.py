@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -28,45 +29,51 @@ class Origin(IntEnum):
 class FreeBlocks:
     """The blocks that nobody has: idle ones, and ones whose last user's stream has still to come to the free.
 
-    The latter are on a shelf for each stream, under what `order_of` calls it.
+    The latter are on a shelf for each stream, under what `order_of` calls it. `opportunistic` and `events` switch two
+    of the rules.
     """
 
-    __slots__ = ("idle", "promised")
+    __slots__ = ("_age", "_spare", "events", "idle", "opportunistic", "promised")
 
     def __init__(self) -> None:
+        self.opportunistic = self.events = True
         self.idle = Shelf()
+        self._age: OrderedDict[Block, None] = OrderedDict()  # the idle blocks, the one that has been idle longest first
         self.promised: dict[int, Shelf] = {}
+        self._spare: Shelf | None = None  # an empty one: most streams have none, and some need one again and again
 
-    def put(self, block: Block) -> None:
-        """Add a block: idle if no free of it has still to run."""
-        if not block.frees:
-            self.idle.put(block)
-            return
+    def rest(self, block: Block) -> None:
+        """Add a block that is idle: none of its frees has still to run."""
+        self.idle.put(block)
+        self._age[block] = None
+
+    def promise(self, block: Block) -> None:
+        """Add a block of which a free has still to run."""
         shelf = self.promised.get(block.order)
         if shelf is None:
-            shelf = self.promised[block.order] = Shelf()
+            shelf = self.promised[block.order] = self._spare if self._spare is not None else Shelf()
+            self._spare = None
         shelf.put(block)
 
     def drop(self, block: Block) -> None:
         """Take a block away, before its frees change."""
         if not block.frees:
             self.idle.drop(block)
+            del self._age[block]
             return
         shelf = self.promised[block.order]
         shelf.drop(block)
-        if not shelf:
-            del self.promised[block.order]
+        if not shelf.total:
+            self._spare = self.promised.pop(block.order)
 
-    def find(
-        self, least: int, most: int, stream: StreamQueue, *, opportunistic: bool, events: bool
-    ) -> tuple[Block, Origin] | None:
+    def find(self, least: int, most: int, order: int, stream: StreamQueue) -> tuple[Block, Origin] | None:
         """Return a block of `least` to `most` bytes that `stream` may have without waiting, and by which rule."""
-        order = order_of(stream)
+        events = self.events
         own = self.promised.get(order)
         if own is not None and (block := own.newest(least, most)) is not None:
             return block, Origin.SAME_STREAM
-        if self.idle:
-            if opportunistic:
+        if self.idle.total:
+            if self.opportunistic:
                 if (block := self.idle.newest(least, most)) is not None:
                     return block, Origin.SAME_STREAM if block.order == order else Origin.OPPORTUNISTIC
             else:
@@ -82,11 +89,14 @@ class FreeBlocks:
                     return block, Origin.AFTER_EVENT
         return None
 
-    def elsewhere(self, least: int, stream: StreamQueue) -> Block | None:
+    def elsewhere(self, least: int, order: int) -> Block | None:
         """Return the smallest block of at least `least` bytes that another stream will free, the first to be free."""
-        order = order_of(stream)
         first = [shelf.oldest(least, ANY) for other, shelf in self.promised.items() if other != order]
         return min(filter(None, first), key=lambda block: (block.size, block.seq), default=None)
+
+    def eldest(self) -> Block:
+        """Return the block that has been idle longest. There must be one."""
+        return next(iter(self._age))
 
     @property
     def promised_bytes(self) -> int:

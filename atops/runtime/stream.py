@@ -7,7 +7,7 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
+from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue
 from atops.base.loops import current_home, running_home
 from atops.device.watch import Condition
 from atops.kernels.definition import Kernel
@@ -17,6 +17,7 @@ from atops.runtime.capacity import Capacity, Room
 from atops.runtime.commands import Call, Launch, LaunchOptions, Record, WaitEvent, WaitValue, WriteValue
 from atops.runtime.completion import Completion
 from atops.runtime.event import Event
+from atops.runtime.execute_call import is_async
 from atops.runtime.operands import word_of
 from atops.runtime.stream_memory import StreamMemory
 from atops.runtime.stream_queue import StreamQueue
@@ -37,7 +38,7 @@ class Stream(StreamMemory):
     leaving it by an exception aborts the work first. `await stream` waits for what is enqueued and raises its failure.
     """
 
-    __slots__ = ("cluster_mask", "flags", "sip_mask", "waited")
+    __slots__ = ("flags", "waited")
 
     def __init__(
         self,
@@ -61,10 +62,10 @@ class Stream(StreamMemory):
             null=null,
             capacity=None if capacity is None else Capacity(capacity),
             label=name,
+            cluster_mask=cluster_mask,
+            sip_mask=sip_mask,
         )
         self.flags = flags
-        self.cluster_mask = cluster_mask
-        self.sip_mask = sip_mask
         self.waited: dict[int, int] | None = None  # other streams' numbers: the newest record of theirs waited for
 
     # ---- lifecycle
@@ -120,8 +121,8 @@ class Stream(StreamMemory):
     ) -> Completion:
         """Enqueue a kernel: `config` is (blocks, threads) or a LaunchConfig; the rest are the kernel's arguments.
 
-        `shared` is dynamic shared memory in bytes; `start` and `stop` are events bound to this launch; `any_order` lets it
-        begin before earlier work of the stream is over. Arguments are taken at the call. Raises InvalidValue,
+        `shared` is dynamic shared memory in bytes; `start` and `stop` are events bound to this launch; `any_order` lets
+        it begin before earlier work of the stream is over. Arguments are taken at the call. Raises InvalidValue,
         InvalidType, LaunchOutOfResources or CooperativeLaunchTooLarge at the call; the completion fails with
         LaunchFailure naming block and thread (TOPS Runtime API, 2.9; TOPS C++, 8.1).
         """
@@ -159,9 +160,15 @@ class Stream(StreamMemory):
 
     def _side_stream(self) -> StreamQueue:
         if self._side is None:
-            side = Stream(self.context, priority=self.priority, nonblocking=True, name=f"{self.label} (any order)")
-            side.cluster_mask, side.sip_mask = self.cluster_mask, self.sip_mask
-            self._side = side
+            self._side = StreamQueue(
+                self.context,
+                priority=self.priority,
+                blocking=False,
+                label=f"{self.label} (any order)",
+                cluster_mask=self.cluster_mask,
+                sip_mask=self.sip_mask,
+            )
+            self._side._parent = self
         return self._side
 
     # ---- order
@@ -180,6 +187,7 @@ class Stream(StreamMemory):
         with self.driver.lock:  # the event must not be seen with a record that is not yet in the queue
             event.check_recordable()
             first = self.enqueue(item)
+            event.launch = None
             event.recorded_by(item)
         if first:
             self.driver.post(self.drain)
@@ -199,7 +207,13 @@ class Stream(StreamMemory):
         return self.submit(WaitEvent(event, record))
 
     def wait_value(
-        self, target: Buffer, value: int, condition: Condition | str = Condition.Gte, *, mask: int | None = None, width: int = 32
+        self,
+        target: Buffer,
+        value: int,
+        condition: Condition | str = Condition.Gte,
+        *,
+        mask: int | None = None,
+        width: int = 32,
     ) -> Completion:
         """Enqueue a wait until the word at the start of `target` satisfies `condition` against `value`.
 
@@ -223,7 +237,8 @@ class Stream(StreamMemory):
 
         Later work waits for it unless `holds` is False. The completion's result is what it returns; what it raises
         fails the stream with HostCallFailure. Skipped when the stream has failed. The function must not wait for work
-        that waits for it: such a blocking wait raises WouldDeadlock.
+        that waits for it: such a blocking wait raises WouldDeadlock. Raises IllegalState for a coroutine function where
+        no loop runs.
         """
         return self._call(function, arguments, holds, wants_error=False)
 
@@ -240,7 +255,10 @@ class Stream(StreamMemory):
     ) -> Completion:
         if not callable(function):
             raise InvalidType(f"a call of {function!r}; a function or a coroutine function is right")
-        command = Call(function, arguments, holds, wants_error, running_home(), copy_context())
+        home = running_home()
+        if home is None and is_async(function):
+            raise IllegalState(f"{function!r} is a coroutine function and no loop runs here; enqueue it from one")
+        command = Call(function, arguments, holds, wants_error, home, copy_context())
         return self.submit(command, duty=wants_error)
 
     def room(self, places: int = 1) -> Room:

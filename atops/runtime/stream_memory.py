@@ -10,7 +10,8 @@ import numpy as np
 from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
 from atops.base.tracing import Kind
-from atops.runtime.buffer import Buffer, DeviceArray, End, Release
+from atops.device.allocation import Allocation
+from atops.runtime.buffer import Buffer, DeviceArray, End
 from atops.runtime.commands import Alloc, Copy, Fill, Free
 from atops.runtime.completion import Completion
 from atops.runtime.execute_copy import checksum
@@ -18,12 +19,12 @@ from atops.runtime.operands import copy_kind, end_of, fill_pattern
 from atops.runtime.stream_queue import StreamQueue
 
 if TYPE_CHECKING:
-    from atops.device.allocation import Allocation
     from atops.runtime.pool import MemoryPool
 
 __all__ = ("StreamMemory",)
 
 COPY_D2D = int(Kind.COPY_D2D)
+new_tuple = tuple.__new__
 TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is enqueued
 
 
@@ -41,8 +42,8 @@ class StreamMemory(StreamQueue):
     def copy(self, dst: Any, src: Any, nbytes: int | None = None) -> Completion:
         """Enqueue a copy of `src` to `dst`; either may be a Buffer, a DeviceArray or a host buffer (numpy, bytes, ...).
 
-        Sizes are equal unless `nbytes` says how much; typed ends have equal dtypes. Host memory is touched when the copy
-        runs: leave it alone until the completion (sources up to 64 KiB are taken at the call). Raises InvalidValue,
+        Sizes are equal unless `nbytes` says how much; typed ends have equal dtypes. Host memory is touched when the
+        copy runs: leave it alone until the completion (sources up to 64 KiB are taken at the call). Raises InvalidValue,
         InvalidType or IllegalAddress at the call; the completion fails with IllegalAddress when memory was freed
         before the copy ran (TOPS Runtime API, 2.6 topsMemcpyAsync).
         """
@@ -66,7 +67,8 @@ class StreamMemory(StreamQueue):
         elif not source.alive:  # type: ignore[union-attr]  # as above
             raise IllegalAddress(f"the source {src!r} was freed by {source.freed_by}")  # type: ignore[union-attr]
         kind = COPY_D2D if device == origin and device >= 0 else copy_kind(to, back)
-        return self.submit(Copy(into, dst_offset, source, src_offset, size, kind, check), result)
+        # What the class itself would do, without the Python frame that a named tuple puts before it.
+        return self.submit(new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check)), result)
 
     def _copy_size(self, room: int, size: int, nbytes: int | None) -> int:
         if nbytes is None:
@@ -84,7 +86,7 @@ class StreamMemory(StreamQueue):
         return source, checksum(source) if self.driver.options.strict else None
 
     def fill(self, dst: Buffer, value: Any, count: int | None = None) -> Completion:
-        """Enqueue a fill of `dst` with `value`: of its dtype for an array, else a byte, a numpy scalar or 1, 2, 4 bytes.
+        """Enqueue a fill of `dst` with `value`: of an array's dtype, else a byte, a numpy scalar or 1, 2, 4 bytes.
 
         `count` is in elements of the pattern; all of `dst` unless told. Raises InvalidValue when the value or the count
         does not fit, InvalidType for what is no number (TOPS Runtime API, 2.6 topsMemsetD8/D16/D32Async).
@@ -97,7 +99,7 @@ class StreamMemory(StreamQueue):
         count = whole if count is None else count
         if not 0 <= count <= whole:
             raise InvalidValue(f"a fill of {count} x {len(pattern)} bytes in {to.nbytes} bytes; 0 to {whole} is right")
-        if isinstance(to.bytes, memoryview):
+        if not isinstance(to.bytes, Allocation):
             raise InvalidType(f"a fill of {type(dst).__name__}; device memory or pinned host memory is right")
         return self.submit(Fill(to.bytes, to.offset, pattern, count))
 
@@ -121,12 +123,17 @@ class StreamMemory(StreamQueue):
     def allocate(self, nbytes: int, pool: MemoryPool | None = None) -> Buffer:
         """Allocate bytes in stream order, from `pool` or the device's current one; the stream owns the buffer.
 
-        Raises OutOfMemory with the free, largest-free and fragmentation figures (TOPS Runtime API, 2.6 topsMallocAsync).
+        Raises OutOfMemory with the free, largest-free and fragmentation figures
+        (TOPS Runtime API, 2.6 topsMallocAsync).
         """
         allocation, release = self._take(nbytes, pool)
-        return self._own(Buffer(allocation, 0, nbytes, release))
+        buffer = Buffer(allocation, 0, nbytes, release)
+        self._own(buffer)
+        return buffer
 
-    def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float32, pool: MemoryPool | None = None) -> DeviceArray:
+    def empty(
+        self, shape: int | tuple[int, ...], dtype: Any = np.float32, pool: MemoryPool | None = None
+    ) -> DeviceArray:
         """Allocate an array in stream order; its contents are whatever was there."""
         dtype = as_dtype(dtype)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -134,7 +141,9 @@ class StreamMemory(StreamQueue):
             raise InvalidValue(f"shape is {shape}; extents are not negative")
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         allocation, release = self._take(nbytes, pool)
-        return self._own(DeviceArray(allocation, 0, dtype, shape, release))
+        array = DeviceArray(allocation, 0, dtype, shape, release)
+        self._own(array)
+        return array
 
     def empty_like(self, other: Any) -> DeviceArray:
         """Allocate an array of another's shape and dtype."""
@@ -171,7 +180,7 @@ class StreamMemory(StreamQueue):
             raise
         return allocation, partial(self._release, pool)
 
-    def _release(self, pool: MemoryPool, buffer: Buffer, stream: Stream | None) -> None:
+    def _release(self, pool: MemoryPool, buffer: Buffer, stream: StreamQueue | None) -> None:
         stream = self if stream is None else stream
         if self._owned is not None:
             self._owned.pop(buffer, None)
@@ -179,15 +188,14 @@ class StreamMemory(StreamQueue):
             item = stream.submit(Free(buffer.allocation, pool.returned), duty=True)
             pool.give(buffer.allocation, stream, item)
 
-    def _own(self, buffer: Any) -> Any:
+    def _own(self, buffer: Buffer) -> None:
         if self._owned is None:
             self._owned = {}
         self._owned[buffer] = None
-        return buffer
 
 
 def taken(source: Any) -> End | None:
-    """Return the bytes of a short numpy array, copied now: the commonest source, and the one for which speed matters."""
+    """Return the bytes of a short numpy array, copied now: the commonest source, and the one where speed matters."""
     if type(source) is not np.ndarray or source.nbytes > TAKEN_AT_CALL or not source.flags.c_contiguous:
         return None
     dtype = source.dtype

@@ -43,18 +43,21 @@ class StreamQueue:
         "_error",
         "_last",
         "_ordered",
+        "_parent",
         "_queue",
         "_scheduled",
         "_side",
         "_unusual",
         "blocking",
         "capacity",
+        "cluster_mask",
         "context",
         "driver",
         "label",
         "null",
         "number",
         "priority",
+        "sip_mask",
     )
 
     def __init__(
@@ -66,21 +69,26 @@ class StreamQueue:
         null: bool = False,
         capacity: Capacity | None = None,
         label: str = "",
+        cluster_mask: int | None = None,
+        sip_mask: int | None = None,
     ) -> None:
         self.context = context
+        self.cluster_mask = cluster_mask  # where its kernels may run: a bit each
+        self.sip_mask = sip_mask
         self.driver: Driver = context.driver
         self.priority = priority
         self.blocking = blocking
         self.null = null
-        self.capacity = capacity
+        self.capacity: Capacity | None = capacity
         self.number = 0 if null else self.driver.next_stream_number()
-        self.label = label or ("null stream" if null else f"stream {self.number}")
+        self.label: str = label or ("null stream" if null else f"stream {self.number}")
         self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
         self._last: Completion | None = None  # the newest command
         self._ordered: Completion | None = None  # the newest that null-stream order counts
         self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
         self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
         self._side: StreamQueue | None = None  # any-order launches
+        self._parent: StreamQueue | None = None  # of a side queue: whose failure its failures are
         self._scheduled = False
         self._closed = False
         self._unusual = capacity is not None  # whether a submission must look before it leaps
@@ -107,13 +115,17 @@ class StreamQueue:
             item.deps = after
         with driver.lock:
             first = self.enqueue(item)
-        if first:
+        if not first:
+            return item
+        if command.__class__ is Launch and not driver.inline:
+            driver.executor.run(self.context.lane, self.drain)  # where the kernel will run: one thread hop less
+        else:
             driver.post(self.drain)
         return item
 
     def enqueue(self, item: Completion) -> bool:
         """Number and append a command, with the driver's lock held. Returns whether the drain must be posted."""
-        if self._unusual and not item.duty:
+        if (self._unusual or self.context.dead is not None) and not item.duty:
             self.admit(item)
         return self.append(item)
 
@@ -141,8 +153,8 @@ class StreamQueue:
 
     def admit(self, item: Completion) -> None:
         """Refuse a command on a closed stream, a dead device or a full stream. With the driver's lock held."""
-        if (dead := self.driver.closed or self.context.dead) is not None:
-            raise dead.fresh()
+        if self.context.dead is not None:
+            raise self.context.dead.fresh()
         if self._closed:
             raise InvalidHandle(f"{self.label} is closed; {verb(item)} came too late")
         if self.capacity is not None:
@@ -174,7 +186,7 @@ class StreamQueue:
 
     # ---- the drain
 
-    def drain(self) -> None:
+    def drain(self) -> None:  # noqa: C901  # the hot loop: its branches are spelled out, not called
         """Run commands from the head until one must wait, none is left or others should have a turn. On the driver."""
         driver = self.driver
         lock, now, execute = driver.lock, driver.now, driver.execute
@@ -209,20 +221,18 @@ class StreamQueue:
                 return  # a head that runs elsewhere posts the next drain when it settles
             if tracing:
                 item.started_ns = now()
+            if item.deps is not None and self._must_wait(item):
+                return
+            if self._error is not None and not item.duty:
+                error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {self._error}")
+                continue
             try:
                 error = None
-                if item.deps is not None and not self._deps_over(item):
-                    return
-                if self._error is not None and not item.duty:
-                    raise PriorLaunchFailure(f"{self.label} skipped {verb(item)}: an earlier command failed: {self._error}")
                 if not execute[item.command.__class__](self, item):
                     driver.stall.look_later()
                     return
-            except AtopsError as failure:
-                error = failure
             except Exception as failure:
-                error = ExecutionError(f"{verb(item)} on {self.label} failed: {failure!r}")
-                error.__cause__ = failure
+                error = as_failure(failure, item)
 
     def _retire(self) -> None:
         """Become idle. With the driver's lock held."""
@@ -233,16 +243,16 @@ class StreamQueue:
         if not self._detached:
             self.context.active.pop(self, None)
 
-    def _deps_over(self, item: Completion) -> bool:
-        for dep in item.deps or ():
-            waiter = StepWaiter(self)
-            item.parked = dep
-            item._state = PENDING
-            if dep.add_waiter(waiter):
-                return False
-        item.parked = None
-        item._state = RUNNING
-        return True
+    def _must_wait(self, item: Completion) -> bool:
+        """Park the head behind the first of its predecessors that is not over; that one's end posts the drain."""
+        with self.driver.lock:
+            for dep in item.deps or ():
+                if dep.park(StepWaiter(self)):
+                    item.parked = dep
+                    item._state = PENDING
+                    return True
+            item.parked = None
+        return False
 
     def _settle(self, item: Completion, error: AtopsError | None) -> list[Waiter] | None:
         """Take a settled head off the queue. With the driver's lock held; returns whom to wake after it."""
@@ -268,9 +278,10 @@ class StreamQueue:
     def _fail(self, item: Completion, error: AtopsError) -> None:
         if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
             error.__cause__ = self._error
-        if self._error is None and not isinstance(error, StreamAborted):
-            self._error = error
-            self.context.poisoned.add(self)
+        stream = self if self._parent is None else self._parent
+        if stream._error is None and not isinstance(error, StreamAborted):
+            stream._error = error
+            self.context.poisoned.add(stream)
 
     def finish(self, item: Completion, error: AtopsError | None = None) -> None:
         """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored."""
@@ -330,11 +341,11 @@ class StreamQueue:
                 self._error = error
                 self.context.poisoned.add(self)
 
-    def abort(self, reason: AtopsError | None = None) -> int:
+    def abort(self, reason: ExecutionError | None = None) -> int:
         """Drop what has not started, and end what runs at its next chance. Returns how many commands were dropped.
 
-        Their completions fail with StreamAborted. Parked waits end at once; a kernel ends at its next suspension; a copy
-        that has begun finishes. Duties (frees, callbacks) still run. The stream stays usable.
+        Their completions fail with StreamAborted. Parked waits end at once; a kernel ends at its next suspension; a
+        copy that has begun finishes. Duties (frees, callbacks) still run. The stream stays usable.
         """
         error = reason or StreamAborted(f"{self.label} was aborted")
         running: list[Completion] = []
@@ -401,6 +412,15 @@ def wake(waiters: Iterable[Waiter]) -> None:
     """Wake waiters, with no lock held."""
     for waiter in waiters:
         waiter.wake()
+
+
+def as_failure(failure: Exception, item: Completion) -> AtopsError:
+    """Return what a command failed with as an error of ours: what the runtime itself raises by mistake is wrapped."""
+    if isinstance(failure, AtopsError):
+        return failure
+    error = ExecutionError(f"{verb(item)} on {item.stream.label} failed: {failure!r}")
+    error.__cause__ = failure
+    return error
 
 
 def verb(item: Completion) -> str:

@@ -33,7 +33,6 @@ class ThreadedExecutor(Executor):
     def __init__(self, name: str = "") -> None:
         self.name = name or f"atops-{next(SERIAL)}"
         self._steps: SimpleQueue[Step | None] = SimpleQueue()
-        self.post = self._first_post  # type: ignore[method-assign]  # the queue's own `put` once the thread runs
         self._timers: list[tuple[int, int, LaterStep]] = []
         self._lock = threading.Lock()
         self._lanes: dict[str, WorkerLane] = {}
@@ -41,29 +40,34 @@ class ThreadedExecutor(Executor):
         self._closed = False
 
     def post(self, step: Step) -> None:
-        raise AssertionError("bound in __init__")
+        """Queue a step for the driver thread, which starts with the first one."""
+        if self._thread is None:
+            self._start()
+        self._steps.put(step)
 
-    def _first_post(self, step: Step) -> None:
+    def _start(self) -> None:
         with self._lock:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._drive, name=f"{self.name}-driver", daemon=True)
                 self._thread.start()
-            self.post = self._steps.put  # type: ignore[method-assign]
-        self._steps.put(step)
 
     def later(self, delay: int, step: Step) -> LaterStep:
+        """Queue a step on the driver thread's timers."""
         timer = LaterStep(step)
         due = time.monotonic_ns() + delay
         self.post(lambda: heapq.heappush(self._timers, (due, next(SERIAL), timer)))
         return timer
 
     def run(self, lane: Lane, work: Step) -> None:
+        """Queue work on a lane, whose thread starts when work finds none idle."""
         self._lane(lane).put(work)
 
     def widen(self, lane: Lane, threads: int) -> None:
+        """Set how many threads a lane may have."""
         self._lane(lane).width = threads
 
     def abandon(self, lane: Lane) -> None:
+        """Let another thread take the place of one that never comes back."""
         self._lane(lane).abandon()
 
     def _lane(self, name: Lane) -> WorkerLane:
@@ -74,6 +78,7 @@ class ThreadedExecutor(Executor):
         return lane
 
     def block(self, source: Any, timeout: float | None) -> bool:
+        """Block the calling thread. Raises WouldDeadlock on the threads of the runtime itself."""
         if HERE.role is not None and HERE.role != "callback":
             raise WouldDeadlock(f"a blocking wait on the runtime's own {HERE.role} thread would never end")
         waiter = ThreadWaiter()
@@ -92,6 +97,7 @@ class ThreadedExecutor(Executor):
         """Any thread may use a threaded driver."""
 
     def close(self) -> None:
+        """Have all threads end once they come back. Idempotent, waits for none."""
         with self._lock:
             self._closed = True
             lanes = list(self._lanes.values())

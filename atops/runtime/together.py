@@ -48,8 +48,8 @@ def launch_together(
 ) -> list[Completion]:
     """Enqueue `(stream, kernel, config, *arguments)` for several streams in one atomic submission.
 
-    With `cooperative` the grids start together and `syncblocks` spans them all, on one device or on several. A grid that
-    cannot start (its stream has failed, say) fails the others with LaunchFailure. Raises InvalidValue for two
+    With `cooperative` the grids start together and `syncblocks` spans them all, on one device or on several. A grid
+    that cannot start (its stream has failed, say) fails the others with LaunchFailure. Raises InvalidValue for two
     cooperative grids in one stream, which could never start together, and what `Stream.launch` raises.
     """
     streams: list[Any] = [entry[0] for entry in launches]
@@ -57,7 +57,7 @@ def launch_together(
         if not isinstance(stream, Stream):
             raise InvalidType(f"a launch on {stream!r}; a Stream is right")
     if cooperative and len(set(streams)) != len(streams):
-        raise InvalidValue("two grids of one cooperative launch are in the same stream; they could never start together")
+        raise InvalidValue("two grids of one cooperative launch are in the same stream; they could never meet")
     meeting = Rendezvous(len(launches)) if cooperative else None
     prepared = []
     for stream, kernel, config, *arguments in launches:

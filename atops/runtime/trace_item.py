@@ -14,8 +14,8 @@ from atops.runtime.stream_queue import status_of
 
 __all__ = ("trace_tuple",)
 
-# (kind, bytes, dst_device, dst_offset, src_device, src_offset, correlation, name, engine)
-Described = tuple[int, int, int, int, int, int, int, str, int]
+# (kind, bytes, dst_device, dst_offset, src_device, src_offset, correlation, name)
+Described = tuple[int, int, int, int, int, int, int, str]
 
 NOWHERE = (-1, -1)
 HOST = (-1, 0)
@@ -31,52 +31,52 @@ def place(end: Any, offset: int) -> tuple[int, int]:
 def of_copy(item: Completion, command: c.Copy) -> Described:
     dst, src = command.dst, command.src
     return (
-        command.kind, command.size, *place(dst, command.dst_offset), *place(src, command.src_offset), -1, "", -1
+        command.kind, command.size, *place(dst, command.dst_offset), *place(src, command.src_offset), -1, ""
     )  # fmt: skip
 
 
 def of_fill(item: Completion, command: c.Fill) -> Described:
-    size = len(command.pattern) * command.count
-    return (Kind.FILL, size, *place(command.dst, command.offset), *NOWHERE, -1, "", -1)
+    size = len(command.pattern) * command.times
+    return (Kind.FILL, size, *place(command.dst, command.offset), *NOWHERE, -1, "")
 
 
 def of_launch(item: Completion, command: c.Launch) -> Described:
-    return (Kind.LAUNCH, 0, *NOWHERE, *NOWHERE, -1, command.bound.name, -1)
+    return (Kind.LAUNCH, 0, *NOWHERE, *NOWHERE, -1, command.bound.name)
 
 
 def of_record(item: Completion, command: c.Record) -> Described:
-    return (Kind.RECORD, 0, *NOWHERE, *NOWHERE, -1, "", -1)
+    return (Kind.RECORD, 0, *NOWHERE, *NOWHERE, -1, "")
 
 
 def of_wait_event(item: Completion, command: c.WaitEvent) -> Described:
     seq = command.record.seq if command.record is not None else -1
-    return (Kind.WAIT_EVENT, 0, *NOWHERE, *NOWHERE, seq, "", -1)
+    return (Kind.WAIT_EVENT, 0, *NOWHERE, *NOWHERE, seq, "")
 
 
 def of_wait_value(item: Completion, command: c.WaitValue) -> Described:
-    return (Kind.WAIT_VALUE, command.width // 8, *NOWHERE, *place(command.src, command.offset), -1, "", -1)
+    return (Kind.WAIT_VALUE, command.width // 8, *NOWHERE, *place(command.src, command.offset), item.writer, "")
 
 
 def of_write_value(item: Completion, command: c.WriteValue) -> Described:
-    return (Kind.WRITE_VALUE, command.width // 8, *place(command.dst, command.offset), *NOWHERE, -1, "", -1)
+    return (Kind.WRITE_VALUE, command.width // 8, *place(command.dst, command.offset), *NOWHERE, -1, "")
 
 
 def of_call(item: Completion, command: c.Call) -> Described:
     name = getattr(command.function, "__qualname__", type(command.function).__name__)
-    return (Kind.CALL, 0, *NOWHERE, *NOWHERE, -1, name, -1)
+    return (Kind.CALL, 0, *NOWHERE, *NOWHERE, -1, name)
 
 
 def of_memory(kind: Kind) -> Callable[[Completion, Any], Described]:
     """Describe an allocation or a free."""
 
     def describe(item: Completion, command: Any) -> Described:
-        return (kind, command.allocation.size, *place(command.allocation, 0), *NOWHERE, -1, "", -1)
+        return (kind, command.allocation.size, *place(command.allocation, 0), *NOWHERE, -1, "")
 
     return describe
 
 
 def of_barrier(item: Completion, command: c.Barrier) -> Described:
-    return (Kind.BARRIER, 0, *NOWHERE, *NOWHERE, -1, command.what, -1)
+    return (Kind.BARRIER, 0, *NOWHERE, *NOWHERE, -1, command.what)
 
 
 DESCRIBE: dict[type, Callable[[Completion, Any], Described]] = {
@@ -96,9 +96,10 @@ DESCRIBE: dict[type, Callable[[Completion, Any], Described]] = {
 
 def trace_tuple(item: Completion, error: AtopsError | None, now: int, tracer: Tracer) -> TraceTuple:
     """Return the trace record of a command that settles now."""
-    kind, size, dst, dst_at, src, src_at, correlation, name, engine = DESCRIBE[type(item.command)](item, item.command)
+    kind, size, dst, dst_at, src, src_at, correlation, name = DESCRIBE[type(item.command)](item, item.command)
     stream = item.stream
+    started = now if item.started_ns < 0 else item.started_ns
     return (
-        item.seq, kind, stream.context.ordinal, stream.number, item.submitted_ns, item.started_ns or now, now,
-        status_of(error), size, dst, dst_at, src, src_at, correlation, tracer.intern(name), engine,
+        item.seq, kind, stream.context.ordinal, stream.number, item.submitted_ns, started, now,
+        status_of(error), size, dst, dst_at, src, src_at, correlation, tracer.intern(name), item.engine,
     )  # fmt: skip

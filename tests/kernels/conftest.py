@@ -1,110 +1,21 @@
-"""A board of one chip without a runtime: global memory, a launch that steps blocks by hand, arrays to pass to kernels."""
+"""Benches for kernels: see tests/kernel_bench.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
-import numpy as np
 import pytest
 
-from atops.base.options import EmulatorOptions
-from atops.device.allocation import Allocation
-from atops.device.arch import architecture
-from atops.device.block import Progress
-from atops.device.chip import Chip
-from atops.device.global_memory import GlobalMemory
-from atops.device.grid import Grid
-from atops.device.interpreter import StepBlock
-from atops.kernels.definition import Kernel
-from atops.kernels.launch_config import LaunchConfig
-
-
-class DeviceArray:
-    """A typed piece of a bench's global memory, as the runtime's arrays are to a kernel."""
-
-    def __init__(self, allocation: Allocation, dtype: Any, shape: tuple[int, ...]) -> None:
-        self.allocation = allocation
-        self.dtype = np.dtype(dtype)
-        self.shape = shape
-
-    def __kernel_argument__(self) -> tuple[Allocation, int, Any, tuple[int, ...]]:
-        return self.allocation, 0, self.dtype, self.shape
-
-    @property
-    def host(self) -> np.ndarray:
-        """The live bytes, as the host sees them."""
-        count = int(np.prod(self.shape, dtype=int))
-        return self.allocation.data[: count * self.dtype.itemsize].view(self.dtype).reshape(self.shape)
-
-
-class Bench:
-    """One chip and its memory; `launch` runs a kernel to its end on the calling OS thread."""
-
-    def __init__(self, options: EmulatorOptions) -> None:
-        self.options = options
-        self.arch = architecture(options.arch)
-        self.chip = Chip(self.arch, 0, options)
-        self.memory = GlobalMemory(self.arch.l3_bytes, self.arch.banks, 0, 1 << 36, options.warm_bytes)
-
-    def upload(self, values: Any) -> DeviceArray:
-        """Copy an array to new global memory."""
-        array = np.ascontiguousarray(values)
-        made = self.empty(array.shape, array.dtype)
-        made.host[...] = array
-        return made
-
-    def empty(self, shape: Any, dtype: Any = np.float32) -> DeviceArray:
-        """Allocate zeroed global memory."""
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
-        size = int(np.prod(extents, dtype=int)) * np.dtype(dtype).itemsize
-        return DeviceArray(self.memory.allocate(size), dtype, extents)
-
-    def launch(self, kernel: Kernel, config: Any, *args: Any, offload: Any = None, observer: Any = None, **named: Any) -> Grid:
-        """Run a kernel and return its grid; raises what it failed with."""
-        grid = self.attempt(kernel, config, *args, offload=offload, observer=observer, **named)
-        if grid.error is not None:
-            raise grid.error
-        return grid
-
-    def attempt(self, kernel: Kernel, config: Any, *args: Any, offload: Any = None, observer: Any = None, **named: Any) -> Grid:
-        """Run a kernel and return its grid, whose `error` says whether it failed."""
-        geometry = LaunchConfig.of(config).validate(self.arch, kernel)
-        bound = kernel.bind(args, named)
-        bound.resolve(lambda allocation: True)
-        grid = Grid(
-            bound, self.chip, geometry.grid, geometry.block, shared_bytes=geometry.shared,
-            cooperative=geometry.cooperative, options=self.options, offload=offload, observer=observer,
-        )  # fmt: skip
-        waiting = list(range(grid.total_blocks))
-        free = list(self.chip.clusters)
-        running: list[StepBlock] = []
-        while running or (waiting and grid.error is None):
-            while waiting and free and grid.error is None:
-                cluster = free.pop(0)
-                running.append(StepBlock(grid, waiting.pop(0), cluster, cluster.sips))
-            for block in list(running):
-                if block.step(1000) is Progress.DONE:
-                    running.remove(block)
-                    free.append(block.cluster)
-        return grid
+from tests.kernel_bench import Bench, benches
 
 
 @pytest.fixture
-def make_bench() -> Iterator[Any]:
+def make_bench() -> Iterator[Callable[..., Bench]]:
     """Make benches with options; their memory is given back afterwards."""
-    made: list[Bench] = []
-
-    def make(**options: Any) -> Bench:
-        made.append(Bench(EmulatorOptions(**options)))
-        return made[-1]
-
-    yield make
-    for bench in made:
-        bench.memory.close()
+    yield from benches()
 
 
 @pytest.fixture
-def bench(make_bench: Any) -> Bench:
+def bench(make_bench: Callable[..., Bench]) -> Bench:
     """A gcu300 bench with default options."""
     return make_bench()

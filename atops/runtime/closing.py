@@ -1,0 +1,64 @@
+"""Ending a driver: drop the work, let what runs end within its grace, then stop the threads. It never hangs."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from atops.base.errors import StreamAborted
+from atops.base.home import LoopWaiter
+from atops.base.waiting import ParkingLot, Waiter
+
+if TYPE_CHECKING:
+    from atops.runtime.driver import Driver
+
+__all__ = ("Closing",)
+
+LOOK_NS = 2_000_000
+MARGIN = 1.0  # seconds beyond the abort grace before what is left is given up
+
+
+class Closing:
+    """The end of one driver, as something that can be waited for."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.done = False
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._lot: ParkingLot[Waiter] = ParkingLot("the end of a driver")
+        self._until = driver.executor.now() + int((driver.options.abort_grace + MARGIN) * 1e9)
+
+    def look(self) -> None:
+        """Stop the driver if nothing is left to end; else look again soon. A driver step."""
+        driver = self._driver
+        with driver.lock:
+            left = driver.active_streams()
+        if left and driver.executor.now() < self._until:
+            driver.executor.later(LOOK_NS, self.look)
+            return
+        for stream in left:
+            for item in stream.pending():
+                stream.finish(item, StreamAborted(f"{driver!r} was closed while {item!r} did not end"))
+        for context in driver.contexts:
+            context.memory.close("the driver's close")
+        driver.host.close("the driver's close")
+        driver.tracer.flush()
+        with self._lock:
+            self.done = True
+            waiters = self._lot.take_all()
+        for waiter in waiters:
+            waiter.wake()
+        driver.executor.close()
+
+    def add_waiter(self, waiter: Waiter) -> bool:
+        """Park a waiter. Returns False when the driver has stopped."""
+        with self._lock:
+            if self.done:
+                return False
+            self._lot.park(waiter)
+            return True
+
+    def discard_waiter(self, waiter: LoopWaiter) -> None:
+        """Forget a waiter that gave up."""
+        with self._lock:
+            self._lot.discard(waiter)

@@ -1,0 +1,66 @@
+"""Sites name the user's line, not the package's."""
+
+from __future__ import annotations
+
+import os
+from types import CodeType
+
+from atops.device import site
+from atops.device.site import Site, caller
+
+
+def inside(source: str) -> dict[str, object]:
+    """Run source as if it were a file of the package, and return its names."""
+    names: dict[str, object] = {"caller": caller}
+    exec(compile(source, os.path.join(site.PACKAGE, "planted.py"), "exec"), names)
+    return names
+
+
+def test_the_caller_is_the_first_frame_outside_the_package():
+    """Frames of the package are skipped; the file, line and function are those of the call that led there."""
+    outer = inside("def outer():\n    return inner()\ndef inner():\n    return caller()\n")["outer"]
+    found = outer()  # type: ignore[operator]
+    line = test_the_caller_is_the_first_frame_outside_the_package.__code__.co_firstlineno + 3
+    assert str(found) == f"test_site.py:{line} in {test_the_caller_is_the_first_frame_outside_the_package.__name__}"
+    assert found.path == __file__
+    assert found.line == line
+
+
+def test_a_stack_that_is_all_inside_names_the_asker():
+    """Without a frame outside, the innermost frame is the answer."""
+    found: list[Site] = []
+    code = compile("found.append(caller())", os.path.join(site.PACKAGE, "planted.py"), "exec")
+    alone(code, {"caller": caller, "found": found})
+    assert str(found[0]) == "planted.py:1 in <module>"
+
+
+def alone(code: CodeType, names: dict[str, object]) -> None:
+    """Run code in a thread whose every Python frame is in the package."""
+    import _thread
+
+    over = _thread.allocate_lock()
+    over.acquire()
+    names["over"] = over.release
+    source = "def run():\n    try:\n        exec(code, names)\n    finally:\n        names['over']()\n"
+    run = inside_with(source, code=code, names=names)["run"]
+    _thread.start_new_thread(run, ())  # type: ignore[arg-type]
+    assert over.acquire(timeout=30)
+
+
+def inside_with(source: str, **names: object) -> dict[str, object]:
+    """As `inside`, with more names."""
+    planted = inside("")
+    planted.update(names)
+    exec(compile(source, os.path.join(site.PACKAGE, "planted.py"), "exec"), planted)
+    return planted
+
+
+def test_sites_compare_by_place():
+    """Two visits of one line are equal and hash alike; another line differs."""
+    first, again = [caller() for _ in range(2)]
+    other = caller()
+    assert first == again
+    assert hash(first) == hash(again)
+    assert first != other
+    assert first != "somewhere"
+    assert repr(other).startswith("<Site test_site.py:")

@@ -1,0 +1,75 @@
+"""Streams that only count, over real device memory: what a pool sees of the runtime, run by hand."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+from atops.device.allocation import Allocation
+from atops.device.arch import architecture
+from atops.device.global_memory import GlobalMemory
+from atops.runtime.pool import MemoryPool
+
+MIB = 1 << 20
+
+
+def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) -> Any:
+    """Return what a pool needs of a device, with `total` bytes in one bank."""
+    driver = driver or SimpleNamespace(devices=2, lock=threading.Lock(), seq=0)
+    memory = GlobalMemory(total, 1, ordinal, (2 * ordinal + 1) << 36, 0)
+    context = SimpleNamespace(driver=driver, ordinal=ordinal, memory=memory, arch=architecture("gcu300"), dead=None)
+    context.default_pool, context.pool = None, None
+    return context
+
+
+class Item:
+    """A completion: a number and whether it is over."""
+
+    def __init__(self, seq: int) -> None:
+        self.seq = seq
+        self.done = False
+
+
+class Lane:
+    """A stream that frees: its frees run when the test says so."""
+
+    def __init__(self, context: Any, number: int) -> None:
+        self.context = context
+        self.number = number
+        self.waited: dict[int, int] | None = None
+        self.queue: deque[tuple[MemoryPool, Allocation, Item]] = deque()
+
+    def item(self) -> Item:
+        """Number a command of this stream."""
+        self.context.driver.seq += 1
+        return Item(self.context.driver.seq)
+
+    def take(self, pool: MemoryPool, nbytes: int) -> Allocation:
+        """Allocate, where no waiting is expected."""
+        allocation, after = pool.take(nbytes, self)  # type: ignore[arg-type]  # a fake stream
+        assert after == ()
+        return allocation
+
+    def free(self, pool: MemoryPool, allocation: Allocation) -> Item:
+        """Enqueue a free."""
+        item = self.item()
+        self.queue.append((pool, allocation, item))
+        pool.give(allocation, self, item)  # type: ignore[arg-type]  # fakes
+        return item
+
+    def run(self) -> None:
+        """Come to the oldest free."""
+        pool, allocation, item = self.queue.popleft()
+        pool.returned(allocation, f"stream {self.number}, command {item.seq}")
+        item.done = True
+
+    def run_all(self) -> None:
+        """Come to every free."""
+        while self.queue:
+            self.run()
+
+    def wait_for(self, other: Lane) -> None:
+        """Record an event in another stream now and wait for it."""
+        self.waited = {**(self.waited or {}), other.number: other.item().seq}
