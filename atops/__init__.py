@@ -27,9 +27,11 @@ from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.drivers import current_driver, default_driver
 from atops.runtime.event import Event
+from atops.runtime.pipeline import Pipeline, pipeline
 from atops.runtime.pool import MemoryPool
 from atops.runtime.running import run
 from atops.runtime.stream import Stream
+from atops.runtime.together import launch_together, submit_together
 
 __all__ = (
     "Buffer",
@@ -43,9 +45,13 @@ __all__ = (
     "Event",
     "LaunchConfig",
     "MemoryPool",
+    "Pipeline",
     "Stream",
     "current_driver",
     "default_driver",
     "kernels",
+    "launch_together",
+    "pipeline",
     "run",
+    "submit_together",
 )

@@ -1,4 +1,4 @@
-"""A board of one chip without a runtime: global memory, a launch that steps blocks by hand, arrays to pass to kernels."""
+"""A chip without a runtime: global memory, arrays to pass to kernels, and a launch that steps blocks by hand."""
 
 from __future__ import annotations
 
@@ -46,6 +46,11 @@ class Bench:
         self.arch = architecture(options.arch)
         self.chip = Chip(self.arch, 0, options)
         self.memory = GlobalMemory(self.arch.l3_bytes, self.arch.banks, 0, 1 << 36, options.warm_bytes)
+
+    @classmethod
+    def of(cls, **options: Any) -> Bench:
+        """Make a bench of options."""
+        return cls(EmulatorOptions(**options))
 
     def upload(self, values: Any) -> DeviceArray:
         """Copy an array to new global memory."""
@@ -102,7 +107,7 @@ def benches() -> Iterator[Callable[..., Bench]]:
     made: list[Bench] = []
 
     def make(**options: Any) -> Bench:
-        made.append(Bench(EmulatorOptions(**options)))
+        made.append(Bench.of(**options))
         return made[-1]
 
     yield make

@@ -13,7 +13,18 @@ from atops.device.requests import Reach, Request
 from atops.device.signals import CONDITIONS, KernelSignals
 from atops.device.thread import KernelThread
 
-__all__ = ("Barrier", "BlockSync", "GridSync", "PhaseWait", "Scope", "SignalWait", "equip", "grid_sync")
+__all__ = (
+    "Barrier",
+    "BlockSync",
+    "GridPhaseWait",
+    "GridSync",
+    "PhaseWait",
+    "Scope",
+    "SignalWait",
+    "SyncRequest",
+    "equip",
+    "grid_sync",
+)
 
 
 class SyncRequest(Request):

@@ -31,7 +31,7 @@ class Task(Protocol):
         """Run for about `budget` suspensions. Never raises what a kernel raised."""
 
 
-def no_resume(task: Task) -> None:
+def _no_resume(task: Task) -> None:
     """Resume nothing: whoever steps this block by hand looks for itself."""
 
 
@@ -54,7 +54,7 @@ class Block:
         self.linear = linear
         self.index = grid.grid_dim.index(linear)
         self.cluster = cluster
-        self.resume: Callable[[Any], None] = no_resume
+        self.resume: Callable[[Any], None] = _no_resume
         self.shared: dict[Any, Any] = {}
         self.l2_top = 0
         self.size = grid.threads_per_block

@@ -25,6 +25,11 @@ def open_block(grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> Bl
     return kind(grid, linear, cluster, sips)
 
 
+def _chosen(ordinals: Sequence[int], mask: int | None) -> Sequence[int]:
+    """Return those whose bit is set in the mask; all of them without one."""
+    return ordinals if mask is None else [ordinal for ordinal in ordinals if mask >> ordinal & 1]
+
+
 def _ignore(block: Block) -> None:
     """Place nothing: nobody runs blocks yet."""
 
@@ -54,10 +59,11 @@ class ClusterArray:
     holds none, and the clusters it may use go to nobody less urgent or later. Safe from any OS thread.
     """
 
-    __slots__ = ("_free", "_held", "_launches", "_lock", "_waiting", "clusters", "place")
+    __slots__ = ("_all", "_free", "_held", "_launches", "_lock", "_waiting", "clusters", "place")
 
     def __init__(self, clusters: Iterable[Cluster]) -> None:
         self.clusters = list(clusters)
+        self._all = range(len(self.clusters))
         self.place: Callable[[Block], None] = _ignore
         self._lock = threading.Lock()
         self._free = {cluster.ordinal for cluster in self.clusters}
@@ -134,9 +140,8 @@ class ClusterArray:
         pinned: Sequence[int] | None,
     ) -> Launch:
         """Return the launch of a grid, or raise what `submit` says."""
-        most_sips = len(self.clusters[0].sips)
-        sips = [sip for sip in range(most_sips) if sip_mask is None or sip_mask >> sip & 1]
-        clusters = [c.ordinal for c in self.clusters if cluster_mask is None or cluster_mask >> c.ordinal & 1]
+        clusters: Sequence[int] = _chosen(self._all, cluster_mask)
+        sips = _chosen(range(len(self.clusters[0].sips)), sip_mask)
         if not clusters or len(sips) < grid.threads_per_block:
             raise LaunchOutOfResources(
                 f"kernel {grid.name} has blocks of {grid.threads_per_block} threads; "
@@ -146,7 +151,7 @@ class ClusterArray:
             if not grid.cooperative or len(pinned) != grid.total_blocks or len({*pinned}) < len(pinned):
                 raise InvalidValue(f"clusters {pinned!r}; one for each block of a cooperative grid is right")
             if not {*pinned} <= {*clusters}:
-                raise InvalidValue(f"clusters {pinned!r}; some of {clusters} are right")
+                raise InvalidValue(f"clusters {pinned!r}; some of {list(clusters)} are right")
             clusters = list(pinned)
         if grid.cooperative and grid.total_blocks > len(clusters):
             raise CooperativeLaunchTooLarge(
@@ -179,7 +184,10 @@ class ClusterArray:
         """Make the blocks and hand them to whoever runs them. No lock is held."""
         for launch, linear, ordinal in placed:
             cluster = self.clusters[ordinal]
-            self.place(open_block(launch.grid, linear, cluster, [cluster.sips[sip] for sip in launch.sips]))
+            sips = cluster.sips
+            if len(launch.sips) < len(sips):
+                sips = [sips[sip] for sip in launch.sips]
+            self.place(open_block(launch.grid, linear, cluster, sips))
 
     def __repr__(self) -> str:
         return f"<ClusterArray: {len(self._free)} of {len(self.clusters)} clusters free, {len(self._waiting)} waiting>"

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from atops.device.block import Block
     from atops.device.thread import KernelThread
 
-__all__ = ("DteContext", "fault", "issue", "space_of", "transfer")
+__all__ = ("DteContext", "fault", "issue", "no_context", "space_of", "transfer")
 
 MEMCPY = OPERATIONS["memcpy"]
+new_event = object.__new__
 DECLARED, READY, DESTROYED = "declared", "ready", "destroyed"
 
 
@@ -108,6 +109,8 @@ def issue(
     when an earlier request of the thread was never awaited.
     """
     thread = current_thread()
+    if type(context) is not DteContext:
+        raise no_context(thread, context, operation.name)
     if context.shared:
         with context.lock:
             event = _checked(thread, operation, context, destination, source, parameters)
@@ -132,11 +135,16 @@ def transfer(
     parameters: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """Do a transfer for the running thread, from check to effect. Raises what `issue` raises."""
-    if context.shared:
+    if type(context) is not DteContext or context.shared:
         issue(operation, context, destination, source, parameters, 3).complete()
         return
     thread = current_thread()
     perform(_checked(thread, operation, context, destination, source, parameters), thread)
+
+
+def no_context(thread: KernelThread, what: object, who: str) -> DteError:
+    """Return the error for something that was given to `who` in place of a context."""
+    return fault(thread, f"{who} got {what!r} as its DTE context; tops_dte_ctx_t(), dte_scope() and the like make one")
 
 
 def fault(thread: KernelThread, what: str) -> DteError:
@@ -153,7 +161,7 @@ def _checked(
         raise missing_await(thread)
     if context.state is not READY or context.busy is not None or context.owner is not thread:
         context.check(thread, operation.name)
-    event = DteEvent()
+    event = new_event(DteEvent)  # its constructor makes an event of no transfer
     # An array of the context's own scratchpad is known at sight; everything else is looked at.
     if type(destination) is np.ndarray and destination.base is context.home:
         into: Array = destination

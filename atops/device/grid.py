@@ -55,6 +55,10 @@ def _indices(extent: Dim3) -> tuple[tuple[int, int, int], ...]:
     return tuple(extent.indices())
 
 
+def _extent(dim: DimLike, what: str) -> Dim3:
+    return dim if isinstance(dim, Dim3) else Dim3.of(dim, what)
+
+
 def _nothing(grid: Grid) -> None:
     """Tell nobody that a grid is over."""
 
@@ -94,17 +98,15 @@ class Grid:
         self.name = entry.name
         self.chip = chip
         self.arch = chip.arch
-        self.grid_dim = grid_dim if isinstance(grid_dim, Dim3) else Dim3.of(grid_dim, "grid_dim")
-        self.block_dim = block_dim if isinstance(block_dim, Dim3) else Dim3.of(block_dim, "block_dim")
+        self.grid_dim = _extent(grid_dim, "grid_dim")
+        self.block_dim = _extent(block_dim, "block_dim")
         self.shared_bytes = shared_bytes
         self.cooperative = cooperative
         self.options = options = options if options is not None else chip.options
         self.on_done = on_done
         self.offload = offload
         self.observer = observer
-        if policy is None:
-            policy = ROUND_ROBIN if options.seed is None else Seeded(options.seed)
-        self.policy = policy
+        self.policy = policy or (ROUND_ROBIN if options.seed is None else Seeded(options.seed))
         self.thread_indices = _indices(self.block_dim)
         self.threads_per_block = len(self.thread_indices)
         self.total_blocks = self.remaining = self.grid_dim.volume
@@ -115,7 +117,7 @@ class Grid:
         self.blocks: dict[int, Any] = {}  # placed and not done; changes under the barrier's lock
         self.placement: Placement | None = None
         self.rng_: random.Random | None = None
-        self.barrier = barrier if barrier is not None else GridBarrier()
+        self.barrier = barrier or GridBarrier()
         self.barrier.join(self, self.total_blocks)
 
     @property

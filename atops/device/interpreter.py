@@ -7,6 +7,7 @@ kernel raises ends in its grid and never comes out of `step`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count, repeat
 from typing import Any
 
 from atops.base.errors import LaunchFailure
@@ -34,10 +35,8 @@ class ThreadedBlock(Block):
         super().__init__(grid, linear, cluster)
         if sips[0].sync is None:
             equip(cluster.sips)
-        self.threads = [
-            KernelThread(self, grid, number, index, sip)
-            for number, (index, sip) in enumerate(zip(grid.thread_indices, sips, strict=False))
-        ]
+        # `map`, because making the threads is a good part of what an empty launch costs.
+        self.threads = list(map(KernelThread, repeat(self), repeat(grid), count(), grid.thread_indices, sips))
         if grid.options.strict:
             cluster.poison()
         grid.opened(self)
@@ -107,7 +106,7 @@ class StepBlock(ThreadedBlock):
             if not self.begun:
                 self.begun = True
                 if plain:
-                    self._begin(cell)
+                    budget = self._begin(cell, budget)
                 else:
                     for thread in self.threads:
                         thread.send = thread.begin  # so that the policy chooses who starts, too
@@ -126,56 +125,70 @@ class StepBlock(ThreadedBlock):
             cell.thread = None
             self.cell = None
 
-    def _begin(self, cell: Cell) -> None:
-        """Start the kernel in every thread. A plain function runs to its end here."""
-        grid, ready = self.grid, self.ready
+    def _begin(self, cell: Cell, budget: int) -> int:
+        """Start the kernel in every thread and run it to its first request. Return what is left of the budget."""
+        grid = self.grid
         start = grid.entry.start
         for thread in self.threads:
             if grid.error is not None:
-                return
+                break
             cell.thread = thread
             try:
-                coro = start(thread)
+                coro = thread.coro = start(thread)
+                if coro is None:  # a plain function, which has run to its end
+                    self.ended(thread)
+                    continue
+                request = coro.send(None)
+            except StopIteration as error:
+                if thread.coro is None:  # out of a plain function
+                    self.fault(thread, error)
+                else:
+                    self.ended(thread)
             except BaseException as error:
                 self.fault(thread, error)
-                return
-            if coro is None:
-                self.ended(thread)
             else:
-                thread.coro = coro
                 thread.send = coro.send
-                ready.append(thread)
+                budget = self._attend(thread, request, budget)
+        return budget - self.size
 
     def _round(self, cell: Cell, budget: int) -> int:
         """Run everyone who is ready, first come, first served: the hot loop. Return what is left of the budget."""
         grid, batch = self.grid, self.ready
         self.ready = []
         astray: list[KernelThread] = []  # who did not arrive at the block barrier
-        for thread in batch:
-            if grid.error is not None:
-                return 0
-            cell.thread = thread
-            try:
-                request = thread.send(None)
-            except StopIteration:
-                astray.append(thread)
-                self.ended(thread)
-            except BaseException as error:
-                astray.append(thread)
-                self.fault(thread, error)
-            else:
-                if request is thread.owed and request is thread.sync:
-                    thread.owed = None
-                else:
+        whole = len(batch) == self.size
+        while budget > 0:
+            budget -= len(batch)
+            for thread in batch:
+                if grid.error is not None:
+                    return 0
+                cell.thread = thread
+                try:
+                    request = thread.send(None)
+                except StopIteration:
                     astray.append(thread)
-                    budget = self._attend(thread, request, budget)
-        if not astray:
-            self.arrived += batch
-        elif len(astray) < len(batch):
+                    self.ended(thread)
+                except BaseException as error:
+                    astray.append(thread)
+                    self.fault(thread, error)
+                else:
+                    if request is thread.owed and request is thread.sync:
+                        thread.owed = None
+                    else:
+                        astray.append(thread)
+                        budget = self._attend(thread, request, budget)
+            if astray or not whole:
+                self._arrive(batch, astray)
+                return budget
+        self.ready = batch  # they all arrived, so the barrier is open: the same may run again
+        return budget
+
+    def _arrive(self, batch: list[KernelThread], astray: list[KernelThread]) -> None:
+        """Put those who did not go astray at the block barrier, and open it when nobody is missing."""
+        if len(astray) < len(batch):
             self.arrived += [thread for thread in batch if thread not in astray]
         if len(self.arrived) == self.size:
             self.open_barrier()
-        return budget - len(batch)
 
     def _turn(self, cell: Cell, budget: int) -> int:
         """Run the one whom the policy chooses, and show it to the observer. Return what is left of the budget."""
@@ -294,7 +307,7 @@ def serve(thread: KernelThread, request: Any) -> bool:
         if request is thread.owed and request is not None:
             thread.owed = None
         elif not isinstance(request, Request):
-            raise LaunchFailure(f"{thread} awaited {foreign(thread, request)}; kernels may only await kernel requests")
+            raise LaunchFailure(f"{thread} awaited {_foreign(thread, request)}; kernels may only await kernel requests")
         elif thread.owed is not None:
             raise missing_await(thread)
         thread.waiting = request
@@ -306,7 +319,7 @@ def serve(thread: KernelThread, request: Any) -> bool:
     return True
 
 
-def foreign(thread: KernelThread, request: Any) -> str:
+def _foreign(thread: KernelThread, request: Any) -> str:
     """Name what a kernel awaits that is no kernel request: the coroutine it called, or the object itself."""
     awaited: Any = thread.coro
     names = []

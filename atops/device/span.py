@@ -35,6 +35,9 @@ _SHAPE_ONLY = frozenset(
 _STORES_FIRST = frozenset((np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal))
 
 
+_new_span = object.__new__
+
+
 class Space(Enum):
     """The memory space that a view lies in (TOPS C++, 8.2)."""
 
@@ -113,7 +116,12 @@ class Span(NDArrayOperatorsMixin):
         if type(key) is slice and key.step is None:  # the case of every tile
             start, stop, array = key.start, key.stop, self.array
             if type(start) is int and type(stop) is int and array.ndim and 0 <= start <= stop <= len(array):
-                return Span(self.allocation, array[key], self.offset + start * array.strides[0], self.space)
+                part = _new_span(Span)  # filled in here: a constructor's frame would cost half as much again
+                part.allocation = self.allocation
+                part.array = array[key]
+                part.offset = self.offset + start * array.strides[0]
+                part.space = self.space
+                return part
         if not is_basic(key):
             return self._indexed("load", key)
         check_bounds(self, key)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from atops.base.errors import DteError
+from atops.base.errors import DteError, IllegalAddress
 from atops.base.waiting import ThreadWaiter, Waiter
 from atops.device.geometry import Array
 from atops.device.requests import Reach, Request, current_thread
@@ -105,7 +105,11 @@ class DteEvent(Request):
         gate = ThreadWaiter()
         if self.state is MOVING and self._park(gate):
             gate.wait()
-        self._serve_now(self.thread)
+        if self.context.shared:
+            with self.context.lock:
+                self._serve_now(self.thread)
+        else:
+            self._serve_now(self.thread)
 
     def begin(self) -> None:
         """Move the bytes at the issue: on a copy thread where there are any, else here."""
@@ -172,17 +176,19 @@ class DteEvent(Request):
 
 def perform(event: DteEvent, thread: KernelThread) -> None:
     """Move the bytes of a checked transfer. Raises IllegalAddress when its memory was freed meanwhile."""
-    destination, source = event.destination, event.source
-    if type(source) is Span:
-        _check_alive(source, event)
-    if type(destination) is Span:
-        _check_alive(destination, event)
+    destination, source, stored = event.destination, event.source, False
+    if type(source) is Span and (allocation := source.allocation) is not None and not allocation.alive:
+        raise _freed(source, event)
+    if type(destination) is Span and (allocation := destination.allocation) is not None:
+        if not allocation.alive:
+            raise _freed(destination, event)
+        stored = True
     if event.parameters:
         event.operation.apply(event.into, event.out, **event.parameters)
     else:
         event.operation.apply(event.into, event.out)
-    if type(destination) is Span:
-        destination.stored()
+    if stored:
+        destination.stored()  # type: ignore[union-attr]  # a span, as above
     observer = thread.grid.observer
     if observer is not None:
         observer("dte", thread, (event.operation.name, destination, source))
@@ -214,8 +220,7 @@ def finish_transfers(thread: KernelThread) -> None:
     grid.warnings.extend(warnings)
 
 
-def _check_alive(span: Span, event: DteEvent) -> None:
-    """Raise IllegalAddress when the allocation of an operand is dead."""
-    allocation = span.allocation
-    if allocation is not None and not allocation.alive:
-        raise allocation.violation(span.offset, span.array.nbytes, f"{event.operation.name} of {event.thread}")
+def _freed(span: Span, event: DteEvent) -> IllegalAddress:
+    """Return the error for an operand whose allocation is dead."""
+    assert span.allocation is not None
+    return span.allocation.violation(span.offset, span.array.nbytes, f"{event.operation.name} of {event.thread}")

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,7 +24,6 @@ __all__ = ("KernelArgument", "MemoryArgument", "Parameter", "parameter")
 Region = tuple[Allocation, int, Any, tuple[int, ...]]
 
 
-@runtime_checkable
 class KernelArgument(Protocol):
     """Device memory that can be passed to a kernel."""
 
@@ -65,10 +64,11 @@ class Parameter:
 
         Raises InvalidType and InvalidValue naming kernel, parameter and value.
         """
-        if isinstance(value, KernelArgument):
+        region = getattr(value, "__kernel_argument__", None)  # a test of the protocol would cost ten times as much
+        if region is not None:
             if self.dtype is not None:
                 raise self._wrong(value, f"a scalar of {_type_name(self.dtype)}")
-            return MemoryArgument(self.name, *value.__kernel_argument__())
+            return MemoryArgument(self.name, *region())
         if isinstance(value, np.ndarray | list):
             raise self._wrong(value, "memory of the device: upload it first (stream.upload)", "host memory")
         if self.memory:
@@ -89,13 +89,11 @@ class Parameter:
 
     def _scalar(self, value: Any, dtype: np.dtype[Any] | type) -> Any:
         """Return `value` as a scalar of `dtype`; only the rounding of floats may change it."""
+        if isinstance(dtype, type):  # of Python, whose int has no range
+            return self._whole(value, None) if dtype is int else self._scalar(value, np.dtype(dtype)).item()
+        if dtype.kind in "biu":
+            return self._whole(value, dtype)
         try:
-            if dtype is int:
-                return operator.index(value)
-            if isinstance(dtype, type):  # float or bool of Python
-                return self._scalar(value, np.dtype(dtype)).item()
-            if dtype.kind in "biu":
-                return self._whole(value, dtype)
             with np.errstate(over="ignore"):
                 result = dtype.type(value) if dtype.fields is None else np.asarray(value, dtype)[()]
         except OverflowError:
@@ -106,8 +104,13 @@ class Parameter:
             raise self._range(value, dtype)
         return result
 
-    def _whole(self, value: Any, dtype: np.dtype[Any]) -> Any:
-        whole = int(value) if isinstance(value, np.bool_) else operator.index(value)
+    def _whole(self, value: Any, dtype: np.dtype[Any] | None) -> Any:
+        try:
+            whole = int(value) if isinstance(value, np.bool_) else operator.index(value)
+        except TypeError:
+            raise self._wrong(value, f"a scalar of {_type_name(dtype or int)}") from None
+        if dtype is None:
+            return whole
         low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         if not low <= whole <= high:
             raise self._range(value, dtype)

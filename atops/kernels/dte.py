@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TypeAlias
 
 from atops.base.errors import InvalidType
-from atops.device.dte import DteContext
+from atops.device.dte import DteContext, no_context
 from atops.device.requests import Request, current_thread
 from atops.device.site import caller
 from atops.device.transfer import DteEvent
@@ -37,12 +37,12 @@ def shared_dte_ctx() -> DteContext:
 
 def tops_init_dte(ctx: DteContext) -> None:
     """Make a context ready for use, as `ctx.init()` does. Raises DteError on another thread's (TOPS C++, 8.7)."""
-    _context(ctx).init()
+    _context(ctx, "tops_init_dte").init()
 
 
 def tops_destroy_dte(ctx: DteContext) -> None:
     """Give a context back, as `ctx.destroy()` does. Raises DteError while a transfer is in flight (TOPS C++, 8.7)."""
-    _context(ctx).destroy()
+    _context(ctx, "tops_destroy_dte").destroy()
 
 
 def wait(event: DteEvent) -> Request:
@@ -66,7 +66,7 @@ class dte_scope:  # the language's own name
 
     def __init__(self, ctx: DteContext | None = None) -> None:
         """Take a context, or make a private one."""
-        self._ctx = DteContext() if ctx is None else _context(ctx)
+        self._ctx = DteContext() if ctx is None else _context(ctx, "dte_scope")
 
     def __enter__(self) -> DteContext:
         self._ctx.init()
@@ -77,7 +77,7 @@ class dte_scope:  # the language's own name
             self._ctx.destroy()
 
 
-def _context(ctx: object) -> DteContext:
+def _context(ctx: object, who: str) -> DteContext:
     if not isinstance(ctx, DteContext):
-        raise InvalidType(f"DTE context at {caller()} is {ctx!r}; tops_dte_ctx_t(), dte_scope() and the like make one")
+        raise no_context(current_thread(), ctx, who)
     return ctx

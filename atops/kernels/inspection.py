@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import inspect
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -42,9 +43,10 @@ def uses_dynamic_shared(function: Callable[..., Any]) -> bool:
 
 def _plain(function: Callable[..., Any]) -> FunctionType:
     """Return the function as it was written, without the decorators that kept it as `__wrapped__`."""
-    inner = getattr(function, "__wrapped__", function)
-    assert isinstance(inner, FunctionType)
-    return inner
+    inner = inspect.unwrap(function)
+    plain = inner if isinstance(inner, FunctionType) else function
+    assert isinstance(plain, FunctionType)
+    return plain
 
 
 def _variables(function: Callable[..., Any]) -> dict[str, Any]:

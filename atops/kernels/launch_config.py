@@ -5,6 +5,7 @@ It knows the figures of an architecture and of a kernel; it does not know who la
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,8 +34,10 @@ class LaunchConfig:
 
     def __init__(self, grid: DimLike, block: DimLike, shared: int = 0, cooperative: bool = False) -> None:
         """Take the geometry. Raises InvalidType and InvalidValue naming what has no meaning on any chip."""
-        if not isinstance(shared, int):
-            raise InvalidType(f"shared is {shared!r}; a number of bytes is right")
+        try:
+            shared = operator.index(shared)
+        except TypeError:
+            raise InvalidType(f"shared is {shared!r}; a number of bytes is right") from None
         if shared < 0:
             raise InvalidValue(f"shared is {shared} bytes; 0 or more is right")
         for name, value in (

@@ -31,18 +31,19 @@ def shared_object(thread: KernelThread, make: Callable[[], T], depth: int = 2, o
     n-th time of another are the same.
     """
     frame = sys._getframe(depth)
-    site = (id(frame.f_code), frame.f_lasti)  # the running code cannot go away, and hashing it would read all of it
+    site = (id(frame.f_code), frame.f_lasti)  # hashing the code would read all of it; it is kept below
     turn = thread.sites.get(site, 0)
     thread.sites[site] = turn + 1
     key = (*site, turn)
     shared = _of_grid(thread) if of_grid else thread.block.shared
-    found: T | None = shared.get(key)
+    found = shared.get(key)
     if found is None:
         with _making:
             found = shared.get(key)
             if found is None:
-                found = shared[key] = make()
-    return found
+                found = shared[key] = (make(), frame.f_code)
+    made: T = found[0]
+    return made
 
 
 def shared_once(thread: KernelThread, what: str, make: Callable[[], T], depth: int = 2) -> T:

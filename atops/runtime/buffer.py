@@ -16,9 +16,14 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
 from atops.device.allocation import Allocation
 
-__all__ = ("Buffer", "DeviceArray", "End", "Release")
+__all__ = ("LATER", "Buffer", "DeviceArray", "End", "Release")
 
 Release: TypeAlias = "Callable[[Buffer, Any], object]"  # called once with the buffer and the stream that orders it
+
+
+# In place of a stream: the garbage collector freed the buffer, maybe while this very thread holds a lock of ours. The
+# release callable must take none; it posts a driver step that does the rest.
+LATER = object()
 
 
 class End(NamedTuple):
@@ -87,7 +92,7 @@ class Buffer:
 
     def __del__(self) -> None:
         if getattr(self, "_release", None) is not None:
-            self.close()
+            self.release_in(LATER)
 
     # ---- views
 

@@ -37,6 +37,7 @@ class Completion:
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
     parked: Any = None  # what it waits for now, for reports
     cancel: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
+    aborted: ExecutionError | None = None  # an abort came when there was no way yet, or it is a duty
     submitted_ns = 0
     started_ns = -1
     engine = -1  # the cluster or copy engine that served it

@@ -47,6 +47,7 @@ class DeviceContext:
         self.poisoned: WeakSet[StreamQueue] = WeakSet()
         self.null_last: Completion | None = None  # the null stream's newest command
         self.null_stream: StreamQueue | None = None
+        self.pools: WeakSet[MemoryPool] = WeakSet()
         self.default_pool = MemoryPool(self, name=f"default pool of device {ordinal}")
         self.pool: MemoryPool | None = None  # what allocations without a pool use; None is the default pool
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
@@ -55,6 +56,15 @@ class DeviceContext:
     def current_pool(self) -> MemoryPool:
         """The pool of allocations that name none."""
         return self.pool or self.default_pool
+
+    def release_excess(self) -> None:
+        """Let every pool give back what it keeps beyond its threshold: what synchronising does."""
+        for pool in list(self.pools):
+            pool.release_excess()
+
+    def trim_pools(self, but: MemoryPool | None = None) -> int:
+        """Have every pool but one give back its idle memory, because there is none left. Returns the bytes given."""
+        return sum(pool.trim() for pool in list(self.pools) if pool is not but)
 
     def _place(self, block: Block) -> None:
         """Give a block that got its cluster to the kernel lane."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +15,7 @@ from atops.base.errors import (
     InvalidType,
     InvalidValue,
     NotSupported,
+    OutOfMemory,
     PeerAccessAlreadyEnabled,
     PeerAccessNotEnabled,
     StreamAborted,
@@ -78,7 +80,7 @@ class Device:
     @property
     def arch(self) -> Architecture:
         """The figures of its architecture."""
-        return self.context.arch
+        return self.driver.arch
 
     @property
     def name(self) -> str:
@@ -157,7 +159,13 @@ class Device:
         (TOPS Runtime API, 2.6 topsMalloc, topsExtMallocWithFlags).
         """
         context = self.context
-        allocation = context.memory.allocate(nbytes, bank=bank, top_down=top_down, label=label)
+        take = partial(context.memory.allocate, nbytes, bank=bank, top_down=top_down, label=label)
+        try:
+            allocation = take()
+        except OutOfMemory:
+            if not context.trim_pools():
+                raise
+            allocation = take()
         free = context.memory.free
         return Buffer(
             allocation, 0, nbytes, lambda buffer, stream: free_when_idle(context, buffer.allocation, stream, free)
@@ -219,12 +227,14 @@ class Device:
         Raises TimeoutError, WouldDeadlock where the wait could never end (TOPS Runtime API, 2.2 topsDeviceSynchronize).
         """
         self.driver.wait_all(self.outstanding(), timeout)
+        self.context.release_excess()
         self.raise_error()
 
     async def wait(self) -> None:
         """Wait until all work of the device is over, then raise the first failure of one of its streams."""
         for item in self.outstanding():
             await current_home().park(item)
+        self.context.release_excess()
         self.raise_error()
 
     def outstanding(self) -> list[Completion]:

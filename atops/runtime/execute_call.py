@@ -6,14 +6,13 @@ on, calls of one stream still run one after another, and synchronising waits for
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import AtopsError, HostCallFailure, LoopClosed, StreamAborted
-from atops.base.home import HostTask
+from atops.runtime.abort import catch_up
 from atops.runtime.commands import Call
 from atops.runtime.completion import Completion
 from atops.runtime.executor import HERE, Lane
@@ -57,12 +56,12 @@ def is_async(function: Any) -> bool:
     """Whether calling `function` makes a coroutine: a coroutine function, a partial of one, an async `__call__`."""
     while isinstance(function, partial):
         function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def arguments(stream: StreamQueue, command: Call) -> tuple[Any, ...]:
-    """Return what the function is called with: the stream's failure, if it asked for the status."""
-    return (stream._error, *command.arguments) if command.wants_error else command.arguments
+def arguments(stream: StreamQueue, item: Completion, command: Call) -> tuple[Any, ...]:
+    """Return what the function is called with: the stream's failure or abort, if it asked for the status."""
+    return (stream._error or item.aborted, *command.arguments) if command.wants_error else command.arguments
 
 
 def run_function(stream: StreamQueue, item: Completion, command: Call) -> None:
@@ -71,7 +70,7 @@ def run_function(stream: StreamQueue, item: Completion, command: Call) -> None:
     HERE.role = "callback"
     error: AtopsError | None = None
     try:
-        item.give(command.context.run(command.function, *arguments(stream, command)))
+        item.give(command.context.run(command.function, *arguments(stream, item, command)))
     except BaseException as failure:  # SystemExit and KeyboardInterrupt end the call, not the callback thread
         error = host_failure(command, failure)
     finally:
@@ -90,9 +89,9 @@ def start_on_loop(stream: StreamQueue, item: Completion, command: Call) -> None:
         error: AtopsError | None = None
         if failure is None:
             item.give(value)
-        elif isinstance(failure, asyncio.CancelledError) and item.parked is ABORTED:
+        elif item.parked is ABORTED:  # asyncio and trio tell of a cancellation in different ways
             error = StreamAborted(f"{command.function!r} was cancelled by an abort of {stream.label}")
-        elif home.closed() or (isinstance(failure, RuntimeError) and "closed" in str(failure) and task is None):
+        elif home.closed() or not isinstance(failure, Exception):  # but for aborts, only a loop that ends cancels it
             error = loop_closed(command)
         else:
             error = host_failure(command, failure)
@@ -101,16 +100,15 @@ def start_on_loop(stream: StreamQueue, item: Completion, command: Call) -> None:
     def lost() -> None:
         ended(stream, item, loop_closed(command))
 
-    task: HostTask | None = None
     debt = driver.debts.owe(home, item, lost)
 
     def cancel(_: AtopsError) -> None:
         item.parked = ABORTED
-        if task is not None:
-            task.cancel()
+        task.cancel()
 
-    item.cancel = cancel
-    task = home.spawn(lambda: command.function(*arguments(stream, command)), command.context, done)
+    task = home.spawn(lambda: command.function(*arguments(stream, item, command)), command.context, done)
+    if not item.duty:
+        item.cancel = cancel
 
 
 ABORTED = object()
@@ -127,6 +125,7 @@ def ended(stream: StreamQueue, item: Completion, error: AtopsError | None) -> No
     stream.finish(item, error)
     if following is not None:
         start(stream, following)
+        catch_up(following)
 
 
 def host_failure(command: Call, failure: BaseException) -> AtopsError:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
-__all__ = ("HERE", "Executor", "Here", "Lane", "Step", "Timer")
+__all__ = ("HERE", "Executor", "Here", "Lane", "Step", "StepWaiter", "Timer")
 
 Step = Callable[[], Any]
 
@@ -27,6 +27,20 @@ class Timer(Protocol):
 
     def cancel(self) -> None:
         """Forget the step. From any thread; harmless when it ran already."""
+
+
+class StepWaiter:
+    """A waiter that posts a step when it is woken."""
+
+    __slots__ = ("_post", "_step")
+
+    def __init__(self, post: Callable[[Step], None], step: Step) -> None:
+        self._post = post
+        self._step = step
+
+    def wake(self) -> None:
+        """Post the step."""
+        self._post(self._step)
 
 
 class Here(threading.local):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -110,10 +111,9 @@ class Pipeline(AsyncIterator[Any]):
                 await close()
 
     def __del__(self) -> None:
-        for stream in getattr(self, "_streams", ()):
-            if not self._closed:
-                stream.abort()
-                stream.close()
+        if not getattr(self, "_closed", True):
+            for stream in self._streams:
+                stream.driver.post(partial(drop, stream))  # never a lock in a finalizer
 
     # ---- the consumer's side
 
@@ -203,6 +203,12 @@ def fetched(stream: Stream, value: Any) -> Any:
     if isinstance(value, Completion):
         return value
     raise InvalidType(f"the last stage returned {value!r}; a DeviceArray, a Completion or a tuple of them is right")
+
+
+def drop(stream: Stream) -> None:
+    """End a stream that nobody will close. A driver step."""
+    stream.abort()
+    stream.close()
 
 
 async def arrived(outcome: Any) -> Any:

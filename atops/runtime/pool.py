@@ -82,6 +82,7 @@ class MemoryPool:
         self.name = name or f"pool of device {context.ordinal}"
         self.reuse_allow_internal_dependencies = True
         self._access = AccessTable(context.ordinal, context.driver.devices)
+        context.pools.add(self)
         self._lock = threading.Lock()
         self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
 
@@ -136,6 +137,15 @@ class MemoryPool:
             self._check_user(stream)
         size = nbytes if type(nbytes) is int and nbytes >= 0 else self._check_size(nbytes)
         site = caller()
+        try:
+            return self._find(size, stream, site)
+        except OutOfMemory:
+            if not context.trim_pools(but=self):  # with no lock held: two pools may be here at once
+                raise
+            return self._find(size, stream, site)
+
+    def _find(self, size: int, stream: StreamQueue, site: object) -> tuple[Allocation, tuple[Completion, ...]]:
+        ledger = self._ledger
         with self._lock:
             if ledger.given:
                 ledger.settle()
@@ -334,8 +344,10 @@ class MemoryPool:
 
     def _check_user(self, stream: StreamQueue) -> None:
         context, user = self.context, stream.context
-        if self._ledger.destroyed or context.dead is not None:
-            raise InvalidHandle(f"{self!r} is {'of a device that was reset' if context.dead else 'destroyed'}")
+        if context.dead is not None:
+            raise context.dead.fresh()
+        if self._ledger.destroyed:
+            raise InvalidHandle(f"{self!r} is destroyed")
         if user.driver is not context.driver or user.ordinal == context.ordinal:
             raise InvalidHandle(f"{self!r} cannot serve {stream!r}: another board's, or made before a reset")
         if self._access.get(user.ordinal) is Access.none:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from atops.base.errors import InvalidDevice, InvalidValue
 
-__all__ = ("Access", "AccessTable", "Flags")
+__all__ = ("Access", "AccessTable", "Flags", "access_of")
 
 
 class Access(IntEnum):

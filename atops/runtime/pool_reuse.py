@@ -11,7 +11,7 @@ from atops.runtime.pool_blocks import Block, Shelf
 if TYPE_CHECKING:
     from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("FreeBlocks", "Origin", "order_of")
+__all__ = ("ANY", "FreeBlocks", "Origin", "order_of", "waited_for")
 
 ANY = 1 << 63  # no block is larger
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+from atops.base.errors import IllegalAddress
 from atops.device.allocation import Allocation
+from atops.runtime.buffer import LATER
 
 if TYPE_CHECKING:
     from atops.runtime.context import DeviceContext
-    from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("free_when_idle",)
 
@@ -17,16 +19,24 @@ __all__ = ("free_when_idle",)
 Free = Callable[[Allocation, object], None]
 
 
-def free_when_idle(context: DeviceContext, allocation: Allocation, stream: StreamQueue | None, free: Free) -> None:
+def free_when_idle(context: DeviceContext, allocation: Allocation, stream: Any, free: Free) -> None:
     """Free `allocation` once all work is over that the board has now, or the stream if one is given.
 
     All of the board's: a peer, or another device's stream, may use it too.
     """
+    if stream is LATER:
+        context.driver.post(lambda: free_when_idle(context, allocation, None, free))
+        return
     with context.driver.lock:
         streams = context.driver.active_streams() if stream is None else [stream]
     items = [item for each in streams for item in each.outstanding()]
     by = "close" if stream is None else stream.label
-    countdown = Countdown(context, lambda: free(allocation, by), len(items))
+
+    def give_back() -> None:
+        with suppress(IllegalAddress):  # a reset or the driver's close was faster
+            free(allocation, by)
+
+    countdown = Countdown(context, give_back, len(items))
     for item in items:
         if not item.add_waiter(CountdownWaiter(countdown)):
             countdown.one_over()

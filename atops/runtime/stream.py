@@ -255,6 +255,8 @@ class Stream(StreamMemory):
     ) -> Completion:
         if not callable(function):
             raise InvalidType(f"a call of {function!r}; a function or a coroutine function is right")
+        if self._closed:  # a duty is admitted even then
+            raise InvalidHandle(f"{self.label} is closed; a call of {function!r} came too late")
         home = running_home()
         if home is None and is_async(function):
             raise IllegalState(f"{function!r} is a coroutine function and no loop runs here; enqueue it from one")
@@ -273,6 +275,7 @@ class Stream(StreamMemory):
     def __await__(self) -> Generator[Any, Any, None]:
         for item in self.outstanding():
             yield from current_home().park(item).__await__()
+        self.context.release_excess()
         self.raise_error()
 
     def sync(self, timeout: float | None = None) -> None:
@@ -282,6 +285,7 @@ class Stream(StreamMemory):
         (TOPS Runtime API, 2.4 topsStreamSynchronize).
         """
         self.driver.wait_all(self.outstanding(), timeout)
+        self.context.release_excess()
         self.raise_error()
 
     @property

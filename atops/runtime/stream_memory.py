@@ -11,7 +11,7 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
 from atops.base.tracing import Kind
 from atops.device.allocation import Allocation
-from atops.runtime.buffer import Buffer, DeviceArray, End
+from atops.runtime.buffer import LATER, Buffer, DeviceArray, End
 from atops.runtime.commands import Alloc, Copy, Fill, Free
 from atops.runtime.completion import Completion
 from atops.runtime.execute_copy import checksum
@@ -43,9 +43,9 @@ class StreamMemory(StreamQueue):
         """Enqueue a copy of `src` to `dst`; either may be a Buffer, a DeviceArray or a host buffer (numpy, bytes, ...).
 
         Sizes are equal unless `nbytes` says how much; typed ends have equal dtypes. Host memory is touched when the
-        copy runs: leave it alone until the completion (sources up to 64 KiB are taken at the call). Raises InvalidValue,
-        InvalidType or IllegalAddress at the call; the completion fails with IllegalAddress when memory was freed
-        before the copy ran (TOPS Runtime API, 2.6 topsMemcpyAsync).
+        copy runs: leave it alone until the completion (sources up to 64 KiB are taken at the call). Raises
+        InvalidValue, InvalidType or IllegalAddress at the call; the completion fails with IllegalAddress when memory
+        was freed before the copy ran (TOPS Runtime API, 2.6 topsMemcpyAsync).
         """
         to = dst.end if isinstance(dst, Buffer) else end_of(dst, "destination", True)
         back = src.end if isinstance(src, Buffer) else taken(src) or end_of(src, "source", False)
@@ -174,13 +174,18 @@ class StreamMemory(StreamQueue):
         pool = self.context.current_pool if pool is None else pool
         allocation, after = pool.take(nbytes, self)
         try:
-            self.submit(Alloc(allocation), after=after)
+            # With predecessors it is a duty: an abort that dropped it would drop their order too.
+            self.submit(Alloc(allocation), duty=bool(after), after=after)
         except BaseException:
             pool.cancel(allocation)
             raise
         return allocation, partial(self._release, pool)
 
-    def _release(self, pool: MemoryPool, buffer: Buffer, stream: StreamQueue | None) -> None:
+    def _release(self, pool: MemoryPool, buffer: Buffer, stream: Any) -> None:
+        if stream is LATER:
+            allocation = buffer.allocation
+            self.driver.post(lambda: self._release(pool, Buffer(allocation), None))
+            return
         stream = self if stream is None else stream
         if self._owned is not None:
             self._owned.pop(buffer, None)

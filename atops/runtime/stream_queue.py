@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, PriorLaunchFailure, StreamAborted
-from atops.base.tracing import Status
 from atops.base.waiting import Waiter
-from atops.runtime.commands import Command, Launch, WaitEvent
+from atops.runtime.abort import abort_stream, catch_up
+from atops.runtime.commands import Call, Command, Launch, WaitEvent
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
+from atops.runtime.executor import StepWaiter
+from atops.runtime.outcomes import as_failure, verb, wake
 
 if TYPE_CHECKING:
     from atops.runtime.capacity import Capacity
@@ -136,11 +137,15 @@ class StreamQueue:
         if driver.tracer.active:
             item.submitted_ns = driver.now()
         self._last = item
-        if self.blocking and item.command.__class__ is not WaitEvent:
+        kind = item.command.__class__
+        if self.blocking and kind is not WaitEvent:
             # A wait takes no part in null-stream order itself (TOPS Runtime API, 2.4 topsStreamWaitEvent).
             if self.null or self.context.null_last is not None:
                 self._order(item)
-            self._ordered = item
+            if kind is not Call or item.command.holds:  # what holds not its own stream holds no other
+                self._ordered = item
+                if self.null:
+                    self.context.null_last = item
         queue = self._queue
         if queue is None:
             queue = self._queue = deque()
@@ -178,7 +183,6 @@ class StreamQueue:
             )
             if deps:
                 item.deps = (*(item.deps or ()), *deps)
-            context.null_last = item
         else:
             last = context.null_last
             if last is not None and last.seq > since and last._state < DONE:
@@ -221,8 +225,15 @@ class StreamQueue:
                 return  # a head that runs elsewhere posts the next drain when it settles
             if tracing:
                 item.started_ns = now()
-            if item.deps is not None and self._must_wait(item):
-                return
+            if item.deps is not None:
+                if self._must_wait(item):
+                    return
+                if item.aborted is not None and not item.duty:
+                    error = item.aborted
+                    continue
+            if item.aborted is not None and not item.duty:
+                error = item.aborted
+                continue
             if self._error is not None and not item.duty:
                 error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {self._error}")
                 continue
@@ -230,6 +241,7 @@ class StreamQueue:
                 error = None
                 if not execute[item.command.__class__](self, item):
                     driver.stall.look_later()
+                    catch_up(item)
                     return
             except Exception as failure:
                 error = as_failure(failure, item)
@@ -246,12 +258,12 @@ class StreamQueue:
     def _must_wait(self, item: Completion) -> bool:
         """Park the head behind the first of its predecessors that is not over; that one's end posts the drain."""
         with self.driver.lock:
-            for dep in item.deps or ():
-                if dep.park(StepWaiter(self)):
+            for dep in (item.deps or ()) if item.aborted is None or item.duty else ():
+                if dep.park(StepWaiter(self.driver.post, self.drain)):
                     item.parked = dep
                     item._state = PENDING
                     return True
-            item.parked = None
+            item.parked = item.deps = None
         return False
 
     def _settle(self, item: Completion, error: AtopsError | None) -> list[Waiter] | None:
@@ -347,40 +359,31 @@ class StreamQueue:
         Their completions fail with StreamAborted. Parked waits end at once; a kernel ends at its next suspension; a
         copy that has begun finishes. Duties (frees, callbacks) still run. The stream stays usable.
         """
-        error = reason or StreamAborted(f"{self.label} was aborted")
-        running: list[Completion] = []
-        woken: list[Waiter] = []
-        with self.driver.lock:
-            queue = self._queue or deque()
-            dropped = [item for item in queue if item._state == PENDING and not item.duty]
-            kept = [item for item in queue if not (item._state == PENDING and not item.duty)]
-            queue.clear()
-            queue.extend(kept)
-            for item in dropped:
-                woken += item.settle(error) or ()
-                if self.driver.tracer.active:
-                    self.driver.trace(item, error)
-                if self.capacity is not None:
-                    woken += self.capacity.give_back(1)
-            running += [item for item in kept if item._state == RUNNING]
-            running += self._detached or ()
-        wake(woken)
-        for item in running:
-            if item.cancel is not None:
-                item.cancel(error)
-        if self._side is not None:
-            self._side.abort(error)
-        self.driver.post(self.drain)
-        return len(dropped)
+        return abort_stream(self, reason)
+
+    def keep_order(self, kept: list[Completion]) -> None:
+        """Let what an abort kept stand for the stream's place in the order. With the driver's lock held."""
+        self._last = kept[-1] if kept else None
+        self._ordered = None
+        for item in kept:
+            if item.command.__class__ is not WaitEvent and (item.command.__class__ is not Call or item.command.holds):
+                self._ordered = item
+        if self.null:
+            self.context.null_last = self._ordered
 
     # ---- looking
 
     def outstanding(self) -> list[Completion]:
         """Return what synchronising with this stream must wait for: a snapshot."""
+        items: list[Completion] = []
         with self.driver.lock:
-            items = list(self._detached or ())
-            if self._last is not None and self._last._state < DONE:
-                items.append(self._last)
+            streams = [self]
+            if self.null:  # it stands for every blocking stream of its device (2.4 topsStreamSynchronize)
+                streams += [each for each in self.context.active if each.blocking and each is not self]
+            for stream in streams:
+                items += stream._detached or ()
+                if stream._last is not None and stream._last._state < DONE:
+                    items.append(stream._last)
         if self._side is not None:
             items += self._side.outstanding()
         return items
@@ -394,47 +397,3 @@ class StreamQueue:
         """Return the commands that are not over, the running one first: a snapshot."""
         detached, queue = self.snapshot()
         return detached + queue
-
-
-class StepWaiter:
-    """Resumes a stream's drain when what its head waits for is over."""
-
-    __slots__ = ("_stream",)
-
-    def __init__(self, stream: StreamQueue) -> None:
-        self._stream = stream
-
-    def wake(self) -> None:
-        self._stream.driver.post(self._stream.drain)
-
-
-def wake(waiters: Iterable[Waiter]) -> None:
-    """Wake waiters, with no lock held."""
-    for waiter in waiters:
-        waiter.wake()
-
-
-def as_failure(failure: Exception, item: Completion) -> AtopsError:
-    """Return what a command failed with as an error of ours: what the runtime itself raises by mistake is wrapped."""
-    if isinstance(failure, AtopsError):
-        return failure
-    error = ExecutionError(f"{verb(item)} on {item.stream.label} failed: {failure!r}")
-    error.__cause__ = failure
-    return error
-
-
-def verb(item: Completion) -> str:
-    """Name a command for a message."""
-    name = type(item.command).__name__.lower()
-    if isinstance(item.command, Launch):
-        name = f"launch of kernel {item.command.bound.name}"
-    return f"{name} (command {item.seq})"
-
-
-def status_of(error: AtopsError | None) -> Status:
-    """Return the trace status for a command's outcome."""
-    if error is None:
-        return Status.DONE
-    if isinstance(error, StreamAborted):
-        return Status.ABORTED
-    return Status.SKIPPED if isinstance(error, PriorLaunchFailure) else Status.FAILED

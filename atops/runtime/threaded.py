@@ -34,7 +34,7 @@ class ThreadedExecutor(Executor):
         self.name = name or f"atops-{next(SERIAL)}"
         self._steps: SimpleQueue[Step | None] = SimpleQueue()
         self._timers: list[tuple[int, int, LaterStep]] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._lanes: dict[str, WorkerLane] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -46,10 +46,12 @@ class ThreadedExecutor(Executor):
         self._steps.put(step)
 
     def _start(self) -> None:
+        thread = threading.Thread(target=self._drive, name=f"{self.name}-driver", daemon=True)
         with self._lock:
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._drive, name=f"{self.name}-driver", daemon=True)
-                self._thread.start()
+            if self._thread is not None or self._closed:
+                return
+            self._thread = thread  # before it starts: a finalizer that posts in between finds it there
+            thread.start()
 
     def later(self, delay: int, step: Step) -> LaterStep:
         """Queue a step on the driver thread's timers."""

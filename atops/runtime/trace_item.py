@@ -10,7 +10,7 @@ from atops.base.tracing import Kind, Tracer, TraceTuple
 from atops.device.allocation import Allocation
 from atops.runtime import commands as c
 from atops.runtime.completion import Completion
-from atops.runtime.stream_queue import status_of
+from atops.runtime.outcomes import status_of
 
 __all__ = ("trace_tuple",)
 

@@ -148,7 +148,7 @@ def test_a_context_is_used_between_init_and_destroy(bench: Bench, step: str):
 
 
 def test_a_context_may_be_initialised_again(bench: Bench):
-    """init after destroy makes it ready once more."""
+    """Initialising after destroy makes it ready once more."""
     x = bench.upload(NUMBERS)
 
     @k.kernel
@@ -304,7 +304,7 @@ def test_what_is_no_memory_is_refused(bench: Bench, operand: str):
         with k.dte_scope() as dte:
             k.memcpy(dte, x, [value] if value is None else value)
 
-    with pytest.raises(DteError, match="src of memcpy is .*a span or a k.local or k.shared array is right"):
+    with pytest.raises(DteError, match=r"src of memcpy is .*a span or a k.local or k.shared array is right"):
         bench.launch(wrong, (1, 1), bench.upload(NUMBERS))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from types import SimpleNamespace
+from weakref import WeakSet
 from typing import Any
 
 from atops.device.allocation import Allocation
@@ -20,6 +21,8 @@ def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) ->
     driver = driver or SimpleNamespace(devices=2, lock=threading.Lock(), seq=0)
     memory = GlobalMemory(total, 1, ordinal, (2 * ordinal + 1) << 36, 0)
     context = SimpleNamespace(driver=driver, ordinal=ordinal, memory=memory, arch=architecture("gcu300"), dead=None)
+    context.pools = WeakSet()
+    context.trim_pools = lambda but: sum(pool.trim() for pool in list(context.pools) if pool is not but)
     context.default_pool, context.pool = None, None
     return context
 
@@ -48,7 +51,7 @@ class Lane:
 
     def take(self, pool: MemoryPool, nbytes: int) -> Allocation:
         """Allocate, where no waiting is expected."""
-        allocation, after = pool.take(nbytes, self)  # type: ignore[arg-type]  # a fake stream
+        allocation, after = pool.take(nbytes, self)
         assert after == ()
         return allocation
 
@@ -56,7 +59,7 @@ class Lane:
         """Enqueue a free."""
         item = self.item()
         self.queue.append((pool, allocation, item))
-        pool.give(allocation, self, item)  # type: ignore[arg-type]  # fakes
+        pool.give(allocation, self, item)
         return item
 
     def run(self) -> None:

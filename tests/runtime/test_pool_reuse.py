@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from typing import Any
 
+import anyio.lowlevel
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from atops.base.errors import OutOfMemory
-from atops.device.allocation import Allocation
+from atops.device.allocation import Allocation, fill
+from atops.runtime.device import Device
+from atops.runtime.driver import Driver
 from atops.runtime.pool import MemoryPool
 from tests.runtime.pool_fakes import MIB, Item, Lane, make_context
 
@@ -83,7 +89,7 @@ def test_other_stream_after_an_event(context: Any, pool: MemoryPool, ran: bool) 
     if ran:
         one.run()
     assert early.take(pool, 4096).address != freed.address
-    got, after = pool.take(4096, late)  # type: ignore[arg-type]  # a fake stream
+    got, after = pool.take(4096, late)
     assert got.address == freed.address
     assert len(after) == (not ran)
     assert pool.statistics().after_event == 1
@@ -114,11 +120,11 @@ def test_null_streams_of_two_devices(context: Any, pool: MemoryPool) -> None:
 def test_internal_dependency_is_the_last_resort(context: Any) -> None:
     """Only when nothing else is left does an allocation wait for what another stream frees, the best fit first."""
     pool = MemoryPool(context, max_size=10 * MIB)
-    one, two = Lane(context, 1), Lane(context, 2)
+    one, two, three = (Lane(context, number) for number in (1, 2, 3))
     small, large = one.take(pool, 4 * MIB), one.take(pool, 6 * MIB)
-    one.free(pool, large)
+    two.free(pool, large)
     item = one.free(pool, small)
-    got, after = pool.take(3 * MIB, two)  # type: ignore[arg-type]  # a fake stream
+    got, after = pool.take(3 * MIB, three)
     assert (got.address, after) == (small.address, (item,))
     one.run_all()
     assert got.alive
@@ -151,12 +157,112 @@ def test_the_wait_survives_an_abort(context: Any) -> None:
     pool = MemoryPool(context, max_size=MIB)
     one, two = Lane(context, 1), Lane(context, 2)
     item = one.free(pool, one.take(pool, MIB))
-    middle, after = pool.take(MIB, two)  # type: ignore[arg-type]  # a fake stream
+    middle, after = pool.take(MIB, two)
     assert after == (item,)
     two.free(pool, middle)
     two.run()  # an abort has dropped the wait
     assert pool.statistics().idle == 0
-    assert pool.take(MIB, two)[1] == (item,)  # type: ignore[arg-type]  # a fake stream
+    assert pool.take(MIB, two)[1] == (item,)
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What a held stream waits for; open at the end in any case."""
+    gate = threading.Event()
+    yield gate
+    gate.set()
+
+
+@pytest.mark.anyio
+async def test_reuse_in_a_held_stream(gate: threading.Event) -> None:
+    """Of a stream that stands still, the stream itself gets the freed bytes at once, and another one does not."""
+    async with Driver() as driver:
+        device = Device(0, driver)
+        async with device.create_stream() as one, device.create_stream() as two:
+            first = one.allocate(4096)
+            address = first.address
+            one.call(gate.wait)
+            one.fill(first, np.uint8(1))
+            one.free(first)
+            again, other = one.allocate(4096), two.allocate(4096)
+            one.fill(again, np.uint8(2))
+            back = one.fetch(again)
+            assert (again.address, other.address == address) == (address, False)
+            gate.set()
+            assert set(await back) == {2}
+            assert one.error is None
+            assert not first.is_live
+
+
+@pytest.mark.anyio
+async def test_the_internal_dependency_is_waited_for(gate: threading.Event) -> None:
+    """Bytes that another stream has still to free are written by their next owner only after that."""
+    async with Driver() as driver:
+        device = Device(0, driver)
+        pool = device.create_pool(max_size=4096)
+        async with device.create_stream() as one, device.create_stream() as two:
+            first = one.allocate(4096, pool)
+            one.call(gate.wait)
+            one.fill(first, np.uint8(1))
+            before = one.fetch(first)
+            one.free(first)
+            second = two.allocate(4096, pool)
+            filled = two.fill(second, np.uint8(2))
+            assert second.address == first.address
+            await anyio.lowlevel.checkpoint()
+            assert not filled.done
+            gate.set()
+            assert set(await before) == {1}
+            assert set(await two.fetch(second)) == {2}
+
+
+@pytest.mark.anyio
+async def test_an_event_orders_reuse(gate: threading.Event) -> None:
+    """A stream that waits for the freeing stream's event gets the same bytes, and its work comes after."""
+    async with Driver() as driver:
+        device = Device(0, driver)
+        async with device.create_stream() as one, device.create_stream() as two:
+            first = one.allocate(4096)
+            one.call(gate.wait)
+            one.fill(first, np.uint8(1))
+            before = one.fetch(first)
+            one.free(first)
+            two.wait(one.record())
+            second = two.allocate(4096)
+            two.fill(second, np.uint8(2))
+            after = two.fetch(second)
+            assert second.address == first.address
+            gate.set()
+            assert (set(await before), set(await after)) == ({1}, {2})
+
+
+def test_many_threads(context: Any, pool: MemoryPool) -> None:
+    """Threads that allocate, free and run at the same time end with every byte back, and never hold the same bytes."""
+    failures: list[BaseException] = []
+
+    def work(lane: Lane) -> None:
+        try:
+            for step in range(300):
+                allocation = lane.take(pool, 256 + 512 * (step % 5))
+                fill(allocation, 0, bytes([lane.number]), allocation.size)
+                assert bytes(allocation.view) == bytes([lane.number]) * allocation.size
+                lane.free(pool, allocation)
+                if step % 7 == 0:
+                    lane.run_all()
+                if step % 50 == 0:
+                    pool.trim()
+            lane.run_all()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(Lane(context, number),)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    pool.trim()
+    assert (pool.used_current, pool.reserved_current, context.memory.statistics().used) == (0, 0, 0)
 
 
 ACTIONS = st.lists(
@@ -189,7 +295,7 @@ class Model:
     def take(self, lane: Lane, nbytes: int) -> None:
         """Allocate, and check that whoever has these bytes is done with them by then."""
         try:
-            allocation, after = self.pool.take(nbytes, lane)  # type: ignore[arg-type]  # a fake stream
+            allocation, after = self.pool.take(nbytes, lane)
         except OutOfMemory:
             return
         for other in self.live:

@@ -1,0 +1,57 @@
+"""Free one of 100,000 live allocations and make another, in memory that this has left full of holes."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+from sortedcontainers import SortedList
+
+from atops.apps.benchmarks.figures import Figure, value_at_most
+from atops.apps.benchmarks.measure import Effort, board, interleave
+from atops.runtime.buffer import Buffer
+
+__all__ = ("allocate_and_free",)
+
+LARGEST = 64 << 10  # bytes
+
+
+def allocate_and_free(effort: Effort) -> Iterator[Figure]:
+    """Yield the time of a pair through a device, whose buffers know when the work that uses them is over."""
+    live, pairs = effort.size(100_000, 200), effort.size(5_000, 20)
+    chance = random.Random(1)
+    sizes = [chance.randrange(1, LARGEST) for _ in range(pairs)]
+    with board() as device:
+        buffers = [device.allocate(chance.randrange(1, LARGEST)) for _ in range(live)]
+        index = SortedList((chance.random(), number) for number in range(live))
+
+        def churn() -> float:
+            victims = chance.sample(range(live), pairs)
+            start = time.perf_counter()
+            for victim, size in zip(victims, sizes, strict=True):
+                buffers[victim].close()
+                buffers[victim] = device.allocate(size)
+            return time.perf_counter() - start
+
+        def reorder() -> float:
+            keys = [(chance.random(), number) for number in range(pairs)]
+            start = time.perf_counter()
+            for key in keys:
+                index.add(key)
+                index.remove(key)
+            return time.perf_counter() - start
+
+        churned: list[Buffer] = chance.sample(buffers, 2)
+        assert churned[0].address != churned[1].address
+        times = interleave(effort.times(), index=reorder, pair=churn)
+    yield Figure(
+        "allocate and free, 100,000 live ranges",
+        times.least("pair") / pairs * 1e6,
+        "µs",
+        "SortedList add, remove",
+        times.least("index") / pairs * 1e6,
+        times.ratio("pair", "index"),
+        times.spread("pair", "index"),
+        value_at_most(12),
+    )

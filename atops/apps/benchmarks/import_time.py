@@ -1,0 +1,54 @@
+"""What `import atops` costs a fresh interpreter: seconds, modules that belong in a notebook, threads."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import atops
+from atops.apps.benchmarks.figures import Figure, value_at_most
+from atops.apps.benchmarks.measure import Effort
+
+__all__ = ("import_time",)
+
+JUPYTER = ("IPython", "anywidget", "comm", "ipykernel", "ipywidgets", "jupyter", "nbformat", "notebook", "traitlets")
+PROGRAM = """
+import json, sys, threading, time
+start = time.perf_counter()
+import {module}
+seconds = time.perf_counter() - start
+print(json.dumps([seconds, sorted(sys.modules), threading.active_count()]))
+"""
+
+
+def import_time(effort: Effort) -> Iterator[Figure]:
+    """Yield the seconds, next to those of numpy alone, then how many Jupyter modules and threads came along."""
+    times: dict[str, list[float]] = {"numpy": [], "atops": []}
+    loaded: list[str] = []
+    threads = 1
+    for turn in range(effort.times() + 1):
+        for module, taken in times.items():
+            seconds, names, threads = imported(module)
+            if turn:
+                taken.append(seconds)
+            loaded = [name for name in names if name.partition("_")[0].startswith(JUPYTER)]
+    ratio = statistics.median(mine / theirs for mine, theirs in zip(times["atops"], times["numpy"], strict=True))
+    yield Figure(
+        "import atops", min(times["atops"]), "s", "import numpy", min(times["numpy"]), ratio, None, value_at_most(0.3)
+    )
+    yield Figure("  Jupyter modules that it loads", len(loaded), "", budget=value_at_most(0))
+    yield Figure("  threads that it starts", threads - 1, "", budget=value_at_most(0))
+
+
+def imported(module: str) -> tuple[float, list[str], int]:
+    """Import a module in a fresh interpreter; return seconds, names of all modules, and how many threads there are."""
+    root = str(Path(atops.__file__).parents[1])  # the very atops that is measured, installed or not
+    program = f"import sys; sys.path.insert(0, {root!r})\n" + PROGRAM.format(module=module)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    answer: Any = json.loads(done.stdout)
+    return answer[0], answer[1], answer[2]

@@ -1,0 +1,113 @@
+"""How the bench measures: subject and reference in turn, and the median of the ratios of neighbours.
+
+Nothing here knows what is measured. Why so: on a machine whose few cores others use too, a load comes and goes within
+seconds. Two neighbouring repetitions (A B A B ...) see nearly the same load, so it cancels in their ratio, which it
+does not in the ratio of two minima: these may come from different moments, and where threads hand the interpreter lock
+to each other the minimum is a lucky interleaving that nobody gets twice. The median of the ratios forgets the pairs in
+which the load changed half-way. A figure without a reference has nothing to cancel with; there the least of the
+repetitions is taken, since what others do can only add to it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import atops
+
+__all__ = ("Effort", "Times", "board", "interleave", "interleave_async", "timed")
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much to measure: `repeat` repetitions of full size, or in a smoke run one of a tiny size."""
+
+    smoke: bool = False
+    repeat: int = 7
+
+    def size(self, full: int, tiny: int) -> int:
+        """Return the size of a repetition."""
+        return tiny if self.smoke else full
+
+    def times(self, factor: int = 1) -> int:
+        """Return how many repetitions to make, where a row needs `factor` times as many as usual."""
+        return 1 if self.smoke else self.repeat * factor
+
+
+class Times:
+    """What each side took, in seconds, repetition by repetition."""
+
+    __slots__ = ("_sides",)
+
+    def __init__(self, sides: Mapping[str, list[float]]) -> None:
+        self._sides = sides
+
+    def least(self, side: str) -> float:
+        """Return the shortest time of a side."""
+        return min(self._sides[side])
+
+    def typical(self, side: str) -> float:
+        """Return the median time of a side."""
+        return statistics.median(self._sides[side])
+
+    def ratio(self, side: str, other: str) -> float:
+        """Return how many times as long `side` takes as `other`: the median over the pairs of neighbours."""
+        return statistics.median(self._ratios(side, other))
+
+    def spread(self, side: str, other: str) -> tuple[float, float]:
+        """Return the quartiles between which the middle half of the ratios lies: how far to trust them."""
+        ratios = self._ratios(side, other)
+        if len(ratios) < 2:
+            return ratios[0], ratios[0]
+        low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+        return low, high
+
+    def _ratios(self, side: str, other: str) -> list[float]:
+        return [mine / theirs for mine, theirs in zip(self._sides[side], self._sides[other], strict=True)]
+
+
+def interleave(times: int, **sides: Callable[[], float]) -> Times:
+    """Run the sides in turn, `times` times after one round to warm up. Each returns the seconds that it took."""
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(times + 1):
+        for name, side in sides.items():
+            seconds = side()
+            if turn:
+                taken[name].append(seconds)
+    return Times(taken)
+
+
+async def interleave_async(times: int, **sides: Callable[[], Awaitable[float]]) -> Times:
+    """As `interleave`, for sides that are awaited."""
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(times + 1):
+        for name, side in sides.items():
+            seconds = await side()
+            if turn:
+                taken[name].append(seconds)
+    return Times(taken)
+
+
+def timed(action: Callable[[], object]) -> Callable[[], float]:
+    """Return a side that takes the time of the whole action."""
+
+    def side() -> float:
+        start = time.perf_counter()
+        action()
+        return time.perf_counter() - start
+
+    return side
+
+
+@contextmanager
+def board(**options: Any) -> Iterator[atops.Device]:
+    """Yield device 0 of a driver of its own, made with these options."""
+    driver = atops.Driver(atops.EmulatorOptions(**options))
+    try:
+        yield atops.Device(0, driver)
+    finally:
+        driver.close()

@@ -1,0 +1,176 @@
+"""Add two vectors on 24 threads, quietly and beside a busy Python thread, next to `numpy.add` of the same vectors."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import atops
+from atops import kernels as k
+from atops.apps.benchmarks.figures import Figure, at_most, compared
+from atops.apps.benchmarks.measure import Effort, Times, board, interleave, timed
+
+__all__ = ("add_slices", "add_tiles", "busy_vector_add", "vector_add")
+
+GRID = (2, 12)
+TILE = 8192  # elements: 32 KiB
+SWITCH_INTERVAL = 1e-4  # seconds; the interpreter's own is 5e-3
+
+
+@k.kernel
+async def add_tiles(x: k.Span, y: k.Span, z: k.Span) -> None:
+    """Add through L1, double-buffered: while one pair of tiles is added, the next is on its way in, a sum on its way out.
+
+    Each of the two sides has three tiles and a DTE context for each of them.
+    """
+    a, b, c = (k.local((2, TILE), np.float32) for _ in "abc")
+    contexts = [[k.tops_dte_ctx_t() for _ in "abc"] for _ in range(2)]
+    for context in contexts[0] + contexts[1]:
+        context.init()
+
+    def load(side: int, part: slice) -> list[k.event]:
+        size = part.stop - part.start
+        return [
+            k.memcpy_async(contexts[side][0], a[side, :size], x[part]),
+            k.memcpy_async(contexts[side][1], b[side, :size], y[part]),
+        ]
+
+    parts = list(k.tiles(x.size, TILE))
+    arriving = [load(side, part) for side, part in enumerate(parts[:1])]
+    arriving += [[]] * (2 - len(arriving))
+    leaving = [k.event(), k.event()]  # of no transfer yet
+    for turn, part in enumerate(parts):
+        side, size = turn % 2, part.stop - part.start
+        if turn + 1 < len(parts):
+            arriving[1 - side] = load(1 - side, parts[turn + 1])
+        for arrival in arriving[side]:
+            await arrival
+        await leaving[side]  # the sum of two turns ago, whose tile is needed again
+        np.add(a[side, :size], b[side, :size], out=c[side, :size])
+        leaving[side] = k.memcpy_async(contexts[side][2], z[part], c[side, :size])
+    for departure in leaving:
+        await departure
+
+
+@k.kernel
+def add_slices(x: k.Span, y: k.Span, z: k.Span) -> None:
+    """Add this thread's whole share at once, in global memory: what a gcu300 can and a gcu210 cannot."""
+    share = -(-x.size // k.thread_count())
+    for part in k.tiles(x.size, share):
+        np.add(x[part], y[part], out=z[part])
+
+
+@k.kernel
+def add_shares(x: k.Span, y: k.Span, z: k.Span) -> None:
+    """Add this thread's whole share through L1, one transfer after the other."""
+    share = -(-x.size // k.thread_count())
+    a, b = k.local(share, np.float32), k.local(share, np.float32)
+    with k.dte_scope() as dte:
+        for part in k.tiles(x.size, share):
+            size = part.stop - part.start
+            k.memcpy(dte, a[:size], x[part])
+            k.memcpy(dte, b[:size], y[part])
+            np.add(a[:size], b[:size], out=a[:size])
+            k.memcpy(dte, z[part], a[:size])
+
+
+class Vectors:
+    """Two vectors and room for their sum, on the host and on a device; each way to add them checks its result."""
+
+    def __init__(self, device: atops.Device, size: int) -> None:
+        generator = np.random.default_rng(1)
+        self.hosts = [generator.random(size, np.float32) for _ in range(2)]
+        self.sum = np.empty(size, np.float32)
+        self.stream = device.create_stream()
+        self.x, self.y = (self.stream.upload(host) for host in self.hosts)
+        self.z = self.stream.empty_like(self.sum)
+        self.add_with_numpy()
+
+    def add_with_numpy(self) -> None:
+        np.add(*self.hosts, out=self.sum)
+
+    def launch(self, kernel: k.Kernel) -> None:
+        self.stream.launch(kernel, GRID, self.x, self.y, self.z).wait_sync()
+
+    def check(self, kernel: k.Kernel) -> None:
+        """Raise AssertionError unless a kernel gives numpy's sum."""
+        self.stream.fill(self.z, -1)
+        self.launch(kernel)
+        result: Any = self.stream.fetch(self.z).wait_sync()
+        assert np.array_equal(result, self.sum), f"{kernel!r} does not add"
+
+
+def vector_add(effort: Effort) -> Iterator[Figure]:
+    """Yield the times of the three kernels against numpy.add."""
+    with board() as device:
+        vectors = Vectors(device, effort.size(1 << 20, 1 << 12))
+        for kernel in (add_tiles, add_slices, add_shares):
+            vectors.check(kernel)
+        times = interleave(
+            effort.times(5),
+            numpy=timed(vectors.add_with_numpy),
+            tiles=timed(lambda: vectors.launch(add_tiles)),
+            slices=timed(lambda: vectors.launch(add_slices)),
+            shares=timed(lambda: vectors.launch(add_shares)),
+        )
+    rows = (
+        ("vector add 1M float32, DTE 32 KiB tiles", "tiles", at_most(7)),
+        ("vector add, 170 KiB slices of global", "slices", at_most(1.6)),
+        ("  170 KiB through L1, one buffer", "shares", None),
+    )
+    for what, side, budget in rows:
+        yield compared(what, times, side, "numpy", reference="numpy.add", unit="ms", count=1, budget=budget)
+
+
+def busy_vector_add(effort: Effort) -> Iterator[Figure]:
+    """Yield the times beside a busy Python thread, against the same kernel without one."""
+    rows = (
+        ("vector add, 32 KiB, beside a busy thread", add_tiles, SWITCH_INTERVAL, at_most(30)),
+        ("  170 KiB slices", add_slices, SWITCH_INTERVAL, None),
+        ("  32 KiB, switch interval left at 5 ms", add_tiles, None, None),
+    )
+    for what, kernel, interval, budget in rows:
+        times = quiet_and_busy(effort, kernel, interval)
+        yield compared(what, times, "busy", "quiet", reference="quiet", unit="ms", count=1, budget=budget)
+
+
+def quiet_and_busy(effort: Effort, kernel: k.Kernel, interval: float | None) -> Times:
+    """Return the times of a kernel with and without a busy thread, on a driver with this switch interval."""
+    before = sys.getswitchinterval()
+    try:
+        with board(switch_interval=interval) as device:
+            vectors = Vectors(device, effort.size(1 << 20, 1 << 12))
+            quiet = timed(lambda: vectors.launch(kernel))
+
+            def busy() -> float:
+                with busy_thread():
+                    return quiet()
+
+            return interleave(effort.times(), quiet=quiet, busy=busy)
+    finally:
+        sys.setswitchinterval(before)
+
+
+@contextmanager
+def busy_thread() -> Iterator[None]:
+    """Keep a thread running Python code for the length of the block: it gives up the lock only when it is asked to."""
+    started, over = threading.Event(), threading.Event()
+
+    def spin() -> None:
+        started.set()
+        while not over.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=spin, name="busy", daemon=True)
+    thread.start()
+    started.wait()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,45 @@
+"""How a command came out, in words, as an error of ours and as a trace status; and waking who waited for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from atops.base.errors import AtopsError, ExecutionError, PriorLaunchFailure, StreamAborted
+from atops.base.tracing import Status
+from atops.base.waiting import Waiter
+from atops.runtime.commands import Launch
+from atops.runtime.completion import Completion
+
+__all__ = ("as_failure", "status_of", "verb", "wake")
+
+
+def wake(waiters: Iterable[Waiter]) -> None:
+    """Wake waiters, with no lock held."""
+    for waiter in waiters:
+        waiter.wake()
+
+
+def as_failure(failure: Exception, item: Completion) -> AtopsError:
+    """Return what a command failed with as an error of ours: what the runtime itself raises by mistake is wrapped."""
+    if isinstance(failure, AtopsError):
+        return failure
+    error = ExecutionError(f"{verb(item)} on {item.stream.label} failed: {failure!r}")
+    error.__cause__ = failure
+    return error
+
+
+def verb(item: Completion) -> str:
+    """Name a command for a message."""
+    name = type(item.command).__name__.lower()
+    if isinstance(item.command, Launch):
+        name = f"launch of kernel {item.command.bound.name}"
+    return f"{name} (command {item.seq})"
+
+
+def status_of(error: AtopsError | None) -> Status:
+    """Return the trace status for a command's outcome."""
+    if error is None:
+        return Status.DONE
+    if isinstance(error, StreamAborted):
+        return Status.ABORTED
+    return Status.SKIPPED if isinstance(error, PriorLaunchFailure) else Status.FAILED

@@ -1,0 +1,53 @@
+"""Which kernel thread runs here: kept for each OS thread, never seen from another."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+
+import pytest
+
+from atops.base.errors import IllegalState
+from atops.device.requests import CELL, Request, cell_here, current_thread, maybe_current_thread
+from tests.device.kernel_host import Host
+
+
+def test_the_host_has_no_kernel_thread():
+    """The name says where it has a meaning."""
+    assert maybe_current_thread() is None
+    with pytest.raises(IllegalState, match=r"only inside a kernel \(TOPS C\+\+, 8.5\)"):
+        current_thread()
+
+
+def test_a_context_copied_to_another_thread_gets_its_own_cell():
+    """asyncio.to_thread copies the context; the cell in it stays that of its own OS thread."""
+    mine = cell_here()
+    assert cell_here() is mine
+    found = []
+    copied = contextvars.copy_context()
+    thread = threading.Thread(target=lambda: copied.run(lambda: found.append((CELL.get(), cell_here()))))
+    thread.start()
+    thread.join()
+    inherited, own = found[0]
+    assert inherited is mine
+    assert own is not mine
+
+
+def test_a_plain_function_may_ask_for_its_thread():
+    """Functions that a kernel calls see the kernel's thread."""
+    host = Host()
+    seen = []
+
+    def helper():
+        return current_thread().linear
+
+    def kernel():
+        seen.append(helper())
+
+    host.run(host.grid(kernel, 1, 3))
+    assert seen == [0, 1, 2]
+
+
+def test_a_request_that_noted_nothing_has_no_line():
+    """Only requests that were owed know where they were made."""
+    assert Request().line() == ("?", 0)

@@ -1,0 +1,163 @@
+"""Binding arguments: scalars of the annotated type, device memory as spans, and what has to be uploaded first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from atops import kernels as k
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, PeerAccessNotEnabled
+from tests.kernel_bench import Bench
+
+PAIR = np.dtype([("n", np.int32), ("x", np.float32)])
+
+
+def taken(annotation: object, value: object) -> Any:
+    """Return what a kernel whose parameter `a` has this annotation gets for `value`."""
+
+    def probe(a): ...
+
+    probe.__annotations__["a"] = annotation
+    return k.kernel(probe).bind((value,)).values["a"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "expected"),
+    [
+        (np.float32, 2, np.float32(2)),
+        ("np.int8", -128, np.int8(-128)),
+        ("float16", 1.5, np.float16(1.5)),
+        ("'uint32'", 2**32 - 1, np.uint32(2**32 - 1)),
+        (np.dtype("int64"), np.int8(3), np.int64(3)),
+        (np.bool_, True, np.bool_(True)),
+        (np.uint8, np.bool_(True), np.uint8(1)),
+        ("half", 0.5, np.float16(0.5)),
+        (np.float32, float("inf"), np.float32("inf")),
+        (np.complex64, 1j, np.complex64(1j)),
+        (ml_dtypes.bfloat16, 1, ml_dtypes.bfloat16(1)),
+    ],
+)
+def test_scalars_arrive_as_annotated(annotation: object, value: object, expected: Any):
+    """A scalar becomes a numpy scalar of the annotated type, which may be given by name or as text."""
+    got = taken(annotation, value)
+    assert type(got) is type(expected) and got == expected
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [(Any, 3), (object, 2.5), (int, 7), (float, 0.1), (bool, False), ("Unknown", 5), (Any, np.int8(1)),
+     (Any, (1, 2, (3, 4.0))), (Any, np.dtype("f4")), (Any, np.float32)],
+)  # fmt: skip
+def test_other_scalars_stay_as_they_are(annotation: object, value: object):
+    """Without an element type, numbers, tuples of them and types pass unchanged; Python's types check only."""
+    got = taken(annotation, value)
+    assert got == value and type(got) is type(value)
+
+
+def test_python_types_convert_numpy_scalars():
+    """`int`, `float` and `bool` give Python's own numbers."""
+    assert type(taken(int, np.int64(3))) is int
+    assert type(taken(float, 3)) is float
+    assert type(taken(bool, np.bool_(True))) is bool
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [(np.int8, 128), (np.int8, -129), (np.uint32, -1), (np.float16, 1e6), (np.float32, 10**400), (np.bool_, 2),
+     (np.uint64, 2**64)],
+)  # fmt: skip
+def test_overflow_is_refused(annotation: object, value: object):
+    """A value that the type cannot hold names kernel, parameter, value and type."""
+    with pytest.raises(InvalidValue, match=r"kernel probe: parameter a got .*range of"):
+        taken(annotation, value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "right"),
+    [(np.int32, 2.5, "scalar of int32"), (np.int32, 2.0, "scalar of int32"), (int, 1.5, "scalar of int"),
+     (np.float32, "3", "scalar of float32"), (np.float32, 1j, "scalar of float32"), (Any, "text", "number"),
+     (Any, None, "number"), (Any, {}, "number"), (k.Span, 3, "memory of the device"),
+     (Any, [1, 2], "upload it first"), (Any, np.zeros(3), "upload it first"), (np.float32, np.zeros(1), "upload")],
+)  # fmt: skip
+def test_wrong_types_are_refused(annotation: object, value: object, right: str):
+    """A value of another type names kernel and parameter and says what would be right."""
+    with pytest.raises(InvalidType, match=rf"kernel probe: parameter a got .*{right}"):
+        taken(annotation, value)
+
+
+def test_a_structure_arrives_as_one_scalar():
+    """A structured element type takes numpy's structures."""
+    got = taken(PAIR, np.array((3, 0.5), PAIR)[()])
+    assert got["n"] == 3 and got["x"] == 0.5
+
+
+def test_arguments_are_counted_and_named():
+    """Too few, too many, unknown and doubled arguments name the kernel and its signature; defaults are used."""
+
+    @k.kernel
+    def axpy(x, y, /, alpha: np.float32 = 1, *, beta: np.float32 = 0): ...
+
+    for args, named, why in (
+        ((1,), {}, "missing a required"),
+        ((1, 2, 3, 4), {}, "too many"),
+        ((1, 2), {"gamma": 1}, "unexpected keyword"),
+        ((1, 2, 3), {"alpha": 1}, "multiple values"),
+    ):
+        with pytest.raises(InvalidType, match=rf"kernel axpy\(x, y, /.*{why}"):
+            axpy.bind(args, named)
+    bound = axpy.bind((1, 2), {"beta": 3})
+    assert dict(bound.values) == {"x": 1, "y": 2, "alpha": 1.0, "beta": 3.0}
+    assert repr(bound) == "<BoundKernel axpy(x=1, y=2, alpha=np.float32(1.0), beta=np.float32(3.0))>"
+
+
+def test_positional_and_named_arguments_arrive(bench: Bench):
+    """Defaults, positional-only and keyword-only parameters reach the kernel under their names."""
+    seen: list[tuple[object, ...]] = []
+
+    @k.kernel
+    def axpy(x, /, alpha: np.float32 = 1, *, beta: np.int16 = 0):
+        seen.append((x.shape, alpha, beta))
+
+    bench.launch(axpy, (1, 1), bench.empty(3))
+    assert seen == [((3,), 1.0, 0)] and type(seen[0][2]) is np.int16
+
+
+def test_memory_arrives_as_one_span_a_launch(bench: Bench):
+    """All threads get the same span, of the argument's type and shape; each launch makes its own."""
+    spans: list[object] = []
+    x = bench.upload(np.arange(6, dtype=np.int16).reshape(2, 3))
+
+    @k.kernel
+    def keep(x: k.Span):
+        spans.append(x)
+
+    bench.launch(keep, (2, 2), x)
+    bench.launch(keep, (1, 1), x)
+    assert len({id(span) for span in spans[:4]}) == 1 and spans[4] is not spans[0]
+    assert (spans[0].shape, spans[0].dtype, spans[0].address) == ((2, 3), np.int16, x.allocation.address)
+
+
+def test_memory_is_no_scalar(bench: Bench):
+    """Device memory for a scalar parameter is refused."""
+    with pytest.raises(InvalidType, match=r"parameter a got .*DeviceArray .*scalar of float32"):
+        taken(np.float32, bench.empty(3))
+
+
+def test_resolving_checks_life_and_access(bench: Bench):
+    """Just before the run, dead memory is an IllegalAddress and memory out of reach a PeerAccessNotEnabled."""
+
+    @k.kernel
+    def copy(dst, src): ...
+
+    x, y = bench.empty(4), bench.empty(4)
+    bound = copy.bind((x, y))
+    assert bound.allocations == (x.allocation, y.allocation) and bound.name == "copy"
+    assert copy.bind((x, x)).allocations == (x.allocation,)
+    with pytest.raises(PeerAccessNotEnabled, match="kernel copy: parameter src is memory of device 0"):
+        bound.resolve(lambda allocation: allocation is x.allocation)
+    bench.memory.free(y.allocation, "the test")
+    with pytest.raises(IllegalAddress, match=r"kernel copy, parameter src: .*freed by the test"):
+        bound.resolve(lambda allocation: True)

@@ -1,0 +1,234 @@
+"""Local, shared and dynamic shared memory, and mdspans of any memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from atops import kernels as k
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
+from tests.kernel_bench import Bench
+
+
+def place(array: np.ndarray, memory: np.ndarray) -> int:
+    """Return where an array begins in a scratchpad."""
+    assert array.base is memory
+    return array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+
+
+def test_local_memory_is_the_threads_own(bench: Bench):
+    """Each call takes the next 128-byte aligned piece of the SIP's L1; other threads have their own."""
+    tiles: list[np.ndarray] = []
+
+    @k.kernel
+    async def take():
+        a, b = k.local(5, np.float32), k.local((3, 4), "int16")
+        assert (a.shape, a.dtype, b.shape, b.dtype) == ((5,), np.float32, (3, 4), np.int16)
+        a[...] = k.threadIdx.x
+        await k.syncthreads()
+        assert (a == k.threadIdx.x).all()
+        tiles.extend((a, b))
+
+    bench.launch(take, (1, 2))
+    sips = bench.chip.clusters[0].sips
+    assert [place(tile, sip.l1) for sip in sips[:2] for tile in tiles[2 * sip.ordinal : 2 * sip.ordinal + 2]] == [
+        0, 128, 0, 128
+    ]  # fmt: skip
+
+
+def test_local_memory_ends(bench: Bench):
+    """All of L1 can be had; one byte more is LaunchOutOfResources with what was asked, used and there."""
+    room = bench.arch.l1_usable
+
+    @k.kernel
+    def fill(more):
+        k.local(room - 256, np.int8)
+        k.local(128 + more, np.int8)
+
+    bench.launch(fill, (1, 1), 128)
+    said = rf"thread \(0,0,0\).*257 bytes.*{room - 256} of the {room} bytes"
+    with pytest.raises(LaunchFailure, match=said) as caught:
+        bench.launch(fill, (1, 1), 129)
+    assert isinstance(caught.value.__cause__, LaunchOutOfResources)
+
+
+def test_shared_memory_is_the_blocks(bench: Bench):
+    """Threads of a block share a line's memory, lines and blocks do not; scalars have no dimension."""
+    x = bench.empty((2, 2), np.int32)
+
+    @k.kernel
+    async def count(x):
+        total, other = k.shared((), np.int32), k.shared((), np.int32)
+        if k.threadIdx.x == 0:
+            total[...] = 0
+            other[...] = 100
+        await k.syncthreads()
+        total[...] += 1
+        await k.syncthreads()
+        x[k.blockIdx.x, 0] = total
+        x[k.blockIdx.x, 1] = other
+
+    bench.launch(count, (2, 12), x)
+    assert x.host.tolist() == [[12, 100], [12, 100]]
+
+
+def test_a_line_passed_again_gives_other_shared_memory(bench: Bench):
+    """In a loop or a function called twice, the n-th time of each thread is the same memory."""
+
+    def helper():
+        return k.shared(4, np.int32)
+
+    @k.kernel
+    async def rounds():
+        rows = [k.shared(4, np.int32) for _ in range(3)] + [helper(), helper()]
+        for number, row in enumerate(rows):
+            row[k.threadIdx.x] = number
+        await k.syncthreads()
+        assert [list(row) for row in rows] == [[number] * 4 for number in range(5)]
+
+    bench.launch(rounds, (1, 4))
+
+
+def test_threads_agree_on_shared_memory(bench: Bench):
+    """Another shape or type at the same line is a fault that shows both."""
+
+    @k.kernel
+    def differ(typed):
+        k.shared(4 if typed or k.threadIdx.x == 0 else 5, np.int8 if typed and k.threadIdx.x else np.int32)
+
+    with pytest.raises(LaunchFailure, match=r"thread \(1,0,0\).*as int32\[5\], and by another.*as int32\[4\]"):
+        bench.launch(differ, (1, 2), False)
+    with pytest.raises(LaunchFailure, match=r"thread \(1,0,0\).*as int8\[4\], and by another.*as int32\[4\]"):
+        bench.launch(differ, (1, 2), True)
+
+
+def test_shared_memory_ends(bench: Bench):
+    """L2 has its capacity, and dynamic shared memory is part of it."""
+    room = bench.arch.l2_usable
+
+    @k.kernel
+    def fill(size):
+        k.shared(size, np.int8)
+
+    bench.launch(fill, (1, 1), room)
+    bench.launch(fill, (1, 1, 1024), room - 1024)
+    with pytest.raises(LaunchFailure, match=rf"{room - 1023} bytes was asked for; 1024 of the {room}"):
+        bench.launch(fill, (1, 1, 1024), room - 1023)
+
+
+def test_dynamic_shared_memory_has_the_launches_size(bench: Bench):
+    """It is one row for the block, seen alike at each pass of its line, apart from other shared memory."""
+    x = bench.empty(4, np.int32)
+
+    @k.kernel
+    async def stage(x):
+        for _ in range(2):
+            row, other = k.dynamic_shared(np.int32), k.shared(4, np.int32)
+            row[k.threadIdx.x] = 7 + k.threadIdx.x
+            other[k.threadIdx.x] = 0
+            await k.syncthreads()
+        assert row.shape == (4,) and row.base is other.base
+        x[k.threadIdx.x] = row[3 - k.threadIdx.x]
+
+    bench.launch(stage, (1, 4, 18), x)
+    assert list(x.host) == [10, 9, 8, 7]
+
+
+def test_dynamic_shared_memory_has_one_line(bench: Bench):
+    """A second line that no look at the code could find is a fault that names both; so is another type."""
+
+    def second():
+        return k.dynamic_shared(np.int8)
+
+    @k.kernel
+    def twice(call):
+        k.dynamic_shared(np.int8)
+        call()
+
+    with pytest.raises(LaunchFailure, match=r"in .*second.*a second dynamic shared memory.*this one has .*twice"):
+        bench.launch(twice, (1, 1, 64), second)
+
+    @k.kernel
+    def typed():
+        k.dynamic_shared(np.int8 if k.threadIdx.x else np.int16)
+
+    with pytest.raises(LaunchFailure, match="asked for as int8, and by another thread as int16"):
+        bench.launch(typed, (1, 2, 64))
+
+
+def test_dynamic_shared_memory_without_a_size(bench: Bench):
+    """Where no look at the code found it, the use itself is the fault."""
+
+    def use():
+        k.dynamic_shared(np.int8)
+
+    @k.kernel
+    def hidden(call):
+        call()
+
+    with pytest.raises(LaunchFailure, match="the launch gave no size"):
+        bench.launch(hidden, (1, 1), use)
+
+
+@pytest.mark.parametrize("take", [k.local, k.shared])
+@pytest.mark.parametrize(("shape", "dtype", "error"), [(-1, "int8", InvalidValue), ((2, -3), "int8", InvalidValue),
+                                                      (2.5, "int8", InvalidType), (4, "float33", InvalidType),
+                                                      (4, object, InvalidType)])  # fmt: skip
+def test_shapes_and_types_without_meaning(bench: Bench, take: Callable, shape: object, dtype: object, error: type):
+    """Negative extents and unknown types are faults that show the value."""
+
+    @k.kernel
+    def wrong():
+        take(shape, dtype)
+
+    with pytest.raises(LaunchFailure) as caught:
+        bench.launch(wrong, (1, 1))
+    assert isinstance(caught.value.__cause__, error)
+
+
+def test_mdspan_in_both_forms(bench: Bench):
+    """Extents flat or as one sequence, of spans and arrays, with a space or without; fewer elements are the first."""
+    x = bench.upload(np.arange(24, dtype=np.int32))
+
+    @k.kernel
+    def shapes(x):
+        tile = k.local(24, np.int32)
+        with k.dte_scope() as dte:
+            k.memcpy(dte, tile, x)
+        for memory, space in ((x, k.Global), (tile, k.Local)):
+            flat, whole = k.mdspan(memory, 2, 3, 4), k.mdspan(space, memory, (2, 3, 4))
+            assert flat.shape == whole.shape == (2, 3, 4) and flat[1, 0, 2] == whole[1, 0, 2] == 14
+            assert k.mdspan(memory, [6]).shape == (6,) and k.mdspan(memory, 2, 2)[1, 1] == 3
+            assert k.mdspan(memory[8:], np.int64(4), 2)[0, 0] == 8
+        assert isinstance(k.mdspan(x, 4), k.Span) and k.mdspan(k.Shared, k.shared(4, np.int8), 2, 2).shape == (2, 2)
+        k.mdspan(tile, 24)[5] = 99
+        assert tile[5] == 99
+
+    bench.launch(shapes, (1, 1), x)
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "why"),
+    [
+        (lambda x, t: k.mdspan(x, 5, 5), IllegalAddress, "needs 25 elements"),
+        (lambda x, t: k.mdspan(t, 5, 5), IllegalAddress, "needs 25 elements"),
+        (lambda x, t: k.mdspan(k.Local, x, 4), InvalidValue, "in local memory of what lies in global memory"),
+        (lambda x, t: k.mdspan(k.Global, t, 4), InvalidValue, "in global memory of what lies in local memory"),
+        (lambda x, t: k.mdspan(t[:20].reshape(4, 5)[:, :3], 3, 2), InvalidValue, "with gaps cannot have shape"),
+        (lambda x, t: k.mdspan(x), InvalidType, "takes an optional space"),
+        (lambda x, t: k.mdspan([1, 2], 2), InvalidType, "takes an optional space"),
+        (lambda x, t: k.mdspan(x, 2.5), InvalidType, "shape is 2.5"),
+    ],
+)
+def test_mdspans_that_cannot_be(bench: Bench, build: Callable, error: type, why: str):
+    """Shapes beyond the memory, wrong spaces, gaps and wrong arguments are faults."""
+
+    @k.kernel
+    def wrong(x):
+        build(x, k.local(24, np.int32)[:23])
+
+    with pytest.raises(LaunchFailure, match=why) as caught:
+        bench.launch(wrong, (1, 1), bench.empty(24, np.int32))
+    assert isinstance(caught.value.__cause__, error)

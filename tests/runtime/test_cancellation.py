@@ -1,0 +1,360 @@
+"""Cancelling at any await: the wait ends, the board stays whole, and nothing that the task made is left behind."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+from anyio.lowlevel import checkpoint
+
+import atops
+from atops.base.errors import StreamAborted
+from atops.base.options import EmulatorOptions
+from atops.runtime.device import Device
+from atops.runtime.driver import Driver
+from atops.runtime.pipeline import pipeline
+from tests.runtime.boards import (
+    PATIENCE,
+    Latch,
+    add_one,
+    board,
+    leftovers,
+    settled,
+    suspended_forever,
+    works,
+)
+
+Work = Callable[[Device, Latch], Awaitable[Any]]
+
+anyio_test = pytest.mark.anyio
+
+
+async def await_a_completion(device: Device, latch: Latch) -> None:
+    """Await the end of a copy that a closed latch holds up."""
+    async with device.create_stream() as stream:
+        array = stream.zeros(300)
+        latch.hold(stream)
+        await stream.fetch(array)
+
+
+async def await_an_event(device: Device, latch: Latch) -> None:
+    """Await the event of a stream that waits for another stream's event."""
+    async with device.create_stream() as first, device.create_stream() as second:
+        latch.hold(first)
+        second.wait(first.record())
+        await second.record()
+
+
+async def await_a_stream(device: Device, latch: Latch) -> None:
+    """Await everything that a stream has, a kernel before and after the latch."""
+    async with device.create_stream() as stream:
+        array = stream.zeros(24, "int32")
+        stream.launch(add_one, (2, 12), array)
+        latch.hold(stream)
+        stream.launch(add_one, (2, 12), array)
+        await stream
+
+
+async def await_the_device(device: Device, latch: Latch) -> None:
+    """Await all work of the device, that of other tasks too."""
+    async with device.create_stream() as stream:
+        latch.hold(stream)
+        await device.wait()
+
+
+async def await_room(device: Device, latch: Latch) -> None:
+    """Await room in a stream that is full, twice at once."""
+    async with device.create_stream(capacity=2) as stream, anyio.create_task_group() as tasks:
+        latch.hold(stream)
+
+        async def reserve(places: int) -> None:
+            async with stream.room(places):
+                await stream.record()
+
+        tasks.start_soon(reserve, 2)
+        tasks.start_soon(reserve, 1)
+
+
+async def await_aclose(device: Device, latch: Latch) -> None:
+    """Await the end of a stream that still has work and memory."""
+    stream = device.create_stream()
+    stream.fill(stream.empty(1000), 1)
+    latch.hold(stream)
+    stream.zeros(1000)
+    await stream.aclose()
+
+
+async def await_a_pipeline(device: Device, latch: Latch) -> None:
+    """Consume a pipeline whose third chunk a latch holds up."""
+
+    async def chunks() -> AsyncIterator[Any]:
+        for number in range(6):
+            await checkpoint()
+            yield np.full(24, number, "int32")
+
+    seen: list[int] = []
+
+    def stage(stream: Any, array: Any) -> Any:
+        seen.append(0)
+        if len(seen) == 3:
+            latch.hold(stream)
+        stream.launch(add_one, (2, 12), array)
+        return array
+
+    async with pipeline(chunks(), stage, device=device, streams=2, in_flight=3) as results:
+        async for _ in results:
+            pass
+
+
+async def await_a_host_coroutine(device: Device, latch: Latch) -> None:
+    """Await a coroutine in stream order that awaits another stream."""
+    async with device.create_stream() as stream, device.create_stream(nonblocking=True) as other:
+        held = latch.hold(other)
+
+        async def host() -> None:
+            await held
+
+        await stream.call(host)
+
+
+async def await_a_kernel(device: Device, latch: Latch) -> None:
+    """Await a kernel that only an abort ends, until the latch says so."""
+    async with device.create_stream() as stream:
+        stream.launch(suspended_forever, (1, 12))
+        async with device.create_stream() as other:
+            await latch.hold(other)
+        stream.abort()
+
+
+WAITS: tuple[Work, ...] = (
+    await_a_completion,
+    await_an_event,
+    await_a_stream,
+    await_room,
+    await_aclose,
+    await_a_pipeline,
+    await_a_host_coroutine,
+    await_a_kernel,
+)
+
+
+async def cancelled_after(turns: int, work: Callable[[], Awaitable[Any]]) -> bool:
+    """Run `work`, and cancel it when the loop has turned so often. Returns whether it was over by then."""
+    over = False
+
+    async def run() -> None:
+        nonlocal over
+        await work()
+        over = True
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            for _ in range(turns):
+                await checkpoint()
+            tasks.cancel_scope.cancel()
+    return over
+
+
+@anyio_test
+@pytest.mark.parametrize("wait", [*WAITS, await_the_device])
+async def test_a_cancelled_wait_leaves_nothing(wait: Work) -> None:
+    """Whatever is awaited, cancelling it after 1, 2, 3 ... turns of the loop leaves a board that is empty and works."""
+    with board() as driver:
+        device = Device(0, driver)
+        latch = Latch(device)
+        for turns in range(1, 20):
+            assert not await cancelled_after(turns, lambda: wait(device, latch))
+            await settled(driver)
+        latch.close()
+        assert leftovers(driver) == {}
+        assert works(driver)
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_cancelled_at_every_await(wait: Work) -> None:
+    """Inline, where turns are exact: cancelling at every single one, up to the last, leaves nothing."""
+
+    async def main() -> int:
+        driver = atops.current_driver()
+        device = Device(0)
+        for turns in range(10_000):
+            latch = Latch(device)
+
+            async def opened(latch: Latch = latch) -> None:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(wait, device, latch)
+                    for _ in range(25):
+                        await checkpoint()
+                    latch.open()
+
+            over = await cancelled_after(turns, opened)
+            await settled(driver)
+            latch.close()
+            assert leftovers(driver) == {}, f"cancelled after {turns} turns"
+            if over:
+                return turns
+        raise AssertionError("it never came to its end")
+
+    assert atops.run(main, EmulatorOptions(trace=0)) > 25
+
+
+async def storm(driver: Driver, seed: int, tasks: int) -> None:
+    """Start many tasks that wait for all sorts of things, and cancel each at a moment that the seed chooses."""
+    choose = random.Random(seed)
+    device = Device(0, driver)
+    latch = Latch(device)
+
+    async def one(wait: Work, turns: int) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait, device, latch)
+            for _ in range(turns):
+                await checkpoint()
+            group.cancel_scope.cancel()
+
+    with anyio.fail_after(2 * PATIENCE):
+        async with anyio.create_task_group() as group:
+            for _ in range(tasks):
+                group.start_soon(one, choose.choice(WAITS), choose.randrange(60))
+                if choose.random() < 0.2:
+                    await checkpoint()
+    await settled(driver)
+    latch.close()
+
+
+@anyio_test
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_storm_of_cancellations(seed: int) -> None:
+    """Three hundred tasks, each cancelled at its own moment: afterwards the board is empty and works."""
+    with board(devices=1) as driver:
+        await storm(driver, seed, 300)
+        assert leftovers(driver) == {}
+        assert works(driver)
+
+
+@anyio_test
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 130))
+async def test_many_storms(seed: int) -> None:
+    """Thirty more seeds, eight hundred tasks each."""
+    with board(devices=1) as driver:
+        await storm(driver, seed, 800)
+        assert leftovers(driver) == {}
+        assert works(driver)
+
+
+@anyio_test
+async def test_cancelling_a_wait_leaves_the_work_alone() -> None:
+    """Of two waiters of one copy one is cancelled: the copy still runs, and the other gets its result."""
+    with board() as driver:
+        device = Device(0, driver)
+        latch = Latch(device)
+        async with device.create_stream() as stream:
+            array = stream.upload(np.arange(100))
+            latch.hold(stream)
+            fetched = stream.fetch(array)
+            got: list[Any] = []
+
+            async def wait() -> None:
+                got.append(await fetched)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait)
+                assert not await cancelled_after(3, wait)
+                latch.open()
+            assert len(got) == 1
+            assert (got[0] == np.arange(100)).all()
+            assert (await fetched == np.arange(100)).all()
+
+
+@anyio_test
+async def test_a_cancelled_reservation_lets_the_next_one_in() -> None:
+    """Rooms are given in order of arrival; one that gives up does not hold back those behind it."""
+    with board() as driver:
+        device = Device(0, driver)
+        latch = Latch(device)
+        async with device.create_stream(capacity=2) as stream:
+            latch.hold(stream)
+            entered = anyio.Event()
+
+            async def small() -> None:
+                async with stream.room(1):
+                    entered.set()
+
+            async with anyio.create_task_group() as tasks:
+                async with anyio.create_task_group() as large:
+                    large.start_soon(stream.room(2).__aenter__)
+                    while not stream.statistics().waiting_for_room:
+                        await checkpoint()
+                    tasks.start_soon(small)
+                    while stream.statistics().waiting_for_room < 2:
+                        await checkpoint()
+                    assert not entered.is_set()
+                    large.cancel_scope.cancel()
+                with anyio.fail_after(PATIENCE):
+                    await entered.wait()
+            assert stream.statistics().free == 1
+            latch.open()
+        assert stream.statistics().free == 2
+
+
+@anyio_test
+async def test_a_scope_left_by_an_exception_aborts() -> None:
+    """Leaving `async with stream` by an error drops the work at once, whoever waits for it is told, and memory goes."""
+    with board() as driver:
+        device = Device(0, driver)
+        latch = Latch(device)
+        with pytest.raises(ZeroDivisionError):
+            async with device.create_stream() as stream:
+                held = latch.hold(stream)
+                fetched = stream.fetch(stream.zeros(10_000))
+                raise ZeroDivisionError
+        for completion in (held, fetched):
+            with pytest.raises(StreamAborted):
+                await completion
+        latch.close()
+        assert leftovers(driver) == {}
+
+
+@anyio_test
+async def test_a_scope_left_normally_finishes_the_work() -> None:
+    """Leaving `async with stream` waits for all that was enqueued, then nothing is allocated."""
+    with board() as driver:
+        async with Device(0, driver).create_stream() as stream:
+            array = stream.zeros(24, "int32")
+            for _ in range(20):
+                stream.launch(add_one, (2, 12), array)
+            fetched = stream.fetch(array)
+        assert (fetched.result() == 20).all()
+        assert leftovers(driver) == {}
+
+
+@anyio_test
+async def test_aclose_is_idempotent_and_safe_at_once() -> None:
+    """Ten tasks close one stream, half of them cancelled: all end, and so does the stream."""
+    with board() as driver:
+        device = Device(0, driver)
+        latch = Latch(device)
+        stream = device.create_stream()
+        stream.zeros(100)
+        latch.hold(stream)
+
+        async def close(scope: anyio.CancelScope) -> None:
+            with scope:
+                await stream.aclose()
+
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                scopes = [anyio.CancelScope() for _ in range(10)]
+                for scope in scopes:
+                    tasks.start_soon(close, scope)
+                for scope in scopes[::2]:
+                    await checkpoint()
+                    scope.cancel()
+        await stream.aclose()
+        latch.close()
+        assert leftovers(driver) == {}

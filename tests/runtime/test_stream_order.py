@@ -1,0 +1,296 @@
+"""Commands of one stream run in order, streams go on beside each other, and bytes arrive as they were sent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.errors import ExecutionError, InvalidHandle, InvalidType, InvalidValue
+from tests.runtime.hosts import board, on_every_host, on_hosts
+from tests.runtime.latch import hold
+
+LARGE = 1 << 18  # bytes: more than is taken at the call, and more than runs on the driver
+
+
+@pytest.fixture
+def device() -> Iterator[atops.Device]:
+    """Device 0 of a threaded driver."""
+    with board() as device:
+        yield device
+
+
+@k.kernel
+async def increment(x):
+    """Each thread adds 1 to its own tiles."""
+    for part in k.tiles(x.size, 16):
+        x[part] = x[part] + 1
+
+
+@k.kernel
+async def double(x):
+    """Each thread doubles its own tiles."""
+    for part in k.tiles(x.size, 16):
+        x[part] = x[part] * 2
+
+
+# ---- bytes
+
+
+@on_every_host
+@pytest.mark.parametrize("size", [1, 4096, 65536, LARGE + 3])
+async def test_bytes_survive_the_way_there_and_back(device, size):
+    """Host to device, within the device and back gives the same bytes, whatever path the size takes."""
+    host = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    async with device.create_stream() as stream:
+        first, second = stream.upload(host), stream.empty(size, np.uint8)
+        stream.copy(second, first)
+        assert np.array_equal(await stream.fetch(second), host)
+
+
+@on_every_host
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(np.uint8, 0xAB), (np.int16, -2), (np.float32, 1.5), (np.int64, 1 << 40), (np.complex128, 1j)]
+)
+async def test_fill_writes_the_value_in_the_arrays_type(device, dtype, value):
+    """A fill writes every element, small on the driver and large on a copy thread, and nothing beside them."""
+    async with device.create_stream() as stream:
+        for count in (9, (2 << 20) // np.dtype(dtype).itemsize):
+            array = stream.zeros(count + 2, dtype)
+            stream.fill(array[1:-1], value)
+            got = await stream.fetch(array)
+            assert (got[1:-1] == dtype(value)).all() and got[0] == got[-1] == 0
+
+
+@on_every_host
+async def test_a_fill_of_bytes_takes_patterns(device):
+    """H28, H29: a buffer of bytes is filled by byte, by numpy scalar or by pattern, at any offset, a count of them."""
+    async with device.create_stream() as stream:
+        raw = stream.allocate(16)
+        stream.fill(raw, 0)
+        stream.fill(raw[1:], np.uint16(0x0201), 2)
+        stream.fill(raw[9:13], b"abcd")
+        got = bytearray(16)
+        await stream.copy(got, raw)
+        assert bytes(got) == b"\0\1\2\1\2\0\0\0\0abcd\0\0\0"
+        with pytest.raises(InvalidValue, match="256"):
+            stream.fill(raw, 256)
+        with pytest.raises(InvalidValue, match="no multiple"):
+            stream.fill(raw[:3], np.uint16(1))
+
+
+@on_every_host
+async def test_a_small_source_is_taken_at_the_call(device):
+    """H12: what the host stores into a small source after the call does not reach the device."""
+    async with device.create_stream() as stream:
+        target, source = stream.empty(16, np.int32), np.arange(16, dtype=np.int32)
+        latch = hold(stream)
+        stream.copy(target, source)
+        source[:] = -1
+        latch.release()
+        assert (await stream.fetch(target) == np.arange(16)).all()
+
+
+@on_hosts(strict=True)
+async def test_strict_mode_sees_a_large_source_change(device):
+    """A large source is read when the copy runs; strict mode fails the copy when it changed since the call."""
+    async with device.create_stream() as stream:
+        target, source = stream.empty(LARGE, np.uint8), np.zeros(LARGE, np.uint8)
+        latch = hold(stream)
+        copy = stream.copy(target, source)
+        source[LARGE // 2] = 1
+        latch.release()
+        with pytest.raises(ExecutionError, match="source of a copy changed"):
+            await copy
+        stream.clear_error()
+
+
+@on_every_host
+async def test_a_copy_that_cannot_be_is_refused_at_the_call(device):
+    """H6 and overlap: sizes, types and overlaps that are wrong at the call are refused there; nothing is enqueued."""
+    async with device.create_stream() as stream:
+        array = stream.empty(8, np.int32)
+        await stream
+        for error, arguments in [
+            (InvalidValue, (array, np.zeros(9, np.int32))),
+            (InvalidValue, (array[1:], array[:-1])),
+            (InvalidType, (array, np.zeros(8, np.float32))),
+            (InvalidType, (array, [1, 2, 3])),
+            (InvalidValue, (b"12345678901234567890123456789012", array)),
+        ]:
+            with pytest.raises(error):
+                stream.copy(*arguments)
+        assert stream.is_done
+        await stream.copy(array[:0], np.zeros(0, np.int32))  # H4: no bytes, no complaint
+
+
+# ---- order within a stream
+
+
+@on_every_host
+async def test_commands_run_in_the_order_of_the_calls(device):
+    """D11: kernel, host, kernel, fill, copy: each sees what the one before did, and nothing of the one after."""
+    seen = []
+    async with device.create_stream() as stream:
+        x = stream.upload(np.zeros(64, np.int32))
+        stream.launch(increment, (2, 4), x)
+        stream.call(lambda: seen.append(x.allocation.data.view(np.int32)[:64].tolist()))
+        stream.launch(double, (2, 4), x)
+        first = stream.fetch(x)
+        stream.fill(x, 7)
+        stream.launch(increment, (1, 12), x)
+        assert (await stream.fetch(x) == 8).all()
+        assert (first.result() == 2).all()
+    assert seen == [[1] * 64]
+
+
+@on_every_host
+async def test_completions_come_in_order(device):
+    """When a command is done, so is every command before it in its stream."""
+    async with device.create_stream() as stream:
+        x = stream.empty(4, np.int32)
+        latch = hold(stream)
+        items = [stream.fill(x, value) for value in range(200)]
+        await latch.passed()
+        assert not any(item.done for item in items)
+        latch.release()
+        await items[100]
+        assert all(item.done for item in items[:101])
+        await stream
+        assert all(item.done for item in items)
+
+
+@on_every_host
+async def test_awaiting_a_stream_waits_for_what_is_enqueued_by_then(device):
+    """B15, B17: an idle stream is done at once; `await stream` covers the calls before it, not those after."""
+    async with device.create_stream() as stream:
+        await stream
+        assert stream.is_done
+        item = stream.fill(stream.empty(4), 1)
+        await stream
+        assert item.done and stream.is_done
+        latch = hold(stream)
+        await latch.passed()
+        assert not stream.is_done  # B8: NotReady while work is queued
+        latch.release()
+        await stream
+
+
+# ---- streams beside each other
+
+
+@on_every_host
+async def test_a_held_stream_holds_no_other(device):
+    """B19: waiting for one stream returns while another is busy."""
+    async with device.create_stream() as busy, device.create_stream() as free:
+        latch = hold(busy)
+        held = busy.fill(busy.empty(4), 1)
+        assert (await free.fetch(free.upload(np.arange(4))) == range(4)).all()
+        await free
+        assert not held.done and not busy.is_done and free.is_done
+        latch.release()
+
+
+@on_every_host
+async def test_a_long_queue_starves_nobody(device):
+    """A stream with thousands of commands lets another stream's one command run in between."""
+    order = []
+    async with device.create_stream() as long, device.create_stream() as short:
+        gate = device.create_stream()
+        latch = hold(gate)
+        event = gate.record()
+        long.wait(event)
+        short.wait(event)
+        x = long.empty(1, np.int32)
+        items = [long.fill(x, 1) for _ in range(3000)]
+        one = short.fill(short.empty(1, np.int32), 1)
+        items[-1].add_done_callback(lambda _: order.append("long"))
+        one.add_done_callback(lambda _: order.append("short"))
+        latch.release()
+        await one
+        assert not items[-1].done
+        await long
+        await gate.aclose()
+
+
+@on_every_host
+async def test_memory_criss_crosses_streams_by_events(device):
+    """C11: allocated on one stream, used and freed on another after a wait: the data are right."""
+    async with device.create_stream() as first, device.create_stream() as second:
+        latch = hold(first)
+        x = first.upload(np.arange(8))
+        second.wait(first.record())
+        got = second.fetch(x)
+        second.free(x)
+        latch.release()
+        assert (await got == np.arange(8)).all()
+        await second
+        assert not x.allocation.alive
+
+
+# ---- from threads
+
+
+def test_many_threads_share_one_stream(device: atops.Device):
+    """D7: commands submitted by several threads each run once, each thread's in its own order."""
+    stream = device.create_stream()
+    log: list[tuple[int, int]] = []
+
+    def submit(who: int) -> None:
+        for number in range(300):
+            stream.call(log.append, (who, number))
+
+    threads = [threading.Thread(target=submit, args=(who,)) for who in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stream.sync()
+    assert sorted(log) == [(who, number) for who in range(4) for number in range(300)]
+    for who in range(4):
+        assert [number for each, number in log if each == who] == list(range(300))
+
+
+def test_sync_of_one_stream_leaves_another_held(device: atops.Device):
+    """B19 from plain code: `sync` returns when its own stream is done."""
+    busy, free = device.create_stream(), device.create_stream()
+    latch = hold(busy)
+    free.fill(free.empty(4), 1)
+    free.sync()
+    assert free.is_done and not busy.is_done
+    latch.release()
+    device.sync()
+    assert busy.is_done
+
+
+def test_a_closed_stream_takes_nothing_more(device: atops.Device):
+    """B9, B16: after `close` every verb raises InvalidHandle; what was enqueued before still runs."""
+    stream, other = device.create_stream(), device.create_stream()
+    x = other.upload(np.zeros(4, np.int32))
+    event = other.record()
+    other.sync()
+    latch = hold(stream)
+    last = stream.fill(x, 5)
+    stream.close()
+    stream.close()
+    for verb in (
+        lambda: stream.copy(x, np.zeros(4, np.int32)),
+        lambda: stream.fill(x, 0),
+        lambda: stream.launch(increment, (1, 1), x),
+        lambda: stream.record(),
+        lambda: stream.wait(event),
+        lambda: stream.wait_value(x, 0),
+        lambda: stream.write_value(x, 0),
+        lambda: stream.call(print),
+        lambda: stream.add_callback(print),
+        lambda: stream.allocate(16),
+    ):
+        with pytest.raises(InvalidHandle, match="closed"):
+            verb()
+    latch.release()
+    assert last.wait_sync() is None
+    assert (other.fetch(x).wait_sync() == 5).all()
