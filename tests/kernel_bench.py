@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from atops.device.chip import Chip
 from atops.device.global_memory import GlobalMemory
 from atops.device.grid import Grid
 from atops.device.interpreter import StepBlock
+from atops.device.sip import SipBlock
 from atops.kernels.definition import Kernel
 from atops.kernels.launch_config import LaunchConfig
 
@@ -81,6 +83,23 @@ class Bench:
             bound, self.chip, geometry.grid, geometry.block, shared_bytes=geometry.shared,
             cooperative=geometry.cooperative, options=self.options, offload=offload, observer=observer,
         )  # fmt: skip
+        if self.options.workers == "sip":
+            self._run_on_threads(grid)
+        else:
+            self._run_here(grid)
+        return grid
+
+    def _run_on_threads(self, grid: Grid) -> None:
+        """Give every kernel thread of a grid that fits the chip an OS thread."""
+        blocks = [SipBlock(grid, linear, c, c.sips) for linear, c in enumerate(self.chip.clusters[: grid.total_blocks])]
+        threads = [threading.Thread(target=task.step, args=(1,)) for block in blocks for task in block.tasks()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _run_here(self, grid: Grid) -> None:
+        """Step the blocks of a grid in turn, as clusters become free."""
         waiting = list(range(grid.total_blocks))
         free = list(self.chip.clusters)
         runnable: queue.SimpleQueue[StepBlock] = queue.SimpleQueue()
@@ -99,7 +118,6 @@ class Bench:
                 free.append(block.cluster)
             elif progress is Progress.AGAIN:
                 runnable.put(block)
-        return grid
 
 
 def benches() -> Iterator[Callable[..., Bench]]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from atops.base.errors import IllegalAddress, InvalidValue
 
-__all__ = ("NOTHING", "Allocation", "Bytes", "Source", "fill", "move")
+__all__ = ("NOTHING", "Allocation", "Bytes", "Source", "Watches", "fill", "move")
 
 Bytes = npt.NDArray[np.uint8]
 Source = tuple[Bytes, memoryview]
@@ -41,7 +41,7 @@ class Watches(Protocol):
     def stored(self, offset: int, size: int) -> None:
         """Test the watches that a store of `size` bytes at `offset` may have satisfied."""
 
-    def ended(self, error: IllegalAddress) -> None:
+    def ended(self) -> None:
         """Tell every watch that the memory is gone."""
 
 
@@ -57,7 +57,7 @@ class Allocation:
 
     __slots__ = ("__weakref__", "_source", "address", "alive", "bank", "data", "device", "flags", "freed_by",
                  "host_address", "host_visible", "label", "managed", "offset", "serial", "site", "size", "view",
-                 "watches")  # fmt: skip
+                 "watches")
 
     data: Bytes
     view: memoryview
@@ -65,7 +65,7 @@ class Allocation:
     def __init__(
         self, address: int, size: int, device: int | None, offset: int, bank: int, flags: int, source: Source,
         site: object, label: str = "", host_address: int = 0, host_visible: bool = False, managed: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Describe `size` bytes at `offset` of `source`, which a memory has just set aside. Only memories do this."""
         self.address = address
         self.size = size
@@ -111,7 +111,7 @@ class Allocation:
             with _FENCE:
                 pass
         if (watches := self.watches) is not None:
-            watches.ended(self.violation(0, self.size, "a wait for a value"))
+            watches.ended()
 
     def violation(self, offset: int, size: int, who: object = "") -> IllegalAddress:
         """Return the error for an access of `size` bytes at `offset` that this allocation does not allow."""
@@ -151,7 +151,7 @@ class Allocation:
         label = f" {self.label!r}" if self.label else ""
         fate = "" if self.alive else ", freed"
         return (f"<Allocation #{self.serial}{label}: {self.size} bytes at {self.address:#x}, {self.where}, "
-                f"allocated at {self.site}{fate}>")  # fmt: skip
+                f"allocated at {self.site}{fate}>")
 
 
 def move(dst: Allocation, dst_offset: int, src: Allocation, src_offset: int, size: int, who: object = "") -> None:

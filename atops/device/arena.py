@@ -82,7 +82,7 @@ class Arena:
         if end > start and self.fd is not None and _libc.fallocate(self.fd, PUNCH_HOLE_KEEP_SIZE, start, end - start):
             error = ctypes.get_errno()
             raise OSError(error, f"punching {end - start} bytes at {start} of the arena {self.name!r}: "
-                                 f"{os.strerror(error)}")  # fmt: skip
+                                 f"{os.strerror(error)}")
 
     @property
     def source(self) -> Source:

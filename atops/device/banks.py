@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atops.device.ranges import NoRoom, RangeAllocator, SizeIndex
+from atops.device.range_index import SizeIndex
+from atops.device.ranges import NoRoom, RangeAllocator
 from atops.device.warm import WarmIndex
 
 __all__ = ("Banks",)

@@ -8,50 +8,19 @@ from __future__ import annotations
 import operator
 import threading
 from collections import deque
-from dataclasses import dataclass
 
 from atops.base.errors import IllegalAddress, InvalidValue, NotInitialized, OutOfMemory
 from atops.device.allocation import Allocation
 from atops.device.arena import PAGE, Arena
 from atops.device.banks import Banks
 from atops.device.integer_set import IntegerSet
+from atops.device.memory_statistics import BankStatistics, MemoryStatistics
 from atops.device.ranges import NoRoom
 from atops.device.site import caller
 
 __all__ = ("BankStatistics", "GlobalMemory", "MemoryStatistics")
 
 REMEMBERED = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class BankStatistics:
-    """One bank, in bytes. `largest_free` is what an allocation on this bank can still have."""
-
-    total: int
-    used: int
-    free: int
-    largest_free: int
-    peak: int
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryStatistics:
-    """One device's memory, in bytes; `live` counts allocations, `quarantined` bytes of ranges that are never reused.
-
-    `used` counts whole granules and quarantined ranges, so that used + free = total. `fragmentation` is
-    1 - largest_free / free.
-    """
-
-    total: int
-    used: int
-    free: int
-    largest_free: int
-    fragmentation: float
-    peak: int
-    live: int
-    quarantined: int
-    warm: int
-    banks: tuple[BankStatistics, ...]
 
 
 class GlobalMemory:
@@ -106,12 +75,25 @@ class GlobalMemory:
         self._closed = True
         self.reset(caller() if by is None else by)
 
+    def disown(self) -> None:
+        """Leave the bytes to the parent of this forked process: what is freed here gives none of its pages back.
+
+        The lock and the books are new, because another thread may have been half-way through them.
+        """
+        self._closed = True
+        self._lock = threading.Lock()
+        arena, self._arena = self._arena, None
+        if arena is not None:
+            arena.close()
+        self._returned.clear()
+        self._clear()
+
     # ---- allocations
 
     def allocate(
         self, size: int, *, bank: int | None = None, top_down: bool = False, flags: int = 0, site: object = None,
         label: str = "", zero_ok: bool = True,
-    ) -> Allocation:  # fmt: skip
+    ) -> Allocation:
         """Set `size` bytes aside, at a multiple of the granule; what they contain is left over from earlier use.
 
         `bank` None: the best fit of all banks, across banks only if no single one holds it; else in that bank alone.
@@ -139,7 +121,7 @@ class GlobalMemory:
             allocation = Allocation(
                 self.base_address + offset, size, self.device, offset, offset // self._part, flags, arena.source, site,
                 label, arena.host_address + offset,
-            )  # fmt: skip
+            )
             self._at[offset] = allocation
             if self._starts is not None:
                 self._starts.add(offset // self._granule)
@@ -192,7 +174,7 @@ class GlobalMemory:
             self._at[old.offset] = new = Allocation(
                 old.address, size, self.device, old.offset, old.bank, old.flags, arena.source, site, label,
                 old.host_address,
-            )  # fmt: skip
+            )
             self._live[new.serial] = new
         return new
 
@@ -250,7 +232,7 @@ class GlobalMemory:
             return MemoryStatistics(
                 banks.capacity, banks.used, free, largest, 1 - largest / free if free else 0.0, banks.peak,
                 len(self._live), self._quarantined, banks.warm.total * self._granule, parts,
-            )  # fmt: skip
+            )
 
     @property
     def arena(self) -> Arena | None:
@@ -260,7 +242,7 @@ class GlobalMemory:
     def __repr__(self) -> str:
         """Say whose memory it is and how full."""
         return (f"<GlobalMemory of device {self.device}: {self._banks.used} of {self.total} bytes in {len(self._live)} "
-                f"allocations{', closed' if self._closed else ''}>")  # fmt: skip
+                f"allocations{', closed' if self._closed else ''}>")
 
     # ---- under the lock
 

@@ -176,6 +176,8 @@ class Grid:
             over = count > 0 and self.remaining == 0
             barrier.quiet += count
             stuck = barrier.stuck()
+            if over:
+                barrier.release()
         if stuck:
             self.deadlocked()
         if over:

@@ -47,6 +47,10 @@ class BarrierGrid(Protocol):
     def blocks(self) -> Mapping[int, Any]:
         """The blocks, by their position in the grid."""
 
+    @property
+    def remaining(self) -> int:
+        """How many of its blocks are not over."""
+
     def stop(self, error: ExecutionError) -> None:
         """Close every thread; the first error stays."""
 
@@ -57,11 +61,12 @@ class GridBarrier:
     `lock` is a re-entrant leaf: what stirs a block or reports an end is called after it was released.
     """
 
-    __slots__ = ("arrived", "expected", "grids", "lock", "quiet", "total")
+    __slots__ = ("arrived", "expected", "grids", "joined", "lock", "quiet", "total")
 
     def __init__(self, grids: int = 1) -> None:
         self.expected = grids
-        self.grids: list[BarrierGrid] = []
+        self.joined = 0
+        self.grids: list[BarrierGrid] = []  # until the last of them is over
         self.lock = threading.RLock()
         self.total = 0  # blocks of all the grids
         self.quiet = 0  # of them idle or done
@@ -70,8 +75,9 @@ class GridBarrier:
     def join(self, grid: BarrierGrid, blocks: int) -> None:
         """Take in a grid of so many blocks. Raises IllegalState when all the grids are there already."""
         with self.lock:
-            if len(self.grids) == self.expected:
+            if self.joined == self.expected:
                 raise IllegalState(f"a grid barrier made for {self.expected} grids was given one more")
+            self.joined += 1
             self.grids.append(grid)
             self.total += blocks
 
@@ -79,7 +85,7 @@ class GridBarrier:
         """Note that every thread of `block` stands at the barrier; the last block releases them all."""
         with self.lock:
             self.arrived.append(block)
-            if len(self.arrived) < self.total or len(self.grids) < self.expected:
+            if len(self.arrived) < self.total or self.joined < self.expected:
                 return
             blocks, self.arrived = self.arrived, []
             stirred = []
@@ -110,10 +116,15 @@ class GridBarrier:
 
     def stuck(self) -> bool:
         """Return whether threads are parked and nothing will ever wake one. The lock is held."""
-        if self.quiet < self.total or len(self.grids) < self.expected:
+        if self.quiet < self.total or self.joined < self.expected:
             return False
         waiting = [block.reach() for grid in self.grids for block in grid.blocks.values()]
         return bool(waiting) and max(waiting) is not Reach.OUTSIDE
+
+    def release(self) -> None:
+        """Let go of the grids, which hold this barrier, when all of them are over. The lock is held."""
+        if self.joined == self.expected and not any(grid.remaining for grid in self.grids):
+            self.grids = []
 
     def __repr__(self) -> str:
         return f"<GridBarrier: {len(self.arrived)} of {self.total} blocks arrived>"

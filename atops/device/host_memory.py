@@ -81,6 +81,11 @@ class HostMemory:
         for _, allocation in ended:
             allocation.end(by)
 
+    def disown(self) -> None:
+        """Refuse new requests in a forked child, whatever lock was held when it forked."""
+        self._closed = True
+        self._lock = threading.Lock()
+
     # ---- the verbs
 
     def allocate(self, size: int, flags: int = 0, *, site: object = None, label: str = "") -> Allocation:
@@ -159,7 +164,7 @@ class HostMemory:
             near = self._below(self._by_host, host + max(data.size, 1) - 1)
             if near is not None and host < near.host_address + max(near.size, 1):
                 error = InvalidValue(f"{data.size} bytes at host address {host:#x} overlap {near!r}; memory is "
-                                     "registered once")  # fmt: skip
+                                     "registered once")
                 error.code = Result.HostMemoryAlreadyRegistered  # type: ignore[misc]  # this one carries its own code
                 raise error
             address = host if kind is _Kind.MANAGED else self._device_address(host, data.size)

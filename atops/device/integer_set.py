@@ -17,7 +17,7 @@ UP_TO = tuple((2 << position) - 1 for position in range(FAN_OUT))
 
 
 class IntegerSet:
-    """Hold integers in [0, bound). Measured here: add and discard 0.2 µs, a neighbour 0.5 µs at 100,000 members.
+    """Hold integers in [0, bound). Every operation takes at most two steps for each ten bits of the bound.
 
     Level 0 maps `i >> 10` to a word of 1024 bits; level n holds the keys of level n - 1 in the same way. A word that
     would be 0 is absent, so that a set costs what its members cost, not what its bound is.

@@ -103,9 +103,7 @@ class SipTask:
             cell.thread = thread
             request = thread.begin(None)
             while True:
-                with block.serving:
-                    goes_on = serve(thread, request)
-                if not goes_on:
+                if not self._serve(request):
                     self._park()
                 if grid.error is not None:
                     return
@@ -114,6 +112,12 @@ class SipTask:
             block.ended(thread)
         except BaseException as error:
             block.fault(thread, error)
+
+    def _serve(self, request: Any) -> bool:
+        if getattr(request, "alone", True):  # a kernel may have awaited anything
+            with self.block.serving:
+                return serve(self.thread, request)
+        return serve(self.thread, request)
 
     def open(self) -> None:
         """Let the thread go on. The barrier's lock is held."""

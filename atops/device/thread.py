@@ -27,15 +27,18 @@ class Request:
     """Something a kernel thread must await: a barrier, a DTE event, a signal.
 
     `serve(thread)` is called by the interpreter; it returns True when the thread may go on at once, and False when it
-    has been parked and whoever completes the request wakes it. Where each SIP thread has an OS thread, requests of one
-    block are served one at a time. What `serve` raises is raised in the kernel, at its `await`.
+    has been parked and whoever completes the request wakes it. What `serve` raises is raised in the kernel, at its
+    `await`.
 
-    `reach` says from how far away a thread parked here may be woken: deadlocks are found by it.
+    `reach` says from how far away a thread parked here may be woken: deadlocks are found by it. Where each SIP thread
+    has an OS thread, requests of one block are served one at a time, but for those that are not served `alone` because
+    they guard themselves what they share.
     """
 
     __slots__ = ("frame", "lasti")
 
     reach: ClassVar[Reach] = Reach.BLOCK
+    alone: ClassVar[bool] = True
 
     frame: FrameType | None  # where it was made; unset until it is noted
     lasti: int
@@ -140,6 +143,7 @@ class KernelThread:
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
             waiting.cancel(self)
+        self.send = _over  # what was there may hold this thread
         coro = self.coro  # none before the first turn
         for _ in range(MOST_CLOSINGS):
             if coro is None or getattr(coro, "cr_frame", None) is None:
@@ -181,6 +185,11 @@ class KernelThread:
 
     def __repr__(self) -> str:
         return f"<KernelThread {self}>"
+
+
+def _over(nothing: None) -> Any:
+    """Send nothing to a kernel that was closed."""
+    raise StopIteration
 
 
 def missing_await(thread: KernelThread) -> MissingAwait:

@@ -6,6 +6,7 @@ reports (mapped host memory, other processes) calls `test` himself.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from enum import IntEnum
@@ -67,7 +68,7 @@ class Watch:
     def __init__(
         self, allocation: Allocation, offset: int, width: int, wanted: int, condition: int, mask: int | None,
         on_true: Callable[[], None], on_dead: Callable[[IllegalAddress], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Describe the wait; nothing happens before `arm`.
 
         Raises InvalidValue for a width other than 32 and 64, an unknown condition, a wanted value that does not fit
@@ -81,7 +82,7 @@ class Watch:
             raise InvalidValue(f"the value waited for is {wanted}; {width} bits are right")
         if (allocation.address + offset) % (width >> 3):
             raise InvalidValue(f"a {width}-bit value wait at {allocation.address + offset:#x} is not aligned to "
-                               f"{width >> 3} bytes")  # fmt: skip
+                               f"{width >> 3} bytes")
         allocation.check(offset, width >> 3, "a wait for a value")
         self.allocation = allocation
         self.offset = offset
@@ -94,16 +95,21 @@ class Watch:
         self._over = False
 
     def arm(self) -> None:
-        """Start waiting, and test at once: a value that is there already, or is stored meanwhile, is not missed."""
+        """Start waiting, and test at once: a value that is there already, or is stored meanwhile, is not missed.
+
+        A watch is armed once; one that was cancelled before stays so.
+        """
         with _lock:
+            if self._over:
+                return
             index = self.allocation.watches
             if not isinstance(index, _Index):
                 index = self.allocation.watches = _Index(self.allocation)
             index.add(self)
         if self.allocation.alive:
             self.test()
-        elif self._finish() and self.on_dead is not None:
-            self.on_dead(self.allocation.violation(self.offset, self.width >> 3, "a wait for a value"))
+        else:
+            self.end()
 
     def test(self) -> bool:
         """Compare now, and fire if the condition holds. Return True when the wait is over, by whatever end."""
@@ -118,6 +124,11 @@ class Watch:
     def cancel(self) -> bool:
         """Stop waiting. Return False when the wait was over before."""
         return self._finish()
+
+    def end(self) -> None:
+        """Tell `on_dead` that the memory is gone. Only the allocation's end does this."""
+        if self._finish() and self.on_dead is not None:
+            self.on_dead(self.allocation.violation(self.offset, self.width >> 3, "a wait for a value"))
 
     @property
     def over(self) -> bool:
@@ -139,7 +150,7 @@ class Watch:
         mask = "" if self.mask is None else f" mask {self.mask:#x}"
         state = "over" if self._over else "waiting"
         return (f"<Watch {self.allocation.address + self.offset:#x}: {self.width}-bit {self.condition.name} "
-                f"{self.wanted:#x}{mask}, {state}>")  # fmt: skip
+                f"{self.wanted:#x}{mask}, {state}>")
 
 
 class _Index:
@@ -176,12 +187,11 @@ class _Index:
         for watch in touched:
             watch.test()
 
-    def ended(self, error: IllegalAddress) -> None:
+    def ended(self) -> None:
         with _lock:
             watches = [watch for inside in self._cells.values() for watch in inside]
         for watch in watches:
-            if watch._finish() and watch.on_dead is not None:
-                watch.on_dead(error)
+            watch.end()
 
     def _cell(self, offset: int) -> int:
         return (self._allocation.address + offset) >> CELL_SHIFT
@@ -195,5 +205,12 @@ def notify(allocation: Allocation, offset: int, size: int) -> None:
     allocation.wrote(offset, size)
 
 
+def _new_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
 # One leaf lock for all indexes: it is held for the bookkeeping only, never while bytes are compared or callbacks run.
 _lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # another thread may have held it at the fork
+    os.register_at_fork(after_in_child=_new_lock)

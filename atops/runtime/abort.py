@@ -36,6 +36,8 @@ def abort_stream(stream: StreamQueue, reason: ExecutionError | None) -> int:
             if stream.capacity is not None:
                 woken += stream.capacity.give_back(1)
         stream.keep_order(kept)
+        if not kept:
+            stream._retire()
         # Of the calls that stand in line only the first has started.
         line = stream._callbacks or deque()
         unstarted = [item for item in islice(line, 1, None) if not item.duty]

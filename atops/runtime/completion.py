@@ -77,7 +77,7 @@ class Completion:
         What it raises is logged; it changes nothing.
         """
         if not self.add_waiter(CallbackWaiter(self, function)):
-            function(self)
+            self.stream.driver.call_here(function, self)
 
     # ---- queries
 

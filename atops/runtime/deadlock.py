@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from atops.base.errors import WouldDeadlock
 from atops.base.loops import running_home
-from atops.runtime.commands import WaitEvent
+from atops.runtime.commands import Call, WaitEvent
 from atops.runtime.completion import Completion
 from atops.runtime.executor import HERE
 
 if TYPE_CHECKING:
     from atops.runtime.driver import Driver
+    from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("check_blocking", "upstream")
 
@@ -24,13 +25,19 @@ def upstream(target: Completion) -> Iterator[Completion]:
     """Yield every unfinished command that must be over before `target` is, itself included. A snapshot walk."""
     todo = [target]
     seen: set[Completion] = set()
+    walked: dict[tuple[StreamQueue, int], int] = {}
     while todo:
         item = todo.pop()
         if item in seen or item.done:
             continue
         seen.add(item)
         yield item
-        todo += [earlier for earlier in item.stream.pending() if earlier.seq < item.seq and earlier not in seen]
+        # Before it in its stream: the queue; before a call the calls in line too, which hold nothing else.
+        for part in (0, 1) if isinstance(item.command, Call) else (1,):
+            since = walked.get((item.stream, part), 0)
+            if item.seq > since:
+                walked[item.stream, part] = item.seq
+                todo += [each for each in item.stream.snapshot()[part] if since < each.seq < item.seq]
         todo += item.deps or ()
         if isinstance(item.command, WaitEvent) and item.command.record is not None:
             todo.append(item.command.record)
@@ -46,14 +53,13 @@ def check_blocking(driver: Driver, target: Completion) -> None:
     if HERE.role is not None and HERE.role != "callback":
         raise WouldDeadlock(f"a blocking wait for {target!r} on the runtime's own {HERE.role} thread would never end")
     home = running_home()
-    owed = driver.debts.of(home) if home is not None else []
     callback = HERE.callback
-    if callback is None and not owed:
+    if callback is None and home is None:
         return
     for item in upstream(target):
         if item is callback:
             raise WouldDeadlock(f"a callback waits for {target!r}, which waits for the callback: {item!r}")
-        if item in owed:
+        if home is not None and isinstance(item.command, Call) and item.command.home is home:
             raise WouldDeadlock(
                 f"blocking this event loop until {target!r} is done would never end: the loop itself owes {item!r}; "
                 "await it"

@@ -51,11 +51,6 @@ class Debts:
         with self._driver.lock:
             self._open.pop(debt, None)
 
-    def of(self, home: Home) -> list[Completion]:
-        """Return the commands that this loop owes."""
-        with self._driver.lock:
-            return [debt.item for debt in self._open if debt.home is home]
-
     def _ask(self) -> None:
         with self._driver.lock:
             debts = list(self._open)

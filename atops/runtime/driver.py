@@ -136,8 +136,10 @@ class Driver:
         self.lock = threading.Lock()
         self.closed = error
         self.forked = True
+        self.host.disown()
         for context in self._contexts.values():
             context.dead = error
+            context.memory.disown()
 
     # ---- parts
 
@@ -211,9 +213,10 @@ class Driver:
 
     def run_callback(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call user code on a callback thread (a step of its own, inline). What it raises is logged."""
-        self.executor.run(CALLBACKS, lambda: self._call(function, arguments))
+        self.executor.run(CALLBACKS, lambda: self.call_here(function, *arguments))
 
-    def _call(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    def call_here(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call user code here and now. What it raises is logged."""
         try:
             function(*arguments)
         except Exception:

@@ -87,13 +87,14 @@ class Event:
                 raise NotSupported(f"{event!r} was made without timing; make it with timing=True")
             if event._record is None:
                 raise InvalidHandle(f"{event!r} was never recorded; record it in a stream first")
-        if start.device != self.device and None not in (start.device, self.device):
-            raise InvalidHandle(f"{start!r} is of device {start.device} and {self!r} of device {self.device}")
+        first, last = start._record, self._record
+        assert first is not None and last is not None
+        if first.stream.context.ordinal != last.stream.context.ordinal:
+            raise InvalidHandle(f"{start!r} and {self!r} were recorded on different devices")
         if start.launch is not self.launch:
             raise InvalidHandle(f"{start!r} and {self!r} are not bound to the same launch")
-        for event in (start, self):
-            assert event._record is not None
-            event._record.result()
+        first.result()
+        last.result()
         assert self._time is not None and start._time is not None
         return (self._time - start._time) / 1e6
 

@@ -60,9 +60,12 @@ class StallWatch:
             return
         standing = tuple(sorted(item.seq for _, item in heads))
         parked = all(item.parked is not None and not self._moves(item) for _, item in heads)
-        if parked and standing == self._last and standing != self._reported:
-            self._reported = standing
-            log.warning("%s", self.report(heads))
+        if parked and standing == self._last:
+            if standing != self._reported:
+                self._reported = standing
+                log.warning("%s", self.report(heads))
+            self._looking = False  # all is said; the next head that parks starts it again
+            return
         self._last = standing if parked else ()
         self._driver.executor.later(PATIENCE_NS, self._look)
 

@@ -129,12 +129,10 @@ class Stream(StreamMemory):
         launch = self.prepare_launch(kernel, config, arguments, named, shared, cooperative)
         options = LaunchOptions(any_order, start, stop)
         stream = self if not any_order else self._side_stream()
-        item = stream.submit(launch._replace(options=options))
-        for event in (start, stop):
-            if event is not None:
-                event.launch = item
-                event.recorded_by(item)
-        return item
+        if start is None and stop is None:
+            return stream.submit(launch._replace(options=options))
+        item = Completion(stream, launch._replace(options=options))
+        return self._mark(item, tuple(event for event in (start, stop) if event is not None), item)
 
     def prepare_launch(
         self,
@@ -159,6 +157,8 @@ class Stream(StreamMemory):
         return Launch(kernel.bind(arguments, named), geometry.validate(self.context.arch, kernel), LaunchOptions())
 
     def _side_stream(self) -> StreamQueue:
+        if self._closed:
+            raise InvalidHandle(f"{self.label} is closed; a launch came too late")
         if self._side is None:
             self._side = StreamQueue(
                 self.context,
@@ -179,19 +179,31 @@ class Stream(StreamMemory):
         Raises InvalidHandle for an event of another device (TOPS Runtime API, 2.5 topsEventRecord).
         """
         event = Event(self.context.ordinal) if event is None else event
-        if not isinstance(event, Event):
-            raise InvalidType(f"record of {event!r}; an Event, or nothing, is right")
-        if event.device is not None and event.device != self.context.ordinal:
-            raise InvalidHandle(f"{event!r} is of device {event.device}, {self.label} of device {self.context.ordinal}")
-        item = Completion(self, Record(event))
-        with self.driver.lock:  # the event must not be seen with a record that is not yet in the queue
-            event.check_recordable()
-            first = self.enqueue(item)
-            event.launch = None
-            event.recorded_by(item)
-        if first:
-            self.driver.post(self.drain)
+        self._mark(Completion(self, Record(event)), (event,), None)
         return event
+
+    def _mark(self, item: Completion, events: tuple[Event, ...], launch: Completion | None) -> Completion:
+        """Enqueue a command that events mark, so that none is seen with a record that is not in the queue yet."""
+        driver = self.driver
+        for event in events:
+            if not isinstance(event, Event):
+                raise InvalidType(f"record of {event!r}; an Event, or nothing, is right")
+            if event.device is not None and event.device != self.context.ordinal:
+                raise InvalidHandle(
+                    f"{event!r} is of device {event.device}, {self.label} of device {self.context.ordinal}"
+                )
+        if driver.inline:
+            driver.executor.check_caller()
+        with driver.lock:
+            for event in events:
+                event.check_recordable()
+            first = item.stream.enqueue(item)
+            for event in events:
+                event.launch = launch
+                event.recorded_by(item)
+        if first:
+            driver.post(item.stream.drain)
+        return item
 
     def wait(self, event: Event) -> Completion:
         """Enqueue a wait: later work starts after the event's current record. Never recorded: no wait.
@@ -255,9 +267,11 @@ class Stream(StreamMemory):
     ) -> Completion:
         if not callable(function):
             raise InvalidType(f"a call of {function!r}; a function or a coroutine function is right")
-        if self._closed:  # a duty is admitted even then
-            raise InvalidHandle(f"{self.label} is closed; a call of {function!r} came too late")
-        home = running_home()
+        if self.context.dead is not None:
+            raise self.context.dead.fresh()
+        if wants_error and (self._closed or self.context.dead is not None):  # as a duty it would be admitted
+            raise (self.context.dead or InvalidHandle(f"{self.label} is closed; a callback came too late")).fresh()
+        home = running_home() if is_async(function) else None
         if home is None and is_async(function):
             raise IllegalState(f"{function!r} is a coroutine function and no loop runs here; enqueue it from one")
         command = Call(function, arguments, holds, wants_error, home, copy_context())

@@ -44,7 +44,7 @@ def test_what_lies_outside_is_illegal(memory: GlobalMemory, offset: int, size: i
         allocation.check(offset, size, "copy #5")
     text = str(raised.value)
     for part in ("copy #5", f"{size} bytes at {allocation.address + offset:#x}", "'weights'", "100 bytes", "device 3",
-                 "test_allocation.py", "0 to 100"):  # fmt: skip
+                 "test_allocation.py", "0 to 100"):
         assert part in text
 
 
@@ -133,7 +133,7 @@ def test_the_repr_tells_the_story(memory: GlobalMemory):
     allocation = memory.allocate(640, label="activations")
     text = repr(allocation)
     for part in (f"#{allocation.serial}", "'activations'", "640 bytes", f"{allocation.address:#x}", "device 3",
-                 "test_allocation.py"):  # fmt: skip
+                 "test_allocation.py"):
         assert part in text
     assert "freed" not in text
     memory.free(allocation)

@@ -323,8 +323,9 @@ def test_another_threads_local_memory_is_refused(bench: Bench):
         bench.launch(steal, (1, 2), bench.upload(NUMBERS))
 
 
+@pytest.mark.parametrize("store", [False, True])
 @pytest.mark.parametrize("late", [False, True])
-def test_freed_memory_is_found_at_the_issue_and_at_the_wait(bench: Bench, late: bool):
+def test_freed_memory_is_found_at_the_issue_and_at_the_wait(bench: Bench, late: bool, store: bool):
     """An allocation that died before the issue, or between issue and wait, is a fault that names the operation."""
     x = bench.upload(NUMBERS)
 
@@ -334,12 +335,14 @@ def test_freed_memory_is_found_at_the_issue_and_at_the_wait(bench: Bench, late: 
         with k.dte_scope() as dte:
             if not late:
                 free()
-            event = k.memcpy_async(dte, tile, x)
+            event = k.memcpy_async(dte, x, tile) if store else k.memcpy_async(dte, tile, x)
             if late:
                 free()
             await event
 
-    with pytest.raises(LaunchFailure, match=r"memcpy of thread \(0,0,0\).*freed by the test") as caught:
+    line = use.function.__code__.co_firstlineno + (9 if late else 6)
+    said = rf"memcpy of thread \(0,0,0\).*freed by the test \(.*test_dte.py:{line}\)"
+    with pytest.raises(LaunchFailure, match=said) as caught:
         bench.launch(use, (1, 1), x, lambda: bench.memory.free(x.allocation, "the test"))
     assert isinstance(caught.value.__cause__, IllegalAddress)
 

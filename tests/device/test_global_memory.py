@@ -169,7 +169,7 @@ def test_an_illegal_address_explains_itself(memory: GlobalMemory):
     text = str(raised.value)
     for part in (f"kernel add: {gone.address + 100:#x}", "device 3", f"{1024 + 100 - 1000} bytes after the end of",
                  "'below'", f"{above.address - gone.address - 100} bytes before", "'above'", "it was in", "'gone'",
-                 "freed by stream 2, command #8", "test_global_memory.py"):  # fmt: skip
+                 "freed by stream 2, command #8", "test_global_memory.py"):
         assert part in text
     assert below.alive
     with pytest.raises(IllegalAddress, match="its addresses are"):

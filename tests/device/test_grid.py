@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -10,6 +12,7 @@ from atops.base.dims import Dim3
 from atops.base.errors import InvalidValue, StreamAborted
 from atops.device.block import Progress
 from atops.device.grid import Grid
+from atops.device.policy import Seeded
 from tests.device.kernel_host import MODES, Bound, Host, signal, syncthreads, turn
 
 
@@ -188,3 +191,33 @@ def test_the_end_may_submit_the_next_grid():
     host.drain()
     assert left == [0]
     assert host.steps == [Progress.DONE] * 100
+
+
+@pytest.mark.parametrize("end", ["well", "abort"])  # a fault's traceback holds the kernel's variables, as it must
+@pytest.mark.parametrize("policy", [None, Seeded(3)])
+def test_a_finished_grid_is_freed_without_the_collector(end, policy):
+    """Nothing that a grid was made of holds it in a circle: its kernel's arguments go with its last reference."""
+    host = Host()
+
+    async def body(thread):
+        await syncthreads()
+        await signal(0, "eq", 1)
+
+    grid = host.submit(host.grid(body, 2, 3, policy=policy))
+    gc.collect()
+    gc.disable()
+    try:
+        host.drain()
+        if end == "abort":
+            grid.abort(StreamAborted("enough"))
+        else:
+            host.chips[0].signals.set(0, 1)
+        host.drain()
+        assert grid.done
+        host.chips[0].signals.set(0, 0)
+        gone = weakref.ref(grid)
+        del grid
+        host.done.clear()
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -10,6 +10,8 @@ import traceback
 import weakref
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from atops.base.errors import DteError, IllegalAddress, KernelDeadlock, LaunchFailure, MissingAwait, StreamAborted
 from atops.base.results import Result
@@ -624,6 +626,60 @@ def test_a_parked_block_is_handed_out_once_for_each_time_it_parked():
     host.drain()
     assert grid.done
     assert host.steps == [Progress.PARKED, Progress.DONE]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_requests_of_a_block_are_served_one_at_a_time_unless_they_guard_themselves(alone):
+    """With an OS thread each, two threads are inside `serve` at once only where the request allows it."""
+    inside, both = [], threading.Event()
+
+    class Slow(Request):
+        __slots__ = ()
+
+        def serve(self, thread):
+            inside.append(thread.linear)
+            if len(inside) == 2:
+                both.set()
+            met.append(both.wait(30 if not alone else 0.05))
+            inside.remove(thread.linear)
+            return True
+
+        def describe(self):
+            return "slow"
+
+    Slow.alone = alone
+    met = []
+
+    async def kernel(thread):
+        await Slow().owed_by(thread)
+
+    host = Host("sip")
+    assert host.run(host.grid(kernel, 1, 2)).error is None
+    assert met == [not alone] * 2
+
+
+OPERATIONS = {"t": turn, "b": syncthreads, "g": syncblocks}
+PROGRAM = st.text("".join(OPERATIONS), max_size=5)
+
+
+@settings(max_examples=60)
+@given(rule=PROGRAM, exceptions=st.dictionaries(st.integers(0, 3), PROGRAM, max_size=2))
+def test_every_mode_and_order_comes_to_the_same_end(rule, exceptions):
+    """Whether threads that only meet at barriers finish or deadlock depends on no order; nothing ever hangs."""
+
+    async def kernel(thread):
+        for letter in exceptions.get(2 * thread.block.linear + thread.linear, rule):
+            await OPERATIONS[letter]()
+
+    def outcome(workers, **options):
+        host = Host(workers)
+        return type(host.run(host.grid(kernel, 2, 2, cooperative=True, **options)).error)
+
+    expected = outcome(1)
+    assert expected in (type(None), KernelDeadlock)
+    assert expected is type(None) or exceptions
+    ends = [outcome(1, policy=Seeded(seed)) for seed in range(3)] + [outcome(workers) for workers in (2, "sip")]
+    assert ends == [expected] * 5
 
 
 def test_kernels_run_on_the_thread_that_steps_them():

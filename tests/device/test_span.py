@@ -187,7 +187,7 @@ def test_a_store_ends_a_wait_for_a_value(bench: Bench):
     """Each way to store tells the watches of the bytes it stores, and no others."""
     x = bench.empty(16, np.int32)
     seen: list[int] = []
-    for place in (1, 4, 6, 9, 15):
+    for place in (1, 4, 6, 9, 11, 13, 15):
         Watch(x.allocation, 4 * place, 32, 1, Condition.Eq, None, lambda place=place: seen.append(place)).arm()
 
     def body(span: Span) -> None:
@@ -197,10 +197,12 @@ def test_a_store_ends_a_wait_for_a_value(bench: Bench):
         np.add(span[6:7], 1, out=span[6:7])
         assert seen == [1, 4, 6]
         span.reshape(4, 4)[2, 1] = 1
+        np.add.at(span[10:12], [1], 1)
+        np.copyto(span[12:14], 1)
         span[-1] = 1
 
     inside(bench, body, x)
-    assert seen == [1, 4, 6, 9, 15]
+    assert seen == [1, 4, 6, 9, 11, 13, 15]
 
 
 def test_asarray_is_a_declared_escape(make_bench: Callable[..., Bench]):

@@ -9,6 +9,7 @@ import pytest
 
 from atops.device.allocation import Allocation
 from atops.device.arena import PAGE
+from atops.device.banks import Banks
 from atops.device.global_memory import GlobalMemory
 from atops.device.warm import WarmIndex
 
@@ -55,6 +56,18 @@ def test_a_hull_follows_its_free_range():
     assert index.cool(100) == ((13, 15), (0, 15))
     assert index.cool(100) == ((40, 60), (40, 100))
     assert index.total == 0
+
+
+def test_what_has_cooled_does_not_become_warm_by_itself():
+    """Once forgotten, freed bytes do not count again when their free range is cut."""
+    banks = Banks(1 << 20, 1, 256)
+    banks.free(banks.allocate(100 * 256), 100 * 256)
+    banks.free(banks.allocate(50 * 256), 50 * 256)
+    assert banks.warm.total == 100
+    banks.cool(1 << 20, PAGE)
+    assert banks.warm.total == 0
+    banks.allocate(256)
+    assert list(banks.warm) == []
 
 
 @linux_only

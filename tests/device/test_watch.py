@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -134,6 +138,11 @@ def test_a_cancelled_watch_hears_nothing(memory: GlobalMemory, cells: Allocation
     memory.free(cells)
     assert (told.true, told.errors) == (0, [])
     assert not watch.cancel()
+    other = memory.allocate(64)
+    early = told.watch(other, 0, 1)
+    assert early.cancel()
+    early.arm()
+    assert other.watches is None
 
 
 def test_every_way_of_writing_is_seen(memory: GlobalMemory, cells: Allocation):
@@ -178,6 +187,7 @@ def test_the_end_of_the_memory_ends_its_watches(memory: GlobalMemory, cells: All
     assert told.true == 0
     assert len(told.errors) == 3
     assert "freed by command #6" in str(told.errors[0])
+    assert len(set(map(id, told.errors))) == 3, "each waiter has an exception of its own"
     late = Told()
     gone = memory.allocate(64)
     gone.data[:] = 0
@@ -274,3 +284,35 @@ def test_a_callback_may_arm_and_store(cells: Allocation):
     Watch(cells, 0, 32, 1, EQ, None, on_first).arm()
     store(cells, 0, 1)
     assert heard == ["first", "second"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_can_end_watches():
+    """A child forked while another thread of its parent was changing watches is not stuck when it frees memory."""
+    program = """
+import os, signal, threading
+from atops.device import watch
+from atops.device.host_memory import HostMemory
+host = HostMemory()
+pinned = host.allocate(64)
+heard = []
+watch.Watch(pinned, 0, 32, 1, 1, None, print, heard.append).arm()
+held, over = threading.Event(), threading.Event()
+def hold():
+    with watch._lock:
+        held.set()
+        over.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+child = os.fork()
+if not child:
+    signal.alarm(30)
+    host.free(pinned)
+    os._exit(len(heard))
+over.set()
+thread.join()
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], timeout=60, check=False)
+    assert done.returncode == 1

@@ -29,13 +29,12 @@ def test_local_memory_is_the_threads_own(bench: Bench):
         a[...] = k.threadIdx.x
         await k.syncthreads()
         assert (a == k.threadIdx.x).all()
-        tiles.extend((a, b))
+        tiles.extend((a, b, k.local(1, np.int8)))
 
     bench.launch(take, (1, 2))
     sips = bench.chip.clusters[0].sips
-    assert [place(tile, sip.l1) for sip in sips[:2] for tile in tiles[2 * sip.ordinal : 2 * sip.ordinal + 2]] == [
-        0, 128, 0, 128
-    ]  # fmt: skip
+    for sip in sips[:2]:
+        assert [place(tile, sip.l1) for tile in tiles[3 * sip.ordinal :][:3]] == [0, 128, 256]
 
 
 def test_local_memory_ends(bench: Bench):

@@ -47,7 +47,7 @@ def interrupt(process: subprocess.Popen[str], times: int) -> str:
         while (line := output.readline()) != "waiting\n":
             assert line, finish(process)
             said.append(line)
-        time.sleep(0.05)  # the wait begins just after the word; an interrupt before it would be seen as well
+        time.sleep(0.05)  # not to be right: an interrupt before the wait has begun would only test less
         process.send_signal(signal.SIGINT)
     out, err = finish(process, LIMIT)
     assert not err, err

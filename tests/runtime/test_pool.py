@@ -340,7 +340,7 @@ def test_reset(context: Any, pool: MemoryPool, lane: Lane) -> None:
     assert (old.alive, new.alive) == (False, False)
     lane.run()
     pool.give(new, lane, lane.item())
-    with pytest.raises(InvalidHandle, match="device that was reset"):
+    with pytest.raises(InvalidHandle, match="was reset"):
         lane.take(pool, 256)
 
 

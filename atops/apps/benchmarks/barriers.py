@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,11 @@ def barrier_round(effort: Effort) -> Iterator[Figure]:
             block=timed(lambda: stream.launch(rounds, (1, THREADS), many).wait_sync()),
             threads=lambda: thread_rounds(few),
         )
-    what = "barrier round, 12 threads in a block"
     yield compared(
-        what, times, "block", "bare", reference="bare coroutines", unit="µs", count=many, budget=at_most(2.5)
+        "barrier round, 12 threads in a block", times, "block", "bare", reference="bare coroutines", unit="µs", count=many, budget=at_most(2.5)
     )
     yield compared(
-        f"{what[:13]}, times as fast as threads", times, "block", "threads",
+        "  times as fast as threads", times, "block", "threads",
         reference="threading.Barrier", unit="µs", count=many, other_count=few, budget=at_least(25),
     )  # fmt: skip
 
@@ -64,7 +63,7 @@ def grid_barrier_round(effort: Effort) -> Iterator[Figure]:
             grid=timed(lambda: stream.launch(grid_rounds, (2, THREADS), count).wait_sync()),
         )
     yield Figure(
-        "grid barrier round, 2×12 threads",
+        "grid barrier round, 2×12",
         times.least("grid") / count * 1e6,
         "µs",
         "bare coroutines",
@@ -80,7 +79,7 @@ class Arrival:
 
     __slots__ = ()
 
-    def __await__(self) -> Iterator[Arrival]:
+    def __await__(self) -> Generator[Arrival, None, None]:
         yield self
 
 

@@ -16,7 +16,7 @@ from atops.apps.benchmarks.measure import Effort
 
 __all__ = ("import_time",)
 
-JUPYTER = ("IPython", "anywidget", "comm", "ipykernel", "ipywidgets", "jupyter", "nbformat", "notebook", "traitlets")
+JUPYTER = {"IPython", "anywidget", "comm", "ipykernel", "ipywidgets", "jupyter", "nbformat", "notebook", "traitlets"}
 PROGRAM = """
 import json, sys, threading, time
 start = time.perf_counter()
@@ -29,19 +29,19 @@ print(json.dumps([seconds, sorted(sys.modules), threading.active_count()]))
 def import_time(effort: Effort) -> Iterator[Figure]:
     """Yield the seconds, next to those of numpy alone, then how many Jupyter modules and threads came along."""
     times: dict[str, list[float]] = {"numpy": [], "atops": []}
-    loaded: list[str] = []
+    names: list[str] = []
     threads = 1
     for turn in range(effort.times() + 1):
         for module, taken in times.items():
             seconds, names, threads = imported(module)
             if turn:
                 taken.append(seconds)
-            loaded = [name for name in names if name.partition("_")[0].startswith(JUPYTER)]
+    jupyter = {name for name in names if name.partition(".")[0].partition("_")[0] in JUPYTER}
     ratio = statistics.median(mine / theirs for mine, theirs in zip(times["atops"], times["numpy"], strict=True))
     yield Figure(
         "import atops", min(times["atops"]), "s", "import numpy", min(times["numpy"]), ratio, None, value_at_most(0.3)
     )
-    yield Figure("  Jupyter modules that it loads", len(loaded), "", budget=value_at_most(0))
+    yield Figure("  Jupyter modules that it loads", len(jupyter), "", budget=value_at_most(0))
     yield Figure("  threads that it starts", threads - 1, "", budget=value_at_most(0))
 
 

@@ -29,5 +29,6 @@ def large_copies(effort: Effort) -> Iterator[Figure]:
     assert np.array_equal(target, source), "what came back is not what went up"
     for what, side in (("host to device", "up"), ("device to host", "down"), ("device to device", "within")):
         yield compared(
-            f"64 MiB, {what}", times, side, "numpy", reference="numpy.copyto", unit="GB/s", count=size, budget=at_least(0.9)
-        )
+            f"64 MiB, {what}", times, side, "numpy",
+            reference="numpy.copyto", unit="GB/s", count=size, budget=at_least(0.9),
+        )  # fmt: skip

@@ -42,7 +42,7 @@ def launch_and_await(effort: Effort) -> Iterator[Figure]:
         stream = device.create_stream()
         times, count = round_trips(effort, lambda: stream.launch(empty, (2, 12)))
     yield compared(
-        "empty kernel 2×12, launch and await", times, "command", "thread",
+        "empty kernel 2×12, awaited", times, "command", "thread",
         reference=REFERENCE, unit="µs", count=count, budget=at_most(1.5),
     )  # fmt: skip
 

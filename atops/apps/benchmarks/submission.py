@@ -42,7 +42,7 @@ def submit(effort: Effort) -> Iterator[Figure]:
         ("  host to device", "up", None),
         ("  device to host", "down", None),
         ("  device to device, traced", "traced", None),
-        ("  the bare drain in one thread", "alone", None),
+        ("  bare drain in one thread", "alone", None),
     )
     for what, side, budget in rows:
         yield compared(

@@ -24,7 +24,7 @@ SWITCH_INTERVAL = 1e-4  # seconds; the interpreter's own is 5e-3
 
 @k.kernel
 async def add_tiles(x: k.Span, y: k.Span, z: k.Span) -> None:
-    """Add through L1, double-buffered: while one pair of tiles is added, the next is on its way in, a sum on its way out.
+    """Add through L1, double-buffered: one pair of tiles is added, the next is on its way in, a sum on its way out.
 
     Each of the two sides has three tiles and a DTE context for each of them.
     """
@@ -119,9 +119,9 @@ def vector_add(effort: Effort) -> Iterator[Figure]:
             shares=timed(lambda: vectors.launch(add_shares)),
         )
     rows = (
-        ("vector add 1M float32, DTE 32 KiB tiles", "tiles", at_most(7)),
-        ("vector add, 170 KiB slices of global", "slices", at_most(1.6)),
-        ("  170 KiB through L1, one buffer", "shares", None),
+        ("vector add 1M, 32 KiB tiles by DTE", "tiles", at_most(7)),
+        ("vector add 1M, 170 KiB slices", "slices", at_most(1.6)),
+        ("  170 KiB by DTE, one buffer", "shares", None),
     )
     for what, side, budget in rows:
         yield compared(what, times, side, "numpy", reference="numpy.add", unit="ms", count=1, budget=budget)
@@ -130,9 +130,9 @@ def vector_add(effort: Effort) -> Iterator[Figure]:
 def busy_vector_add(effort: Effort) -> Iterator[Figure]:
     """Yield the times beside a busy Python thread, against the same kernel without one."""
     rows = (
-        ("vector add, 32 KiB, beside a busy thread", add_tiles, SWITCH_INTERVAL, at_most(30)),
-        ("  170 KiB slices", add_slices, SWITCH_INTERVAL, None),
-        ("  32 KiB, switch interval left at 5 ms", add_tiles, None, None),
+        ("32 KiB tiles beside a busy thread", add_tiles, SWITCH_INTERVAL, at_most(30)),
+        ("  170 KiB slices beside it", add_slices, SWITCH_INTERVAL, None),
+        ("  32 KiB, switch interval 5 ms", add_tiles, None, None),
     )
     for what, kernel, interval, budget in rows:
         times = quiet_and_busy(effort, kernel, interval)

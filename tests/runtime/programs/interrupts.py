@@ -17,8 +17,8 @@ def sync_is_interrupted() -> None:
     latch.hold(stream)
     fetched = stream.fetch(stream.zeros(100))
     for wait in (stream.sync, device.sync, fetched.wait_sync, stream.record().sync):
-        print("waiting", flush=True)
         try:
+            print("waiting", flush=True)
             wait()
         except KeyboardInterrupt:
             print("interrupted", fetched.state, flush=True)

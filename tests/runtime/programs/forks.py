@@ -1,0 +1,142 @@
+"""A process that forks while its board is at work. The child reports through its exit code: 0, or a traceback and 1."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+import numpy as np
+
+import atops
+from atops.base.errors import NotInitialized
+from atops.runtime.device import Device
+from atops.runtime.driver import Driver
+from tests.runtime.boards import PATIENCE, Latch, add_one, leftovers, works
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Run `work` in a forked child, which ends as programs end, and return its exit code."""
+    if (child := os.fork()) == 0:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            sys.exit(1)
+        sys.exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def refused(call: Callable[[], object]) -> None:
+    """Expect NotInitialized."""
+    try:
+        answer = call()
+    except NotInitialized:
+        return
+    raise AssertionError(f"{call} of the parent's answered {answer!r} in the child")
+
+
+def objects() -> None:
+    """The child may not use the parent's objects, makes its own board, and the parent goes on as if nothing happened."""
+    device = Device(0)
+    stream, latch = device.create_stream(capacity=1000), Latch(device)
+    array = stream.upload(np.arange(24, dtype=np.int32))
+    stream.sync()
+    latch.hold(stream)
+    event = stream.record()
+    fetched = stream.fetch(array)
+
+    def child() -> None:
+        for call in (
+            lambda: stream.fill(array, 0),
+            lambda: stream.copy(array, np.zeros(24, np.int32)),
+            lambda: stream.launch(add_one, (1, 1), array),
+            lambda: stream.zeros(5),
+            lambda: stream.record(),
+            lambda: stream.call(print),
+            lambda: stream.add_callback(print),
+            lambda: stream.sync(),
+            lambda: device.sync(),
+            lambda: device.create_stream(),
+            lambda: device.statistics(),
+            lambda: event.sync(),
+            lambda: fetched.wait_sync(),
+            lambda: asyncio.run(awaited(stream)),
+            lambda: asyncio.run(awaited(fetched)),
+            lambda: asyncio.run(awaited(event)),
+            lambda: Device(0, device.driver),
+        ):
+            refused(call)
+        array.close()
+        stream.close()
+        device.driver.close()
+        assert works(atops.default_driver())
+        assert atops.default_driver() is not device.driver
+        assert leftovers(atops.default_driver()) == {}
+
+    assert in_child(child) == 0
+    latch.open()
+    assert (fetched.wait_sync(PATIENCE) == np.arange(24)).all()
+    assert works(device.driver)
+
+
+async def awaited(thing: object) -> None:
+    """Await anything."""
+    await thing  # type: ignore[misc]  # the point is that it raises
+
+
+def busy() -> None:
+    """Fork again and again while other threads hold the runtime's locks most of the time."""
+    driver = atops.default_driver()
+    device = Device(0, driver)
+    streams = [device.create_stream() for _ in range(4)]
+    array = device.empty(1000)
+    stop = False
+
+    def feed(error: object, stream: object) -> None:
+        if not stop:
+            for _ in range(50):
+                stream.fill(array, 1)  # type: ignore[attr-defined]
+                stream.zeros(1000).close()  # type: ignore[attr-defined]
+            stream.add_callback(feed, stream)  # type: ignore[attr-defined]
+
+    for stream in streams:
+        stream.add_callback(feed, stream)
+    for _ in range(8):
+        assert in_child(lambda: fresh_board()) == 0
+    stop = True
+    device.sync(PATIENCE)
+    assert works(driver)
+
+
+def fresh_board() -> None:
+    """Work with a board of the child's own."""
+    driver = Driver()
+    assert works(driver)
+    driver.close()
+
+
+def memory() -> None:
+    """What the child drops, frees and collects takes nothing away from the parent's live memory."""
+    driver = Driver(atops.EmulatorOptions(warm_bytes=0))
+    device = Device(0, driver)
+    stream = device.create_stream()
+    held = [device.allocate(1 << 20) for _ in range(8)] + [stream.allocate(1 << 20) for _ in range(8)]
+    for buffer in held:
+        stream.fill(buffer, 0x5A)
+    stream.sync()
+
+    def child() -> None:
+        while held:
+            held.pop().close()
+
+    assert in_child(child) == 0
+    for buffer in held:
+        assert (stream.fetch(buffer).wait_sync(PATIENCE) == 0x5A).all()
+
+
+if __name__ == "__main__":
+    {"objects": objects, "busy": busy, "memory": memory}[sys.argv[1]]()
+    print("ok", flush=True)
