@@ -38,7 +38,7 @@ class SyncRequest(Request):
 
     def __init__(self) -> None:
         self.frame = None
-        self.__await__ = (self,).__iter__  # type: ignore[method-assign]
+        self.__await__ = (self,).__iter__  # type: ignore[method-assign, assignment]  # any iterator serves
 
 
 class BlockSync(SyncRequest):

@@ -73,10 +73,14 @@ class Grid:
     """
 
     __slots__ = (
-        "__weakref__", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "cooperative", "entry", "error",
-        "grid_dim", "name", "observer", "offload", "on_done", "options", "placement", "policy", "remaining", "rng_",
-        "shared_bytes", "started", "thread_indices", "threads_per_block", "total_blocks", "warnings",
+        "__weakref__", "_rng", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "cooperative",
+        "entry", "error", "grid_dim", "name", "observer", "offload", "on_done", "options", "placement",
+        "policy", "remaining", "shared_bytes", "started", "thread_indices", "threads_per_block",
+        "total_blocks", "warnings",
     )  # fmt: skip
+
+    aborted: ExecutionError | None
+    error: ExecutionError | None
 
     def __init__(
         self,
@@ -110,22 +114,21 @@ class Grid:
         self.thread_indices = _indices(self.block_dim)
         self.threads_per_block = len(self.thread_indices)
         self.total_blocks = self.remaining = self.grid_dim.volume
-        self.error: ExecutionError | None = None
-        self.aborted: ExecutionError | None = None
+        self.error = self.aborted = None
         self.started = False
         self.warnings: list[str] = []
         self.blocks: dict[int, Any] = {}  # placed and not done; changes under the barrier's lock
         self.placement: Placement | None = None
-        self.rng_: random.Random | None = None
+        self._rng: random.Random | None = None
         self.barrier = barrier or GridBarrier()
         self.barrier.join(self, self.total_blocks)
 
     @property
     def rng(self) -> random.Random:
         """The random numbers of this launch (dte="seeded"), from the options' seed."""
-        if self.rng_ is None:
-            self.rng_ = random.Random(self.options.seed or 0)
-        return self.rng_
+        if self._rng is None:
+            self._rng = random.Random(self.options.seed or 0)
+        return self._rng
 
     @property
     def done(self) -> bool:

@@ -7,77 +7,18 @@ kernel raises ends in its grid and never comes out of `step`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import count, repeat
 from typing import Any
 
-from atops.base.errors import LaunchFailure
-from atops.device.barrier import equip
-from atops.device.block import Block, Progress, Task
+from atops.device.block import Progress, Task
 from atops.device.chip import Cluster, Sip
 from atops.device.deadlock import block_deadlock
-from atops.device.fault import failure_of
 from atops.device.grid import Grid
 from atops.device.policy import RoundRobin
 from atops.device.requests import Cell, cell_here
-from atops.device.thread import KernelThread, Request, missing_await
+from atops.device.thread import KernelThread
+from atops.device.threaded_block import ThreadedBlock, serve
 
-__all__ = ("StepBlock", "ThreadedBlock", "serve")
-
-
-class ThreadedBlock(Block):
-    """A block with its threads, and what every way to run them has in common."""
-
-    __slots__ = ()
-
-    threads: list[KernelThread]
-
-    def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
-        super().__init__(grid, linear, cluster)
-        if sips[0].sync is None:
-            equip(cluster.sips)
-        # `map`, because making the threads is a good part of what an empty launch costs.
-        self.threads = list(map(KernelThread, repeat(self), repeat(grid), count(), grid.thread_indices, sips))
-        if grid.options.strict:
-            cluster.poison()
-        grid.opened(self)
-
-    def ended(self, thread: KernelThread) -> None:
-        """Settle with a thread whose kernel has returned. Its StopIteration, if there is one, is being handled."""
-        thread.ended = True
-        self.left += 1
-        try:
-            if thread.owed is not None:
-                raise missing_await(thread)
-            thread.grid.entry.finish(thread)
-        except BaseException as error:
-            self.grid.stop(failure_of(thread, error))
-            thread.owed = None
-        # The barrier requests outlive the thread; its frames, which they noted, must not.
-        thread.sync.frame = thread.grid_sync.frame = None
-
-    def fault(self, thread: KernelThread, error: BaseException) -> None:
-        """End the grid with what a thread's kernel raised."""
-        thread.ended = True
-        self.left += 1
-        self.grid.stop(failure_of(thread, error))
-        thread.sync.frame = thread.grid_sync.frame = None
-        thread.owed = None
-
-    def close_thread(self, thread: KernelThread, cell: Cell) -> None:
-        """Close a thread that has not ended; a kernel that refuses is left suspended and named in the warnings."""
-        cell.thread = thread
-        if not thread.close():
-            self.grid.warnings.append(f"{thread} awaits again whenever it is closed; it was left suspended")
-        thread.sync.frame = thread.grid_sync.frame = None
-        thread.owed = None
-        self.left += 1
-
-    def over(self) -> Progress:
-        """End the block, once all its threads have left."""
-        self.threads = []  # threads know their block; without this the two would keep each other alive
-        self.shared = {}
-        self.grid.block_done(self)
-        return Progress.DONE
+__all__ = ("StepBlock",)
 
 
 class StepBlock(ThreadedBlock):
@@ -296,36 +237,3 @@ class StepBlock(ThreadedBlock):
     def _show(self, kind: str, thread: KernelThread, detail: Any = None) -> None:
         if self.grid.observer is not None:
             self.grid.observer(kind, thread, detail)
-
-
-def serve(thread: KernelThread, request: Any) -> bool:
-    """Serve what `thread` awaits. Return whether it goes on at once; else it is parked and somebody wakes it.
-
-    What is wrong with the request, or goes wrong in serving it, is raised at the kernel's `await` when it goes on.
-    """
-    try:
-        if request is thread.owed and request is not None:
-            thread.owed = None
-        elif not isinstance(request, Request):
-            raise LaunchFailure(f"{thread} awaited {_foreign(thread, request)}; kernels may only await kernel requests")
-        elif thread.owed is not None:
-            raise missing_await(thread)
-        thread.waiting = request
-        if not request.serve(thread):
-            return False
-    except BaseException as error:
-        thread.raise_at_await(error)
-    thread.waiting = None
-    return True
-
-
-def _foreign(thread: KernelThread, request: Any) -> str:
-    """Name what a kernel awaits that is no kernel request: the coroutine it called, or the object itself."""
-    awaited: Any = thread.coro
-    names = []
-    while (awaited := getattr(awaited, "cr_await", None)) is not None:
-        if (code := getattr(awaited, "cr_code", None)) is not None:
-            module = awaited.cr_frame.f_globals.get("__name__", "?") if awaited.cr_frame is not None else "?"
-            names.append(f"{module}.{code.co_qualname}")
-    said = f"{type(request).__name__} {request!r}" if request is not None else "None"
-    return f"{said} in {names[-1]}" if names else said

@@ -13,9 +13,9 @@ from atops.device.block import Progress, Task
 from atops.device.chip import Cluster, Sip
 from atops.device.deadlock import block_deadlock
 from atops.device.grid import Grid
-from atops.device.interpreter import ThreadedBlock, serve
 from atops.device.requests import Cell, cell_here
 from atops.device.thread import KernelThread
+from atops.device.threaded_block import ThreadedBlock, serve
 
 __all__ = ("SipBlock", "SipTask")
 

@@ -7,7 +7,7 @@ coroutine does not know who runs it: one OS thread for the whole device, one a b
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -43,9 +43,9 @@ class Request:
     frame: FrameType | None  # where it was made; unset until it is noted
     lasti: int
 
-    def __await__(self) -> Iterator[Any]:
+    def __await__(self) -> Generator[Any, Any, None]:
         """Suspend the kernel thread until the request is served. Returns None."""
-        return iter((self,))  # a tuple iterator is the cheapest awaitable: no generator frame
+        return iter((self,))  # type: ignore[return-value]  # any iterator serves, and a tuple's is the cheapest
 
     def serve(self, thread: KernelThread) -> bool:
         """Serve this request of `thread`. Returns whether the thread may go on at once."""

@@ -7,9 +7,9 @@ the bytes, and its context only as something to set free.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from types import CodeType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -22,12 +22,19 @@ from atops.device.span import Span
 from atops.device.transforms import Operation
 
 if TYPE_CHECKING:
-    from atops.device.dte import DteContext
     from atops.device.thread import KernelThread
 
 __all__ = ("PENDING", "DteEvent", "Operand", "finish_transfers", "perform", "poison")
 
 Operand = Span | Array
+
+
+class Engine(Protocol):
+    """The DTE context of a transfer, as the transfer sees it."""
+
+    shared: bool  # of a block, not of a thread
+    lock: threading.RLock
+    busy: Any  # the transfer in flight, or None
 
 POISON = b"\xa5"
 # Of no transfer; issued; being moved by a copy thread; moved and not waited for; waited for.
@@ -47,7 +54,7 @@ class DteEvent(Request):
 
     # Set by whoever issues the transfer, once it has been checked.
     thread: KernelThread
-    context: DteContext
+    context: Engine
     operation: Operation
     destination: Operand
     source: Operand | None
@@ -63,10 +70,11 @@ class DteEvent(Request):
         """Make an event of no transfer."""
         self.state = IDLE
 
-    def __await__(self) -> Iterator[Any]:
+    def __await__(self) -> Generator[Any, Any, None]:
         """Suspend the kernel thread until the transfer has been done. Returns None."""
         # Who was parked while a copy thread moved the bytes asks once more, to hear how it ended.
-        return iter((self,)) if self.state is not MOVING else iter((self, self))
+        turns = (self,) if self.state is not MOVING else (self, self)
+        return iter(turns)  # type: ignore[return-value]  # any iterator serves, and this one is the cheapest
 
     def wait(self) -> Request:
         """Return the request to await: `await event.wait()` does what `await event` does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from atops.base.errors import LaunchFailure, PeerAccessNotEnabled
 from atops.device.allocation import Allocation
@@ -13,9 +13,20 @@ from atops.kernels.arguments import MemoryArgument
 
 if TYPE_CHECKING:
     from atops.device.thread import KernelThread
-    from atops.kernels.definition import Kernel
 
 __all__ = ("BoundKernel",)
+
+
+class Definition(Protocol):
+    """What a launch needs of its kernel."""
+
+    name: str
+    keyword_only: frozenset[str]
+    is_async: bool
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function that every thread runs."""
 
 
 class BoundKernel:
@@ -23,7 +34,7 @@ class BoundKernel:
 
     __slots__ = ("_keywords", "_positional", "allocations", "kernel", "name", "values")
 
-    def __init__(self, kernel: Kernel, values: Mapping[str, Any]) -> None:
+    def __init__(self, kernel: Definition, values: Mapping[str, Any]) -> None:
         """Bind what each parameter got, in order."""
         self.kernel = kernel
         self.name = kernel.name

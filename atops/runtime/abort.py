@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from atops.base.errors import ExecutionError, StreamAborted
 from atops.base.waiting import Waiter
 from atops.runtime.completion import PENDING, Completion
 from atops.runtime.outcomes import wake
-
-if TYPE_CHECKING:
-    from atops.runtime.stream_queue import StreamQueue
+from atops.runtime.stream_state import StreamState
 
 __all__ = ("abort_stream", "catch_up")
 
 
-def abort_stream(stream: StreamQueue, reason: ExecutionError | None) -> int:
+def abort_stream(stream: StreamState, reason: ExecutionError | None) -> int:
     """Do what `StreamQueue.abort` promises. Returns how many commands were dropped."""
     driver = stream.driver
     error = reason or StreamAborted(f"{stream.label} was aborted")
@@ -37,7 +34,7 @@ def abort_stream(stream: StreamQueue, reason: ExecutionError | None) -> int:
                 woken += stream.capacity.give_back(1)
         stream.keep_order(kept)
         if not kept:
-            stream._retire()
+            stream.retire()
         # Of the calls that stand in line only the first has started.
         line = stream._callbacks or deque()
         unstarted = [item for item in islice(line, 1, None) if not item.duty]

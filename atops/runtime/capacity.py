@@ -6,17 +6,13 @@ Guarded by the driver's lock; waiters are woken after it is released.
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING
+from types import TracebackType
 
 from atops.base.errors import IllegalState, InvalidValue, StreamFull
 from atops.base.home import LoopWaiter
 from atops.base.loops import current_home
 from atops.base.waiting import ParkingLot, Waiter
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from atops.runtime.stream_queue import StreamQueue
+from atops.runtime.completion import Owner
 
 __all__ = ("Capacity", "Room")
 
@@ -35,7 +31,7 @@ class Capacity:
         self.free = limit
         self._waiting: ParkingLot[Room] = ParkingLot("room in a stream")
 
-    def take(self, stream: StreamQueue) -> None:
+    def take(self, stream: Owner) -> None:
         """Use one place: of the innermost reservation in force here, else a free one. Raises StreamFull."""
         for room in reversed(ROOMS.get()):
             if room.stream is stream and room.left > 0:
@@ -87,7 +83,7 @@ class Room:
     Commands enqueued inside the block use it up; what is left goes back when the block ends or the wait is cancelled.
     """
 
-    def __init__(self, stream: StreamQueue, places: int) -> None:
+    def __init__(self, stream: Owner, places: int) -> None:
         capacity = stream.capacity
         if capacity is None:
             raise IllegalState(f"{stream.label} has no capacity; create it with create_stream(capacity=n)")

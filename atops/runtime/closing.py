@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 from atops.base.errors import StreamAborted
 from atops.base.home import LoopWaiter
 from atops.base.waiting import ParkingLot, Waiter
-
-if TYPE_CHECKING:
-    from atops.runtime.driver import Driver
+from atops.runtime.hub import Hub
 
 __all__ = ("Closing",)
 
@@ -21,7 +18,7 @@ MARGIN = 1.0  # seconds beyond the abort grace before what is left is given up
 class Closing:
     """The end of one driver, as something that can be waited for."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Hub) -> None:
         self.done = False
         self._driver = driver
         self._lock = threading.Lock()

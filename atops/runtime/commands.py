@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from atops.base.home import Home
-    from atops.device.allocation import Allocation
-    from atops.runtime.completion import Completion
-    from atops.runtime.event import Event
+from atops.base.home import Home
+from atops.device.allocation import Allocation
+from atops.runtime.completion import Completion
+from atops.runtime.event import Event
 
 __all__ = (
     "Alloc",

@@ -7,21 +7,63 @@ submission lock; they are woken after that lock is released.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from atops.base.errors import AtopsError, ExecutionError, NotReady
 from atops.base.home import LoopWaiter
 from atops.base.loops import current_home
 from atops.base.waiting import ParkingLot, Waiter
+from atops.runtime.hub import Hub
 
-if TYPE_CHECKING:
-    from atops.runtime.commands import Command
-    from atops.runtime.stream_queue import StreamQueue
-
-__all__ = ("Completion",)
+__all__ = ("Completion", "Owner")
 
 PENDING, RUNNING, DONE, FAILED = range(4)
 STATES = ("pending", "running", "done", "failed")
+
+
+class Owner(Protocol):
+    """The stream of a completion, as the completion and whoever follows it back see it."""
+
+    @property
+    def driver(self) -> Hub:
+        """Its driver."""
+
+    @property
+    def context(self) -> Any:
+        """Its device."""
+
+    @property
+    def capacity(self) -> Any:
+        """How many commands it takes, or None."""
+
+    @property
+    def number(self) -> int:
+        """Its number in its driver."""
+
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+
+    def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
+        """Return the commands that left the queue unfinished, and the queue."""
+
+    def pending(self) -> tuple[Completion, ...]:
+        """Return the commands that are not over."""
+
+    def enqueue(self, item: Completion) -> bool:
+        """Admit and append a command. With the driver's lock held; returns whether the drain must be posted."""
+
+    def admit(self, item: Completion) -> None:
+        """Refuse a command that may not be enqueued. With the driver's lock held."""
+
+    def append(self, item: Completion) -> bool:
+        """Number and append an admitted command. With the driver's lock held."""
+
+    def drain(self) -> None:
+        """Run commands from the head."""
+
+    def finish(self, item: Completion, error: AtopsError | None = None) -> None:
+        """Settle a command that did not end inside the drain."""
 
 
 class Completion:
@@ -47,9 +89,9 @@ class Completion:
     _error: AtopsError | None = None
     _lot: ParkingLot[Waiter] | None = None
 
-    def __init__(self, stream: StreamQueue, command: Command) -> None:
+    def __init__(self, stream: Owner, command: Any) -> None:
         self.stream = stream
-        self.command: Any = command  # one of `Command`; whoever reads it knows which by the table that led there
+        self.command = command  # one of `Command`; whoever reads it knows which by the table that led there
 
     # ---- waiting
 

@@ -2,31 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, Protocol
 from weakref import WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, StreamAborted
+from atops.device.allocation import Allocation
 from atops.device.arch import Architecture
 from atops.device.block import Block, Progress, Task
 from atops.device.chip import Chip
 from atops.device.cluster import ClusterArray
 from atops.device.copy_engine import CopyEngines
 from atops.device.global_memory import GlobalMemory
+from atops.runtime.completion import Completion
 from atops.runtime.executor import HERE, Lane
-from atops.runtime.pool import MemoryPool
+from atops.runtime.hub import Hub
 
-if TYPE_CHECKING:
-    from atops.runtime.completion import Completion
-    from atops.runtime.driver import Driver
-    from atops.runtime.stream_queue import StreamQueue
+__all__ = ("ActiveStream", "DeviceContext", "Pool")
 
-__all__ = ("DeviceContext",)
+
+class ActiveStream(Protocol):
+    """A stream that has work, as its device sees it."""
+
+    @property
+    def blocking(self) -> bool:
+        """Whether it takes part in null-stream order."""
+
+    def abort(self, reason: ExecutionError | None = None) -> int:
+        """Drop what has not started."""
+
+    def outstanding(self) -> list[Completion]:
+        """Return what synchronising must wait for."""
+
+
+class Pool(Protocol):
+    """A memory pool, as the device and its streams see it."""
+
+    def take(self, nbytes: int, stream: Any) -> tuple[Allocation, tuple[Completion, ...]]:
+        """Find memory now, and say what must be over before it is used."""
+
+    def give(self, allocation: Allocation, stream: Any, item: Completion) -> None:
+        """Note that a free was enqueued."""
+
+    def returned(self, allocation: Allocation, by: object) -> None:
+        """End an allocation, in its stream's order."""
+
+    def cancel(self, allocation: Allocation) -> None:
+        """Undo a `take`."""
+
+    def trim(self, min_bytes_to_keep: int = 0) -> int:
+        """Give idle memory back to the device."""
+
+    def release_excess(self) -> int:
+        """Give back what exceeds the release threshold."""
 
 
 class DeviceContext:
     """One device of a driver's board. Made when first used."""
 
-    def __init__(self, driver: Driver, ordinal: int, arch: Architecture) -> None:
+    def __init__(
+        self, driver: Hub, ordinal: int, arch: Architecture, default_pool: Callable[[DeviceContext], Pool]
+    ) -> None:
         options = driver.options
         self.driver = driver
         self.ordinal = ordinal
@@ -43,17 +79,17 @@ class DeviceContext:
         driver.executor.widen(self.lane, workers)
         # Guarded by the driver's lock:
         self.dead: AtopsError | None = None  # after a reset
-        self.active: dict[StreamQueue, None] = {}  # streams with unfinished work
-        self.poisoned: WeakSet[StreamQueue] = WeakSet()
+        self.active: dict[Any, None] = {}  # streams with unfinished work
+        self.poisoned: WeakSet[Any] = WeakSet()
         self.null_last: Completion | None = None  # the null stream's newest command
-        self.null_stream: StreamQueue | None = None
-        self.pools: WeakSet[MemoryPool] = WeakSet()
-        self.default_pool = MemoryPool(self, name=f"default pool of device {ordinal}")
-        self.pool: MemoryPool | None = None  # what allocations without a pool use; None is the default pool
+        self.null_stream: Any = None
+        self.pools: WeakSet[Any] = WeakSet()
+        self.default_pool: Pool = default_pool(self)
+        self.pool: Pool | None = None  # what allocations without a pool use; None is the default pool
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
 
     @property
-    def current_pool(self) -> MemoryPool:
+    def current_pool(self) -> Pool:
         """The pool of allocations that name none."""
         return self.pool or self.default_pool
 
@@ -62,7 +98,7 @@ class DeviceContext:
         for pool in list(self.pools):
             pool.release_excess()
 
-    def trim_pools(self, but: MemoryPool | None = None) -> int:
+    def trim_pools(self, but: Pool | None = None) -> int:
         """Have every pool but one give back its idle memory, because there is none left. Returns the bytes given."""
         return sum(pool.trim() for pool in list(self.pools) if pool is not but)
 
@@ -83,6 +119,16 @@ class DeviceContext:
             HERE.role = role
         if progress is Progress.AGAIN:
             self._run_task(task)
+
+    def check_alive(self) -> None:
+        """Raise what a reset, a closed driver or a fork has to say to whoever still uses what was made here."""
+        if self.dead is not None:
+            raise self.dead.fresh()
+
+    def check_survived(self) -> None:
+        """Raise StreamAborted to a caller who waited here when a reset or the driver's end came."""
+        if self.dead is not None:
+            raise StreamAborted(f"device {self.ordinal} dropped what was waited for: {self.dead}")
 
     def fail_all(self, error: ExecutionError) -> None:
         """Abort every stream that has work."""

@@ -6,17 +6,12 @@ Used to refuse a blocking wait that could never end, and to report streams that 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from atops.base.errors import WouldDeadlock
 from atops.base.loops import running_home
 from atops.runtime.commands import Call, WaitEvent
-from atops.runtime.completion import Completion
+from atops.runtime.completion import Completion, Owner
 from atops.runtime.executor import HERE
-
-if TYPE_CHECKING:
-    from atops.runtime.driver import Driver
-    from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("check_blocking", "upstream")
 
@@ -25,7 +20,7 @@ def upstream(target: Completion) -> Iterator[Completion]:
     """Yield every unfinished command that must be over before `target` is, itself included. A snapshot walk."""
     todo = [target]
     seen: set[Completion] = set()
-    walked: dict[tuple[StreamQueue, int], int] = {}
+    walked: dict[tuple[Owner, int], int] = {}
     while todo:
         item = todo.pop()
         if item in seen or item.done:
@@ -43,7 +38,7 @@ def upstream(target: Completion) -> Iterator[Completion]:
             todo.append(item.command.record)
 
 
-def check_blocking(driver: Driver, target: Completion) -> None:
+def check_blocking(target: Completion) -> None:
     """Raise WouldDeadlock if blocking this thread until `target` is done would block what `target` needs.
 
     1. The runtime's own threads never block.

@@ -5,14 +5,12 @@ A loop that closes tells nobody. While somebody owes, a slow timer asks.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from atops.base.home import Home
-    from atops.runtime.completion import Completion
-    from atops.runtime.driver import Driver
+from atops.base.home import Home
+from atops.runtime.executor import Executor
 
 __all__ = ("Debt", "Debts")
 
@@ -24,35 +22,35 @@ class Debt:
     """One coroutine that a loop owes to a stream."""
 
     home: Home
-    item: Completion
     lost: Callable[[], None]
 
 
 class Debts:
     """All debts of one driver."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self, lock: threading.Lock, executor: Executor) -> None:
+        self._lock = lock
+        self._executor = executor
         self._open: dict[Debt, None] = {}
         self._asking = False
 
-    def owe(self, home: Home, item: Completion, lost: Callable[[], None]) -> Debt:
+    def owe(self, home: Home, lost: Callable[[], None]) -> Debt:
         """Note a debt. `lost` is called if the loop closes before it is paid."""
-        debt = Debt(home, item, lost)
-        with self._driver.lock:
+        debt = Debt(home, lost)
+        with self._lock:
             self._open[debt] = None
             ask, self._asking = not self._asking, True
         if ask:
-            self._driver.executor.later(ASK_NS, self._ask)
+            self._executor.later(ASK_NS, self._ask)
         return debt
 
     def paid(self, debt: Debt) -> None:
         """Strike a debt. Harmless when it is struck already."""
-        with self._driver.lock:
+        with self._lock:
             self._open.pop(debt, None)
 
     def _ask(self) -> None:
-        with self._driver.lock:
+        with self._lock:
             debts = list(self._open)
             self._asking = bool(debts)
         for debt in debts:
@@ -60,4 +58,4 @@ class Debts:
                 self.paid(debt)
                 debt.lost()
         if debts:
-            self._driver.executor.later(ASK_NS, self._ask)
+            self._executor.later(ASK_NS, self._ask)

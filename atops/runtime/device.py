@@ -226,15 +226,19 @@ class Device:
 
         Raises TimeoutError, WouldDeadlock where the wait could never end (TOPS Runtime API, 2.2 topsDeviceSynchronize).
         """
+        context = self.context
         self.driver.wait_all(self.outstanding(), timeout)
-        self.context.release_excess()
+        context.check_survived()
+        context.release_excess()
         self.raise_error()
 
     async def wait(self) -> None:
         """Wait until all work of the device is over, then raise the first failure of one of its streams."""
+        context = self.context
         for item in self.outstanding():
             await current_home().park(item)
-        self.context.release_excess()
+        context.check_survived()
+        context.release_excess()
         self.raise_error()
 
     def outstanding(self) -> list[Completion]:

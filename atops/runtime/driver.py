@@ -33,8 +33,10 @@ from atops.runtime.execute_call import CALLBACKS
 from atops.runtime.execute_copy import COPIES
 from atops.runtime.execution import EXECUTE
 from atops.runtime.executor import Executor, Step
+from atops.runtime.hub import Hub
 from atops.runtime.inline import InlineExecutor
 from atops.runtime.polling import Poller
+from atops.runtime.pool import MemoryPool
 from atops.runtime.stall import StallWatch
 from atops.runtime.stream_queue import StreamQueue
 from atops.runtime.threaded import ThreadedExecutor
@@ -49,7 +51,7 @@ CALLBACK_THREADS = 4
 COPY_THREADS = 2  # more do not copy faster: two saturate the memory of a small machine
 
 
-class Driver:
+class Driver(Hub):
     """One board of 0 to 8 devices, isolated from every other driver of the process.
 
     `async with Driver(options) as driver:` makes it the current one inside the block and closes it afterwards;
@@ -80,9 +82,9 @@ class Driver:
         esl = self.arch.gcu_arch >= 300 if self.options.esl is None else self.options.esl
         self.topology = Topology(self.options.devices, esl, self.arch.esl_ports)
         self.host = HostMemory()
-        self.poller = Poller(self)
+        self.poller = Poller(self.lock, executor)
         self.stall = StallWatch(self)
-        self.debts = Debts(self)
+        self.debts = Debts(self.lock, executor)
         self._contexts: dict[int, DeviceContext] = {}
         self._stream_numbers = itertools.count(1)
         self._flush_posted = False
@@ -140,6 +142,9 @@ class Driver:
         for context in self._contexts.values():
             context.dead = error
             context.memory.disown()
+            for item in [item for stream in context.active for item in stream.pending()]:
+                item.settle(error)  # nobody here will run it, so nobody may wait for it
+            context.active.clear()
 
     # ---- parts
 
@@ -161,13 +166,13 @@ class Driver:
             raise InvalidDevice(f"there is no device {ordinal!r}: the board has {has} (ATOPS_DEVICES sets how many)")
         with self.lock:
             if ordinal not in self._contexts:
-                self._contexts[ordinal] = DeviceContext(self, ordinal, self.arch)
+                self._contexts[ordinal] = DeviceContext(self, ordinal, self.arch, make_default_pool)
             return self._contexts[ordinal]
 
     def replace_context(self, ordinal: int) -> DeviceContext:
         """Put a fresh device in the place of `ordinal`, and return the old one. Streams of the old one are dead."""
         old = self.context(ordinal)
-        fresh = DeviceContext(self, ordinal, self.arch)
+        fresh = DeviceContext(self, ordinal, self.arch, make_default_pool)
         with self.lock:
             self._contexts[ordinal] = fresh
             old.dead = InvalidHandle(f"device {ordinal} was reset; what was made on it before is dead")
@@ -194,11 +199,15 @@ class Driver:
 
     # ---- for streams
 
+    def head_parked(self) -> None:
+        """Have a stall noticed, now that a stream's head waits."""
+        self.stall.look_later()
+
     def guard_blocking(self, target: Completion) -> None:
         """Raise WouldDeadlock if blocking here until `target` is done could never end, NotInitialized after a fork."""
         if self.forked and self.closed is not None:
             raise self.closed.fresh()
-        check_blocking(self, target)
+        check_blocking(target)
 
     def wait_all(self, items: list[Completion], timeout: float | None = None) -> None:
         """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock."""
@@ -245,3 +254,8 @@ class Driver:
     def __repr__(self) -> str:
         state = "closed" if self.closed is not None else "inline" if self.inline else "threaded"
         return f"<Driver {self.options.arch} x {self.options.devices}, {state}>"
+
+
+def make_default_pool(context: DeviceContext) -> MemoryPool:
+    """Return the pool that a device has from the start."""
+    return MemoryPool(context, name=f"default pool of device {context.ordinal}")

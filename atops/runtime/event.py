@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from atops.base.errors import InvalidHandle, NotSupported
-
-if TYPE_CHECKING:
-    from atops.runtime.completion import Completion
+from atops.runtime.completion import Completion
 
 __all__ = ("Event",)
 

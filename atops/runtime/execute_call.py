@@ -9,16 +9,14 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from atops.base.errors import AtopsError, HostCallFailure, LoopClosed, StreamAborted
 from atops.runtime.abort import catch_up
 from atops.runtime.commands import Call
 from atops.runtime.completion import Completion
 from atops.runtime.executor import HERE, Lane
-
-if TYPE_CHECKING:
-    from atops.runtime.stream_queue import StreamQueue
+from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("CALLBACKS", "is_async", "run_call")
 
@@ -100,7 +98,7 @@ def start_on_loop(stream: StreamQueue, item: Completion, command: Call) -> None:
     def lost() -> None:
         ended(stream, item, loop_closed(command))
 
-    debt = driver.debts.owe(home, item, lost)
+    debt = driver.debts.owe(home, lost)
 
     def cancel(_: AtopsError) -> None:
         item.parked = ABORTED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,11 +13,9 @@ from atops.device.allocation import Allocation, move
 from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime.commands import Copy
 from atops.runtime.completion import Completion
+from atops.runtime.context import DeviceContext
 from atops.runtime.executor import Lane
-
-if TYPE_CHECKING:
-    from atops.runtime.context import DeviceContext
-    from atops.runtime.stream_queue import StreamQueue
+from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("COPIES", "DIRECT", "checksum", "run_copy")
 
@@ -97,7 +94,8 @@ def copying_context(stream: StreamQueue, command: Copy) -> DeviceContext:
     """Return the device whose engines carry the copy: the source's, the destination's, or the stream's."""
     for end in (command.src, command.dst):
         if isinstance(end, Allocation) and end.device is not None and end.device != stream.context.ordinal:
-            return stream.driver.context(end.device)
+            owner: DeviceContext = stream.driver.context(end.device)
+            return owner
     return stream.context
 
 

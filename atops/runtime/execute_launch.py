@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING
 
 from atops.base.errors import ExecutionError, LaunchFailure, StreamAborted
 from atops.device.allocation import Allocation
 from atops.device.grid import Grid
 from atops.runtime.commands import Launch
 from atops.runtime.completion import DONE, Completion
+from atops.runtime.context import DeviceContext
 from atops.runtime.execute_copy import COPIES
-
-if TYPE_CHECKING:
-    from atops.runtime.context import DeviceContext
-    from atops.runtime.stream_queue import StreamQueue
+from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("run_launch",)
 

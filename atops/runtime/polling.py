@@ -5,12 +5,10 @@ A timer runs only while such a wait is armed, and finds a store at most a millis
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
 
 from atops.device.watch import Watch
-
-if TYPE_CHECKING:
-    from atops.runtime.driver import Driver
+from atops.runtime.executor import Executor
 
 __all__ = ("Poller",)
 
@@ -20,30 +18,31 @@ PERIOD_NS = 500_000
 class Poller:
     """The slow timer of one driver."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self, lock: threading.Lock, executor: Executor) -> None:
+        self._lock = lock
+        self._executor = executor
         self._watches: dict[Watch, None] = {}
         self._running = False
 
     def add(self, watch: Watch) -> None:
         """Test `watch` every half millisecond until it is over."""
-        with self._driver.lock:
+        with self._lock:
             self._watches[watch] = None
             start, self._running = not self._running, True
         if start:
-            self._driver.executor.later(PERIOD_NS, self._poll)
+            self._executor.later(PERIOD_NS, self._poll)
 
     def __len__(self) -> int:
         """Return how many waits are polled for."""
         return len(self._watches)
 
     def _poll(self) -> None:
-        with self._driver.lock:
+        with self._lock:
             watches = list(self._watches)
         over = [watch for watch in watches if watch.over or watch.test()]
-        with self._driver.lock:
+        with self._lock:
             for watch in over:
                 self._watches.pop(watch, None)
             self._running = bool(self._watches)
         if self._running:
-            self._driver.executor.later(PERIOD_NS, self._poll)
+            self._executor.later(PERIOD_NS, self._poll)

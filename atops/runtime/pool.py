@@ -10,20 +10,16 @@ import operator
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from atops.base.errors import InvalidHandle, InvalidValue, OutOfMemory
 from atops.device.allocation import Allocation
 from atops.device.site import caller
+from atops.runtime.completion import Completion, Owner
+from atops.runtime.context import DeviceContext
 from atops.runtime.pool_access import Access, AccessTable, Flags
 from atops.runtime.pool_blocks import Block
 from atops.runtime.pool_ledger import Ledger
 from atops.runtime.pool_reuse import ANY, Origin, order_of
-
-if TYPE_CHECKING:
-    from atops.runtime.completion import Completion
-    from atops.runtime.context import DeviceContext
-    from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("MemoryPool", "PoolStatistics")
 
@@ -81,7 +77,7 @@ class MemoryPool:
         self.max_size = max_size
         self.name = name or f"pool of device {context.ordinal}"
         self.reuse_allow_internal_dependencies = True
-        self._access = AccessTable(context.ordinal, context.driver.devices)
+        self._access = AccessTable(context.ordinal, context.driver.options.devices)
         context.pools.add(self)
         self._lock = threading.Lock()
         self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
@@ -126,7 +122,7 @@ class MemoryPool:
 
     # ---- for streams
 
-    def take(self, nbytes: int, stream: StreamQueue) -> tuple[Allocation, tuple[Completion, ...]]:
+    def take(self, nbytes: int, stream: Owner) -> tuple[Allocation, tuple[Completion, ...]]:
         """Find `nbytes` bytes for `stream`, at the call; the second part is what must be over before they are used.
 
         Raises OutOfMemory, InvalidValue for a negative size or no int, InvalidHandle when the pool is destroyed or the
@@ -144,7 +140,7 @@ class MemoryPool:
                 raise
             return self._find(size, stream, site)
 
-    def _find(self, size: int, stream: StreamQueue, site: object) -> tuple[Allocation, tuple[Completion, ...]]:
+    def _find(self, size: int, stream: Owner, site: object) -> tuple[Allocation, tuple[Completion, ...]]:
         ledger = self._ledger
         with self._lock:
             if ledger.given:
@@ -168,7 +164,7 @@ class MemoryPool:
             # Frees of other streams are over by then, by most rules; not if an abort ends the wait for an event.
             return allocation, tuple([item for other, item in block.frees.values() if other != order and not item.done])
 
-    def give(self, allocation: Allocation, stream: StreamQueue, item: Completion) -> None:
+    def give(self, allocation: Allocation, stream: Owner, item: Completion) -> None:
         """Note that a free of `allocation` was enqueued on `stream` as `item`: it counts as used no more.
 
         Raises InvalidHandle when it is not memory of this pool, or was freed before. Never waits for a lock.
@@ -342,7 +338,7 @@ class MemoryPool:
             raise InvalidValue(f"an allocation of {nbytes!r} bytes; an int, 0 or more, is right")
         return size
 
-    def _check_user(self, stream: StreamQueue) -> None:
+    def _check_user(self, stream: Owner) -> None:
         context, user = self.context, stream.context
         if context.dead is not None:
             raise context.dead.fresh()

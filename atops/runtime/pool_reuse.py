@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
+from atops.runtime.completion import Owner
 from atops.runtime.pool_blocks import Block, Shelf
-
-if TYPE_CHECKING:
-    from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("ANY", "FreeBlocks", "Origin", "order_of", "waited_for")
 
@@ -66,7 +63,7 @@ class FreeBlocks:
         if not shelf.total:
             self._spare = self.promised.pop(block.order)
 
-    def find(self, least: int, most: int, order: int, stream: StreamQueue) -> tuple[Block, Origin] | None:
+    def find(self, least: int, most: int, order: int, stream: Owner) -> tuple[Block, Origin] | None:
         """Return a block of `least` to `most` bytes that `stream` may have without waiting, and by which rule."""
         events = self.events
         own = self.promised.get(order)
@@ -104,12 +101,12 @@ class FreeBlocks:
         return sum(shelf.total for shelf in self.promised.values())
 
 
-def order_of(stream: StreamQueue) -> int:
+def order_of(stream: Owner) -> int:
     """Return a number for a stream's order: its own, and one below 0 for the null stream of each device."""
     return stream.number or ~stream.context.ordinal
 
 
-def waited_for(stream: StreamQueue, order: int) -> int:
+def waited_for(stream: Owner, order: int) -> int:
     """Return the newest record in another order that `stream` waits for, by the driver's number; 0 if there is none."""
     waited: dict[int, int] | None = getattr(stream, "waited", None)
     if not waited:

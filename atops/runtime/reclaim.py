@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from atops.base.errors import IllegalAddress
 from atops.device.allocation import Allocation
 from atops.runtime.buffer import LATER
-
-if TYPE_CHECKING:
-    from atops.runtime.context import DeviceContext
+from atops.runtime.context import DeviceContext
 
 __all__ = ("free_when_idle",)
 

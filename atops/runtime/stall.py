@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from atops.runtime.commands import Call, Launch, WaitEvent, WaitValue
-from atops.runtime.completion import Completion
-
-if TYPE_CHECKING:
-    from atops.runtime.driver import Driver
-    from atops.runtime.stream_queue import StreamQueue
+from atops.runtime.completion import Completion, Owner
+from atops.runtime.hub import Hub
 
 __all__ = ("StallWatch", "why")
 
@@ -39,7 +35,7 @@ def why(item: Completion) -> str:
 class StallWatch:
     """Looks once a second, while a stream of the driver is parked, whether any stream has moved."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Hub) -> None:
         self._driver = driver
         self._looking = False
         self._last: tuple[int, ...] = ()
@@ -69,14 +65,14 @@ class StallWatch:
         self._last = standing if parked else ()
         self._driver.executor.later(PATIENCE_NS, self._look)
 
-    def _active(self, streams: dict[StreamQueue, None]) -> list[StreamQueue]:
+    def _active(self, streams: dict[Owner, None]) -> list[Owner]:
         with self._driver.lock:
             return list(streams)
 
     def _moves(self, item: Completion) -> bool:
         return isinstance(item.command, Launch) and not item.parked.waits()
 
-    def report(self, heads: list[tuple[StreamQueue, Completion]]) -> str:
+    def report(self, heads: list[tuple[Owner, Completion]]) -> str:
         """Say for each stream what its head waits for."""
         lines = [f"  {stream.label}: {item!r} {why(item)}" for stream, item in heads]
         return "every stream stands still:\n" + "\n".join(lines)

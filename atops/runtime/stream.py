@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextvars import copy_context
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue
 from atops.base.loops import current_home, running_home
@@ -16,15 +16,13 @@ from atops.runtime.buffer import Buffer
 from atops.runtime.capacity import Capacity, Room
 from atops.runtime.commands import Call, Launch, LaunchOptions, Record, WaitEvent, WaitValue, WriteValue
 from atops.runtime.completion import Completion
+from atops.runtime.context import DeviceContext
 from atops.runtime.event import Event
 from atops.runtime.execute_call import is_async
 from atops.runtime.operands import word_of
 from atops.runtime.stream_memory import StreamMemory
 from atops.runtime.stream_queue import StreamQueue
 from atops.runtime.stream_report import StreamStatistics, describe, log_unseen, statistics
-
-if TYPE_CHECKING:
-    from atops.runtime.context import DeviceContext
 
 __all__ = ("Stream",)
 
@@ -169,7 +167,8 @@ class Stream(StreamMemory):
                 sip_mask=self.sip_mask,
             )
             self._side._parent = self
-        return self._side
+        side: StreamQueue = self._side
+        return side
 
     # ---- order
 
@@ -267,8 +266,6 @@ class Stream(StreamMemory):
     ) -> Completion:
         if not callable(function):
             raise InvalidType(f"a call of {function!r}; a function or a coroutine function is right")
-        if self.context.dead is not None:
-            raise self.context.dead.fresh()
         if wants_error and (self._closed or self.context.dead is not None):  # as a duty it would be admitted
             raise (self.context.dead or InvalidHandle(f"{self.label} is closed; a callback came too late")).fresh()
         home = running_home() if is_async(function) else None
@@ -287,6 +284,7 @@ class Stream(StreamMemory):
     # ---- waiting
 
     def __await__(self) -> Generator[Any, Any, None]:
+        self.context.check_alive()
         for item in self.outstanding():
             yield from current_home().park(item).__await__()
         self.context.release_excess()
@@ -298,6 +296,7 @@ class Stream(StreamMemory):
         `timeout` is in seconds. Raises TimeoutError, or WouldDeadlock where the wait could never end
         (TOPS Runtime API, 2.4 topsStreamSynchronize).
         """
+        self.context.check_alive()
         self.driver.wait_all(self.outstanding(), timeout)
         self.context.release_excess()
         self.raise_error()

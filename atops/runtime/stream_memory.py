@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +11,14 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
 from atops.base.tracing import Kind
 from atops.device.allocation import Allocation
-from atops.runtime.buffer import LATER, Buffer, DeviceArray, End
+from atops.runtime.buffer import LATER, Buffer, DeviceArray, End, Release
 from atops.runtime.commands import Alloc, Copy, Fill, Free
 from atops.runtime.completion import Completion
+from atops.runtime.context import Pool
 from atops.runtime.execute_copy import checksum
 from atops.runtime.operands import copy_kind, end_of, fill_pattern
+from atops.runtime.pool import MemoryPool
 from atops.runtime.stream_queue import StreamQueue
-
-if TYPE_CHECKING:
-    from atops.runtime.pool import MemoryPool
 
 __all__ = ("StreamMemory",)
 
@@ -170,8 +169,8 @@ class StreamMemory(StreamQueue):
         """The buffers that the stream's verbs made and that nobody has given back, in order: a snapshot."""
         return dict(self._owned or {})
 
-    def _take(self, nbytes: int, pool: MemoryPool | None) -> tuple[Any, Any]:
-        pool = self.context.current_pool if pool is None else pool
+    def _take(self, nbytes: int, chosen: MemoryPool | None) -> tuple[Allocation, Release]:
+        pool: Pool = self.context.current_pool if chosen is None else chosen
         allocation, after = pool.take(nbytes, self)
         try:
             # With predecessors it is a duty: an abort that dropped it would drop their order too.
@@ -181,7 +180,7 @@ class StreamMemory(StreamQueue):
             raise
         return allocation, partial(self._release, pool)
 
-    def _release(self, pool: MemoryPool, buffer: Buffer, stream: Any) -> None:
+    def _release(self, pool: Pool, buffer: Buffer, stream: Any) -> None:
         if stream is LATER:
             allocation = buffer.allocation
             self.driver.post(lambda: self._release(pool, Buffer(allocation), None))

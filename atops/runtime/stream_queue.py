@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, PriorLaunchFailure, StreamAborted
 from atops.base.waiting import Waiter
@@ -19,11 +19,7 @@ from atops.runtime.commands import Call, Command, Launch, WaitEvent
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.executor import StepWaiter
 from atops.runtime.outcomes import as_failure, verb, wake
-
-if TYPE_CHECKING:
-    from atops.runtime.capacity import Capacity
-    from atops.runtime.context import DeviceContext
-    from atops.runtime.driver import Driver
+from atops.runtime.stream_state import StreamState
 
 __all__ = ("StreamQueue",)
 
@@ -33,67 +29,10 @@ DRAIN_COMMANDS = 64  # a drain lets others run after so many commands ...
 DRAIN_NS = 500_000  # ... or after so long, whichever comes first
 
 
-class StreamQueue:
-    """Commands in order, and the state that they leave behind."""
+class StreamQueue(StreamState):
+    """Commands in order, and the machine that runs them."""
 
-    __slots__ = (
-        "__weakref__",
-        "_callbacks",
-        "_closed",
-        "_detached",
-        "_error",
-        "_last",
-        "_ordered",
-        "_parent",
-        "_queue",
-        "_scheduled",
-        "_side",
-        "_unusual",
-        "blocking",
-        "capacity",
-        "cluster_mask",
-        "context",
-        "driver",
-        "label",
-        "null",
-        "number",
-        "priority",
-        "sip_mask",
-    )
-
-    def __init__(
-        self,
-        context: DeviceContext,
-        *,
-        priority: int = 0,
-        blocking: bool = True,
-        null: bool = False,
-        capacity: Capacity | None = None,
-        label: str = "",
-        cluster_mask: int | None = None,
-        sip_mask: int | None = None,
-    ) -> None:
-        self.context = context
-        self.cluster_mask = cluster_mask  # where its kernels may run: a bit each
-        self.sip_mask = sip_mask
-        self.driver: Driver = context.driver
-        self.priority = priority
-        self.blocking = blocking
-        self.null = null
-        self.capacity: Capacity | None = capacity
-        self.number = 0 if null else self.driver.next_stream_number()
-        self.label: str = label or ("null stream" if null else f"stream {self.number}")
-        self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
-        self._last: Completion | None = None  # the newest command
-        self._ordered: Completion | None = None  # the newest that null-stream order counts
-        self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
-        self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
-        self._side: StreamQueue | None = None  # any-order launches
-        self._parent: StreamQueue | None = None  # of a side queue: whose failure its failures are
-        self._scheduled = False
-        self._closed = False
-        self._unusual = capacity is not None  # whether a submission must look before it leaps
-        self._error: AtopsError | None = None
+    __slots__ = ()
 
     # ---- submission
 
@@ -213,7 +152,7 @@ class StreamQueue:
                 item = None
                 others = left < 0 or (left & 7 == 0 and now() > until)
                 if not queue:
-                    self._retire()
+                    self.retire()
                 elif not others and queue[0]._state == PENDING:
                     item = queue[0]
                     item._state = RUNNING
@@ -240,20 +179,11 @@ class StreamQueue:
             try:
                 error = None
                 if not execute[item.command.__class__](self, item):
-                    driver.stall.look_later()
+                    driver.head_parked()
                     catch_up(item)
                     return
             except Exception as failure:
                 error = as_failure(failure, item)
-
-    def _retire(self) -> None:
-        """Become idle. With the driver's lock held."""
-        self._scheduled = False
-        self._last = self._ordered = None  # an idle stream keeps nothing alive
-        if self.null:
-            self.context.null_last = None
-        if not self._detached:
-            self.context.active.pop(self, None)
 
     def _must_wait(self, item: Completion) -> bool:
         """Park the head behind the first of its predecessors that is not over; that one's end posts the drain."""
@@ -305,7 +235,7 @@ class StreamQueue:
             waiters = self._settle(item, error)
             post = at_head
             if at_head and not self._queue:
-                self._retire()
+                self.retire()
                 post = False
         if waiters is not None:
             wake(waiters)
@@ -345,6 +275,7 @@ class StreamQueue:
         error = self.error
         if error is not None:
             raise error.fresh()
+        self.context.check_survived()
 
     def poison(self, error: AtopsError) -> None:
         """Let every later command fail, as if a command had failed with `error`."""
@@ -360,40 +291,3 @@ class StreamQueue:
         copy that has begun finishes. Duties (frees, callbacks) still run. The stream stays usable.
         """
         return abort_stream(self, reason)
-
-    def keep_order(self, kept: list[Completion]) -> None:
-        """Let what an abort kept stand for the stream's place in the order. With the driver's lock held."""
-        self._last = kept[-1] if kept else None
-        self._ordered = None
-        for item in kept:
-            if item.command.__class__ is not WaitEvent and (item.command.__class__ is not Call or item.command.holds):
-                self._ordered = item
-        if self.null:
-            self.context.null_last = self._ordered
-
-    # ---- looking
-
-    def outstanding(self) -> list[Completion]:
-        """Return what synchronising with this stream must wait for: a snapshot."""
-        items: list[Completion] = []
-        with self.driver.lock:
-            streams = [self]
-            if self.null:  # it stands for every blocking stream of its device (2.4 topsStreamSynchronize)
-                streams += [each for each in self.context.active if each.blocking and each is not self]
-            for stream in streams:
-                items += stream._detached or ()
-                if stream._last is not None and stream._last._state < DONE:
-                    items.append(stream._last)
-        if self._side is not None:
-            items += self._side.outstanding()
-        return items
-
-    def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
-        """Return the commands that left the queue unfinished, and the queue, its head first."""
-        with self.driver.lock:
-            return tuple(self._detached or ()), tuple(self._queue or ())
-
-    def pending(self) -> tuple[Completion, ...]:
-        """Return the commands that are not over, the running one first: a snapshot."""
-        detached, queue = self.snapshot()
-        return detached + queue

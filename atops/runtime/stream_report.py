@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from atops.runtime.stall import why
-
-if TYPE_CHECKING:
-    from atops.runtime.stream_queue import StreamQueue
+from atops.runtime.stream_state import StreamState
 
 __all__ = ("StreamStatistics", "describe", "log_unseen", "statistics")
 
@@ -32,7 +29,7 @@ class StreamStatistics:
     head: str | None
 
 
-def statistics(stream: StreamQueue) -> StreamStatistics:
+def statistics(stream: StreamState) -> StreamStatistics:
     """Return a snapshot of `stream`: how many commands wait, and what the head waits for."""
     detached, queued = stream.snapshot()
     capacity = stream.capacity
@@ -50,7 +47,7 @@ def statistics(stream: StreamQueue) -> StreamStatistics:
     )
 
 
-def describe(stream: StreamQueue) -> str:
+def describe(stream: StreamState) -> str:
     """Return the repr of a stream: its place, what it holds, and its failure."""
     state = statistics(stream)
     parts = [f"{state.label} on device {state.device}"]
@@ -67,7 +64,7 @@ def describe(stream: StreamQueue) -> str:
     return f"<Stream {', '.join(parts)}>"
 
 
-def log_unseen(stream: StreamQueue) -> None:
+def log_unseen(stream: StreamState) -> None:
     """Log the stream's failure if nobody has looked at it. Once."""
     error = stream._error
     if error is not None and not getattr(error, "_seen", False):

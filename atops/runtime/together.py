@@ -8,7 +8,7 @@ from typing import Any
 from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
 from atops.device.grid_barrier import GridBarrier
 from atops.runtime.commands import Command, LaunchOptions
-from atops.runtime.completion import Completion
+from atops.runtime.completion import Completion, Owner
 from atops.runtime.stream import Stream
 from atops.runtime.stream_queue import StreamQueue
 
@@ -26,7 +26,7 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
     if any(stream.driver is not driver for stream, _ in commands):
         raise InvalidValue("streams of several drivers cannot be given commands together")
     items = [Completion(stream, command) for stream, command in commands]
-    admitted: list[StreamQueue] = []
+    admitted: list[Owner] = []
     with driver.lock:
         try:
             for item in items:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -22,8 +23,9 @@ def start(program: str, *arguments: str, **changes: str) -> subprocess.Popen[str
     """Start `tests.runtime.programs.<program>` in a process of its own."""
     command = [sys.executable, "-X", "faulthandler", "-m", f"tests.runtime.programs.{program}", *arguments]
     return subprocess.Popen(
-        command, cwd=ROOT, env=environment(changes), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+        command, cwd=ROOT, env=environment(changes), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True,  # so that whatever it forks can be killed with it
+    )  # fmt: skip
 
 
 def finish(process: subprocess.Popen[str], limit: float = LIMIT) -> tuple[str, str]:
@@ -31,7 +33,7 @@ def finish(process: subprocess.Popen[str], limit: float = LIMIT) -> tuple[str, s
     try:
         out, err = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()
         raise AssertionError(f"{process.args} did not end within {limit} s\n{out}\n{err}") from None
     assert process.returncode == 0, f"{process.args} exited with {process.returncode}\n{out}\n{err}"

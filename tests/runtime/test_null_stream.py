@@ -203,7 +203,7 @@ async def test_each_device_has_its_own_null_stream(device):
 
 @on_every_host
 async def test_a_callback_that_holds_nothing_holds_no_other_stream(device):
-    """Flag 0: later work of the other side of null-stream order does not wait for a call either, only for what precedes it."""
+    """Flag 0: later work of the other side of null-stream order does not wait for a call that holds nothing either."""
     for first, second in [(device.null_stream, device.create_stream()), (device.create_stream(), device.null_stream)]:
         log: list[str] = []
         gate, latch = device.create_stream(nonblocking=True), hold(first)

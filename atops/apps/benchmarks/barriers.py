@@ -44,8 +44,9 @@ def barrier_round(effort: Effort) -> Iterator[Figure]:
             threads=lambda: thread_rounds(few),
         )
     yield compared(
-        "barrier round, 12 threads in a block", times, "block", "bare", reference="bare coroutines", unit="µs", count=many, budget=at_most(2.5)
-    )
+        "barrier round, 12 threads in a block", times, "block", "bare",
+        reference="bare coroutines", unit="µs", count=many, budget=at_most(2.5),
+    )  # fmt: skip
     yield compared(
         "  times as fast as threads", times, "block", "threads",
         reference="threading.Barrier", unit="µs", count=many, other_count=few, budget=at_least(25),

@@ -1,11 +1,11 @@
 """How the bench measures: subject and reference in turn, and the median of the ratios of neighbours.
 
-Nothing here knows what is measured. Why so: on a machine whose few cores others use too, a load comes and goes within
-seconds. Two neighbouring repetitions (A B A B ...) see nearly the same load, so it cancels in their ratio, which it
-does not in the ratio of two minima: these may come from different moments, and where threads hand the interpreter lock
-to each other the minimum is a lucky interleaving that nobody gets twice. The median of the ratios forgets the pairs in
-which the load changed half-way. A figure without a reference has nothing to cancel with; there the least of the
-repetitions is taken, since what others do can only add to it.
+Nothing here knows what is measured. Why so: where others use the same few cores, load and clock rate come and go within
+seconds. Two neighbouring repetitions (A B A B ...) see nearly the same of both, so it cancels in their ratio, and the
+median forgets the pairs in which it changed half-way. Minima do as well for code of one thread, but two threads that
+share the interpreter lock have several modes (they may take turns at every command, or once in 5 ms), each of which
+lasts for seconds: the minimum reports the lucky one, the median the one that a user gets. A figure without a reference
+has nothing to cancel with; there the least of the repetitions is taken, since what others do can only add to it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Effort:
         """Return the size of a repetition."""
         return tiny if self.smoke else full
 
-    def times(self, factor: int = 1) -> int:
+    def times(self, factor: float = 1) -> int:
         """Return how many repetitions to make, where a row needs `factor` times as many as usual."""
-        return 1 if self.smoke else self.repeat * factor
+        return 1 if self.smoke else max(1, round(self.repeat * factor))
 
 
 class Times:

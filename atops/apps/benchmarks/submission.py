@@ -14,7 +14,6 @@ from atops.apps.benchmarks.measure import Effort, board, interleave, timed
 __all__ = ("submit",)
 
 SIZE = 4096  # bytes
-REFERENCE = "bare drain"
 
 
 def submit(effort: Effort) -> Iterator[Figure]:
@@ -27,27 +26,21 @@ def submit(effort: Effort) -> Iterator[Figure]:
         stream, other = device.create_stream(), traced.create_stream()
         a, b = device.allocate(SIZE), device.allocate(SIZE)
         c, d = traced.allocate(SIZE), traced.allocate(SIZE)
-        times = interleave(
-            effort.times(),
-            drain=timed(lambda: drain.copy(target, source, count)),
-            within=timed(lambda: copies(stream, a, b, count)),
-            up=timed(lambda: copies(stream, a, host, count)),
-            down=timed(lambda: copies(stream, host, b, count)),
-            traced=timed(lambda: copies(other, c, d, count)),
-            alone=timed(lambda: one_thread(target, source, count)),
+        rows = (
+            ("4 KiB copies, device to device", 1.0, lambda: copies(stream, a, b, count), at_least(0.4)),
+            ("  host to device", 0.5, lambda: copies(stream, a, host, count), None),
+            ("  device to host", 0.5, lambda: copies(stream, host, b, count), None),
+            ("  device to device, traced", 0.5, lambda: copies(other, c, d, count), None),
+            ("  bare drain in one thread", 0.5, lambda: one_thread(target, source, count), None),
         )
+        for what, share, subject, budget in rows:
+            times = interleave(
+                effort.times(share), drain=timed(lambda: drain.copy(target, source, count)), subject=timed(subject)
+            )
+            yield compared(
+                what, times, "subject", "drain", reference="bare drain", unit="/s", count=count, budget=budget
+            )  # fmt: skip
     drain.close()
-    rows = (
-        ("4 KiB copies, device to device", "within", at_least(0.4)),
-        ("  host to device", "up", None),
-        ("  device to host", "down", None),
-        ("  device to device, traced", "traced", None),
-        ("  bare drain in one thread", "alone", None),
-    )
-    for what, side, budget in rows:
-        yield compared(
-            what, times, side, "drain", reference=REFERENCE, unit="/s", count=count, budget=budget
-        )  # fmt: skip
 
 
 def copies(stream: Stream, target: object, source: object, count: int) -> None:

@@ -92,7 +92,7 @@ class Vectors:
         self.add_with_numpy()
 
     def add_with_numpy(self) -> None:
-        np.add(*self.hosts, out=self.sum)
+        np.add(self.hosts[0], self.hosts[1], out=self.sum)
 
     def launch(self, kernel: k.Kernel) -> None:
         self.stream.launch(kernel, GRID, self.x, self.y, self.z).wait_sync()

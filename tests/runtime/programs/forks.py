@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import sys
 import traceback
@@ -15,11 +16,13 @@ from atops.base.errors import NotInitialized
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from tests.runtime.boards import PATIENCE, Latch, add_one, leftovers, works
+from tests.runtime.child import LIMIT
 
 
 def in_child(work: Callable[[], None]) -> int:
     """Run `work` in a forked child, which ends as programs end, and return its exit code."""
     if (child := os.fork()) == 0:
+        faulthandler.dump_traceback_later(0.8 * LIMIT, exit=True)
         try:
             work()
         except BaseException:

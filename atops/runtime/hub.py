@@ -1,0 +1,90 @@
+"""What the parts of a driver see of it: the lock, the counter, the executor, the tracer, and a few questions.
+
+Streams, completions, devices and pools stand on this and never on `Driver`, which stands on them.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from atops.base.errors import AtopsError
+from atops.base.options import EmulatorOptions
+from atops.base.tracing import Tracer
+from atops.device.host_memory import HostMemory
+from atops.device.links import Topology
+from atops.runtime.debts import Debts
+from atops.runtime.executor import Executor, Step
+from atops.runtime.polling import Poller
+
+__all__ = ("Hub",)
+
+
+class Hub(ABC):
+    """One driver, as its parts see it.
+
+    `lock` orders every submission and guards every queue; `seq` numbers commands under it. `execute` says how a command
+    of each type runs. `closed` is what to raise once the driver is closed.
+    """
+
+    options: EmulatorOptions
+    executor: Executor
+    inline: bool
+    post: Callable[[Step], None]
+    now: Callable[[], int]
+    execute: Mapping[type, Callable[[Any, Any], bool]]
+    lock: threading.Lock
+    seq: int
+    closed: AtopsError | None
+    tracer: Tracer
+    topology: Topology
+    host: HostMemory
+    poller: Poller
+    debts: Debts
+
+    @abstractmethod
+    def context(self, ordinal: int) -> Any:
+        """Return the device's context. Raises InvalidDevice, or NotInitialized when closed."""
+
+    @property
+    @abstractmethod
+    def contexts(self) -> tuple[Any, ...]:
+        """The contexts of the devices that have been used."""
+
+    @abstractmethod
+    def active_streams(self) -> list[Any]:
+        """Return every stream that has work. With the lock held."""
+
+    @abstractmethod
+    def next_stream_number(self) -> int:
+        """Return a number that no stream of this driver has had."""
+
+    @abstractmethod
+    def guard_blocking(self, target: Any) -> None:
+        """Raise WouldDeadlock if blocking here until a completion is done could never end."""
+
+    @abstractmethod
+    def wait_all(self, items: list[Any], timeout: float | None = None) -> None:
+        """Block until every completion is over, well or not. Raises TimeoutError, WouldDeadlock."""
+
+    @abstractmethod
+    def run_callback(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call user code on a callback thread."""
+
+    @abstractmethod
+    def call_here(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call user code in this thread; what it raises is logged."""
+
+    @abstractmethod
+    def head_parked(self) -> None:
+        """Note that a stream's head waits, so that a stall is noticed."""
+
+    @abstractmethod
+    def trace(self, item: Any, error: AtopsError | None) -> None:
+        """Emit the record of a settled command."""
+
+    @abstractmethod
+    def trace_part(self, item: Any, part: Any) -> None:
+        """Emit the record of one step of a command that takes several."""

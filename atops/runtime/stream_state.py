@@ -1,0 +1,152 @@
+"""What a stream holds: its queue, its place in the order, its failure. The machine that works on it stands above.
+
+Everything is guarded by the driver's lock.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import Any
+
+from atops.base.errors import AtopsError, ExecutionError
+from atops.runtime.capacity import Capacity
+from atops.runtime.commands import Call, WaitEvent
+from atops.runtime.completion import DONE, Completion
+from atops.runtime.context import DeviceContext
+from atops.runtime.hub import Hub
+
+__all__ = ("StreamState",)
+
+
+class StreamState(ABC):
+    """The commands of one stream that are not over, and what those that are over left behind."""
+
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_closed",
+        "_detached",
+        "_error",
+        "_last",
+        "_ordered",
+        "_parent",
+        "_queue",
+        "_scheduled",
+        "_side",
+        "_unusual",
+        "blocking",
+        "capacity",
+        "cluster_mask",
+        "context",
+        "driver",
+        "label",
+        "null",
+        "number",
+        "priority",
+        "sip_mask",
+    )
+
+    def __init__(
+        self,
+        context: DeviceContext,
+        *,
+        priority: int = 0,
+        blocking: bool = True,
+        null: bool = False,
+        capacity: Capacity | None = None,
+        label: str = "",
+        cluster_mask: int | None = None,
+        sip_mask: int | None = None,
+    ) -> None:
+        self.context = context
+        self.cluster_mask = cluster_mask  # where its kernels may run: a bit each
+        self.sip_mask = sip_mask
+        self.driver: Hub = context.driver
+        self.priority = priority
+        self.blocking = blocking
+        self.null = null
+        self.capacity: Capacity | None = capacity
+        self.number = 0 if null else self.driver.next_stream_number()
+        self.label: str = label or ("null stream" if null else f"stream {self.number}")
+        self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
+        self._last: Completion | None = None  # the newest command
+        self._ordered: Completion | None = None  # the newest that null-stream order counts
+        self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
+        self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
+        self._side: Any = None  # the queue of any-order launches
+        self._parent: StreamState | None = None  # of a side queue: whose failure its failures are
+        self._scheduled = False
+        self._closed = False
+        self._unusual = capacity is not None  # whether a submission must look before it leaps
+        self._error: AtopsError | None = None
+
+    # ---- what the machine does
+
+    @abstractmethod
+    def admit(self, item: Completion) -> None:
+        """Refuse a command on a closed stream, a dead device or a full stream. With the driver's lock held."""
+
+    @abstractmethod
+    def append(self, item: Completion) -> bool:
+        """Number and append an admitted command. With the driver's lock held."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Run commands from the head."""
+
+    @abstractmethod
+    def finish(self, item: Completion, error: AtopsError | None = None) -> None:
+        """Settle a command that did not end inside the drain."""
+
+    @abstractmethod
+    def abort(self, reason: ExecutionError | None = None) -> int:
+        """Drop what has not started, and end what runs at its next chance."""
+
+    # ---- order
+
+    def retire(self) -> None:
+        """Become idle. With the driver's lock held."""
+        self._scheduled = False
+        self._last = self._ordered = None  # an idle stream keeps nothing alive
+        if self.null:
+            self.context.null_last = None
+        if not self._detached:
+            self.context.active.pop(self, None)
+
+    def keep_order(self, kept: list[Completion]) -> None:
+        """Let what an abort kept stand for the stream's place in the order. With the driver's lock held."""
+        self._last = kept[-1] if kept else None
+        self._ordered = None
+        for item in kept:
+            if item.command.__class__ is not WaitEvent and (item.command.__class__ is not Call or item.command.holds):
+                self._ordered = item
+        if self.null:
+            self.context.null_last = self._ordered
+
+    # ---- looking
+
+    def outstanding(self) -> list[Completion]:
+        """Return what synchronising with this stream must wait for: a snapshot."""
+        items: list[Completion] = []
+        with self.driver.lock:
+            streams = [self]
+            if self.null:  # it stands for every blocking stream of its device (2.4 topsStreamSynchronize)
+                streams += [each for each in self.context.active if each.blocking and each is not self]
+            for stream in streams:
+                items += stream._detached or ()
+                if stream._last is not None and stream._last._state < DONE:
+                    items.append(stream._last)
+        if self._side is not None:
+            items += self._side.outstanding()
+        return items
+
+    def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
+        """Return the commands that left the queue unfinished, and the queue, its head first."""
+        with self.driver.lock:
+            return tuple(self._detached or ()), tuple(self._queue or ())
+
+    def pending(self) -> tuple[Completion, ...]:
+        """Return the commands that are not over, the running one first: a snapshot."""
+        detached, queue = self.snapshot()
+        return detached + queue
