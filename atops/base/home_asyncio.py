@@ -10,7 +10,7 @@ from typing import Any
 
 from atops.base.home import Home, LoopWaiter, Source
 
-__all__ = ("AsyncioHome",)
+__all__ = ("AsyncioHome", "AsyncioHostTask")
 
 
 class AsyncioHome(Home):
@@ -85,6 +85,7 @@ class AsyncioHostTask:
         self._cancelled = False
 
     def start(self) -> None:
+        """Make the task. On the loop."""
         if self._cancelled:
             self._done(asyncio.CancelledError(), None)
             return

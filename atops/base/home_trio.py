@@ -11,7 +11,7 @@ import trio
 
 from atops.base.home import Home, LoopWaiter, Source
 
-__all__ = ("TrioHome",)
+__all__ = ("TrioHome", "TrioHostTask")
 
 
 class TrioHome(Home):
@@ -92,6 +92,7 @@ class TrioHostTask:
         self._scope = trio.CancelScope()
 
     def start(self) -> None:
+        """Make the system task. In the run."""
         trio.lowlevel.spawn_system_task(self._run, context=self._context)
 
     async def _run(self) -> None:

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from atops.base.home import Home
 from atops.base.home_asyncio import AsyncioHome
 
-__all__ = ("current_home", "running_home")
+__all__ = ("current_home", "make_trio_home", "running_home", "trio_token")
 
 # A Home lives as long as its loop, so that all waiters of one loop share one mailbox.
 HOMES: WeakKeyDictionary[Any, Home] = WeakKeyDictionary()
@@ -47,4 +47,5 @@ def trio_token(trio: Any) -> Any:
 
 
 def make_trio_home(token: Any) -> Home:
+    """Return a home on the run of `token`; the module that imports trio is loaded only here."""
     return cast(Home, importlib.import_module("atops.base.home_trio").TrioHome(token))

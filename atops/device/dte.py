@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atops.base.errors import DteError, InvalidType, InvalidValue
+from atops.device.call_site import caller
 from atops.device.geometry import Array
 from atops.device.requests import current_thread, missing_await
-from atops.device.site import caller
 from atops.device.span import Space, Span
 from atops.device.transfer import PENDING, DteEvent, Operand, perform, poison
 from atops.device.transforms import OPERATIONS, Operation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from atops.base.errors import ExecutionError, LaunchFailure
-from atops.device.site import PACKAGE
+from atops.device.call_site import PACKAGE
 from atops.device.thread import KernelThread
 
 __all__ = ("failure_of",)

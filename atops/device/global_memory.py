@@ -13,10 +13,10 @@ from atops.base.errors import IllegalAddress, InvalidValue, NotInitialized, OutO
 from atops.device.allocation import Allocation
 from atops.device.arena import PAGE, Arena
 from atops.device.banks import Banks
+from atops.device.call_site import caller
 from atops.device.integer_set import IntegerSet
 from atops.device.memory_statistics import BankStatistics, MemoryStatistics
 from atops.device.ranges import NoRoom
-from atops.device.site import caller
 
 __all__ = ("BankStatistics", "GlobalMemory", "MemoryStatistics")
 

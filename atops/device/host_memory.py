@@ -21,8 +21,8 @@ from sortedcontainers import SortedDict
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, NotInitialized, OutOfMemory
 from atops.base.results import Result
 from atops.device.allocation import Allocation, Bytes
+from atops.device.call_site import caller
 from atops.device.ranges import NoRoom, RangeAllocator
-from atops.device.site import caller
 
 __all__ = ("WINDOWS", "HostMemory", "HostStatistics")
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from atops.base.errors import IllegalAddress
+from atops.device.call_site import caller
 from atops.device.geometry import Shaped
 from atops.device.requests import maybe_current_thread
-from atops.device.site import caller
 
 __all__ = ("check_bounds", "is_basic")
 

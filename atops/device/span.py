@@ -17,10 +17,10 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.allocation import Allocation
+from atops.device.call_site import caller
 from atops.device.geometry import Array
 from atops.device.indexing import check_bounds, is_basic
 from atops.device.requests import current_thread, maybe_current_thread
-from atops.device.site import caller
 
 __all__ = ("Access", "Space", "Span")
 

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 from atops.base.errors import MissingAwait
 from atops.device.block import Block
+from atops.device.call_site import PACKAGE, Site
 from atops.device.chip import Sip
 from atops.device.grid import Grid
 from atops.device.grid_barrier import Reach
-from atops.device.site import PACKAGE, Site
 
 __all__ = ("KernelThread", "Request", "missing_await")
 

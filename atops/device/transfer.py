@@ -15,16 +15,16 @@ import numpy as np
 
 from atops.base.errors import DteError, IllegalAddress
 from atops.base.waiting import ThreadWaiter, Waiter
+from atops.device.call_site import Site
 from atops.device.geometry import Array
 from atops.device.requests import Reach, Request, current_thread
-from atops.device.site import Site
 from atops.device.span import Span
 from atops.device.transforms import Operation
 
 if TYPE_CHECKING:
     from atops.device.thread import KernelThread
 
-__all__ = ("PENDING", "DteEvent", "Operand", "finish_transfers", "perform", "poison")
+__all__ = ("PENDING", "DteEvent", "Engine", "Operand", "finish_transfers", "perform", "poison")
 
 Operand = Span | Array
 

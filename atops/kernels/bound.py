@@ -14,7 +14,7 @@ from atops.kernels.arguments import MemoryArgument
 if TYPE_CHECKING:
     from atops.device.thread import KernelThread
 
-__all__ = ("BoundKernel",)
+__all__ = ("BoundKernel", "Definition")
 
 
 class Definition(Protocol):

@@ -6,9 +6,9 @@ from types import TracebackType
 from typing import TypeAlias
 
 from atops.base.errors import InvalidType
+from atops.device.call_site import caller
 from atops.device.dte import DteContext, no_context
 from atops.device.requests import Request, current_thread
-from atops.device.site import caller
 from atops.device.transfer import DteEvent
 from atops.kernels.sharing import shared_object
 

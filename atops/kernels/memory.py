@@ -14,10 +14,10 @@ import numpy as np
 
 from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
+from atops.device.call_site import caller
 from atops.device.dte import space_of
 from atops.device.geometry import Array
 from atops.device.requests import current_thread
-from atops.device.site import caller
 from atops.device.span import Space, Span
 from atops.device.thread import KernelThread
 from atops.kernels.sharing import shared_object, shared_once

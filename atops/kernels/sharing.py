@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from atops.base.errors import LaunchFailure
+from atops.device.call_site import Site, caller
 from atops.device.grid import Grid
-from atops.device.site import Site, caller
 from atops.device.thread import KernelThread
 
 __all__ = ("shared_object", "shared_once")

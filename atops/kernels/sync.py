@@ -9,8 +9,8 @@ from sys import _getframe
 
 from atops.base.errors import IllegalState, LaunchFailure
 from atops.device.barrier import Barrier, Scope, grid_sync
+from atops.device.call_site import caller
 from atops.device.requests import CELL, Request, current_thread, missing_await
-from atops.device.site import caller
 from atops.kernels.sharing import shared_object
 
 __all__ = ("BarrierScope", "CountedBarrier", "__syncblocks", "__syncthreads", "barrier", "syncblocks", "syncthreads")

@@ -12,7 +12,7 @@ from atops.runtime.completion import PENDING, Completion
 from atops.runtime.outcomes import wake
 from atops.runtime.stream_state import StreamState
 
-__all__ = ("abort_stream", "catch_up")
+__all__ = ("abort_stream", "catch_up", "note")
 
 
 def abort_stream(stream: StreamState, reason: ExecutionError | None) -> int:

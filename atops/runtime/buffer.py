@@ -16,7 +16,7 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
 from atops.device.allocation import Allocation
 
-__all__ = ("LATER", "Buffer", "DeviceArray", "End", "Release")
+__all__ = ("LATER", "Buffer", "DeviceArray", "End", "Release", "alive", "bounds")
 
 Release: TypeAlias = "Callable[[Buffer, Any], object]"  # called once with the buffer and the stream that orders it
 

@@ -20,6 +20,7 @@ __all__ = (
     "Fill",
     "Free",
     "Launch",
+    "LaunchOptions",
     "Record",
     "WaitEvent",
     "WaitValue",

@@ -15,7 +15,7 @@ from atops.base.loops import current_home
 from atops.base.waiting import ParkingLot, Waiter
 from atops.runtime.hub import Hub
 
-__all__ = ("Completion", "Owner")
+__all__ = ("CallbackWaiter", "Completion", "Owner", "look_at")
 
 PENDING, RUNNING, DONE, FAILED = range(4)
 STATES = ("pending", "running", "done", "failed")
@@ -208,6 +208,7 @@ class CallbackWaiter:
         self._function = function
 
     def wake(self) -> None:
+        """Hand the callback to a callback thread."""
         self._completion.stream.driver.run_callback(self._function, self._completion)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from contextvars import ContextVar, Token
 
-__all__ = ("current_ordinal", "restore_ordinal", "set_ordinal")
+__all__ = ("ThreadChoice", "current_ordinal", "restore_ordinal", "set_ordinal")
 
 TASK: ContextVar[int | None] = ContextVar("atops_current_device", default=None)
 

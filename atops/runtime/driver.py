@@ -42,7 +42,7 @@ from atops.runtime.stream_queue import StreamQueue
 from atops.runtime.threaded import ThreadedExecutor
 from atops.runtime.trace_item import trace_tuple
 
-__all__ = ("Driver",)
+__all__ = ("Driver", "make_default_pool")
 
 LOG = logging.getLogger("atops.driver")
 DRIVERS: weakref.WeakSet[Driver] = weakref.WeakSet()
@@ -212,10 +212,10 @@ class Driver(Hub):
     def wait_all(self, items: list[Completion], timeout: float | None = None) -> None:
         """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock."""
         deadline = None if timeout is None else self.now() + int(timeout * 1e9)
+        items = [item for item in items if not item.done]
         for item in items:
-            if item.done:
-                continue
-            self.guard_blocking(item)
+            self.guard_blocking(item)  # of all, before the first blocks what the last needs
+        for item in items:
             left = None if deadline is None else max(0, deadline - self.now()) / 1e9
             if not self.executor.block(item, left):
                 raise TimeoutError(f"{item!r} was not done within {timeout} s")

@@ -18,7 +18,18 @@ from atops.runtime.completion import Completion
 from atops.runtime.executor import HERE, Lane
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("CALLBACKS", "is_async", "run_call")
+__all__ = (
+    "CALLBACKS",
+    "arguments",
+    "ended",
+    "host_failure",
+    "is_async",
+    "loop_closed",
+    "run_call",
+    "run_function",
+    "start",
+    "start_on_loop",
+)
 
 CALLBACKS = Lane("callback")
 

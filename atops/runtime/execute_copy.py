@@ -17,7 +17,18 @@ from atops.runtime.context import DeviceContext
 from atops.runtime.executor import Lane
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("COPIES", "DIRECT", "checksum", "run_copy")
+__all__ = (
+    "COPIES",
+    "DIRECT",
+    "carry_out",
+    "checksum",
+    "copying_context",
+    "linked",
+    "move_bytes",
+    "run_copy",
+    "run_on_engine",
+    "stage_through_host",
+)
 
 COPIES = Lane("copy")
 DIRECT = 64 << 10  # up to here a copy costs less than the hop to a copy thread

@@ -14,7 +14,7 @@ from atops.runtime.context import DeviceContext
 from atops.runtime.execute_copy import COPIES
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("run_launch",)
+__all__ = ("abort", "command_name", "ended", "reachable", "run_launch")
 
 log = logging.getLogger("atops.kernel")
 

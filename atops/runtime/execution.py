@@ -32,7 +32,18 @@ from atops.runtime.execute_launch import run_launch
 from atops.runtime.executor import HERE
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("EXECUTE",)
+__all__ = (
+    "EXECUTE",
+    "WaitOver",
+    "run_alloc",
+    "run_barrier",
+    "run_fill",
+    "run_free",
+    "run_record",
+    "run_wait_event",
+    "run_wait_value",
+    "run_write_value",
+)
 
 LARGE_FILL = 1 << 20  # a larger fill takes longer than a thread hop
 
@@ -90,6 +101,7 @@ class WaitOver:
         self._record = record
 
     def wake(self) -> None:
+        """End the wait, well or not."""
         self._stream.finish(self._item, self.error())
 
     def error(self) -> PriorLaunchFailure | None:

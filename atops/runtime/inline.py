@@ -22,7 +22,7 @@ from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, WouldDeadlock
 from atops.runtime.executor import HERE, Executor, Lane, Step
 
-__all__ = ("InlineExecutor", "InlineLoop")
+__all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "InlineTimer", "PatientSelector")
 
 
 class InlineExecutor(Executor):
@@ -149,6 +149,7 @@ class InlineTimer:
         return self._step is not None
 
     def cancel(self) -> None:
+        """Forget the step."""
         self._step = None
 
     def fire(self) -> None:
@@ -180,6 +181,7 @@ class ChoosingDeque(deque[Any]):
         self._choose = choose
 
     def popleft(self) -> Any:
+        """Take the handle that the policy chooses."""
         index = self._choose(len(self)) if len(self) > 1 else 0
         if index == 0:
             return super().popleft()
@@ -197,6 +199,7 @@ class PatientSelector(selectors.DefaultSelector):
         self._executor = executor
 
     def select(self, timeout: float | None = None) -> Any:
+        """Poll the files; under a virtual clock let time jump instead of waiting."""
         clock = self._executor.clock
         if clock is None or timeout is None or timeout <= 0:
             return super().select(timeout)

@@ -12,7 +12,7 @@ from atops.device.allocation import Allocation
 from atops.device.watch import Condition
 from atops.runtime.buffer import Buffer, End
 
-__all__ = ("Word", "copy_kind", "end_of", "fill_pattern", "host_bytes", "word_of")
+__all__ = ("Word", "check_range", "copy_kind", "end_of", "fill_pattern", "host_bytes", "word_of")
 
 
 class Word(NamedTuple):

@@ -16,7 +16,7 @@ from atops.runtime.completion import Completion
 from atops.runtime.device import Device
 from atops.runtime.stream import Stream
 
-__all__ = ("Pipeline", "Stage", "pipeline")
+__all__ = ("Pipeline", "Stage", "arrived", "drop", "fetched", "is_over", "pipeline")
 
 Stage = Callable[[Stream, Any], Any]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from atops.base.errors import InvalidHandle, InvalidValue, OutOfMemory
 from atops.device.allocation import Allocation
-from atops.device.site import caller
+from atops.device.call_site import caller
 from atops.runtime.completion import Completion, Owner
 from atops.runtime.context import DeviceContext
 from atops.runtime.pool_access import Access, AccessTable, Flags

@@ -11,7 +11,7 @@ from atops.device.allocation import Allocation
 from atops.runtime.buffer import LATER
 from atops.runtime.context import DeviceContext
 
-__all__ = ("free_when_idle",)
+__all__ = ("Countdown", "CountdownWaiter", "free_when_idle")
 
 
 Free = Callable[[Allocation, object], None]
@@ -27,18 +27,23 @@ def free_when_idle(context: DeviceContext, allocation: Allocation, stream: Any, 
         return
     with context.driver.lock:
         streams = context.driver.active_streams() if stream is None else [stream]
-    items = [item for each in streams for item in each.outstanding()]
+        newest = context.driver.seq
     by = "close" if stream is None else stream.label
 
-    def give_back() -> None:
-        with suppress(IllegalAddress):  # a reset or the driver's close was faster
-            free(allocation, by)
+    def look() -> None:
+        items = [item for each in streams for item in each.outstanding() if item.seq <= newest]
+        if not items:
+            with suppress(IllegalAddress):  # a reset or the driver's close was faster
+                free(allocation, by)
+            return
+        # And once more then: an abort ends what is last in a queue before the command that runs.
+        countdown = Countdown(context, look, len(items))
+        for item in items:
+            if not item.add_waiter(CountdownWaiter(countdown)):
+                countdown.one_over()
+        countdown.one_over()
 
-    countdown = Countdown(context, give_back, len(items))
-    for item in items:
-        if not item.add_waiter(CountdownWaiter(countdown)):
-            countdown.one_over()
-    countdown.one_over()
+    look()
 
 
 class Countdown:
@@ -67,4 +72,5 @@ class CountdownWaiter:
         self._countdown = countdown
 
     def wake(self) -> None:
+        """Count the command."""
         self._countdown.one_over()

@@ -12,7 +12,7 @@ from atops.base.options import EmulatorOptions
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.inline import InlineExecutor
 
-__all__ = ("run",)
+__all__ = ("drive", "run")
 
 T = TypeVar("T")
 

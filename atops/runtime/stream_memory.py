@@ -20,7 +20,7 @@ from atops.runtime.operands import copy_kind, end_of, fill_pattern
 from atops.runtime.pool import MemoryPool
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("StreamMemory",)
+__all__ = ("StreamMemory", "taken")
 
 COPY_D2D = int(Kind.COPY_D2D)
 new_tuple = tuple.__new__

@@ -135,6 +135,8 @@ class StreamState(ABC):
                 streams += [each for each in self.context.active if each.blocking and each is not self]
             for stream in streams:
                 items += stream._detached or ()
+                if stream._queue and stream._queue[0] is not stream._last and stream._queue[0]._state == RUNNING:
+                    items.append(stream._queue[0])  # an abort would end the last before it
                 if stream._last is not None and stream._last._state < DONE:
                     items.append(stream._last)
         if self._side is not None:

@@ -18,7 +18,7 @@ from atops.base.errors import WouldDeadlock
 from atops.base.waiting import ThreadWaiter
 from atops.runtime.executor import HERE, Executor, Lane, Step
 
-__all__ = ("ThreadedExecutor",)
+__all__ = ("LaterStep", "ThreadedExecutor", "WorkerLane")
 
 log = logging.getLogger("atops.driver")
 SERIAL = itertools.count()
@@ -140,6 +140,7 @@ class LaterStep:
         self._step: Step | None = step
 
     def cancel(self) -> None:
+        """Forget the step."""
         self._step = None
 
     def fire(self) -> None:

@@ -12,7 +12,7 @@ from atops.runtime.completion import Completion, Owner
 from atops.runtime.stream import Stream
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("Rendezvous", "launch_together", "submit_together")
+__all__ = ("EndedEarly", "Rendezvous", "launch_together", "submit_together")
 
 
 def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Completion]:
@@ -120,4 +120,5 @@ class EndedEarly:
         self._meeting = meeting
 
     def wake(self) -> None:
+        """Have the rendezvous look whether all have met."""
         self._meeting.give_up()

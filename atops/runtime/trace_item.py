@@ -12,7 +12,20 @@ from atops.runtime import commands as c
 from atops.runtime.completion import Completion
 from atops.runtime.outcomes import status_of
 
-__all__ = ("trace_tuple",)
+__all__ = (
+    "of_barrier",
+    "of_call",
+    "of_copy",
+    "of_fill",
+    "of_launch",
+    "of_memory",
+    "of_record",
+    "of_wait_event",
+    "of_wait_value",
+    "of_write_value",
+    "place",
+    "trace_tuple",
+)
 
 # (kind, bytes, dst_device, dst_offset, src_device, src_offset, correlation, name)
 Described = tuple[int, int, int, int, int, int, int, str]
@@ -29,6 +42,7 @@ def place(end: Any, offset: int) -> tuple[int, int]:
 
 
 def of_copy(item: Completion, command: c.Copy) -> Described:
+    """Describe a copy: its way, its bytes, both ends."""
     dst, src = command.dst, command.src
     return (
         command.kind, command.size, *place(dst, command.dst_offset), *place(src, command.src_offset), -1, ""
@@ -36,32 +50,39 @@ def of_copy(item: Completion, command: c.Copy) -> Described:
 
 
 def of_fill(item: Completion, command: c.Fill) -> Described:
+    """Describe a fill."""
     size = len(command.pattern) * command.times
     return (Kind.FILL, size, *place(command.dst, command.offset), *NOWHERE, -1, "")
 
 
 def of_launch(item: Completion, command: c.Launch) -> Described:
+    """Describe a launch, by its kernel."""
     return (Kind.LAUNCH, 0, *NOWHERE, *NOWHERE, -1, command.bound.name)
 
 
 def of_record(item: Completion, command: c.Record) -> Described:
+    """Describe a record."""
     return (Kind.RECORD, 0, *NOWHERE, *NOWHERE, -1, "")
 
 
 def of_wait_event(item: Completion, command: c.WaitEvent) -> Described:
+    """Describe a wait for an event: the record that satisfied it is its cause."""
     seq = command.record.seq if command.record is not None else -1
     return (Kind.WAIT_EVENT, 0, *NOWHERE, *NOWHERE, seq, "")
 
 
 def of_wait_value(item: Completion, command: c.WaitValue) -> Described:
+    """Describe a wait for a value: the write that satisfied it, if the runtime made it, is its cause."""
     return (Kind.WAIT_VALUE, command.width // 8, *NOWHERE, *place(command.src, command.offset), item.writer, "")
 
 
 def of_write_value(item: Completion, command: c.WriteValue) -> Described:
+    """Describe a write of a value."""
     return (Kind.WRITE_VALUE, command.width // 8, *place(command.dst, command.offset), *NOWHERE, -1, "")
 
 
 def of_call(item: Completion, command: c.Call) -> Described:
+    """Describe a host call, by the name of what is called."""
     name = getattr(command.function, "__qualname__", type(command.function).__name__)
     return (Kind.CALL, 0, *NOWHERE, *NOWHERE, -1, name)
 
@@ -76,6 +97,7 @@ def of_memory(kind: Kind) -> Callable[[Completion, Any], Described]:
 
 
 def of_barrier(item: Completion, command: c.Barrier) -> Described:
+    """Describe a place in the order."""
     return (Kind.BARRIER, 0, *NOWHERE, *NOWHERE, -1, command.what)
 
 

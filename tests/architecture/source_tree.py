@@ -29,6 +29,7 @@ FLOORS = {
     "atops.runtime": 3,
     "atops.tops": 4,
     "atops.compat": 4,
+    "atops.apps": APPS,
     "atops.cli": APPS,
     "atops.__main__": APPS,
     "atops_widgets": APPS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from types import SimpleNamespace
-from weakref import WeakSet
 from typing import Any
+from weakref import WeakSet
 
 from atops.device.allocation import Allocation
 from atops.device.arch import architecture
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) -> Any:
     """Return what a pool needs of a device, with `total` bytes in one bank."""
-    driver = driver or SimpleNamespace(devices=2, lock=threading.Lock(), seq=0)
+    driver = driver or SimpleNamespace(options=SimpleNamespace(devices=2), lock=threading.Lock(), seq=0)
     memory = GlobalMemory(total, 1, ordinal, (2 * ordinal + 1) << 36, 0)
     context = SimpleNamespace(driver=driver, ordinal=ordinal, memory=memory, arch=architecture("gcu300"), dead=None)
     context.pools = WeakSet()

@@ -13,7 +13,7 @@ from atops import kernels as k
 from atops.apps.benchmarks.figures import Figure, at_least, at_most, compared, value_at_most
 from atops.apps.benchmarks.measure import Effort, Times, board, interleave, timed
 
-__all__ = ("barrier_round", "grid_barrier_round", "rounds")
+__all__ = ("THREADS", "barrier_round", "grid_barrier_round", "grid_rounds", "rounds")
 
 THREADS = 12
 
@@ -39,9 +39,9 @@ def barrier_round(effort: Effort) -> Iterator[Figure]:
         stream = device.create_stream()
         times = interleave(
             effort.times(),
-            bare=timed(lambda: bare_rounds(many)),
+            bare=timed(lambda: _bare_rounds(many)),
             block=timed(lambda: stream.launch(rounds, (1, THREADS), many).wait_sync()),
-            threads=lambda: thread_rounds(few),
+            threads=lambda: _thread_rounds(few),
         )
     yield compared(
         "barrier round, 12 threads in a block", times, "block", "bare",
@@ -60,7 +60,7 @@ def grid_barrier_round(effort: Effort) -> Iterator[Figure]:
         stream = device.create_stream()
         times: Times = interleave(
             effort.times(),
-            bare=timed(lambda: bare_rounds(count, 2 * THREADS)),
+            bare=timed(lambda: _bare_rounds(count, 2 * THREADS)),
             grid=timed(lambda: stream.launch(grid_rounds, (2, THREADS), count).wait_sync()),
         )
     yield Figure(
@@ -75,18 +75,18 @@ def grid_barrier_round(effort: Effort) -> Iterator[Figure]:
     )
 
 
-class Arrival:
+class _Arrival:
     """What a bare coroutine awaits: one suspension, and no more."""
 
     __slots__ = ()
 
-    def __await__(self) -> Generator[Arrival, None, None]:
+    def __await__(self) -> Generator[_Arrival, None, None]:
         yield self
 
 
-def bare_rounds(count: int, threads: int = THREADS) -> None:
+def _bare_rounds(count: int, threads: int = THREADS) -> None:
     """Run coroutines that wait for each other: the least that an interpreter of coroutines does for a round."""
-    arrival = Arrival()
+    arrival = _Arrival()
 
     async def thread() -> None:
         for _ in range(count):
@@ -104,7 +104,7 @@ def bare_rounds(count: int, threads: int = THREADS) -> None:
         running = arrived  # everybody has arrived: the next round begins
 
 
-def thread_rounds(count: int) -> float:
+def _thread_rounds(count: int) -> float:
     """Return the seconds of `count` rounds of a threading.Barrier, without the start of its threads."""
     barrier = threading.Barrier(THREADS)
     seconds: list[float] = []

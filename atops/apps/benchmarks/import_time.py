@@ -33,7 +33,7 @@ def import_time(effort: Effort) -> Iterator[Figure]:
     threads = 1
     for turn in range(effort.times() + 1):
         for module, taken in times.items():
-            seconds, names, threads = imported(module)
+            seconds, names, threads = _imported(module)
             if turn:
                 taken.append(seconds)
     jupyter = {name for name in names if name.partition(".")[0].partition("_")[0] in JUPYTER}
@@ -45,7 +45,7 @@ def import_time(effort: Effort) -> Iterator[Figure]:
     yield Figure("  threads that it starts", threads - 1, "", budget=value_at_most(0))
 
 
-def imported(module: str) -> tuple[float, list[str], int]:
+def _imported(module: str) -> tuple[float, list[str], int]:
     """Import a module in a fresh interpreter; return seconds, names of all modules, and how many threads there are."""
     root = str(Path(atops.__file__).parents[1])  # the very atops that is measured, installed or not
     program = f"import sys; sys.path.insert(0, {root!r})\n" + PROGRAM.format(module=module)

@@ -34,19 +34,19 @@ def idle_streams(effort: Effort) -> Iterator[Figure]:
             return list(made)
 
         times = interleave(effort.times(), queue=timed(queues), stream=timed(streams))
-        queue_bytes = bytes_each(queues, count)
+        queue_bytes = _bytes_each(queues, count)
         ratio, spread = times.ratio("stream", "queue"), times.spread("stream", "queue")
         yield Figure(
             "10,000 idle streams, created",
             times.least("stream"), "s", REFERENCE, times.least("queue"), ratio, spread, value_at_most(0.5),
         )  # fmt: skip
         for what, make in (("  memory of each", streams), ("  of each, idle after a command", used)):
-            size = bytes_each(make, count)
+            size = _bytes_each(make, count)
             budget = value_at_most(2048) if make is streams else None
             yield Figure(what, size, "B", REFERENCE, queue_bytes, size / queue_bytes, None, budget)
 
 
-def bytes_each(make: Callable[[], list[object]], count: int) -> float:
+def _bytes_each(make: Callable[[], list[object]], count: int) -> float:
     """Return the Python memory that each of `count` objects holds, the list of them included."""
     make()  # what the first ones allocate once is not theirs
     tracemalloc.start()

@@ -10,6 +10,7 @@ has nothing to cancel with; there the least of the repetitions is taken, since w
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -70,18 +71,23 @@ class Times:
         return [mine / theirs for mine, theirs in zip(self._sides[side], self._sides[other], strict=True)]
 
 
-def interleave(times: int, **sides: Callable[[], float]) -> Times:
-    """Run the sides in turn, `times` times after one round to warm up. Each returns the seconds that it took."""
+def interleave(times: int, /, clean: bool = False, **sides: Callable[[], float]) -> Times:
+    """Run the sides in turn, `times` times after one round to warm up. Each returns the seconds that it took.
+
+    `clean` collects garbage before each turn: where sides leave very different amounts of it, the next would pay.
+    """
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(times + 1):
         for name, side in sides.items():
+            if clean:
+                gc.collect()
             seconds = side()
             if turn:
                 taken[name].append(seconds)
     return Times(taken)
 
 
-async def interleave_async(times: int, **sides: Callable[[], Awaitable[float]]) -> Times:
+async def interleave_async(times: int, /, **sides: Callable[[], Awaitable[float]]) -> Times:
     """As `interleave`, for sides that are awaited."""
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(times + 1):

@@ -20,7 +20,7 @@ async def empty() -> None:
     """Do nothing: what is left is the launch itself."""
 
 
-def noop() -> None:
+def _noop() -> None:
     """Do nothing."""
 
 
@@ -29,7 +29,7 @@ def await_command(effort: Effort) -> Iterator[Figure]:
     with board() as device:
         stream = device.create_stream()
         target, source = device.allocate(4096), device.allocate(4096)
-        times, count = round_trips(effort, lambda: stream.copy(target, source))
+        times, count = _round_trips(effort, lambda: stream.copy(target, source))
     yield compared(
         "await one small command", times, "command", "thread",
         reference=REFERENCE, unit="µs", count=count, budget=at_most(1.2),
@@ -40,14 +40,14 @@ def launch_and_await(effort: Effort) -> Iterator[Figure]:
     """Yield the time of an awaited launch of an empty kernel on 2 blocks of 12 threads."""
     with board() as device:
         stream = device.create_stream()
-        times, count = round_trips(effort, lambda: stream.launch(empty, (2, 12)))
+        times, count = _round_trips(effort, lambda: stream.launch(empty, (2, 12)))
     yield compared(
         "empty kernel 2×12, awaited", times, "command", "thread",
         reference=REFERENCE, unit="µs", count=count, budget=at_most(1.5),
     )  # fmt: skip
 
 
-def round_trips(effort: Effort, command: Callable[[], Awaitable[object]]) -> tuple[Times, int]:
+def _round_trips(effort: Effort, command: Callable[[], Awaitable[object]]) -> tuple[Times, int]:
     """Return the times of `count` awaited commands and of as many threads that do nothing, and `count`."""
     count = effort.size(200, 5)
 
@@ -60,7 +60,7 @@ def round_trips(effort: Effort, command: Callable[[], Awaitable[object]]) -> tup
     async def threads() -> float:
         start = time.perf_counter()
         for _ in range(count):
-            await asyncio.to_thread(noop)
+            await asyncio.to_thread(_noop)
         return time.perf_counter() - start
 
     return asyncio.run(interleave_async(effort.times(3), thread=threads, command=commands)), count

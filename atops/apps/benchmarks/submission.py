@@ -27,15 +27,18 @@ def submit(effort: Effort) -> Iterator[Figure]:
         a, b = device.allocate(SIZE), device.allocate(SIZE)
         c, d = traced.allocate(SIZE), traced.allocate(SIZE)
         rows = (
-            ("4 KiB copies, device to device", 1.0, lambda: copies(stream, a, b, count), at_least(0.4)),
-            ("  host to device", 0.5, lambda: copies(stream, a, host, count), None),
-            ("  device to host", 0.5, lambda: copies(stream, host, b, count), None),
-            ("  device to device, traced", 0.5, lambda: copies(other, c, d, count), None),
+            ("4 KiB copies, device to device", 1.0, lambda: _copies(stream, a, b, count), at_least(0.4)),
+            ("  host to device", 0.5, lambda: _copies(stream, a, host, count), None),
+            ("  device to host", 0.5, lambda: _copies(stream, host, b, count), None),
+            ("  device to device, traced", 0.5, lambda: _copies(other, c, d, count), None),
             ("  bare drain in one thread", 0.5, lambda: one_thread(target, source, count), None),
         )
         for what, share, subject, budget in rows:
             times = interleave(
-                effort.times(share), drain=timed(lambda: drain.copy(target, source, count)), subject=timed(subject)
+                effort.times(share),
+                clean=True,
+                drain=timed(lambda: drain.copy(target, source, count)),
+                subject=timed(subject),
             )
             yield compared(
                 what, times, "subject", "drain", reference="bare drain", unit="/s", count=count, budget=budget
@@ -43,7 +46,7 @@ def submit(effort: Effort) -> Iterator[Figure]:
     drain.close()
 
 
-def copies(stream: Stream, target: object, source: object, count: int) -> None:
+def _copies(stream: Stream, target: object, source: object, count: int) -> None:
     """Enqueue `count` copies and block until the last is done."""
     copy = stream.copy
     for _ in range(count):

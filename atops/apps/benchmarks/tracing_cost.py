@@ -36,13 +36,14 @@ def tracing_cost(effort: Effort) -> Iterator[Figure]:
 
         def absent() -> float:
             with without_trace_checks():
-                return held_copies(*sides[0], count)
+                return _held_copies(*sides[0], count)
 
         times = interleave(
             effort.times(5),
+            clean=True,  # the traced side fills a ring with tuples, which the collector would look at in the next
             absent=absent,
-            off=lambda: held_copies(*sides[0], count),
-            on=lambda: held_copies(*sides[1], count),
+            off=lambda: _held_copies(*sides[0], count),
+            on=lambda: _held_copies(*sides[1], count),
         )
     yield compared(
         "4 KiB copy, tracing off", times, "off", "absent",
@@ -54,7 +55,7 @@ def tracing_cost(effort: Effort) -> Iterator[Figure]:
     )  # fmt: skip
 
 
-def held_copies(stream: Stream, target: Any, source: Any, count: int) -> float:
+def _held_copies(stream: Stream, target: Any, source: Any, count: int) -> float:
     """Return the seconds to enqueue copies behind a closed gate and to run them once it is open.
 
     So the two halves do not take the interpreter lock from each other, whose hand-overs cost more than what is sought.
@@ -73,7 +74,7 @@ def held_copies(stream: Stream, target: Any, source: Any, count: int) -> float:
 def without_trace_checks() -> Iterator[None]:
     """Give the runtime's functions bodies that never ask for the tracer. For drivers without tracing, while idle."""
     if not BODIES:
-        BODIES.update(stripped_bodies())
+        BODIES.update(_stripped_bodies())
     for function, (_, bare) in BODIES.items():
         function.__code__ = bare
     try:
@@ -86,24 +87,24 @@ def without_trace_checks() -> Iterator[None]:
 BODIES: dict[FunctionType, tuple[CodeType, CodeType]] = {}
 
 
-def stripped_bodies() -> dict[FunctionType, tuple[CodeType, CodeType]]:
+def _stripped_bodies() -> dict[FunctionType, tuple[CodeType, CodeType]]:
     """Return the functions of the runtime that ask for the tracer, each with its body and the one without checks."""
     modules = [module for name, module in sys.modules.items() if name.startswith(RUNTIME)]
-    found = {function for module in modules for function in functions_of(module)}
+    found = {function for module in modules for function in _functions_of(module)}
     asking = [function for function in found if {"tracer", "active"} <= set(function.__code__.co_names)]
     if not any(function.__name__ == "drain" for function in asking):
         raise LookupError("no drain in the runtime asks whether the tracer is active; this benchmark measures nothing")
-    return {function: (function.__code__, stripped(function)) for function in asking}
+    return {function: (function.__code__, _stripped(function)) for function in asking}
 
 
-def functions_of(module: ModuleType) -> Iterator[FunctionType]:
+def _functions_of(module: ModuleType) -> Iterator[FunctionType]:
     """Yield the functions that a module defines, at its top level and in its classes."""
     for value in vars(module).values():
         members = vars(value).values() if inspect.isclass(value) else (value,)
         yield from (each for each in members if inspect.isfunction(each) and each.__module__ == module.__name__)
 
 
-def stripped(function: FunctionType) -> CodeType:
+def _stripped(function: FunctionType) -> CodeType:
     """Return the function's body with False in the place of each answer of the tracer."""
     if function.__code__.co_freevars:
         raise LookupError(f"{function.__qualname__} asks for the tracer from a closure; its body cannot be exchanged")
@@ -113,16 +114,16 @@ def stripped(function: FunctionType) -> CodeType:
     definition.decorator_list.clear()
     aliases = {
         target.id
-        for node in ast.walk(definition) if isinstance(node, ast.Assign) and asks_tracer(node.value)
+        for node in ast.walk(definition) if isinstance(node, ast.Assign) and _asks_tracer(node.value)
         for target in node.targets if isinstance(target, ast.Name)
     }  # fmt: skip
-    bare = ast.fix_missing_locations(Untraced(aliases).visit(tree))
+    bare = ast.fix_missing_locations(_Untraced(aliases).visit(tree))
     file = function.__code__.co_filename
     module = compile(bare, file, "exec")  # with this module's own future: annotations stay text
     return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
 
 
-def asks_tracer(node: ast.AST) -> bool:
+def _asks_tracer(node: ast.AST) -> bool:
     """Tell whether an expression is `....tracer.active` or `tracer.active`."""
     if not isinstance(node, ast.Attribute) or node.attr != "active":
         return False
@@ -132,15 +133,17 @@ def asks_tracer(node: ast.AST) -> bool:
     )
 
 
-class Untraced(ast.NodeTransformer):
+class _Untraced(ast.NodeTransformer):
     """Put False wherever the tracer, or a local name for its answer, is asked."""
 
     def __init__(self, aliases: set[str]) -> None:
         self.aliases = aliases
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        return ast.Constant(False) if asks_tracer(node) else self.generic_visit(node)
+        """Replace the question itself."""
+        return ast.Constant(False) if _asks_tracer(node) else self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
+        """Replace a name that holds the answer, where it is read."""
         asked = node.id in self.aliases and isinstance(node.ctx, ast.Load)
         return ast.Constant(False) if asked else node

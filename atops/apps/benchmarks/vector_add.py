@@ -15,7 +15,7 @@ from atops import kernels as k
 from atops.apps.benchmarks.figures import Figure, at_most, compared
 from atops.apps.benchmarks.measure import Effort, Times, board, interleave, timed
 
-__all__ = ("add_slices", "add_tiles", "busy_vector_add", "vector_add")
+__all__ = ("Vectors", "add_shares", "add_slices", "add_tiles", "busy_vector_add", "vector_add")
 
 GRID = (2, 12)
 TILE = 8192  # elements: 32 KiB
@@ -92,9 +92,11 @@ class Vectors:
         self.add_with_numpy()
 
     def add_with_numpy(self) -> None:
+        """Add on the host."""
         np.add(self.hosts[0], self.hosts[1], out=self.sum)
 
     def launch(self, kernel: k.Kernel) -> None:
+        """Add on the device, and block until it is done."""
         self.stream.launch(kernel, GRID, self.x, self.y, self.z).wait_sync()
 
     def check(self, kernel: k.Kernel) -> None:
@@ -135,11 +137,11 @@ def busy_vector_add(effort: Effort) -> Iterator[Figure]:
         ("  32 KiB, switch interval 5 ms", add_tiles, None, None),
     )
     for what, kernel, interval, budget in rows:
-        times = quiet_and_busy(effort, kernel, interval)
+        times = _quiet_and_busy(effort, kernel, interval)
         yield compared(what, times, "busy", "quiet", reference="quiet", unit="ms", count=1, budget=budget)
 
 
-def quiet_and_busy(effort: Effort, kernel: k.Kernel, interval: float | None) -> Times:
+def _quiet_and_busy(effort: Effort, kernel: k.Kernel, interval: float | None) -> Times:
     """Return the times of a kernel with and without a busy thread, on a driver with this switch interval."""
     before = sys.getswitchinterval()
     try:
@@ -148,7 +150,7 @@ def quiet_and_busy(effort: Effort, kernel: k.Kernel, interval: float | None) -> 
             quiet = timed(lambda: vectors.launch(kernel))
 
             def busy() -> float:
-                with busy_thread():
+                with _busy_thread():
                     return quiet()
 
             return interleave(effort.times(), quiet=quiet, busy=busy)
@@ -157,7 +159,7 @@ def quiet_and_busy(effort: Effort, kernel: k.Kernel, interval: float | None) -> 
 
 
 @contextmanager
-def busy_thread() -> Iterator[None]:
+def _busy_thread() -> Iterator[None]:
     """Keep a thread running Python code for the length of the block: it gives up the lock only when it is asked to."""
     started, over = threading.Event(), threading.Event()
 

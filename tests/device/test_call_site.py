@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from types import CodeType
 
-from atops.device import site
-from atops.device.site import Site, caller
+from atops.device import call_site as site
+from atops.device.call_site import Site, caller
 
 
 def inside(source: str) -> dict[str, object]:
@@ -21,7 +21,7 @@ def test_the_caller_is_the_first_frame_outside_the_package():
     outer = inside("def outer():\n    return inner()\ndef inner():\n    return caller()\n")["outer"]
     found = outer()  # type: ignore[operator]
     line = test_the_caller_is_the_first_frame_outside_the_package.__code__.co_firstlineno + 3
-    assert str(found) == f"test_site.py:{line} in {test_the_caller_is_the_first_frame_outside_the_package.__name__}"
+    assert str(found) == f"test_call_site.py:{line} in {test_the_caller_is_the_first_frame_outside_the_package.__name__}"
     assert found.path == __file__
     assert found.line == line
 
@@ -63,4 +63,4 @@ def test_sites_compare_by_place():
     assert hash(first) == hash(again)
     assert first != other
     assert first != "somewhere"
-    assert repr(other).startswith("<Site test_site.py:")
+    assert repr(other).startswith("<Site test_call_site.py:")

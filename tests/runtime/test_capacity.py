@@ -1,0 +1,265 @@
+"""Back-pressure: a stream with a capacity refuses what is too much, and hands out room in order of arrival."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import anyio
+import anyio.lowlevel
+import numpy as np
+import pytest
+
+import atops
+from atops.base.errors import HostCallFailure, IllegalState, InvalidValue, StreamFull
+from tests.runtime.hosts import board, on_every_host
+from tests.runtime.latch import hold
+
+
+@pytest.fixture
+def device() -> Iterator[atops.Device]:
+    """Device 0 of a threaded driver."""
+    with board() as device:
+        yield device
+
+
+def free(stream: atops.Stream) -> int | None:
+    """Return how many places are free."""
+    return stream.statistics().free
+
+
+@on_every_host
+async def test_a_full_stream_refuses(device):
+    """With n commands that are not over, one more raises StreamFull and changes nothing; then there is room again."""
+    stream, x = device.create_stream(capacity=3), device.empty(1)
+    latch = hold(stream)  # one place
+    items = [stream.fill(x, 1), stream.fill(x, 1)]
+    event = device.create_event()
+    for verb in (lambda: stream.fill(x, 1), lambda: stream.call(print), stream.record, lambda: stream.wait(event)):
+        with pytest.raises(StreamFull, match="3 of 3"):
+            verb()
+    assert free(stream) == 0 and len(stream.pending()) == 3
+    latch.release()
+    await stream
+    assert items[1].done and free(stream) == 3
+    await stream.fill(x, 1)
+
+
+@on_every_host
+async def test_a_refused_record_leaves_its_event(device):
+    """An event keeps its record when a full stream refuses a new one."""
+    stream, event = device.create_stream(capacity=2), device.create_event()
+    stream.record(event)
+    await event
+    record = event.record
+    latch = hold(stream)
+    stream.fill(device.empty(1), 1)
+    with pytest.raises(StreamFull):
+        stream.record(event)
+    assert event.record is record and event.is_done
+    latch.release()
+    await stream
+
+
+@on_every_host
+async def test_a_failing_command_gives_its_place_back(device):
+    """Failed, skipped and aborted commands are over: their places are free again."""
+    stream, x = device.create_stream(capacity=4), device.empty(1)
+
+    def fail():
+        raise RuntimeError
+
+    latch = hold(stream)
+    stream.call(fail)
+    stream.fill(x, 1)
+    latch.release()
+    with pytest.raises(HostCallFailure):
+        await stream
+    assert free(stream) == 4
+    stream.clear_error()
+    hold(stream)
+    stream.fill(x, 1)
+    stream.call(fail, holds=False)
+    stream.abort()
+    await stream
+    assert free(stream) == 4
+
+
+@on_every_host
+async def test_duties_are_never_refused(device):
+    """A free runs in a full stream too: it makes room, and takes none."""
+    stream = device.create_stream(capacity=3)
+    x = stream.zeros(4)
+    await stream
+    latch = hold(stream)
+    stream.fill(x, 1)
+    stream.fill(x, 1)
+    stream.free(x)
+    latch.release()
+    await stream
+    assert not x.allocation.alive and free(stream) == 3
+
+
+@on_every_host
+async def test_room_is_consumed_inside_and_returned_on_exit(device):
+    """A reservation of n takes n places at once; commands inside use them, what is left goes back at the end."""
+    stream, x = device.create_stream(capacity=4), device.empty(1)
+    async with stream.room(3) as room:
+        assert free(stream) == 1 and room.left == 3
+        latch = hold(stream)
+        stream.fill(x, 1)
+        assert room.left == 1 and free(stream) == 1
+    assert free(stream) == 2
+    async with stream.room():
+        stream.fill(x, 1)
+        stream.fill(x, 1)  # beyond the reservation: a free place
+        with pytest.raises(StreamFull, match="reservations included"):
+            stream.fill(x, 1)
+    latch.release()
+    await stream
+    assert free(stream) == 4
+
+
+@on_every_host
+async def test_room_comes_back_when_the_block_raises(device):
+    """What was not used goes back when the block is left by an exception."""
+    stream = device.create_stream(capacity=2)
+    with pytest.raises(ZeroDivisionError):
+        async with stream.room(2):
+            raise ZeroDivisionError
+    assert free(stream) == 2
+
+
+@on_every_host
+async def test_rooms_nest_and_belong_to_their_stream(device):
+    """The innermost reservation of the stream itself is used first; another stream's is not touched."""
+    first, second, x = device.create_stream(capacity=4), device.create_stream(capacity=4), device.empty(1)
+    async with first.room(1) as outer, second.room(1) as other, first.room(1) as inner:
+        latch = hold(first)
+        assert (outer.left, other.left, inner.left) == (1, 1, 0)
+        first.fill(x, 1)
+        assert (outer.left, other.left, inner.left) == (0, 1, 0)
+        latch.release()
+    await first
+    assert free(first) == free(second) == 4
+
+
+@on_every_host
+async def test_room_is_first_come_first_served(device):
+    """Reservations are served in order of arrival: no small one overtakes a large one, nor does a plain command."""
+    stream, x, order = device.create_stream(capacity=3), device.empty(1), []
+    latches = [hold(stream) for _ in range(3)]
+
+    async def reserve(number, places):
+        async with stream.room(places):
+            order.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        for number, places in enumerate((3, 2, 3, 1)):  # beside the second there is a place, but not for the last
+            tasks.start_soon(reserve, number, places)
+            while stream.statistics().waiting_for_room <= number:
+                await anyio.lowlevel.checkpoint()
+        latches[0].release()
+        latches[1].release()
+        await latches[1].passed()
+        assert order == [] and free(stream) == 2  # the first wants three
+        with pytest.raises(StreamFull):
+            stream.fill(x, 1)
+        latches[2].release()
+    assert order == [0, 1, 2, 3] and free(stream) == 3
+
+
+@on_every_host
+async def test_a_cancelled_wait_for_room_lets_the_next_one_in(device):
+    """Who gives up waiting holds nothing, and whoever it held up is served."""
+    stream = device.create_stream(capacity=2)
+    latch, served = hold(stream), anyio.Event()
+
+    async def large(scope):
+        with scope:
+            async with stream.room(2):
+                pytest.fail("there was never so much room")
+
+    async def small():
+        async with stream.room(1):
+            served.set()
+
+    async with anyio.create_task_group() as tasks:
+        scope = anyio.CancelScope()
+        tasks.start_soon(large, scope)
+        while stream.statistics().waiting_for_room < 1:
+            await anyio.lowlevel.checkpoint()
+        tasks.start_soon(small)
+        while stream.statistics().waiting_for_room < 2:
+            await anyio.lowlevel.checkpoint()
+        assert not served.is_set()
+        scope.cancel()
+        await served.wait()
+        latch.release()
+    await stream
+    assert free(stream) == 2 and stream.statistics().waiting_for_room == 0
+
+
+@on_every_host
+async def test_room_granted_to_a_cancelled_task_goes_back(device):
+    """A task that is cancelled between the grant and its next step returns what it was granted."""
+    stream = device.create_stream(capacity=1)
+    latch = hold(stream)
+
+    async def reserve(scope):
+        with scope:
+            async with stream.room(1):
+                await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        scope = anyio.CancelScope()
+        tasks.start_soon(reserve, scope)
+        while stream.statistics().waiting_for_room < 1:
+            await anyio.lowlevel.checkpoint()
+        latch.release()
+        await latch.passed()
+        scope.cancel()
+    assert free(stream) == 1
+
+
+@on_every_host
+async def test_capacities_and_rooms_that_cannot_be(device):
+    """Less than one command, more than the capacity, and room in a stream without one are refused."""
+    for capacity in (0, -1, 1.5):
+        with pytest.raises(InvalidValue, match="at least 1"):
+            device.create_stream(capacity=capacity)
+    stream = device.create_stream(capacity=2)
+    for places in (0, 3, 1.0):
+        with pytest.raises(InvalidValue, match="1 to 2"):
+            stream.room(places)
+    with pytest.raises(IllegalState, match="no capacity"):
+        device.create_stream().room()
+
+
+def test_a_fast_producer_never_has_more_than_the_capacity(device: atops.Device):
+    """Many producers on several loops keep a stream within its capacity, and all their commands run, once."""
+    stream, log, most = device.create_stream(capacity=4), [], []
+
+    async def produce(who: int) -> None:
+        for number in range(50):
+            async with stream.room(2):
+                stream.call(log.append, (who, number))
+                stream.call(lambda: most.append(len(stream.pending())))
+
+    async def main(first: int) -> None:
+        async with anyio.create_task_group() as tasks:
+            for who in range(first, first + 3):
+                tasks.start_soon(produce, who)
+
+    threads = [
+        threading.Thread(target=anyio.run, args=(main, 10 * number), kwargs={"backend": loop})
+        for number, loop in enumerate(("asyncio", "trio"))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stream.sync()
+    assert sorted(log) == [(10 * loop + who, number) for loop in range(2) for who in range(3) for number in range(50)]
+    assert max(most) <= 4 and free(stream) == 4
+    assert np.all(np.array(most) >= 1)
