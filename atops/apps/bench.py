@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"benchmarks: {', '.join(BENCHMARKS)}",
     )
     made.add_argument("--smoke", action="store_true", help="run everything once with tiny sizes and judge nothing")
-    made.add_argument("--json", metavar="FILE", type=_target, help="write the report as JSON (- for the standard output)")
+    made.add_argument("--json", metavar="FILE", type=_target, help="write the report as JSON (-: print it instead)")
     made.add_argument("--only", metavar="NAME", action="append", choices=BENCHMARKS, help="run this one (repeatable)")
     made.add_argument("--repeat", metavar="N", type=_positive, default=7, help="pairs of each row (default 7)")
     return made

@@ -123,6 +123,11 @@ class ClusterArray:
             grid.dropped(dropped)
         self._open(placed)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no block is placed or waits to be: a snapshot."""
+        return not self._launches
+
     def stranded(self, grid: Grid) -> int:
         """Return how many blocks of a grid wait while its own blocks hold every cluster it may use."""
         with self._lock:

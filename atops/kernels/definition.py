@@ -11,14 +11,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, overload
 
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
+from atops.device.arch import Architecture
 from atops.device.requests import maybe_current_thread
 from atops.kernels.arguments import Parameter, parameter
 from atops.kernels.bound import BoundKernel
 from atops.kernels.inspection import dynamic_shared_lines, uses_dynamic_shared
+from atops.kernels.launch_config import LaunchConfig
 
 __all__ = ("Kernel", "cooperative", "kernel")
 
 Function = Callable[..., Any]
+
+MOST_CONFIGURED = 64  # geometries that a kernel remembers
 
 
 class Kernel:
@@ -49,6 +53,7 @@ class Kernel:
         }
         keyword_only = (each.name for each in self.signature.parameters.values() if each.kind is each.KEYWORD_ONLY)
         self.keyword_only = frozenset(keyword_only)
+        self._configured: dict[Any, LaunchConfig] = {}
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> BoundKernel:
         """Return the kernel with its arguments, each of the type that its parameter wants.
@@ -65,6 +70,34 @@ class Kernel:
             bound.apply_defaults()
             given = bound.arguments
         return BoundKernel(self, {name: self.parameters[name].take(value) for name, value in given.items()})
+
+    def configure(
+        self, config: Any, arch: Architecture, shared: int | None = None, cooperative: bool | None = None
+    ) -> LaunchConfig:
+        """Return a launch's geometry as `arch` runs it: `config` with `shared` and `cooperative` on top, validated.
+
+        A program launches a kernel in few shapes and often, so what was found right is remembered. Raises as
+        `LaunchConfig.of` and `LaunchConfig.validate` do.
+        """
+        key = (config, arch.name, shared, cooperative)
+        try:
+            known = self._configured.get(key)
+        except TypeError:  # lists are right, too
+            key, known = None, None  # type: ignore[assignment]  # no key: not remembered
+        if known is not None:
+            return known
+        geometry = LaunchConfig.of(config)
+        if shared is not None or cooperative is not None:
+            geometry = LaunchConfig(
+                geometry.grid,
+                geometry.block,
+                geometry.shared if shared is None else shared,
+                geometry.cooperative if cooperative is None else cooperative,
+            )
+        geometry = geometry.validate(arch, self)
+        if key is not None and len(self._configured) < MOST_CONFIGURED:
+            self._configured[key] = geometry
+        return geometry
 
     @functools.cached_property
     def uses_dynamic_shared(self) -> bool:

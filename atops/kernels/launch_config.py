@@ -8,16 +8,26 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from atops.base.dims import Dim3, DimLike
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchOutOfResources
 from atops.device.arch import Architecture
-from atops.kernels.definition import Kernel
 
 __all__ = ("LaunchConfig",)
 
 MOST_THREADS = 1 << 32  # in each dimension of the whole grid
+
+
+class LaunchedKernel(Protocol):
+    """A kernel, as its geometry sees it."""
+
+    name: str
+    cooperative: bool
+
+    @property
+    def uses_dynamic_shared(self) -> bool:
+        """Whether it needs a size of dynamic shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,7 @@ class LaunchConfig:
             raise InvalidType(f"launch configuration is {value!r}; (grid, block), as (2, 12), is right")
         return cls(*value)
 
-    def validate(self, arch: Architecture, kernel: Kernel) -> LaunchConfig:
+    def validate(self, arch: Architecture, kernel: LaunchedKernel) -> LaunchConfig:
         """Return the configuration as `arch` runs it with `kernel`, whose being cooperative is taken over.
 
         Raises InvalidValue for dimensions that the chip cannot have and for dynamic shared memory without a size,
@@ -89,7 +99,7 @@ class LaunchConfig:
         return self if together == self.cooperative else replace(self, cooperative=True)
 
 
-def _check_extents(kernel: Kernel, what: str, given: Dim3, most: Dim3, arch: Architecture) -> None:
+def _check_extents(kernel: LaunchedKernel, what: str, given: Dim3, most: Dim3, arch: Architecture) -> None:
     """Raise InvalidValue where an extent is larger than the architecture's."""
     for axis, extent, limit in zip("xyz", given, most, strict=True):
         if extent > limit:

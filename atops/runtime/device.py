@@ -275,10 +275,11 @@ class Device:
         old.memory.close()
 
     def _retire(self) -> tuple[DeviceContext, list[Completion]]:
-        items = self.outstanding()
         old = self.driver.replace_context(self.ordinal)
         old.fail_all(StreamAborted(f"device {self.ordinal} was reset"))
-        return old, items
+        with self.driver.lock:
+            streams = list(old.active)
+        return old, [item for stream in streams for item in stream.outstanding()]
 
     # ---- peers
 

@@ -11,7 +11,6 @@ from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidV
 from atops.base.loops import current_home, running_home
 from atops.device.watch import Condition
 from atops.kernels.definition import Kernel
-from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.buffer import Buffer
 from atops.runtime.capacity import Capacity, Room
 from atops.runtime.commands import Call, Launch, LaunchOptions, Record, WaitEvent, WaitValue, WriteValue
@@ -26,6 +25,7 @@ from atops.runtime.stream_report import StreamStatistics, describe, log_unseen, 
 
 __all__ = ("Stream",)
 
+PLAIN = LaunchOptions()
 HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
 
 
@@ -124,12 +124,13 @@ class Stream(StreamMemory):
         InvalidType, LaunchOutOfResources or CooperativeLaunchTooLarge at the call; the completion fails with
         LaunchFailure naming block and thread (TOPS Runtime API, 2.9; TOPS C++, 8.1).
         """
-        launch = self.prepare_launch(kernel, config, arguments, named, shared, cooperative)
-        options = LaunchOptions(any_order, start, stop)
+        plain = start is None and stop is None
+        options = PLAIN if plain and not any_order else LaunchOptions(any_order, start, stop)
+        launch = self.prepare_launch(kernel, config, arguments, named, shared, cooperative, options)
         stream = self if not any_order else self._side_stream()
-        if start is None and stop is None:
-            return stream.submit(launch._replace(options=options))
-        item = Completion(stream, launch._replace(options=options))
+        if plain:
+            return stream.submit(launch)
+        item = Completion(stream, launch)
         return self._mark(item, tuple(event for event in (start, stop) if event is not None), item)
 
     def prepare_launch(
@@ -140,19 +141,13 @@ class Stream(StreamMemory):
         named: dict[str, Any],
         shared: int | None = None,
         cooperative: bool | None = None,
+        options: LaunchOptions = PLAIN,
     ) -> Launch:
         """Check a launch and bind the kernel to its arguments, without enqueueing it."""
         if not isinstance(kernel, Kernel):
             raise InvalidType(f"launch of {kernel!r}; a function decorated with @kernel is right")
-        geometry = LaunchConfig.of(config)
-        if shared is not None or cooperative is not None:
-            geometry = LaunchConfig(
-                geometry.grid,
-                geometry.block,
-                geometry.shared if shared is None else shared,
-                geometry.cooperative if cooperative is None else cooperative,
-            )
-        return Launch(kernel.bind(arguments, named), geometry.validate(self.context.arch, kernel), LaunchOptions())
+        geometry = kernel.configure(config, self.context.arch, shared, cooperative)
+        return Launch(kernel.bind(arguments, named), geometry, options)
 
     def _side_stream(self) -> StreamQueue:
         if self._closed:

@@ -57,8 +57,9 @@ class StreamQueue(StreamState):
             first = self.enqueue(item)
         if not first:
             return item
-        if command.__class__ is Launch and not driver.inline:
-            driver.executor.run(self.context.lane, self.drain)  # where the kernel will run: one thread hop less
+        if command.__class__ is Launch and self.context.clusters.idle and not driver.inline:
+            # Where the kernel will run: one thread hop less. Not behind other kernels: their clusters go by urgency.
+            driver.executor.run(self.context.lane, self.drain)
         else:
             driver.post(self.drain)
         return item

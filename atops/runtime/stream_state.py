@@ -12,7 +12,7 @@ from typing import Any
 from atops.base.errors import AtopsError, ExecutionError
 from atops.runtime.capacity import Capacity
 from atops.runtime.commands import Call, WaitEvent
-from atops.runtime.completion import DONE, Completion
+from atops.runtime.completion import DONE, RUNNING, Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.hub import Hub
 

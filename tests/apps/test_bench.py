@@ -126,7 +126,11 @@ def test_only_some_benchmarks_run(planted: Callable[..., None], tmp_path: Path):
     assert [figure["benchmark"] for figure in report["figures"]] == ["two"]
 
 
-@pytest.mark.parametrize("arguments", [("--only", "nothing"), ("--repeat", "0"), ("--repeat", "x"), ("--json", "."), ("extra",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--only", "nothing"), ("--repeat", "0"), ("--repeat", "x"), ("--json", "."), ("extra",)],
+    ids=" ".join,
+)
 def test_wrong_arguments_are_refused(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
     """An unknown benchmark, a bad number, a folder as file and a stray word end with code 2 and a message."""
     with pytest.raises(SystemExit) as ended:

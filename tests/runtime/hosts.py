@@ -16,6 +16,7 @@ from tests.loop_guard import no_blocking_on_loops
 LOOPS = ("asyncio", "trio")
 HOSTS = (*LOOPS, "inline", "shuffled")
 SEED = 7
+OPTIONS = {"devices": 2, "slice": 4}  # short turns, so that a latch kernel delays nobody
 
 Program = Callable[..., Coroutine[Any, Any, None]]
 
@@ -23,7 +24,7 @@ Program = Callable[..., Coroutine[Any, Any, None]]
 @contextmanager
 def board(**options: Any) -> Iterator[atops.Device]:
     """Device 0 of a threaded driver of its own."""
-    driver = atops.Driver(atops.EmulatorOptions(**{"devices": 2, **options}))
+    driver = atops.Driver(atops.EmulatorOptions(**{**OPTIONS, **options}))
     try:
         yield atops.Device(0, driver)
     finally:
@@ -41,7 +42,7 @@ def run_program(host: str, program: Program, options: dict[str, Any], arguments:
         await program(atops.Device(0), **arguments)
 
     seed = SEED if host == "shuffled" else None
-    atops.run(main, atops.EmulatorOptions(**{"devices": 2, "seed": seed, **options}))
+    atops.run(main, atops.EmulatorOptions(**{**OPTIONS, "seed": seed, **options}))
 
 
 def on_hosts(*hosts: str, **options: Any) -> Callable[[Program], Callable[..., None]]:

@@ -51,12 +51,14 @@ class KernelLatch:
         self.started = threading.Event()
         self.gate = threading.Event()
         self.closed = 0  # threads that were closed at their suspension
+        maker = threading.get_ident()
 
         @k.kernel
         async def latch():
             self.started.set()
+            turn = 0 if threading.get_ident() == maker else TURN  # inline the gate's keeper needs this very thread
             try:
-                while not self.gate.wait(TURN):
+                while not self.gate.wait(turn):
                     await k.syncthreads()
             except GeneratorExit:
                 self.closed += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 import atops
+from atops import kernels as k
 from atops.base.errors import StreamAborted
 from atops.base.options import EmulatorOptions
 from atops.runtime.device import Device
@@ -358,3 +360,31 @@ async def test_aclose_is_idempotent_and_safe_at_once() -> None:
         await stream.aclose()
         latch.close()
         assert leftovers(driver) == {}
+
+
+def test_memory_outlives_the_kernel_that_uses_it() -> None:
+    """A buffer closed behind a running kernel stays until that has ended, though an abort drops all that followed."""
+    with board() as driver:
+        device = Device(0, driver)
+        stream, gate, started = device.create_stream(), threading.Event(), threading.Event()
+
+        @k.kernel
+        def uses(x: Any) -> None:
+            started.set()
+            gate.wait(PATIENCE)
+
+        array = device.empty(100)
+        launched = stream.launch(uses, (1, 1), array)
+        fetched = stream.fetch(array)
+        assert started.wait(PATIENCE)
+        array.close()
+        stream.abort()
+        with pytest.raises(StreamAborted):
+            fetched.wait_sync(PATIENCE)
+        alive = array.is_live
+        gate.set()
+        with pytest.raises(StreamAborted):
+            launched.wait_sync(PATIENCE)
+        assert alive
+        assert leftovers(driver) == {}
+        assert not array.is_live

@@ -13,6 +13,7 @@ import anyio
 import numpy as np
 import pytest
 
+from atops import kernels as k
 from atops.base.errors import (
     AtopsError,
     HostCallFailure,
@@ -33,6 +34,7 @@ from tests.runtime.boards import (
     Latch,
     add_one,
     board,
+    broken,
     leftovers,
     never_suspended,
     suspended_forever,
@@ -53,10 +55,9 @@ def test_the_last_device_of_a_full_board() -> None:
         array = stream.zeros(24, "int32")
         stream.launch(add_one, (2, 12), array)
         assert (stream.fetch(array).wait_sync(PATIENCE) == 1).all()
-        for ordinal in (8, -1, 7.0, "7", None and 0, True + 8):
-            if ordinal is not None:
-                with pytest.raises(InvalidDevice, match="devices 0 to 7"):
-                    Device(ordinal, driver)
+        for ordinal in (8, -1, 1 << 40, "7"):
+            with pytest.raises(InvalidDevice, match="devices 0 to 7"):
+                Device(ordinal, driver)
 
 
 @pytest.mark.parametrize(("devices", "has"), [(0, "none"), (1, "only device 0")])
@@ -162,7 +163,7 @@ def use(stream: Stream) -> dict[str, Callable[[], Any]]:
     }
 
 
-@pytest.mark.parametrize("verb", use.__annotations__ and [
+@pytest.mark.parametrize("verb", [
     "copy", "fill", "upload", "fetch", "allocate", "empty", "launch", "launch any order", "record", "wait", "wait_value",
     "write_value", "call", "add_callback",
 ])  # fmt: skip
@@ -222,9 +223,10 @@ async def test_waiters_when_the_driver_closes() -> None:
     with board() as driver:
         device = Device(0, driver)
         stream = device.create_stream(capacity=3)
-        held = Latch(device).hold(stream)
+        latch = Latch(device)
+        held = latch.hold(stream)
         event = stream.record()
-        stream.fill(stream.context.memory and device.empty(4), 0)
+        stream.record()
         told: list[str] = []
 
         async def wait(name: str, what: Callable[[], Any]) -> None:
@@ -270,7 +272,7 @@ def test_closing_under_a_kernel_that_never_suspends(caplog: pytest.LogCaptureFix
         while completion.state != "running":
             pass
         driver.close()
-        with pytest.raises(StreamAborted, match="stubborn"):
+        with pytest.raises(StreamAborted):
             completion.wait_sync(PATIENCE)
     assert "stubborn" in caplog.text
     RELEASE.set()
@@ -281,8 +283,6 @@ RELEASE = threading.Event()
 
 def stubborn() -> Any:
     """Return a kernel that blocks its thread until the test releases it: it cannot be ended."""
-    from atops import kernels as k
-
     RELEASE.clear()
 
     @k.kernel(name="stubborn")
@@ -336,7 +336,8 @@ def test_observers_that_raise(caplog: pytest.LogCaptureFixture) -> None:
         driver.tracer.flush()
         good.close()
         assert len(seen) >= 11
-        assert caplog.text.count("a bad observer") == 1
+        assert sum(record.exc_info is not None for record in caplog.records) == 1
+        assert "a bad observer" in caplog.text
         assert driver.tracer.statistics().subscribers == 0
 
 
@@ -391,8 +392,8 @@ def mappings() -> int:
         return sum(1 for _ in maps)
 
 
-def steady(make: Callable[[], None], times: int) -> Iterator[tuple[str, int, int]]:
-    """Run `make` so often; yield what grew with it: name, figure after a tenth, figure at the end."""
+def growth(make: Callable[[], None], times: int) -> Iterator[tuple[str, int]]:
+    """Run `make` so often; yield what there is more at the end than after a tenth: name and how many."""
     figures: list[dict[str, int]] = []
     for number in range(times):
         make()
@@ -400,11 +401,11 @@ def steady(make: Callable[[], None], times: int) -> Iterator[tuple[str, int, int
             gc.collect()
             for thread in threading.enumerate():
                 if thread.name.startswith("atops-"):
-                    thread.join(PATIENCE)
+                    thread.join(1.0)  # it is ending; one that an earlier test abandoned is not, and does not count
             gc.collect()
             figures.append({"threads": threading.active_count(), "files": open_files(), "mappings": mappings()})
     for name, before in figures[0].items():
-        yield name, before, figures[-1][name]
+        yield name, figures[-1][name] - before
 
 
 def opened() -> None:
@@ -425,14 +426,12 @@ def used() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts what only Linux lists")
-@pytest.mark.parametrize(("make", "times"), [(opened, 3000), (used, 150)])
+@pytest.mark.parametrize(("make", "times"), [(opened, 3000), (used, 1000)])
 def test_drivers_opened_and_closed(make: Callable[[], None], times: int) -> None:
     """Drivers leave no thread, file or mapping behind."""
-    for thread in threading.enumerate():  # those of earlier tests, so that their end is not counted as gain
-        if thread.name.startswith("atops-"):
-            thread.join(0.1)
-    for name, before, after in steady(make, times):
-        assert after <= before + 8, f"{name}: {before} after {times // 10} drivers, {after} after {times}"
+    allowed = {"threads": 4, "files": 4, "mappings": times // 5}  # the C library maps an arena or a stack now and then
+    for name, more in growth(make, times):
+        assert more <= allowed[name], f"{more} {name} more after {times} drivers than after {times // 10}"
 
 
 @pytest.mark.soak
@@ -444,8 +443,6 @@ def test_three_thousand_used_drivers() -> None:
 
 def test_a_failure_that_nobody_looked_at(caplog: pytest.LogCaptureFixture) -> None:
     """It is logged when the stream's scope ends, once; one that somebody has seen is not."""
-    from tests.runtime.boards import broken
-
     async def main(look: bool) -> None:
         with board() as driver:
             async with Device(0, driver).create_stream(name="quiet one") as stream:

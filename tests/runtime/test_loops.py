@@ -354,7 +354,8 @@ async def test_a_failure_is_told_to_every_waiter_afresh() -> None:
     """Waiters on one failed completion get exceptions of their own, with the same cause."""
     with device() as board:
         stream = board.create_stream()
-        Latch(board).hold(stream)
+        latch = Latch(board)
+        latch.hold(stream)
         fetched = stream.fetch(stream.zeros(5))
         errors: list[StreamAborted] = []
 

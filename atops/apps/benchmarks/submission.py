@@ -30,8 +30,8 @@ def submit(effort: Effort) -> Iterator[Figure]:
             ("4 KiB copies, device to device", 1.0, lambda: _copies(stream, a, b, count), at_least(0.4)),
             ("  host to device", 0.5, lambda: _copies(stream, a, host, count), None),
             ("  device to host", 0.5, lambda: _copies(stream, host, b, count), None),
-            ("  device to device, traced", 0.5, lambda: _copies(other, c, d, count), None),
             ("  bare drain in one thread", 0.5, lambda: one_thread(target, source, count), None),
+            ("  device to device, traced", 0.5, lambda: _copies(other, c, d, count), None),
         )
         for what, share, subject, budget in rows:
             times = interleave(
