@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
@@ -93,7 +94,9 @@ class TrioHostTask:
 
     def start(self) -> None:
         """Make the system task. In the run."""
-        trio.lowlevel.spawn_system_task(self._run, context=self._context)
+        # A run that is ending takes none and would crash by the refusal. Whoever is owed one asks whether it has closed.
+        with suppress(RuntimeError):
+            trio.lowlevel.spawn_system_task(self._run, context=self._context)
 
     async def _run(self) -> None:
         error: BaseException | None = RuntimeError("cancelled")

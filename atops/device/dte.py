@@ -120,7 +120,10 @@ def issue(
     frame = sys._getframe(depth)
     event.code = frame.f_code
     event.issued = frame.f_lasti
-    thread.transfers.append(event)
+    if thread.transfers is None:
+        thread.transfers = [event]
+    else:
+        thread.transfers.append(event)
     grid = thread.grid
     options = grid.options
     if options.strict:

@@ -28,12 +28,17 @@ class Entry(Protocol):
     """A kernel bound to its arguments. Threads are KernelThreads, which stand on this file."""
 
     name: str
+    make: Callable[[], Coroutine[Any, Any, Any]] | None
+    """Makes the coroutine of any thread, where that is all there is to starting one: it saves a call a thread."""
 
     def start(self, thread: Any, /) -> Coroutine[Any, Any, Any] | None:
         """Return the coroutine of this thread; or run a plain function to its end and return None. May raise."""
 
-    def finish(self, thread: Any, /) -> None:
-        """Settle what the thread left behind when its kernel ended without an error. May raise."""
+    def finish(self, thread: Any, value: object, /) -> None:
+        """Settle what a thread left behind whose kernel ended without an error. May raise.
+
+        Called where there is something: transfers that were issued, or a returned `value` that is not None.
+        """
 
 
 class Placement(Protocol):

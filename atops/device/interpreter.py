@@ -69,13 +69,13 @@ class StepBlock(ThreadedBlock):
     def _begin(self, cell: Cell, budget: int) -> int:
         """Start the kernel in every thread and run it to its first request. Return what is left of the budget."""
         grid = self.grid
-        start = grid.entry.start
+        make, start = grid.entry.make, grid.entry.start
         for thread in self.threads:
             if grid.error is not None:
                 break
             cell.thread = thread
             try:
-                coro = thread.coro = start(thread)
+                coro = thread.coro = start(thread) if make is None else make()
                 if coro is None:  # a plain function, which has run to its end
                     self.ended(thread)
                     continue
@@ -83,8 +83,11 @@ class StepBlock(ThreadedBlock):
             except StopIteration as error:
                 if thread.coro is None:  # out of a plain function
                     self.fault(thread, error)
+                elif error.value is None and thread.owed is None and thread.transfers is None:
+                    thread.ended = True  # it asked for nothing and owes nothing: nothing to settle
+                    self.left += 1
                 else:
-                    self.ended(thread)
+                    self.ended(thread, error.value)
             except BaseException as error:
                 self.fault(thread, error)
             else:
@@ -106,9 +109,9 @@ class StepBlock(ThreadedBlock):
                 cell.thread = thread
                 try:
                     request = thread.send(None)
-                except StopIteration:
+                except StopIteration as error:
                     astray.append(thread)
-                    self.ended(thread)
+                    self.ended(thread, error.value)
                 except BaseException as error:
                     astray.append(thread)
                     self.fault(thread, error)
@@ -141,8 +144,8 @@ class StepBlock(ThreadedBlock):
         self._show("run", thread)
         try:
             request = thread.send(None)
-        except StopIteration:
-            self.ended(thread)
+        except StopIteration as error:
+            self.ended(thread, error.value)
             self._show("end", thread)
         except BaseException as error:
             self.fault(thread, error)
@@ -169,8 +172,8 @@ class StepBlock(ThreadedBlock):
                     break
                 budget -= 1
                 request = thread.send(None)
-        except StopIteration:
-            self.ended(thread)
+        except StopIteration as error:
+            self.ended(thread, error.value)
         except BaseException as error:
             self.fault(thread, error)
         return budget

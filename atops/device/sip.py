@@ -108,8 +108,8 @@ class SipTask:
                 if grid.error is not None:
                     return
                 request = thread.send(None)
-        except StopIteration:
-            block.ended(thread)
+        except StopIteration as error:
+            block.ended(thread, error.value)
         except BaseException as error:
             block.fault(thread, error)
 

@@ -98,6 +98,8 @@ class KernelThread:
     waiting: Request | None
     coro: Coroutine[Any, Any, Any] | None
     send: Callable[[None], Any]  # the coroutine's; not there before the kernel was started
+    sites: dict[Any, Any] | None  # made when first needed, as the next
+    transfers: list[Any] | None
     task: Any  # whoever steps it, where every thread has an OS thread
 
     def __init__(self, block: Block, grid: Grid, linear: int, index: tuple[int, int, int], sip: Sip) -> None:
@@ -108,11 +110,9 @@ class KernelThread:
         self.sip = sip
         self.sync = sip.sync
         self.grid_sync = sip.grid_sync
-        self.owed = self.waiting = self.coro = None
+        self.owed = self.waiting = self.coro = self.sites = self.transfers = None
         self.ended = False
         self.l1_top = 0
-        self.sites: dict[Any, Any] = {}
-        self.transfers: list[Any] = []
 
     def begin(self, nothing: None) -> Any:
         """Start the kernel and return its first request. Raises StopIteration when it has ended, as `send` does."""

@@ -37,14 +37,15 @@ class ThreadedBlock(Block):
             cluster.poison()
         grid.opened(self)
 
-    def ended(self, thread: KernelThread) -> None:
-        """Settle with a thread whose kernel has returned. Its StopIteration, if there is one, is being handled."""
+    def ended(self, thread: KernelThread, value: object = None) -> None:
+        """Settle with a thread whose kernel has returned `value`."""
         thread.ended = True
         self.left += 1
         try:
             if thread.owed is not None:
                 raise missing_await(thread)
-            thread.grid.entry.finish(thread)
+            if value is not None or thread.transfers:
+                thread.grid.entry.finish(thread, value)
         except BaseException as error:
             self.grid.stop(failure_of(thread, error))
             thread.owed = None

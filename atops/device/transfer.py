@@ -156,7 +156,9 @@ class DteEvent(Request):
         """Set the context free: the transfer has been waited for."""
         self.state = DONE
         self.context.busy = None
-        self.thread.transfers.remove(self)
+        transfers = self.thread.transfers
+        if transfers is not None:
+            transfers.remove(self)
 
     def _move(self) -> None:
         """Move the bytes, perhaps on a copy thread, keep the error and wake who waits."""
@@ -218,7 +220,7 @@ def finish_transfers(thread: KernelThread) -> None:
 
     Raises DteError in strict mode, naming each transfer; otherwise notes it among the grid's warnings.
     """
-    forgotten = list(thread.transfers)
+    forgotten = list(thread.transfers or ())
     for event in forgotten:
         event.complete()
     grid = thread.grid

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from atops.base.errors import LaunchFailure, PeerAccessNotEnabled
@@ -32,7 +32,7 @@ class Definition(Protocol):
 class BoundKernel:
     """One launch's kernel and arguments. Only `Stream.launch` runs it."""
 
-    __slots__ = ("_keywords", "_positional", "allocations", "kernel", "name", "values")
+    __slots__ = ("_keywords", "_positional", "allocations", "kernel", "make", "name", "values")
 
     def __init__(self, kernel: Definition, values: Mapping[str, Any]) -> None:
         """Bind what each parameter got, in order."""
@@ -43,6 +43,7 @@ class BoundKernel:
         self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(memory))
         self._positional: tuple[Any, ...] = ()  # until it is resolved
         self._keywords: dict[str, Any] = {}
+        self.make: Callable[[], Coroutine[Any, Any, None]] | None = None
 
     def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
         """Make the spans that all threads of the launch get; the runtime calls it just before they run.
@@ -59,6 +60,8 @@ class BoundKernel:
             else:
                 positional.append(value)
         self._positional = tuple(positional)
+        if self.kernel.is_async:
+            self.make = partial(self.kernel.function, *positional, **self._keywords)
 
     def start(self, thread: KernelThread) -> Coroutine[Any, Any, None] | None:
         """Return the thread's coroutine; run a plain kernel to its end and return None.
@@ -73,15 +76,13 @@ class BoundKernel:
             raise self.returned(thread, result)
         return None
 
-    def finish(self, thread: KernelThread) -> None:
+    def finish(self, thread: KernelThread, value: object) -> None:
         """Settle what a thread left behind.
 
         Raises LaunchFailure for a returned value, DteError in strict mode for transfers that were never waited for.
         """
-        # A coroutine's result exists only in the StopIteration that the interpreter is handling when it calls this.
-        ending = sys.exc_info()[1]
-        if isinstance(ending, StopIteration) and ending.value is not None:
-            raise self.returned(thread, ending.value)
+        if value is not None:
+            raise self.returned(thread, value)
         if thread.transfers:
             finish_transfers(thread)
 

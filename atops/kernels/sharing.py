@@ -32,8 +32,11 @@ def shared_object(thread: KernelThread, make: Callable[[], T], depth: int = 2, o
     """
     frame = sys._getframe(depth)
     site = (id(frame.f_code), frame.f_lasti)  # hashing the code would read all of it; it is kept below
-    turn = thread.sites.get(site, 0)
-    thread.sites[site] = turn + 1
+    sites = thread.sites
+    if sites is None:
+        sites = thread.sites = {}
+    turn = sites.get(site, 0)
+    sites[site] = turn + 1
     key = (*site, turn)
     shared = _of_grid(thread) if of_grid else thread.block.shared
     found = shared.get(key)

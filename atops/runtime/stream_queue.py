@@ -134,6 +134,7 @@ class StreamQueue(StreamState):
         """Run commands from the head until one must wait, none is left or others should have a turn. On the driver."""
         driver = self.driver
         lock, now, execute = driver.lock, driver.now, driver.execute
+        owner = self if self._parent is None else self._parent
         tracing = driver.tracer.active
         plain = not tracing and self.capacity is None
         left, until = DRAIN_COMMANDS, now() + DRAIN_NS
@@ -174,8 +175,8 @@ class StreamQueue(StreamState):
             if item.aborted is not None and not item.duty:
                 error = item.aborted
                 continue
-            if self._error is not None and not item.duty:
-                error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {self._error}")
+            if owner._error is not None and not item.duty:
+                error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {owner._error}")
                 continue
             try:
                 error = None
@@ -219,9 +220,9 @@ class StreamQueue(StreamState):
         return waiters
 
     def _fail(self, item: Completion, error: AtopsError) -> None:
-        if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
-            error.__cause__ = self._error
         stream = self if self._parent is None else self._parent
+        if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
+            error.__cause__ = stream._error
         if stream._error is None and not isinstance(error, StreamAborted):
             stream._error = error
             self.context.poisoned.add(stream)

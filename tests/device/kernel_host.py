@@ -78,6 +78,8 @@ def line_of(function: Callable[..., Any], text: str) -> str:
 class Bound:
     """A kernel with no arguments; it is given its thread if it takes a parameter."""
 
+    make = None
+
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.name = function.__name__
@@ -87,7 +89,7 @@ class Bound:
     def _start(self, thread: KernelThread) -> Any:
         return self.function()
 
-    def finish(self, thread: KernelThread) -> None:
+    def finish(self, thread: KernelThread, value: object) -> None:
         self.finished.append(thread.linear)
 
 

@@ -31,6 +31,7 @@ def test_every_thread_of_every_block_runs_once(workers):
         await syncthreads()
         seen.append((thread.block.linear, thread.linear))
         await syncthreads()
+        return "something to settle"
 
     grid = host.run(host.grid(kernel, 5))
     assert sorted(seen) == [(block, thread) for block in range(5) for thread in range(12)]
@@ -183,6 +184,7 @@ def test_the_first_error_closes_everybody_else(workers):
         try:
             await syncthreads()
             passed.append(thread.linear)
+            return "something to settle"
         finally:
             closed.append(thread.linear)
 
@@ -410,11 +412,12 @@ def test_an_error_of_finish_fails_the_launch():
 
     async def kernel():
         await turn()
+        return "something to settle"
 
     host = Host()
     grid = host.grid(kernel, 1, 2)
 
-    def finish(thread):
+    def finish(thread, value):
         if thread.linear == 1:
             raise DteError("a transfer was never waited for")
 

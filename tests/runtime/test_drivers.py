@@ -269,8 +269,7 @@ def test_closing_under_a_kernel_that_never_suspends(caplog: pytest.LogCaptureFix
     """Its completion fails after the grace, it is named in the log, and its thread is left behind."""
     with board(abort_grace=0.05) as driver:
         completion = Device(0, driver).create_stream().launch(stubborn(), (1, 1))
-        while completion.state != "running":
-            pass
+        assert STARTED.wait(PATIENCE)
         driver.close()
         with pytest.raises(StreamAborted):
             completion.wait_sync(PATIENCE)
@@ -278,15 +277,17 @@ def test_closing_under_a_kernel_that_never_suspends(caplog: pytest.LogCaptureFix
     RELEASE.set()
 
 
-RELEASE = threading.Event()
+STARTED, RELEASE = threading.Event(), threading.Event()
 
 
 def stubborn() -> Any:
     """Return a kernel that blocks its thread until the test releases it: it cannot be ended."""
+    STARTED.clear()
     RELEASE.clear()
 
     @k.kernel(name="stubborn")
     def kernel() -> None:
+        STARTED.set()
         RELEASE.wait(PATIENCE)
 
     return kernel

@@ -185,6 +185,22 @@ def test_a_loop_closed_while_it_owes_a_coroutine(runner: str) -> None:
         assert works(board.driver)
 
 
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_loop_that_ends_as_its_coroutine_would_begin(runner: str) -> None:
+    """Loops that end in the very moment in which a coroutine is handed to them end well, again and again."""
+    with device() as board:
+        completions = []
+
+        async def main() -> None:
+            completions.append(board.create_stream().call(never))
+
+        for _ in range(100):
+            RUNNERS[runner](main())
+        for completion in completions:
+            with pytest.raises(LoopClosed):
+                completion.wait_sync(PATIENCE)
+
+
 @pytest.mark.parametrize("runner", ["abandoned", *RUNNERS])
 def test_a_loop_closed_before_its_coroutine_began(runner: str) -> None:
     """A coroutine that is still behind other work when its loop closes fails when its turn comes."""
