@@ -14,7 +14,7 @@ from atops.base.dims import Dim3, DimLike
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchOutOfResources
 from atops.device.arch import Architecture
 
-__all__ = ("LaunchConfig",)
+__all__ = ("LaunchConfig", "LaunchedKernel")
 
 MOST_THREADS = 1 << 32  # in each dimension of the whole grid
 
