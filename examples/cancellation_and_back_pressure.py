@@ -18,7 +18,7 @@ CAPACITY, ITEMS = 4, 100
 
 async def main() -> None:
     """Fill a stream that stands still, cancel the producer, and let the stream go."""
-    device = atops.Device(0)
+    device, full = atops.Device(0), asyncio.Event()
     async with device.create_stream() as keeper, device.create_stream(capacity=CAPACITY) as stream:
         gate = keeper.zeros(1, np.int32)
         items = keeper.zeros(ITEMS, np.int32)
@@ -26,13 +26,14 @@ async def main() -> None:
 
         async def produce() -> None:
             for number in range(ITEMS):
-                async with stream.room():  # first come, first served
+                if not stream.statistics().free:
+                    full.set()
+                async with stream.room():  # waits, first come, first served
                     stream.fill(items[number : number + 1], 1)
 
         stream.wait_value(gate, 1, "Eq")  # takes one place, and holds the stream
         producer = asyncio.create_task(produce())
-        while not stream.statistics().waiting_for_room:
-            await asyncio.sleep(0)
+        await full.wait()
         producer.cancel()
         with suppress(asyncio.CancelledError):
             await producer

@@ -18,7 +18,7 @@ CHUNKS, SIZE, IN_FLIGHT = 20, 12_000, 4
 
 
 @k.kernel
-async def times_two(y: k.Span, x: k.Span):
+async def times_two(x: k.Span, y: k.Span) -> None:
     """Double x into y, a tile for each thread."""
     with k.dte_scope() as dte:
         for part in k.tiles(x.size, SIZE // 24):
@@ -31,7 +31,7 @@ async def times_two(y: k.Span, x: k.Span):
 def double(stream: atops.Stream, x: atops.DeviceArray) -> atops.DeviceArray:
     """Enqueue what happens to one chunk: a stage gets device memory and returns device memory."""
     y = stream.empty_like(x)
-    stream.launch(times_two, (2, 12), y, x)
+    stream.launch(times_two, (2, 12), x, y)
     return y
 
 

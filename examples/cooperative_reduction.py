@@ -17,7 +17,7 @@ TILE = 4096
 
 
 @k.cooperative
-async def normalise(y: k.Span, x: k.Span, partial: k.Span):
+async def normalise(x: k.Span, y: k.Span, partial: k.Span) -> None:
     """Divide x by its sum into y. `partial` has one element a thread."""
     tile = k.local(TILE, np.float64)
     sums = k.local(k.thread_count(), np.float64)
@@ -45,7 +45,7 @@ async def main() -> None:
     async with atops.Device(0).create_stream() as stream:
         x = stream.upload(host)
         y, partial = stream.empty_like(x), stream.empty(24, np.float64)
-        stream.launch(normalise, (2, 12), y, x, partial)
+        stream.launch(normalise, (2, 12), x, y, partial)
         result = await stream.fetch(y)
 
     print(f"the sum is {result.sum():.6f}")

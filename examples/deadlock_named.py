@@ -16,7 +16,7 @@ from atops.base.errors import KernelDeadlock
 
 
 @k.kernel
-async def careless(x: k.Span):
+async def careless(x: k.Span) -> None:
     """Let only the threads that have an element come to the barrier: the bug."""
     if k.threadIdx.x < x.size:
         await k.syncthreads()

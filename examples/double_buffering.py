@@ -17,7 +17,7 @@ TILE = 2048
 
 
 @k.kernel
-async def scale(y: k.Span, x: k.Span, alpha: np.float32):
+async def scale(x: k.Span, y: k.Span, alpha: np.float32) -> None:
     """Scale x into y. The size of x is a multiple of TILE."""
     inputs, outputs = k.local((2, TILE), np.float32), k.local((2, TILE), np.float32)
     arriving, leaving = [k.event(), k.event()], [k.event(), k.event()]  # of no transfer yet: over when awaited
@@ -46,7 +46,7 @@ async def main() -> None:
     async with atops.Device(0).create_stream() as stream:
         x = stream.upload(host)
         y = stream.empty_like(x)
-        stream.launch(scale, (2, 12), y, x, 3.0)
+        stream.launch(scale, (2, 12), x, y, 3.0)
         result = await stream.fetch(y)
 
     print(f"{host.size // TILE} tiles through {4 * 24} buffers")

@@ -17,7 +17,7 @@ TILE = 32_768
 
 
 @k.kernel
-async def negate(x: k.Span):
+async def negate(x: k.Span) -> None:
     """Negate x in place."""
     buffer = k.local(TILE, np.float32)
     with k.dte_scope() as dte:

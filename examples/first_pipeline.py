@@ -16,7 +16,7 @@ TILE = 4096
 
 
 @k.kernel
-async def square(y: k.Span, x: k.Span):
+async def square(x: k.Span, y: k.Span) -> None:
     """Square x into y. Each of the grid's threads takes tiles in turn through its own memory."""
     buffer = k.local(TILE, np.float32)
     with k.dte_scope() as dte:
@@ -28,7 +28,7 @@ async def square(y: k.Span, x: k.Span):
 
 
 @k.kernel
-async def add(y: k.Span, amount: np.float32):
+async def add(y: k.Span, amount: np.float32) -> None:
     """Add a number to y, in place."""
     buffer = k.local(TILE, np.float32)
     with k.dte_scope() as dte:
@@ -45,7 +45,7 @@ async def main() -> None:
     async with atops.Device(0).create_stream() as stream:  # the block owns the memory that the stream makes
         x = stream.upload(host)
         y = stream.empty_like(x)
-        stream.launch(square, (2, 12), y, x)  # 2 blocks of 12 threads: the whole chip
+        stream.launch(square, (2, 12), x, y)  # 2 blocks of 12 threads: the whole chip
         stream.launch(add, (2, 12), y, 1.0)  # runs after `square`: a stream keeps its order
         result = await stream.fetch(y)
 

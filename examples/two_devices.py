@@ -17,7 +17,7 @@ TILE = 2048
 
 
 @k.kernel
-async def square_root(x: k.Span):
+async def square_root(x: k.Span) -> None:
     """Take the square root of x in place."""
     buffer = k.local(TILE, np.float32)
     with k.dte_scope() as dte:

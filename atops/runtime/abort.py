@@ -18,6 +18,8 @@ __all__ = ("abort_stream", "catch_up", "note")
 def abort_stream(stream: StreamState, reason: ExecutionError | None) -> int:
     """Do what `StreamQueue.abort` promises. Returns how many commands were dropped."""
     driver = stream.driver
+    if driver.inline:
+        driver.executor.check_caller()
     error = reason or StreamAborted(f"{stream.label} was aborted")
     woken: list[Waiter] = []
     with driver.lock:

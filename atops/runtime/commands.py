@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from typing import Any, NamedTuple
 
 from atops.base.home import Home
@@ -108,6 +109,14 @@ class Call(NamedTuple):
     wants_error: bool
     home: Home | None
     context: Context
+
+    @property
+    def name(self) -> str:
+        """What messages call the function. Not its repr: that of a stream's method would show the stream's queue."""
+        function: Any = self.function
+        while isinstance(function, partial):
+            function = function.func
+        return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 class Alloc(NamedTuple):

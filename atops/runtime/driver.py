@@ -39,6 +39,7 @@ from atops.runtime.polling import Poller
 from atops.runtime.pool import MemoryPool
 from atops.runtime.stall import StallWatch
 from atops.runtime.stream_queue import StreamQueue
+from atops.runtime.switch_interval import SwitchInterval
 from atops.runtime.threaded import ThreadedExecutor
 from atops.runtime.trace_item import trace_tuple
 
@@ -83,6 +84,7 @@ class Driver(Hub):
         self.topology = Topology(self.options.devices, esl, self.arch.esl_ports)
         self.host = HostMemory()
         self.poller = Poller(self.lock, executor)
+        self.switching = SwitchInterval(self.options.switch_interval)
         self.stall = StallWatch(self)
         self.debts = Debts(self.lock, executor)
         self._contexts: dict[int, DeviceContext] = {}

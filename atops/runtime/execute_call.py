@@ -99,7 +99,7 @@ def start_on_loop(stream: StreamQueue, item: Completion, command: Call) -> None:
         if failure is None:
             item.give(value)
         elif item.parked is ABORTED:  # asyncio and trio tell of a cancellation in different ways
-            error = StreamAborted(f"{command.function!r} was cancelled by an abort of {stream.label}")
+            error = StreamAborted(f"{command.name} was cancelled by an abort of {stream.label}")
         elif home.closed() or not isinstance(failure, Exception):  # but for aborts, only a loop that ends cancels it
             error = loop_closed(command)
         else:
@@ -139,7 +139,11 @@ def ended(stream: StreamQueue, item: Completion, error: AtopsError | None) -> No
 
 def host_failure(command: Call, failure: BaseException) -> AtopsError:
     """Wrap what a host callable raised."""
-    error = HostCallFailure(f"{command.function!r} raised {failure!r} in stream order")
+    try:
+        said = repr(failure)
+    except Exception:  # the program's own: whatever it does, the call must end
+        said = type(failure).__name__
+    error = HostCallFailure(f"{command.name} raised {said} in stream order")
     error.__cause__ = failure
     return error
 
@@ -147,6 +151,6 @@ def host_failure(command: Call, failure: BaseException) -> AtopsError:
 def loop_closed(command: Call) -> LoopClosed:
     """Return the error for a coroutine that its loop left unfinished."""
     return LoopClosed(
-        f"the event loop that owed {command.function!r} closed before it ended; keep the loop until the stream is done"
+        f"the event loop that owed {command.name} closed before it ended; keep the loop until the stream is done"
     )
 

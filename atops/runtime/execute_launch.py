@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 
 from atops.base.errors import ExecutionError, LaunchFailure, StreamAborted
 from atops.device.allocation import Allocation
@@ -43,8 +42,7 @@ def run_launch(stream: StreamQueue, item: Completion) -> bool:
     item.cancel = lambda error: abort(stream, item, grid, error)
     if (start := command.options.start) is not None:
         start.stamp(item, driver.now())
-    if driver.options.switch_interval is not None:
-        sys.setswitchinterval(driver.options.switch_interval)
+    driver.switching.begin()
 
     def submit() -> None:
         context.clusters.submit(
@@ -70,6 +68,7 @@ def ended(stream: StreamQueue, item: Completion, grid: Grid) -> None:
         log.warning("%s", warning)
     if (stop := command.options.stop) is not None and item._state < DONE:
         stop.stamp(item, stream.driver.now())
+    stream.driver.switching.end()
     stream.finish(item, grid.error)
 
 
@@ -89,9 +88,10 @@ def abort(stream: StreamQueue, item: Completion, grid: Grid, error: ExecutionErr
         for allocation in item.command.bound.allocations:
             if allocation.device is not None:
                 driver.context(allocation.device).memory.quarantine(allocation)
+        # First its own end: that of the grid would end it with the abort's error, which names no kernel.
+        stream.finish(item, StreamAborted(f"{command_name(item)} never suspended and was abandoned"))
         grid.abandon()
         driver.executor.abandon(context.lane)
-        stream.finish(item, StreamAborted(f"{command_name(item)} never suspended and was abandoned"))
 
     if not item.done:
         driver.executor.later(int(driver.options.abort_grace * 1e9), give_up)

@@ -18,6 +18,7 @@ from atops.device.links import Topology
 from atops.runtime.debts import Debts
 from atops.runtime.executor import Executor, Step
 from atops.runtime.polling import Poller
+from atops.runtime.switch_interval import SwitchInterval
 
 __all__ = ("Hub",)
 
@@ -43,6 +44,7 @@ class Hub(ABC):
     host: HostMemory
     poller: Poller
     debts: Debts
+    switching: SwitchInterval
 
     @abstractmethod
     def context(self, ordinal: int) -> Any:

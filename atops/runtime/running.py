@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from atops.base.clock import VirtualClock
 from atops.base.errors import InvalidType, InvalidValue
+from atops.base.loops import running_home
 from atops.base.options import EmulatorOptions
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.inline import InlineExecutor
@@ -27,6 +28,8 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
     """
     if not asyncio.iscoroutinefunction(main):
         raise InvalidType(f"run of {main!r}; a coroutine function is right: async def main(): ...")
+    if running_home() is not None:
+        raise RuntimeError(f"run of {main!r} inside a running loop; an inline run makes a loop of its own")
     options = EmulatorOptions.from_environment() if options is None else options
     if options.workers != 1:
         raise InvalidValue(f"workers is {options.workers!r}; an inline run has one thread, workers=1")

@@ -23,7 +23,7 @@ def why(item: Completion) -> str:
     if isinstance(command, WaitValue):
         return f"waits for a value: {item.parked!r}"
     if isinstance(command, Call):
-        return f"waits for the host callable {command.function!r}"
+        return f"waits for the host callable {command.name}"
     if isinstance(item.parked, Completion):
         return f"waits for {item.parked!r} (null-stream order)"
     if isinstance(command, Launch):

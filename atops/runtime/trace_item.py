@@ -83,8 +83,7 @@ def of_write_value(item: Completion, command: c.WriteValue) -> Described:
 
 def of_call(item: Completion, command: c.Call) -> Described:
     """Describe a host call, by the name of what is called."""
-    name = getattr(command.function, "__qualname__", type(command.function).__name__)
-    return (Kind.CALL, 0, *NOWHERE, *NOWHERE, -1, name)
+    return (Kind.CALL, 0, *NOWHERE, *NOWHERE, -1, command.name)
 
 
 def of_memory(kind: Kind) -> Callable[[Completion, Any], Described]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -121,13 +122,15 @@ def abandon_an_asyncio_loop(start: Callable[[], Any], turns: int = 3) -> None:
     loop.set_exception_handler(lambda loop, context: None)
 
     async def main() -> None:
-        task = asyncio.ensure_future(start())
+        loop.create_task(start())
         for _ in range(turns):
             await asyncio.sleep(0)
-        for each in asyncio.all_tasks() | {task}:
-            each._log_destroy_pending = False  # the point is that nobody ends them
 
     loop.run_until_complete(main())
+    for task in asyncio.all_tasks(loop):  # the point is that nobody ends them: no complaints about that
+        task._log_destroy_pending = False
+        if inspect.getcoroutinestate(task.get_coro()) == inspect.CORO_CREATED:
+            task.get_coro().close()
     loop.close()
 
 

@@ -41,14 +41,30 @@ def allocate_and_free(effort: Effort) -> Iterator[Figure]:
                 index.remove(key)
             return time.perf_counter() - start
 
-        times = interleave(effort.times(), index=reorder, pair=churn)
-    yield Figure(
-        "free and allocate, 100,000 live",
-        times.least("pair") / pairs * 1e6,
-        "µs",
-        "SortedList",
-        times.least("index") / pairs * 1e6,
-        times.ratio("pair", "index"),
-        times.spread("pair", "index"),
-        value_at_most(12),
+        memory = device.context.memory
+        ranges = [memory.allocate(size) for size in sizes]
+
+        def churn_memory() -> float:
+            chance.shuffle(ranges)
+            start = time.perf_counter()
+            for number, size in enumerate(sizes):
+                memory.free(ranges[number])
+                ranges[number] = memory.allocate(size)
+            return time.perf_counter() - start
+
+        times = interleave(effort.times(), index=reorder, pair=churn, memory=churn_memory)
+    rows = (
+        ("free and allocate, 100,000 live", "pair", value_at_most(12)),
+        ("  without buffers", "memory", None),
     )
+    for what, side, budget in rows:
+        yield Figure(
+            what,
+            times.least(side) / pairs * 1e6,
+            "µs",
+            "SortedList",
+            times.least("index") / pairs * 1e6,
+            times.ratio(side, "index"),
+            times.spread(side, "index"),
+            budget,
+        )

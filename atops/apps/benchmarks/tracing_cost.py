@@ -26,6 +26,7 @@ __all__ = ("tracing_cost", "without_trace_checks")
 
 SIZE = 4096
 RUNTIME = "atops.runtime."
+PATIENCE = 60.0  # seconds; a gate that stays shut must not hang the bench
 
 
 def tracing_cost(effort: Effort) -> Iterator[Figure]:
@@ -66,7 +67,7 @@ def _held_copies(stream: Stream, target: Any, source: Any, count: int) -> float:
     for _ in range(count):
         stream.copy(target, source)
     gate.set()
-    stream.sync()
+    stream.sync(PATIENCE)
     return time.perf_counter() - start
 
 
@@ -112,14 +113,19 @@ def _stripped(function: FunctionType) -> CodeType:
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef)
     definition.decorator_list.clear()
+    if _compiled(tree, function).co_code != function.__code__.co_code:
+        raise LookupError(f"{function.__qualname__} was edited after it was loaded; its source is not what runs")
     aliases = {
         target.id
         for node in ast.walk(definition) if isinstance(node, ast.Assign) and _asks_tracer(node.value)
         for target in node.targets if isinstance(target, ast.Name)
     }  # fmt: skip
-    bare = ast.fix_missing_locations(_Untraced(aliases).visit(tree))
-    file = function.__code__.co_filename
-    module = compile(bare, file, "exec")  # with this module's own future: annotations stay text
+    return _compiled(ast.fix_missing_locations(_Untraced(aliases).visit(tree)), function)
+
+
+def _compiled(tree: ast.Module, function: FunctionType) -> CodeType:
+    """Return the body of the one function in `tree`, as if it stood where `function` does."""
+    module = compile(tree, function.__code__.co_filename, "exec")  # with this file's own future: annotations stay text
     return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
 
 

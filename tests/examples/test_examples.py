@@ -1,0 +1,97 @@
+"""Every example runs as a user runs it, arrives at its assert, and would fail without what it is about."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.py"))
+NAMES = [path.stem for path in EXAMPLES]
+
+# Lines that an example cannot do without, whatever runs first: with one of them taken away its run fails.
+NEEDED = [
+    ("cooperative_reduction", "await k.syncblocks()"),
+    ("cancellation_and_back_pressure", 'stream.wait_value(gate, 1, "Eq")'),
+    ("deadlock_named", "stream.clear_error()"),
+    ("double_buffering", "await arriving[now]"),
+    ("double_buffering", "await leaving[now]"),
+    ("double_buffering", "await leaving[0]"),
+    ("double_buffering", "await leaving[1]"),
+    ("first_pipeline", "stream.launch(add, (2, 12), y, 1.0)"),
+    ("host_coroutine_in_stream_order", "limit = stream.call(ask)"),
+    ("pool_allocation", "stream.free(scratch)"),
+    ("trio_program", 'stream.wait_value(gate, 1, "Eq")'),
+]
+
+
+def run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a file in an interpreter of its own, in `folder`, with warnings as errors."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
+def test_each_example_runs(path: Path, tmp_path: Path):
+    """It ends well, says something, complains of nothing, and leaves no file behind."""
+    ended = run(path, tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout and not ended.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
+def test_each_example_arrives_at_its_assert(path: Path, tmp_path: Path):
+    """`main` ends in an assert, and one that demands the contrary fails: it is reached, and it can fail."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    last = main_of(tree).body[-1]
+    assert isinstance(last, ast.Assert)
+    last.test = ast.UnaryOp(ast.Not(), last.test)
+    changed = tmp_path / path.name
+    changed.write_text(ast.unparse(ast.fix_missing_locations(tree)), encoding="utf-8")
+    ended = run(changed, tmp_path)
+    assert ended.returncode == 1
+    assert "AssertionError" in ended.stderr
+
+
+@pytest.mark.parametrize(("name", "line"), NEEDED, ids=[f"{name}: {line}" for name, line in NEEDED])
+def test_what_an_example_is_about_is_needed(name: str, line: str, tmp_path: Path):
+    """Without the one line it fails, and soon."""
+    text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    assert text.count(line) == 1
+    changed = tmp_path / f"{name}.py"
+    changed.write_text(text.replace(line, "pass"), encoding="utf-8")
+    assert run(changed, tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
+def test_each_example_says_what_to_look_at(path: Path):
+    """It opens with its idea and with what to look at, fits two screens, and uses public names only."""
+    text = path.read_text(encoding="utf-8")
+    assert "Look at: " in (ast.get_docstring(ast.parse(text)) or "")
+    assert len(text.splitlines()) <= 80
+    assert set(re.findall(r"^\s*(?:from|import) (atops[\w.]*)", text, re.MULTILINE)) <= {"atops", "atops.base.errors"}
+
+
+def test_the_table_of_examples_is_complete():
+    """The folder's README links every example once, and nothing else of the folder."""
+    linked = re.findall(r"\]\((\w+)\.py\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
+    assert sorted(linked) == NAMES
+
+
+def main_of(tree: ast.Module) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    """Return an example's `main`."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "main":
+            return node
+    raise AssertionError("an example has a main")

@@ -1,0 +1,282 @@
+"""Blocking where it could never end raises WouldDeadlock; where it can end it is allowed; a stall is reported once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.errors import HostCallFailure, IllegalState, LaunchFailure, WouldDeadlock
+from tests.runtime.hosts import board, on_every_host, on_hosts
+from tests.runtime.latch import StreamLatch, hold
+
+
+@pytest.fixture
+def device() -> Iterator[atops.Device]:
+    """Device 0 of a threaded driver."""
+    with board() as device:
+        yield device
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Return the last cause of an error."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+async def refused(completion: atops.Completion) -> str:
+    """Return the message of the WouldDeadlock that a host callable or kernel failed with."""
+    with pytest.raises((HostCallFailure, LaunchFailure)) as caught:
+        await completion
+    completion.stream.clear_error()
+    cause = innermost(caught.value)
+    assert isinstance(cause, WouldDeadlock), cause
+    return str(cause)
+
+
+def waits_in(stream: atops.Stream, device: atops.Device) -> dict[str, Callable[[], Any]]:
+    """Return every blocking wait for what `stream` has."""
+    return {
+        "stream": stream.sync,
+        "device": device.sync,
+        "null stream": device.null_stream.sync,
+        "event": lambda: stream.record().sync(),
+        "completion": lambda: stream.call(int).wait_sync(),
+    }
+
+
+# ---- callbacks
+
+
+@pytest.mark.parametrize("wait", ["stream", "device", "null stream", "event", "completion"])
+@on_every_host
+async def test_a_call_must_not_wait_for_its_own_stream(device, wait):
+    """A call that holds its stream and waits for it, for the device or for what comes after it is refused at once."""
+    stream = device.create_stream()
+    wait = waits_in(stream, device)[wait]
+    assert "which waits for the callback" in await refused(stream.call(wait))
+    assert await stream.call(int) == 0
+
+
+@on_every_host
+async def test_a_call_must_not_wait_for_who_waits_for_it(device):
+    """The chain may go through events, null-stream order and other streams."""
+    stream, middle, far = device.create_stream(), device.create_stream(), device.create_stream(nonblocking=True)
+    latch = hold(stream)
+    call = stream.call(lambda: far.sync())
+    middle.wait(stream.record())
+    device.null_stream.fill(device.empty(1), 1)
+    event = device.null_stream.record()
+    far.wait(event)
+    latch.release()
+    assert "waits for the callback" in await refused(call)
+    await far
+
+
+@on_every_host
+async def test_a_call_that_holds_nothing_may_wait_for_later_work(device):
+    """Later commands of its stream do not wait for it, so it may wait for them; but not for itself, nor later calls."""
+    stream = device.create_stream()
+    latch, later = hold(stream), []
+    call = stream.call(lambda: later[0].wait_sync(), holds=False)
+    later.append(stream.fill(device.empty(1), 1))
+    latch.release()
+    assert await call is None
+    assert "waits for the callback" in await refused(stream.call(stream.sync, holds=False))
+    latch = hold(stream)
+    call = stream.call(lambda: later[1].wait_sync(), holds=False)
+    later.append(stream.call(int, holds=False))
+    latch.release()
+    assert "waits for the callback" in await refused(call)
+
+
+@on_every_host
+async def test_a_call_may_wait_for_another_stream(device):
+    """D15: a wait that can end is allowed, also in a callback."""
+    stream, other = device.create_stream(), device.create_stream()
+
+    def fetch():
+        return other.fetch(other.zeros(3)).wait_sync().tolist()
+
+    assert await stream.call(fetch) == [0, 0, 0]
+
+
+@on_every_host
+async def test_a_kernel_must_not_wait(device):
+    """Executor threads never wait for device work."""
+    stream, other = device.create_stream(), device.create_stream()
+    latch = hold(other)
+
+    @k.kernel
+    def waits():
+        other.sync()
+
+    assert "executor" in await refused(stream.launch(waits, (1, 1)))
+    latch.release()
+    await other
+
+
+# ---- loops
+
+
+@on_every_host
+async def test_a_loop_must_not_wait_for_what_it_owes(device):
+    """A loop that owes a coroutine upstream of the wait is not blocked, whether the coroutine has begun or not."""
+    stream, other, opened = device.create_stream(), device.create_stream(), anyio.Event()
+    latch = hold(stream)
+    call = stream.call(opened.wait)
+    other.wait(stream.record())
+    last = other.fill(device.empty(1), 1)
+    for _ in range(2):
+        for wait in (stream.sync, other.sync, device.sync, call.wait_sync, last.wait_sync):
+            with pytest.raises(WouldDeadlock, match="the loop itself owes"):
+                wait()
+        latch.release()
+        await latch.passed()
+    opened.set()
+    await other
+    other.sync()
+    device.sync()
+
+
+@on_every_host
+async def test_a_coroutine_must_not_wait_for_its_own_stream(device):
+    """A coroutine in stream order that blocks its loop until it ends itself is refused."""
+    stream = device.create_stream()
+
+    async def wrong():
+        stream.sync()
+
+    assert "the loop itself owes" in await refused(stream.call(wrong))
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+def test_another_loop_may_wait_for_a_coroutine(device: atops.Device, loop: str):
+    """A loop may block until a coroutine of another loop has run: that one goes on."""
+    stream, submitted = device.create_stream(), threading.Event()
+    results: list[int] = []
+
+    async def owing() -> None:
+        done = anyio.Event()
+
+        async def answer() -> int:
+            done.set()
+            return 7
+
+        call = stream.call(answer)
+        results.append(call)
+        submitted.set()
+        await done.wait()
+        await call
+
+    thread = threading.Thread(target=anyio.run, args=(owing,), kwargs={"backend": loop})
+    thread.start()
+    submitted.wait()
+
+    async def blocking() -> int:
+        return results[0].wait_sync()
+
+    assert anyio.run(blocking, backend=loop) == 7
+    thread.join()
+
+
+# ---- inline
+
+
+@on_hosts("inline", "shuffled")
+async def test_a_blocking_wait_pumps_the_driver(device):
+    """Inline a blocking wait runs the driver's steps itself: kernels, copies and calls of all streams."""
+    stream, other, log = device.create_stream(), device.create_stream(), []
+    latch = hold(stream)
+    stream.call(log.append, 1)
+    event = stream.record()
+    other.wait(event)
+    fetch = other.fetch(other.zeros(2))
+    latch.release()
+    assert fetch.wait_sync().tolist() == [0, 0]
+    event.sync()
+    device.sync()
+    assert log == [1]
+
+
+@on_hosts("inline", clock="virtual")
+async def test_a_wait_that_nothing_can_end_is_refused(device):
+    """Inline, when no step and no timer is left that could end the wait, it raises instead of hanging."""
+    stream = device.create_stream()
+    latch = hold(stream)
+    with pytest.raises(WouldDeadlock, match="nothing is left to run"):
+        stream.sync()
+    with pytest.raises(TimeoutError):
+        stream.sync(timeout=5)
+    latch.release()
+    stream.sync()
+
+
+@on_hosts("inline")
+async def test_a_foreign_thread_is_refused(device):
+    """Inline, only the thread of the run may use its driver; a refused call changes nothing."""
+    stream, refusals = device.create_stream(), []
+    x, event = device.empty(1), device.create_event()
+    stream.record(event)
+    await event
+    stream.fill(x, 1)
+
+    def foreign():
+        for verb in (
+            lambda: stream.fill(x, 1), lambda: stream.record(event), lambda: stream.call(int), stream.abort, stream.sync
+        ):  # fmt: skip
+            try:
+                verb()
+            except IllegalState:
+                refusals.append(verb)
+
+    thread = threading.Thread(target=foreign)
+    thread.start()
+    thread.join()
+    assert len(refusals) == 5
+    assert event.is_done and len(stream.pending()) == 1
+    await stream
+
+
+# ---- stalls
+
+
+@on_hosts("inline", clock="virtual")
+async def test_a_stall_is_reported_once(device):
+    """When every stream has been parked for a second, one report says who waits for what."""
+    log = logging.getLogger("atops.stall")
+    reports: list[str] = []
+
+    class Collect(logging.Handler):
+        """Keep the messages."""
+
+        def emit(self, record):
+            reports.append(record.getMessage())
+
+    handler = Collect()
+    log.addHandler(handler)
+    try:
+        first, second = device.create_stream(name="first"), device.create_stream(name="second")
+        latch = hold(first)
+        second.wait(first.record())
+        await anyio.sleep(60)
+        assert len(reports) == 1
+        assert "first: " in reports[0] and "waits for a value" in reports[0]
+        assert "second: " in reports[0] and "waits for <Event" in reports[0]
+        latch.release()
+        await second
+        latch = StreamLatch(device)
+        latch.hold(first)
+        await anyio.sleep(60)
+        assert len(reports) == 2 and "second: " not in reports[1]
+        latch.release()
+        await first
+    finally:
+        log.removeHandler(handler)

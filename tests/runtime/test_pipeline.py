@@ -1,0 +1,410 @@
+"""Pipelines: results in order, sources held back, errors from every place told, and nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+from anyio.lowlevel import checkpoint
+
+from atops import kernels as k
+from atops.base.errors import IllegalState, InvalidType, InvalidValue, LaunchFailure
+from atops.runtime.device import Device
+from atops.runtime.driver import Driver
+from atops.runtime.pipeline import pipeline
+from tests.runtime.boards import PATIENCE, Latch, add_one, board, broken, leftovers, settled
+
+anyio_test = pytest.mark.anyio
+pytestmark = anyio_test
+
+
+def chunk(number: int) -> Any:
+    """Return the chunk of this number: all its elements are the number."""
+    return np.full(24, number, np.int32)
+
+
+class Source:
+    """An async source that counts what was taken from it and can be held at any chunk."""
+
+    def __init__(self, chunks: int, hold_at: int = -1) -> None:
+        self.taken = 0
+        self.closed = False
+        self.gate = anyio.Event()
+        self.reached = anyio.Event()
+        self._chunks = chunks
+        self._hold_at = hold_at
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        try:
+            while self.taken < self._chunks:
+                if self.taken == self._hold_at:
+                    self.reached.set()
+                    await self.gate.wait()
+                await checkpoint()
+                self.taken += 1
+                yield chunk(self.taken - 1)
+        finally:
+            self.closed = True
+
+
+def plus_one(stream: Any, array: Any) -> Any:
+    """Add one to every element, in place."""
+    stream.launch(add_one, (2, 12), array)
+    return array
+
+
+def doubled(stream: Any, array: Any) -> Any:
+    """Return a new array with the double of every element, made on the host in stream order."""
+    result = stream.empty_like(array)
+    host = np.empty(array.shape, array.dtype)
+    stream.copy(host, array)
+    stream.call(lambda: np.multiply(host, 2, out=host))
+    stream.copy(result, host.reshape(-1))
+    return result
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    """A board on which, at the end of the test, nothing may be left."""
+    with board() as made:
+        yield made
+        assert leftovers(made) == {}
+
+
+@pytest.fixture
+def device(driver: Driver) -> Device:
+    """Its device 0."""
+    return Device(0, driver)
+
+
+async def collect(results: Any) -> list[int]:
+    """Consume results whose elements are all alike, and return one element of each."""
+    found = []
+    async for result in results:
+        assert (result == result[0]).all()
+        found.append(int(result[0]))
+    return found
+
+
+@pytest.mark.parametrize("streams", [1, 3, 8])
+@pytest.mark.parametrize("in_flight", [1, 2, 16])
+async def test_results_come_in_order(device: Device, streams: int, in_flight: int) -> None:
+    """Whatever the number of streams and of chunks in flight: all results, each once, in the source's order."""
+    async with pipeline(Source(25), plus_one, plus_one, device=device, streams=streams, in_flight=in_flight) as results:
+        assert await collect(results) == [number + 2 for number in range(25)]
+
+
+async def test_results_without_a_scope(device: Device) -> None:
+    """A plain `async for` over plain and async iterables; an empty source ends at once."""
+    for source in ([chunk(number) for number in range(10)], Source(10)):
+        results = pipeline(source, plus_one, device=device)
+        assert await collect(results) == list(range(1, 11))
+        with pytest.raises(StopAsyncIteration):
+            await anext(results)
+    assert await collect(pipeline([], plus_one, device=device)) == []
+
+
+async def test_late_work_keeps_the_order(device: Device) -> None:
+    """A chunk that is held up holds back the results behind it, though they are ready."""
+    latch = Latch(device)
+    seen = []
+
+    def stage(stream: Any, array: Any) -> Any:
+        if not seen:
+            latch.hold(stream)
+        seen.append(array)
+        return plus_one(stream, array)
+
+    got: list[int] = []
+    async with pipeline(Source(6), stage, device=device, streams=3, in_flight=3) as results:
+
+        async def consume() -> None:
+            got.extend(await collect(results))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consume)
+            await anyio.wait_all_tasks_blocked()
+            assert (got, len(seen)) == ([], 3)
+            latch.open()
+    assert got == [1, 2, 3, 4, 5, 6]
+    latch.close()
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 5])
+@pytest.mark.parametrize("scoped", [True, False])
+async def test_the_source_is_never_far_ahead(device: Device, in_flight: int, scoped: bool) -> None:
+    """At most `in_flight` chunks are between the source and a consumer that takes its time."""
+    source = Source(20)
+    results = pipeline(source, plus_one, device=device, in_flight=in_flight)
+    if scoped:
+        await results.__aenter__()
+    for given in range(20):
+        await anyio.wait_all_tasks_blocked()
+        assert source.taken <= given + in_flight
+        if scoped and given + in_flight <= 20:
+            assert source.taken == given + in_flight
+        assert (await anext(results) == given + 1).all()
+    with pytest.raises(StopAsyncIteration):
+        await anext(results)
+    if scoped:
+        await results.__aexit__(None, None, None)
+
+
+async def test_a_slow_source_does_not_delay_what_is_ready(device: Device) -> None:
+    """Inside `async with`, results that are ready are given while the source is still busy with the next chunk."""
+    source = Source(5, hold_at=3)
+    async with pipeline(source, plus_one, device=device) as results:
+        with anyio.fail_after(PATIENCE):
+            for number in range(3):
+                assert (await anext(results) == number + 1).all()
+            await source.reached.wait()
+            source.gate.set()
+            assert await collect(results) == [4, 5]
+
+
+async def test_stages_of_all_kinds(device: Device) -> None:
+    """New arrays, host work, tuples, and a last stage that gives a completion."""
+
+    def both(stream: Any, array: Any) -> Any:
+        return array, doubled(stream, array), stream.call(lambda: "host")
+
+    found = []
+    async with pipeline([chunk(n) for n in range(5)], plus_one, both, device=device, streams=2) as results:
+        async for same, twice, said in results:
+            found.append((int(same[0]), int(twice[-1]), said))
+    assert found == [(n + 1, 2 * n + 2, "host") for n in range(5)]
+
+
+# ---- errors
+
+
+class Trouble(Exception):
+    """What sources and stages raise here."""
+
+
+async def test_an_error_in_the_source(device: Device) -> None:
+    """The results before it are still given, then it is raised, and the pipeline is closed."""
+
+    async def source() -> AsyncIterator[Any]:
+        yield chunk(0)
+        yield chunk(1)
+        raise Trouble("in the source")
+
+    def plain() -> Iterator[Any]:
+        yield chunk(0)
+        yield chunk(1)
+        raise Trouble("in the source")
+
+    for make in (source, plain):
+        for scoped in (True, False):
+            got = []
+            results = pipeline(make(), plus_one, device=device)
+            with pytest.raises(Trouble, match="in the source"):
+                if scoped:
+                    async with results:
+                        async for result in results:
+                            got.append(int(result[0]))
+                else:
+                    async for result in results:
+                        got.append(int(result[0]))
+            assert got == [1, 2]
+            with pytest.raises(IllegalState):
+                await anext(results)
+
+
+async def test_an_error_in_a_stage(device: Device) -> None:
+    """A stage that raises half-way leaves nothing of its chunk; the results before it are given."""
+    calls = []
+
+    def stage(stream: Any, array: Any) -> Any:
+        calls.append(stream.zeros(1000))
+        if len(calls) == 3:
+            raise Trouble("in a stage")
+        return plus_one(stream, array)
+
+    got: list[int] = []
+    with pytest.raises(Trouble, match="in a stage"):
+        async with pipeline(Source(10), stage, device=device, in_flight=2) as results:
+            async for result in results:
+                got.append(int(result[0]))
+    assert got == [1, 2]
+    calls.clear()
+
+
+@pytest.mark.parametrize("slow", [False, True])
+async def test_an_error_in_a_kernel(device: Device, slow: bool) -> None:
+    """A kernel that fails is raised at its result, with its own error, also while the source is still busy."""
+    calls = []
+
+    def stage(stream: Any, array: Any) -> Any:
+        calls.append(1)
+        stream.launch(broken if len(calls) == 3 else add_one, (2, 12), *([] if len(calls) == 3 else [array]))
+        return array
+
+    source = Source(10, hold_at=4 if slow else -1)
+    got: list[int] = []
+    with anyio.fail_after(PATIENCE), pytest.raises(LaunchFailure, match="a kernel that fails"):
+        async with pipeline(source, stage, device=device, streams=2, in_flight=8) as results:
+            if slow:
+                await source.reached.wait()
+            async for result in results:
+                got.append(int(result[0]))
+    assert got == [1, 2]
+    assert source.closed
+
+
+async def test_a_bad_last_stage(device: Device) -> None:
+    """What the last stage returns must be something that can be fetched; the message shows what it was."""
+    with pytest.raises(InvalidType, match="'nothing useful'"):
+        await collect(pipeline([chunk(1)], lambda stream, array: "nothing useful", device=device))
+    with pytest.raises(InvalidType, match="None"):
+        await collect(pipeline([chunk(1)], lambda stream, array: None, device=device))
+
+
+async def test_bad_arguments(device: Device) -> None:
+    """Sources, stages and numbers are checked when the pipeline is made."""
+    for wrong, error in (
+        (lambda: pipeline(7, plus_one, device=device), InvalidType),  # type: ignore[arg-type]
+        (lambda: pipeline([], "stage", device=device), InvalidType),  # type: ignore[arg-type]
+        (lambda: pipeline([], plus_one, device=device, streams=0), InvalidValue),
+        (lambda: pipeline([], plus_one, device=device, in_flight=0), InvalidValue),
+        (lambda: pipeline([], plus_one, device=device, in_flight=1.5), InvalidValue),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(error):
+            wrong()
+
+
+# ---- leaving early
+
+
+async def test_an_early_break(device: Device) -> None:
+    """Leaving the loop and the scope drops what is in flight, closes the source and frees everything."""
+    source = Source(100)
+    async with pipeline(source, plus_one, doubled, device=device, in_flight=6) as results:
+        async for result in results:
+            if result[0] >= 6:
+                break
+    assert source.closed
+    assert source.taken < 20
+
+
+async def test_an_early_break_without_a_scope(device: Device) -> None:
+    """`aclose` does the same; it may be called twice, and nobody can take results afterwards."""
+    source = Source(100)
+    results = pipeline(source, plus_one, device=device)
+    async for _ in results:
+        break
+    await results.aclose()
+    await results.aclose()
+    assert source.closed
+    with pytest.raises(IllegalState):
+        await anext(results)
+
+
+async def test_a_forgotten_pipeline(device: Device) -> None:
+    """One that nobody closes gives its memory back when it is collected."""
+    results = pipeline(Source(100), plus_one, device=device)
+    assert (await anext(results) == 1).all()
+    del results
+    gc.collect()
+    await settled(device.driver)
+
+
+async def test_an_error_of_the_consumer(device: Device) -> None:
+    """What the consumer raises inside the scope comes out as it is, and all is dropped."""
+    source = Source(100)
+    with pytest.raises(Trouble, match="of the consumer"):
+        async with pipeline(source, plus_one, device=device) as results:
+            async for _ in results:
+                raise Trouble("of the consumer")
+    assert source.closed
+
+
+@pytest.mark.parametrize("scoped", [True, False])
+async def test_cancelled_at_every_await(device: Device, scoped: bool) -> None:
+    """Cancelling the consumer after 0, 1, 2 ... turns of the loop ends it, closes the source, and frees everything."""
+    for turns in range(40):
+        source = Source(12)
+
+        async def consume(source: Source = source) -> None:
+            results = pipeline(source, plus_one, doubled, device=device, streams=2, in_flight=3)
+            if scoped:
+                async with results:
+                    await collect(results)
+            else:
+                try:
+                    await collect(results)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await results.aclose()
+
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(consume)
+                for _ in range(turns):
+                    await checkpoint()
+                tasks.cancel_scope.cancel()
+        assert source.closed or not source.taken
+        await settled(device.driver)
+
+
+async def test_cancelled_while_the_source_is_busy(device: Device) -> None:
+    """A source that is in the middle of something is cancelled there, and may clean up with an await."""
+    cleaned = []
+
+    async def source() -> AsyncIterator[Any]:
+        try:
+            yield chunk(0)
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await checkpoint()
+            cleaned.append(True)
+
+    async with pipeline(source(), plus_one, device=device) as results:
+        assert (await anext(results) == 1).all()
+        await anyio.wait_all_tasks_blocked()
+    assert cleaned == [True]
+
+
+async def test_two_pipelines_share_a_device(device: Device) -> None:
+    """One pipeline can be the source of another, and both can run beside a third."""
+    inner = pipeline(Source(20), plus_one, device=device, in_flight=2)
+    got: dict[str, list[int]] = {}
+
+    async def run(name: str, results: Any) -> None:
+        async with results:
+            got[name] = await collect(results)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, "outer", pipeline(inner, plus_one, device=device, in_flight=3))
+            tasks.start_soon(run, "beside", pipeline(Source(15), doubled, device=device))
+    assert got["outer"] == [number + 2 for number in range(20)]
+    assert got["beside"] == [2 * number for number in range(15)]
+
+
+async def test_memory_stays_within_the_window(device: Device) -> None:
+    """However many chunks go through, the device holds those in flight and no more."""
+    big = np.zeros(1 << 16, np.uint8)
+    async with pipeline((big for _ in range(200)), plus_one_byte, device=device, streams=2, in_flight=4) as results:
+        async for result in results:
+            assert (result[:24] == 1).all()
+    assert device.context.default_pool.statistics().reserved_high <= 8 * big.nbytes
+
+
+def plus_one_byte(stream: Any, array: Any) -> Any:
+    """Add one to the first bytes."""
+    stream.launch(first_bytes, (1, 1), array)
+    return array
+
+
+@k.kernel
+def first_bytes(x: Any) -> None:
+    """Add one to the first 24 elements."""
+    for index in range(24):
+        x[index] += 1
