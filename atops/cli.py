@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ("main",)
+__all__ = ("installed_version", "main", "parser")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ import anyio.to_thread
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ("Chunk", "chunks", "files_of", "standard_library")
+__all__ = ("Chunk", "chunks", "files_of", "python_files", "read", "standard_library")
 
 Chunk = npt.NDArray[np.uint8]
 

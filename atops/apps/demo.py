@@ -26,7 +26,17 @@ from atops.runtime.pipeline import pipeline
 from atops.runtime.running import run
 from atops.runtime.trace_export import write_chrome
 
-__all__ = ("add_arguments", "main")
+__all__ = (
+    "add_arguments",
+    "count",
+    "demo_options",
+    "inline_program",
+    "main",
+    "positive",
+    "sequence",
+    "start",
+    "with_driver",
+)
 
 TRACED = 1 << 20  # records that the demo keeps
 SWITCH_INTERVAL = 500e-6  # reading and kernels are both Python: at the usual 5 ms each would wait for the other

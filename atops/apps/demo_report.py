@@ -14,7 +14,7 @@ from atops.apps.outcome import Outcome
 from atops.runtime.timeline import summary
 from atops.runtime.timeline_text import format_bytes, render_text
 
-__all__ = ("Progress", "report")
+__all__ = ("Progress", "commonest", "entropy", "figures", "printable", "report")
 
 COMMONEST = 8
 BAR = 30  # columns of the longest bar

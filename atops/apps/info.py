@@ -17,7 +17,7 @@ from atops.device.arch import Architecture, architecture
 from atops.device.links import Topology
 from atops.runtime.timeline_text import format_bytes
 
-__all__ = ("add_arguments", "main")
+__all__ = ("add_arguments", "architecture_table", "described", "device_table", "figures", "main", "plain")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

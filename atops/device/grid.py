@@ -65,7 +65,7 @@ def _extent(dim: DimLike, what: str) -> Dim3:
 
 
 def _nothing(grid: Grid) -> None:
-    """Tell nobody that a grid is over."""
+    """Tell nobody that a grid has begun, or is over."""
 
 
 class Grid:
@@ -79,7 +79,7 @@ class Grid:
 
     __slots__ = (
         "__weakref__", "_rng", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "cooperative",
-        "entry", "error", "grid_dim", "name", "observer", "offload", "on_done", "options", "placement",
+        "entry", "error", "grid_dim", "name", "observer", "offload", "on_done", "on_start", "options", "placement",
         "policy", "remaining", "shared_bytes", "started", "thread_indices", "threads_per_block",
         "total_blocks", "warnings",
     )  # fmt: skip
@@ -113,6 +113,7 @@ class Grid:
         self.cooperative = cooperative
         self.options = options = options if options is not None else chip.options
         self.on_done = on_done
+        self.on_start = _nothing  # called with the grid when its first block got its cluster
         self.offload = offload
         self.observer = observer
         self.policy = policy or (ROUND_ROBIN if options.seed is None else Seeded(options.seed))
@@ -144,7 +145,9 @@ class Grid:
         """Take in a block that has been placed."""
         with self.barrier.lock:
             self.blocks[block.linear] = block
-        self.started = True
+        if not self.started:
+            self.started = True
+            self.on_start(self)
 
     def abort(self, error: ExecutionError) -> None:
         """Close every thread at its suspension, the parked ones at once. `on_done` still comes. Safe from anywhere."""

@@ -133,6 +133,7 @@ def run_on_engine(
     def work() -> None:
         error: AtopsError | None = None
         item.engine = job.engine
+        item.started_ns = driver.now()  # until then it stood behind other copies
         try:
             action()
         except AtopsError as failure:

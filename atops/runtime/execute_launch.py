@@ -13,7 +13,7 @@ from atops.runtime.context import DeviceContext
 from atops.runtime.execute_copy import COPIES
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("abort", "command_name", "ended", "reachable", "run_launch")
+__all__ = ("abort", "began", "command_name", "ended", "reachable", "run_launch")
 
 log = logging.getLogger("atops.kernel")
 
@@ -38,6 +38,8 @@ def run_launch(stream: StreamQueue, item: Completion) -> bool:
         offload=None if driver.inline else lambda work: driver.executor.run(COPIES, work),
         on_done=lambda grid: ended(stream, item, grid),
     )
+    if driver.tracer.active:
+        grid.on_start = lambda grid: began(item, driver.now())  # until then it stood behind other kernels
     item.parked = grid
     item.cancel = lambda error: abort(stream, item, grid, error)
     if (start := command.options.start) is not None:
@@ -59,6 +61,11 @@ def run_launch(stream: StreamQueue, item: Completion) -> bool:
 def reachable(context: DeviceContext, allocation: Allocation) -> bool:
     """Whether kernels of this device may touch the allocation: its own, host memory, or an enabled peer's."""
     return allocation.device is None or allocation.device == context.ordinal or allocation.device in context.peers
+
+
+def began(item: Completion, now: int) -> None:
+    """Note when a launch got its first cluster."""
+    item.started_ns = now
 
 
 def ended(stream: StreamQueue, item: Completion, grid: Grid) -> None:

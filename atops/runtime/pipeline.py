@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from atops.base.errors import IllegalState, InvalidType, InvalidValue
+from atops.base.errors import IllegalState, InvalidType, InvalidValue, PriorLaunchFailure
 from atops.runtime.buffer import Buffer
 from atops.runtime.completion import Completion
 from atops.runtime.device import Device
@@ -73,7 +73,8 @@ class Pipeline(AsyncIterator[Any]):
         self._exhausted = False
         self._closed = False
         self._failure: BaseException | None = None
-        self._feeding = False
+        self._feeding = False  # a task of its own reads the source
+        self._feeder = anyio.CancelScope()
         self._news = anyio.Event()  # the window, the room in it or the source's end changed
         self._tasks: Any = None
 
@@ -93,21 +94,24 @@ class Pipeline(AsyncIterator[Any]):
         try:
             await self._tasks.__aexit__(None, None, None)  # the block's own error is not the feeder's: no group of one
         finally:
+            self._feeding = False
             await self.aclose()
 
     async def aclose(self) -> None:
         """Drop what is in flight, free what was allocated, close the source. Idempotent, also when cancelled."""
-        if self._closed:
-            return
-        self._closed = True
-        for stream in self._streams:
-            stream.abort()
-            stream.close()
-        self._window.clear()
-        with anyio.CancelScope(shield=True):  # bounded: the work was aborted
+        if not self._closed:
+            self._closed = True
             for stream in self._streams:
-                await stream.aclose()
-            if (close := getattr(self._source, "aclose", None)) is not None:
+                stream.abort()
+                stream.close()
+            self._window.clear()
+            with anyio.CancelScope(shield=True):  # bounded: the work was aborted
+                for stream in self._streams:
+                    await stream.aclose()
+        if self._feeding:
+            self._feeder.cancel()  # it may be inside the source now; the end of the scope waits for it, then closes
+        elif (close := getattr(self._source, "aclose", None)) is not None:
+            with anyio.CancelScope(shield=True):
                 await close()
 
     def __del__(self) -> None:
@@ -153,10 +157,11 @@ class Pipeline(AsyncIterator[Any]):
     # ---- the source's side
 
     async def _feed(self) -> None:
-        while not self._exhausted:
-            while not self._room():
-                await self._news.wait()
-            await self._start_one()
+        with self._feeder:
+            while not self._exhausted:
+                while not self._room():
+                    await self._news.wait()
+                await self._start_one()
 
     def _room(self) -> bool:
         return self._started - self._given < self.in_flight
@@ -215,7 +220,11 @@ async def arrived(outcome: Any) -> Any:
     """Wait for what `fetched` enqueued."""
     if isinstance(outcome, tuple):
         return tuple([await arrived(each) for each in outcome])
-    return await outcome
+    try:
+        return await outcome
+    except PriorLaunchFailure:
+        outcome.stream.raise_error()  # what failed, rather than that the fetch was skipped for it
+        raise
 
 
 def is_over(outcome: Any) -> bool:

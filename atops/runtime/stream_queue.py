@@ -26,7 +26,8 @@ __all__ = ("StreamQueue",)
 log = logging.getLogger("atops.stream")
 
 DRAIN_COMMANDS = 64  # a drain lets others run after so many commands ...
-DRAIN_NS = 500_000  # ... or after so long, whichever comes first
+DRAIN_NS = 500_000  # ... or after so long, whichever comes first ...
+NEVER = 1 << 63  # ... but inline by count alone: how long something takes must not change the order of a replay
 
 
 class StreamQueue(StreamState):
@@ -137,7 +138,7 @@ class StreamQueue(StreamState):
         owner = self if self._parent is None else self._parent
         tracing = driver.tracer.active
         plain = not tracing and self.capacity is None
-        left, until = DRAIN_COMMANDS, now() + DRAIN_NS
+        left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
         item: Completion | None = None
         error: AtopsError | None = None
         while True:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from sortedcontainers import SortedList
 
@@ -15,47 +16,28 @@ __all__ = ("allocate_and_free",)
 
 LARGEST = 64 << 10  # bytes
 
+Held = TypeVar("Held")
+
 
 def allocate_and_free(effort: Effort) -> Iterator[Figure]:
-    """Yield the time of a pair through a device, whose buffers know when the work that uses them is over."""
+    """Yield the time of a pair: of buffers, which know when the work that uses them is over, and without them."""
     live, pairs = effort.size(100_000, 200), effort.size(5_000, 20)
     chance = random.Random(1)
     sizes = [chance.randrange(1, LARGEST) for _ in range(pairs)]
     with board() as device:
-        buffers = [device.allocate(chance.randrange(1, LARGEST)) for _ in range(live)]
-        index = SortedList((chance.random(), number) for number in range(live))
-
-        def churn() -> float:
-            victims = chance.sample(range(live), pairs)
-            start = time.perf_counter()
-            for victim, size in zip(victims, sizes, strict=True):
-                buffers[victim].close()
-                buffers[victim] = device.allocate(size)
-            return time.perf_counter() - start
-
-        def reorder() -> float:
-            keys = [(chance.random(), number) for number in range(pairs)]
-            start = time.perf_counter()
-            for key in keys:
-                index.add(key)
-                index.remove(key)
-            return time.perf_counter() - start
-
         memory = device.context.memory
+        buffers = [device.allocate(chance.randrange(1, LARGEST)) for _ in range(live)]
         ranges = [memory.allocate(size) for size in sizes]
-
-        def churn_memory() -> float:
-            chance.shuffle(ranges)
-            start = time.perf_counter()
-            for number, size in enumerate(sizes):
-                memory.free(ranges[number])
-                ranges[number] = memory.allocate(size)
-            return time.perf_counter() - start
-
-        times = interleave(effort.times(), index=reorder, pair=churn, memory=churn_memory)
+        index = SortedList((chance.random(), number) for number in range(live))
+        times = interleave(
+            effort.times(),
+            index=lambda: _reordered(index, [(chance.random(), number) for number in range(pairs)]),
+            buffers=lambda: _churned(buffers, sizes, chance, lambda buffer: buffer.close(), device.allocate),
+            ranges=lambda: _churned(ranges, sizes, chance, memory.free, memory.allocate),
+        )
     rows = (
-        ("free and allocate, 100,000 live", "pair", value_at_most(12)),
-        ("  without buffers", "memory", None),
+        ("free and allocate, 100,000 live", "buffers", value_at_most(12)),
+        ("  without buffers", "ranges", None),
     )
     for what, side, budget in rows:
         yield Figure(
@@ -68,3 +50,24 @@ def allocate_and_free(effort: Effort) -> Iterator[Figure]:
             times.spread(side, "index"),
             budget,
         )
+
+
+def _churned(
+    held: list[Held], sizes: list[int], chance: random.Random, free: Callable[[Held], None], make: Callable[[int], Held]
+) -> float:
+    """Return the seconds to put something new of each size in the place of something held."""
+    victims = chance.sample(range(len(held)), len(sizes))
+    start = time.perf_counter()
+    for victim, size in zip(victims, sizes, strict=True):
+        free(held[victim])
+        held[victim] = make(size)
+    return time.perf_counter() - start
+
+
+def _reordered(index: SortedList, keys: list[tuple[float, int]]) -> float:
+    """Return the seconds to add keys to a sorted index and take them out: the least that best fit does twice."""
+    start = time.perf_counter()
+    for key in keys:
+        index.add(key)
+        index.remove(key)
+    return time.perf_counter() - start

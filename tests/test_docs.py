@@ -1,0 +1,140 @@
+"""What the documents say is true: their Python runs, their links lead somewhere, their tables are the code's tables."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atops import kernels as k
+from atops.device.arch import ARCHITECTURES
+from atops.device.transforms import OPERATIONS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples" / "README.md"]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+FENCE = re.compile(r"^```(\S*)[ \t]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the word after it ("fragment", or nothing), its text and where that begins."""
+
+    language: str
+    mark: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """Yield the fenced blocks of a page."""
+    text = page.read_text(encoding="utf-8")
+    for match in FENCE.finditer(text):
+        yield Block(match[1], match[2], match[3], text.count("\n", 0, match.start(3)) + 1)
+
+
+def run(page: Path, name: str) -> int:
+    """Run the Python blocks of a page from top to bottom in one namespace, and return how many there were.
+
+    A block marked as a fragment is not run, but it is Python. Errors name the line of the page.
+    """
+    namespace: dict[str, Any] = {"__name__": "document"}
+    count = 0
+    for block in blocks(page):
+        if block.language != "python":
+            continue
+        source = "\n" * (block.line - 1) + block.text
+        if block.mark == "fragment":
+            compile(source, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+            continue
+        assert not block.mark, f"{name}:{block.line}: ```python {block.mark}; nothing, or fragment, is right"
+        exec(compile(source, name, "exec", dont_inherit=True), namespace)
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Every Python block runs as it stands, after those above it, or is marked as a fragment."""
+    monkeypatch.chdir(tmp_path)
+    run(page, str(page.relative_to(ROOT)))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_the_links_of_a_page_lead_somewhere(page: Path):
+    """Each relative link names a file of the project, and each fragment of a page's own a heading."""
+    text = page.read_text(encoding="utf-8")
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    headings = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    for target, fragment in LINK.findall(text):
+        if not target:
+            assert fragment in headings, f"#{fragment} is no heading"
+        elif "://" not in target:
+            assert (page.parent / target).exists(), f"{target} is no file"
+
+
+def test_the_pages_have_python():
+    """README and the kernel page show code that runs: the search for blocks finds it."""
+    found = [block.language for block in blocks(ROOT / "docs" / "kernels.md")]
+    assert found.count("python") >= 8 and "cpp" in found
+    assert "python" in [block.language for block in blocks(ROOT / "README.md")]
+
+
+def test_a_block_that_fails_is_named(tmp_path: Path):
+    """The error's line is the page's; blocks see those above; a fragment is not run, and has to be Python."""
+    page = tmp_path / "page.md"
+    texts = "```python\na = 1\n```\n", "```python fragment\nawait missing(...)\n```\n", "```python\nassert a == 2\n```\n"
+    page.write_text("".join(texts), encoding="utf-8")
+    with pytest.raises(AssertionError) as failure:
+        run(page, "page.md")
+    assert (str(failure.traceback[-1].path), failure.traceback[-1].lineno + 1) == ("page.md", 8)
+    page.write_text("```python fragment\na b\n```\n", encoding="utf-8")
+    with pytest.raises(SyntaxError):
+        run(page, "page.md")
+
+
+@pytest.mark.parametrize("name", [row.name for row in OPERATIONS.values() if row.gcu_arch <= 210])
+def test_the_operation_table_has_every_signature(name: str):
+    """The kernel page lists each DTE operation as the code has it: its parameters in order, and their defaults."""
+    shown = [
+        each.name if each.default is each.empty else f"{each.name}={each.default!r}"
+        for each in inspect.signature(getattr(k, name)).parameters.values()
+    ]
+    assert f"| `{name}({', '.join(shown)})` |" in (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+
+
+def test_the_limits_are_those_of_the_chips():
+    """The kernel page's launch limits are the architectures' figures."""
+    text = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+    chips = [ARCHITECTURES[name] for name in ("gcu210", "gcu300")]
+    rows = {
+        "blocks in x, y, z": [" × ".join(f"{extent:,}" for extent in chip.max_grid) for chip in chips],
+        "threads of a block in x, y, z": [" × ".join(f"{extent:,}" for extent in chip.max_block) for chip in chips],
+        "threads of a block": [f"{chip.max_threads_per_block:,}" for chip in chips],
+        "blocks of a cooperative grid": [f"{chip.clusters:,}" for chip in chips],
+        "bytes of `k.local`, each thread": [f"{chip.l1_usable:,}" for chip in chips],
+        "bytes of shared memory, each block": [f"{chip.l2_usable:,}" for chip in chips],
+    }
+    for what, figures in rows.items():
+        assert f"| {what} | {' | '.join(figures)} |" in text
+
+
+def test_the_port_has_the_lines_of_the_original():
+    """In the kernel page C++ and Python correspond line by line, up to the brace that closes the loop."""
+    page = list(blocks(ROOT / "docs" / "kernels.md"))
+    [original] = [block for block in page if block.language == "cpp"]
+    port = page[page.index(original) + 1]
+    left = [line for line in original.text.splitlines()[:-1] if line.strip() != "}"]
+    right = port.text.partition("\n\n")[0].splitlines()[1:]  # without its decorator
+    assert len(left) == len(right)
+    words = re.compile(r"syncthreads|mdspan|memcpy|slice_transpose|deslice|dte_scope|init|destroy|panel|strip|width")
+    for ours, theirs in zip(right, left, strict=True):
+        assert words.findall(ours) == words.findall(theirs)
