@@ -91,8 +91,8 @@ def test_the_pages_have_python():
 def test_a_block_that_fails_is_named(tmp_path: Path):
     """The error's line is the page's; blocks see those above; a fragment is not run, and has to be Python."""
     page = tmp_path / "page.md"
-    texts = "```python\na = 1\n```\n", "```python fragment\nawait missing(...)\n```\n", "```python\nassert a == 2\n```\n"
-    page.write_text("".join(texts), encoding="utf-8")
+    texts = "python\na = 1\n", "python fragment\nawait missing(...)\n", "python\nassert a == 2\n"
+    page.write_text("".join(f"```{text}```\n" for text in texts), encoding="utf-8")
     with pytest.raises(AssertionError) as failure:
         run(page, "page.md")
     assert (str(failure.traceback[-1].path), failure.traceback[-1].lineno + 1) == ("page.md", 8)

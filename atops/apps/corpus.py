@@ -1,69 +1,74 @@
-"""The demo's input: files, read piece by piece into chunks, without ever blocking an event loop."""
+"""What the demo reads: which files, and their bytes as chunks of one size. It knows no device and no event loop."""
 
 from __future__ import annotations
 
+import os
 import sysconfig
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import anyio.to_thread
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ("Chunk", "chunks", "files_of", "python_files", "read", "standard_library")
+__all__ = ("Chunk", "files_of", "read", "size_of", "standard_library")
 
 Chunk = npt.NDArray[np.uint8]
 
+INSTALLED = frozenset(("site-packages", "dist-packages"))  # folders of what does not come with Python
+
 
 def standard_library() -> list[Path]:
-    """Return every Python source file of the running Python's standard library, sorted; installed packages excepted."""
-    root = Path(sysconfig.get_paths()["stdlib"])
-    return [path for path in python_files(root) if "site-packages" not in path.relative_to(root).parts]
+    """Return every Python source file of the running Python's standard library, always in the same order."""
+    root = Path(sysconfig.get_path("stdlib"))
+    return [path for path in _below(root, INSTALLED) if path.suffix == ".py"]
 
 
 def files_of(paths: Sequence[str]) -> list[Path]:
-    """Return the files that are named, and all those inside folders that are named, in order.
+    """Return the files that are named and those in folders that are named, each folder's always in the same order.
 
-    Raises FileNotFoundError for a path that is not there.
+    Raises OSError for a path that is not there, that is neither a file nor a folder, or whose folder cannot be read.
     """
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            found += sorted(each for each in path.rglob("*") if each.is_file())
-        elif path.exists():
+            found += _below(path)
+        elif path.is_file():
             found.append(path)
         else:
-            raise FileNotFoundError(f"{path} is not there")
+            path.stat()  # raises where there is nothing
+            raise OSError(f"{path} is neither a file nor a folder")
     return found
 
 
-def python_files(root: Path) -> list[Path]:
-    """Return the Python sources below a folder, sorted."""
-    return sorted(path for path in root.rglob("*.py") if path.is_file())
+def size_of(files: Sequence[Path]) -> int:
+    """Return the bytes of all files together. Raises OSError."""
+    return sum(path.stat().st_size for path in files)
 
 
-async def chunks(files: Sequence[Path], size: int, threads: bool) -> AsyncIterator[Chunk]:
-    """Yield the bytes of all files, one after another, in chunks of `size` bytes; the last one is shorter.
+def read(files: Sequence[Path], size: int) -> Iterator[Chunk]:
+    """Yield the bytes of all files, one after another, in new arrays of `size` bytes; the last may be shorter.
 
-    With `threads` they are read on a worker thread; without, where a run must have one thread only, in place.
+    It blocks while it reads. Raises OSError, naming the file, for one that cannot be read.
     """
-    pieces = read(files, size)
-    while True:
-        piece = await anyio.to_thread.run_sync(next, pieces, None) if threads else next(pieces, None)
-        if piece is None:
-            return
-        yield np.frombuffer(piece, np.uint8)
-
-
-def read(files: Sequence[Path], size: int) -> Iterator[bytes]:
-    """Yield the bytes of all files in pieces of `size`. Raises OSError naming the file that cannot be read."""
-    held = bytearray()
+    chunk, filled = np.empty(size, np.uint8), 0
     for path in files:
-        with path.open("rb") as file:
-            while piece := file.read(size):
-                held += piece
-                while len(held) >= size:
-                    yield bytes(held[:size])
-                    del held[:size]
-    if held:
-        yield bytes(held)
+        with path.open("rb", buffering=0) as file:
+            while got := file.readinto(memoryview(chunk)[filled:]):
+                filled += got
+                if filled == size:
+                    yield chunk
+                    chunk, filled = np.empty(size, np.uint8), 0
+    if filled:
+        yield chunk[:filled]
+
+
+def _below(folder: Path, without: frozenset[str] = frozenset()) -> Iterator[Path]:
+    """Yield every regular file below a folder, but those in folders called as in `without`. Links are not followed."""
+    for place, folders, names in os.walk(folder, onerror=_refuse):
+        folders[:] = sorted(set(folders) - without)
+        yield from (path for name in sorted(names) if (path := Path(place, name)).is_file())
+
+
+def _refuse(error: OSError) -> None:
+    """Raise what kept a folder from being listed; os.walk alone would leave the folder out."""
+    raise error

@@ -1,4 +1,8 @@
-"""The demo's kernel: how often each byte value occurs, with tiles that arrive while the ones before are counted."""
+"""The demo's kernel: how often each byte value occurs, counted by every thread of the chip at once.
+
+Three things happen here that happen in most kernels: tiles are brought in by the DTE while others are worked on, the
+threads of a block meet in shared memory, and each block leaves a result of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,57 +10,52 @@ from typing import Any
 
 import numpy as np
 
+from atops import DeviceArray, Stream
 from atops import kernels as k
-from atops.runtime.buffer import DeviceArray
-from atops.runtime.stream import Stream
 
-__all__ = ("BINS", "BLOCKS", "THREADS", "byte_histogram", "count_bytes")
+__all__ = ("BLOCKS", "THREADS", "TILE", "VALUES", "byte_histogram", "count_bytes")
 
-BINS = 256
-BLOCKS, THREADS = 2, 12  # one block a cluster, one thread a SIP
-TILE = 32 << 10  # bytes that a thread moves and counts at a time
+VALUES = 256  # that a byte can have
+BLOCKS, THREADS = 2, 12  # a block for each cluster, a thread for each of its SIPs
+TILE = 8 << 10  # bytes that a thread moves and counts at a time
 
 
 @k.kernel
-async def byte_histogram(data: Any, counts: Any) -> None:
-    """Count the bytes of `data`, uint8 of any size, into `counts`: int64, BINS for each block, one block after another.
+async def byte_histogram(data: k.Span, counts: k.Span) -> None:
+    """Count how often each byte value occurs in `data`; each block writes its own row of `counts`."""
+    # This thread's L1: two buffers, so that one tile can arrive while the other is counted, and the counts so far.
+    buffers = k.local((2, TILE), np.uint8)
+    mine = k.local(VALUES, np.int64)
+    mine[:] = 0  # L1 still holds what the kernel before this one left there
 
-    Each thread counts its own tiles in L1. It has two buffers and two DTE contexts: while one tile is counted the next
-    is on its way. Then the block's threads put their counts side by side in L2, and the first of them adds them up.
-    """
-    tiles = list(k.tiles(data.size, TILE))
-    buffers = [k.local(TILE, np.uint8), k.local(TILE, np.uint8)]
-    mine = k.local(BINS, np.int64)
-    mine[:] = 0
-
+    share = list(k.tiles(data.size, TILE))  # this thread's tiles: the 24 threads take turns
     with k.dte_scope() as even, k.dte_scope() as odd:
-        engines = [even, odd]
+        contexts = (even, odd)  # one for each buffer: a context has one transfer in flight
 
-        def load(turn: int) -> Any:
-            part = tiles[turn]
-            tile = buffers[turn % 2][: part.stop - part.start]
-            return tile, k.memcpy_async(engines[turn % 2], tile, data[part])
+        def trigger(turn: int) -> tuple[Any, k.event]:
+            """Start bringing in a tile; return where it will be, and the event that says it is there."""
+            part = share[turn]
+            tile = buffers[turn % 2][: part.stop - part.start]  # the very last tile may be short
+            return tile, k.memcpy_async(contexts[turn % 2], tile, data[part])
 
-        coming = load(0) if tiles else None
-        for turn in range(len(tiles)):
-            tile, arrived = coming  # type: ignore[misc]  # there is one for every turn
-            if turn + 1 < len(tiles):
-                coming = load(turn + 1)
-            await arrived  # before this wait the tile holds whatever was there
-            mine += np.bincount(tile, minlength=BINS)
+        coming = trigger(0) if share else None
+        for turn in range(1, len(share) + 1):
+            tile, arrived = coming  # type: ignore[misc]  # there is one for each turn
+            coming = trigger(turn) if turn < len(share) else None  # 1. send for the next tile
+            await arrived  # 2. wait for this one: before that, nobody knows what is in it
+            mine += np.bincount(tile, minlength=VALUES)  # 3. count it while the next is on its way
 
-        block = k.shared((THREADS, BINS), np.int64)
-        total = k.shared(BINS, np.int64)
-        block[k.threadIdx.x] = mine
-        await k.syncthreads()  # before this barrier other threads' rows hold whatever was there
+        # The block's L2: a row for each thread. Nobody may read another's row before all have written theirs.
+        rows = k.shared((THREADS, VALUES), np.int64)
+        rows[k.threadIdx.x] = mine
+        await k.syncthreads()
         if k.threadIdx.x == 0:
-            np.sum(block, axis=0, out=total)
-            first = k.blockIdx.x * BINS
-            k.memcpy(even, counts[first : first + BINS], total)
+            np.sum(rows, axis=0, out=mine)
+            k.memcpy(even, counts[k.blockIdx.x], mine)
 
 
 def count_bytes(stream: Stream, data: DeviceArray) -> DeviceArray:
-    """Enqueue the histogram of `data` on `stream`. Returns the counts, int64 of shape (BLOCKS * BINS,)."""
-    counts = stream.empty(BLOCKS * BINS, np.int64)
+    """Enqueue the histogram of `data` (uint8, any size). Returns its counts: int64, a row of VALUES for each block."""
+    counts = stream.empty((BLOCKS, VALUES), np.int64)
     stream.launch(byte_histogram, (BLOCKS, THREADS), data, counts)
     return counts

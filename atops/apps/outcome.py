@@ -1,4 +1,4 @@
-"""What a run of the demo found, as a value."""
+"""What a run of the demo found, as a value: counts, totals, what disagreed, and the trace."""
 
 from __future__ import annotations
 
@@ -7,20 +7,55 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from atops.apps.histogram import BINS
+from atops.apps.histogram import VALUES
 from atops.base.records import Trace
 
-__all__ = ("Outcome",)
+__all__ = ("Counts", "Mismatch", "Outcome")
+
+Counts = npt.NDArray[np.int64]
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A chunk that the device counted wrong: its number, the first byte value concerned, and both counts of it."""
+
+    chunk: int
+    value: int
+    counted: int
+    expected: int
+
+
+@dataclass(slots=True)
 class Outcome:
-    """What a run of the demo found."""
+    """What a run of the demo found. `seconds` go from the first byte read to the last result checked."""
 
     files: int
     bytes: int = 0
     chunks: int = 0
-    mismatches: list[int] = field(default_factory=list)
-    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    mismatches: list[Mismatch] = field(default_factory=list)
+    counts: Counts = field(default_factory=lambda: np.zeros(VALUES, np.int64))
     seconds: float = 0.0
     trace: Trace = field(default_factory=Trace)
+
+    def add(self, chunk: int, size: int, counted: Counts, expected: Counts) -> None:
+        """Take in what the device counted in a chunk of `size` bytes, and what it should have counted."""
+        wrong = np.flatnonzero(counted != expected)
+        if wrong.size:
+            value = int(wrong[0])
+            self.mismatches.append(Mismatch(chunk, value, int(counted[value]), int(expected[value])))
+        self.counts += counted
+        self.bytes += size
+        self.chunks += 1
+
+    @property
+    def entropy(self) -> float:
+        """The entropy of the bytes in bits a byte: 0.0 where all are equal or there are none, 8.0 at most."""
+        if not self.bytes:
+            return 0.0
+        share = self.counts[self.counts > 0] / self.bytes
+        return max(0.0, -float(share @ np.log2(share)))
+
+    def commonest(self, count: int) -> list[tuple[int, int]]:
+        """Return the `count` commonest byte values that occur, as (value, how often); of equals the smaller first."""
+        order = np.argsort(-self.counts, kind="stable")[:count]
+        return [(int(value), int(self.counts[value])) for value in order if self.counts[value] > 0]

@@ -35,7 +35,7 @@ class Scratchpad:
         """The memory, as one array of bytes; poisoned now if that is due."""
         held = self._bytes
         if held is None:
-            held = self._bytes = np.empty(self.capacity, np.uint8)
+            held = self._bytes = np.zeros(self.capacity, np.uint8)  # the same in every run
         if self._poison:
             self._poison = False
             held.fill(POISON)

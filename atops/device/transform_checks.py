@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from atops.base.dtypes import element_name
 from atops.base.errors import InvalidValue
 from atops.device.geometry import (
     Ints,
@@ -55,7 +56,8 @@ def check_memcpy(dst: Shaped, src: Shaped) -> None:
         size, room = byte_count(src), byte_count(dst)
         if size > room:
             raise InvalidValue(
-                f"memcpy: dst {dst.shape} has {room} bytes and src {src.shape} has {size}; room for all of src is right"
+                f"memcpy: dst {element_name(dst.dtype)}{list(dst.shape)} has {room} bytes and src "
+                f"{element_name(src.dtype)}{list(src.shape)} has {size}; room for all of src is right"
             )
     if isinstance(dst, np.ndarray) and isinstance(src, np.ndarray) and may_overlap(dst, src):
         if dst.flags.c_contiguous and src.flags.c_contiguous:  # of dst, only what receives bytes is written

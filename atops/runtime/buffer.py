@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class Buffer:
         """As `close`."""
         self.close()
 
-    async def __aenter__(self) -> Buffer:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -133,6 +133,10 @@ class Buffer:
     def __kernel_argument__(self) -> tuple[Allocation, int, np.dtype[Any], tuple[int, ...]]:
         return self.allocation, self.offset, np.dtype(np.uint8), (self.nbytes,)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Refuse: numpy would read it element by element. Raises InvalidType."""
+        raise InvalidType(f"{self!r} is device memory, no array; await stream.fetch(...) gives one")
+
     def __len__(self) -> int:
         return self.nbytes
 
@@ -172,11 +176,12 @@ class DeviceArray(Buffer):
         """The number of dimensions."""
         return len(self.shape)
 
-    def reshape(self, *shape: int) -> DeviceArray:
-        """Return the same bytes in another shape. Raises InvalidValue when the sizes differ."""
-        if int(np.prod(shape, dtype=np.int64)) != self.size:
-            raise InvalidValue(f"{self!r} has {self.size} elements; shape {shape} has another number")
-        return DeviceArray(self.allocation, self.offset, self.dtype, shape)
+    def reshape(self, *shape: int | tuple[int, ...]) -> DeviceArray:
+        """Return the same bytes in another shape: ints, or one tuple. Raises InvalidValue when the sizes differ."""
+        extents: tuple[Any, ...] = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        if min(extents, default=0) < 0 or int(np.prod(extents, dtype=np.int64)) != self.size:
+            raise InvalidValue(f"{self!r} has {self.size} elements; shape {extents} has another number")
+        return DeviceArray(self.allocation, self.offset, self.dtype, extents)
 
     def __getitem__(self, index: int | slice) -> DeviceArray:
         """Return a part along the outermost dimension, which stays contiguous.

@@ -33,7 +33,7 @@ def verb(item: Completion) -> str:
     name = type(item.command).__name__.lower()
     if isinstance(item.command, Launch):
         name = f"launch of kernel {item.command.bound.name}"
-    return f"{name} (command {item.seq})"
+    return f"{name} (command {item.seq})" if item.seq else name  # it has no number before it is enqueued
 
 
 def status_of(error: AtopsError | None) -> Status:

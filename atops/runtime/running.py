@@ -29,7 +29,10 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
     if not asyncio.iscoroutinefunction(main):
         raise InvalidType(f"run of {main!r}; a coroutine function is right: async def main(): ...")
     if running_home() is not None:
-        raise RuntimeError(f"run of {main!r} inside a running loop; an inline run makes a loop of its own")
+        raise RuntimeError(
+            f"run of {main!r} inside a running loop; an inline run makes a loop of its own, so give it a thread too: "
+            "await asyncio.to_thread(atops.run, main, options)"
+        )
     options = EmulatorOptions.from_environment() if options is None else options
     if options.workers != 1:
         raise InvalidValue(f"workers is {options.workers!r}; an inline run has one thread, workers=1")

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import atops
@@ -183,7 +182,6 @@ programs = st.lists(operations, min_size=2, max_size=30)
 held = st.lists(stream_numbers, unique=True)
 
 
-@hypothesis_settings(max_examples=200)
 @given(program=programs, held=held, order=st.randoms(use_true_random=False))
 def test_programs_on_threads(program: list[Any], held: list[int], order: random.Random):
     """Threaded: streams are held while the program is submitted, then let go one after another."""
@@ -201,7 +199,6 @@ def test_programs_on_threads(program: list[Any], held: list[int], order: random.
     check(steps)
 
 
-@hypothesis_settings(max_examples=200)
 @given(program=programs, held=held, seed=st.none() | st.integers(0, 1 << 16), order=st.randoms(use_true_random=False))
 def test_programs_inline(program: list[Any], held: list[int], seed: int | None, order: random.Random):
     """Inline: the same in one thread, in order and in random orders."""

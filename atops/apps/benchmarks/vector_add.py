@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -143,19 +142,15 @@ def busy_vector_add(effort: Effort) -> Iterator[Figure]:
 
 def _quiet_and_busy(effort: Effort, kernel: k.Kernel, interval: float | None) -> Times:
     """Return the times of a kernel with and without a busy thread, on a driver with this switch interval."""
-    before = sys.getswitchinterval()
-    try:
-        with board(switch_interval=interval) as device:
-            vectors = Vectors(device, effort.size(1 << 20, 1 << 12))
-            quiet = timed(lambda: vectors.launch(kernel))
+    with board(switch_interval=interval) as device:
+        vectors = Vectors(device, effort.size(1 << 20, 1 << 12))
+        quiet = timed(lambda: vectors.launch(kernel))
 
-            def busy() -> float:
-                with _busy_thread():
-                    return quiet()
+        def busy() -> float:
+            with _busy_thread():
+                return quiet()
 
-            return interleave(effort.times(), quiet=quiet, busy=busy)
-    finally:
-        sys.setswitchinterval(before)
+        return interleave(effort.times(), quiet=quiet, busy=busy)
 
 
 @contextmanager
