@@ -1,43 +1,65 @@
-"""The command line: `atops demo`, `atops info`, `atops bench`."""
+"""The command line: `atops demo`, `atops info`, `atops bench`. It knows their names; each says itself what it takes."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ("installed_version", "main", "parser")
+__all__ = ("main",)
+
+SUMMARIES = {
+    "demo": "count the bytes of files on the device, through an awaitable pipeline",
+    "info": "show devices, memory and architecture",
+    "bench": "measure everything against its budget",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Returns its exit code: 0 if all is well, 1 for a wrong result, 2 for bad input."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    """Run a command. Returns its exit code: 0 if all is well, 1 for a wrong result, 2 for bad input.
+
+    A reader that goes away early, as in `atops info | head -1`, ends the command without a word, and with 1.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what a narrow encoding lacks must not end the program
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would fail again
+        return 1
+
+
+def _run(arguments: list[str]) -> int:
+    """Hand over to the command's module."""
     if arguments[:1] == ["bench"]:  # it parses its own options
         code: int = importlib.import_module("atops.apps.bench").main(arguments[1:])
         return code
-    parsed = parser().parse_args(arguments)
-    chosen: int = importlib.import_module(f"atops.apps.{parsed.command}").main(parsed)
-    return chosen
+    parsed = _parser().parse_args(arguments)
+    code = importlib.import_module(f"atops.apps.{parsed.command}").main(parsed)
+    return code
 
 
-def parser() -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     """Return the parser. Each command's module says what it takes."""
     top = argparse.ArgumentParser(prog="atops", description="An emulated GCU accelerator and its async Python runtime.")
-    top.add_argument("--version", action="version", version=f"atops {installed_version()}")
+    top.add_argument("--version", action="version", version=f"atops {_version()}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, summary in (
-        ("demo", "count the bytes of files on the device, through an awaitable pipeline"),
-        ("info", "show devices, memory and architecture"),
-    ):
-        module = importlib.import_module(f"atops.apps.{name}")
-        module.add_arguments(commands.add_parser(name, help=summary, description=summary))
-    commands.add_parser("bench", help="measure everything against its budget", add_help=False)
+    for name, summary in SUMMARIES.items():
+        sentence = f"{summary[0].upper()}{summary[1:]}."
+        command = commands.add_parser(name, help=summary, description=sentence)
+        if name != "bench":
+            importlib.import_module(f"atops.apps.{name}").add_arguments(command)
     return top
 
 
-def installed_version() -> str:
+def _version() -> str:
     """Return the version of the installed package."""
     try:
         return version("atops")

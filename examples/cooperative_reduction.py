@@ -26,13 +26,13 @@ async def normalise(x: k.Span, y: k.Span, partial: k.Span) -> None:
         sums[me] = 0
         for part in k.tiles(x.size, TILE):
             k.memcpy(dte, tile, x[part])
-            sums[me] += tile.sum()
+            sums[me] += np.sum(tile)
         k.memcpy(dte, partial[me : me + 1], sums[me : me + 1])  # publish
 
         await k.syncblocks()  # now every thread of both blocks has published
 
         k.memcpy(dte, sums, partial)
-        total = sums.sum()
+        total = np.sum(sums)
         for part in k.tiles(x.size, TILE):
             k.memcpy(dte, tile, x[part])
             tile /= total

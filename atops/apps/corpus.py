@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sysconfig
 from collections.abc import Iterator, Sequence
+from errno import ENOENT
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +31,10 @@ def files_of(paths: Sequence[str]) -> list[Path]:
     Raises OSError for a path that is not there, that is neither a file nor a folder, or whose folder cannot be read.
     """
     found: list[Path] = []
-    for path in map(Path, paths):
+    for name in paths:
+        path = Path(name)
+        if not name:
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT), name)  # a Path of nothing would be the folder here
         if path.is_dir():
             found += _below(path)
         elif path.is_file():
@@ -53,13 +58,22 @@ def read(files: Sequence[Path], size: int) -> Iterator[Chunk]:
     chunk, filled = np.empty(size, np.uint8), 0
     for path in files:
         with path.open("rb", buffering=0) as file:
-            while got := file.readinto(memoryview(chunk)[filled:]):
+            while got := _fill(chunk.data[filled:], file):
                 filled += got
                 if filled == size:
                     yield chunk
                     chunk, filled = np.empty(size, np.uint8), 0
     if filled:
         yield chunk[:filled]
+
+
+def _fill(room: memoryview, file: FileIO) -> int:
+    """Read what there is, and no more than there is room. Raises OSError naming the file, 0 is its end."""
+    try:
+        return file.readinto(room) or 0
+    except OSError as error:
+        error.filename = file.name  # the system names it only where it cannot be opened
+        raise
 
 
 def _below(folder: Path, without: frozenset[str] = frozenset()) -> Iterator[Path]:

@@ -1,163 +1,181 @@
-"""`atops demo`: an awaitable pipeline over real data, every result checked against numpy."""
+"""`atops demo`: real data through an awaitable pipeline, and every result checked against numpy."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import numpy as np
 from rich.console import Console
 
-from atops.apps.corpus import Chunk, chunks, files_of, standard_library
-from atops.apps.demo_report import Progress, report
-from atops.apps.histogram import BINS, count_bytes
+import atops
+from atops.apps.corpus import Chunk, files_of, read, size_of, standard_library
+from atops.apps.demo_arguments import add_arguments
+from atops.apps.demo_report import report
+from atops.apps.histogram import VALUES, count_bytes
 from atops.apps.outcome import Outcome
-from atops.base.errors import AtopsError
-from atops.base.options import EmulatorOptions
-from atops.base.records import Trace
-from atops.runtime.device import Device
-from atops.runtime.driver import Driver
-from atops.runtime.pipeline import pipeline
-from atops.runtime.running import run
+from atops.apps.progress import Progress
+from atops.apps.sequence import sequence
+from atops.base.errors import AtopsError, InvalidValue, UsageError
 from atops.runtime.trace_export import write_chrome
 
-__all__ = (
-    "add_arguments",
-    "count",
-    "demo_options",
-    "inline_program",
-    "main",
-    "positive",
-    "sequence",
-    "start",
-    "with_driver",
-)
+__all__ = ("Plan", "add_arguments", "count", "main")
 
-TRACED = 1 << 20  # records that the demo keeps
-SWITCH_INTERVAL = 500e-6  # reading and kernels are both Python: at the usual 5 ms each would wait for the other
+TRACED = 1 << 18  # records kept, seven a chunk: enough for 37,000 chunks
+
+Aside = Callable[..., Awaitable[Any]]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the demo takes."""
-    parser.add_argument("files", nargs="*", metavar="FILE", help="files or folders (default: the standard library)")
-    parser.add_argument("--trace", metavar="OUT.json", help="write a Chrome/Perfetto trace (.gz compresses it)")
-    parser.add_argument("--records", metavar="OUT.txt", help="write the sequence of trace records, wall times aside")
-    parser.add_argument("--inline", action="store_true", help="run everything in one thread, in a replayable order")
-    parser.add_argument("--seed", type=int, help="of the order of an inline run (default: first come, first served)")
-    parser.add_argument("--arch", choices=("gcu210", "gcu300"), help="architecture (default: ATOPS_ARCH, or gcu300)")
-    parser.add_argument("--streams", type=positive, default=4, metavar="N", help="streams (default: 4)")
-    parser.add_argument("--in-flight", type=positive, default=8, metavar="N", help="chunks in flight (default: 8)")
-    parser.add_argument("--chunk", type=positive, default=1024, metavar="KIB", help="KiB in a chunk (default: 1024)")
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to count and how: `chunk` is in bytes, `in_flight` chunks are between reader and checker of a device."""
 
-
-def positive(text: str) -> int:
-    """Return a number of at least 1. Raises ArgumentTypeError."""
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
-    return number
+    files: list[Path]
+    chunk: int = 1 << 20
+    streams: int = 4
+    in_flight: int = 8
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run the demo and print its report. Returns 0, 1 for a wrong result, 2 for a bad file, 130 when interrupted."""
+    """Run the demo and print its report.
+
+    Returns 0; 1 for a wrong count or a kernel that failed; 2 for what cannot be read or written; 130 when interrupted.
+    """
     console = Console()
+    progress = Progress(Console(stderr=True))
     try:
         files = files_of(arguments.files) if arguments.files else standard_library()
-        options = demo_options(arguments)
-        outcome = start(arguments, options, files, console)
-        if arguments.trace:
-            trace = outcome.trace
-            write_chrome(arguments.trace, trace.records, counters=trace.counters, names=trace.names)
-        if arguments.records:
-            Path(arguments.records).write_text(sequence(outcome.trace))
-    except (OSError, AtopsError) as error:
-        console.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
-        return 2
+        plan = Plan(files, arguments.chunk, arguments.streams, arguments.in_flight)
+        options = _options(arguments)
+        progress.begin(size_of(files))
+        with progress:
+            outcome = _run(plan, options, progress, arguments.inline)
+        what = "" if arguments.files else "Python's standard library"
+        report(console, outcome, what, _setting(plan, options, arguments.inline))
+        _write(arguments, outcome, console)
     except KeyboardInterrupt:
-        console.print("interrupted: what was in flight was dropped, nothing is left allocated")
+        print(f"atops demo: interrupted after {progress.done:,} bytes; what was in flight is dropped", file=sys.stderr)
         return 130
-    report(console, outcome)
-    if arguments.trace:
-        console.print(f"trace written to {arguments.trace}; ui.perfetto.dev and chrome://tracing open it")
+    except BrokenPipeError:
+        raise  # whoever read the report has gone; the command line ends quietly
+    except (OSError, AtopsError) as error:
+        print(f"atops demo: error: {_one_line(error)}", file=sys.stderr)
+        return 2 if isinstance(error, OSError | UsageError) else 1
     return 1 if outcome.mismatches else 0
 
 
-def demo_options(arguments: argparse.Namespace) -> EmulatorOptions:
-    """Return the emulator's options for these arguments."""
-    changes: dict[str, Any] = {"trace": TRACED, "seed": arguments.seed, "switch_interval": SWITCH_INTERVAL}
-    if arguments.arch:
-        changes["arch"] = arguments.arch
-    return EmulatorOptions.from_environment(**changes)
+def _options(arguments: argparse.Namespace) -> atops.EmulatorOptions:
+    """Return the emulator's options. Raises InvalidValue for a board without devices, or a seed that nothing obeys."""
+    if arguments.seed is not None and not arguments.inline:
+        raise InvalidValue("a seed chooses the order of an inline run; --inline --seed N is right")
+    changes = {name: value for name in ("arch", "devices", "seed") if (value := getattr(arguments, name)) is not None}
+    options = atops.EmulatorOptions.from_environment(trace=TRACED, **changes)
+    if options.devices == 0:
+        raise InvalidValue("the board has no device to count on; --devices 1 to 8, or ATOPS_DEVICES, is right")
+    return options
 
 
-def start(arguments: argparse.Namespace, options: EmulatorOptions, files: list[Path], console: Console) -> Outcome:
-    """Run the pipeline, threaded or inline, behind a progress bar."""
-    with Progress(console, sum(path.stat().st_size for path in files)) as progress:
-        if arguments.inline:
-            outcome: Outcome = run(inline_program(arguments, files, progress), options)
-            return outcome
-        return asyncio.run(with_driver(arguments, options, files, progress))
+def _run(plan: Plan, options: atops.EmulatorOptions, progress: Progress, inline: bool) -> Outcome:
+    """Count on a board of its own: beside the event loop, or inline in this one thread."""
+    if inline:
+
+        async def program() -> Outcome:
+            return await count(plan, atops.current_driver(), progress, _here)
+
+        return atops.run(program, options)
+
+    async def main() -> Outcome:
+        async with atops.Driver(options) as driver:
+            return await count(plan, driver, progress, anyio.to_thread.run_sync)
+
+    return asyncio.run(main())
 
 
-def inline_program(arguments: argparse.Namespace, files: list[Path], progress: Progress) -> Any:
-    """Return the program as a coroutine function without parameters."""
-
-    async def program() -> Outcome:
-        return await count(arguments, files, progress, False, Device(0))
-
-    return program
+async def _here(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that blocks here and now: where there is one thread, nothing else could run meanwhile."""
+    return function(*arguments)
 
 
-async def with_driver(
-    arguments: argparse.Namespace, options: EmulatorOptions, files: list[Path], progress: Progress
-) -> Outcome:
-    """Run the program with a driver of its own."""
-    async with Driver(options) as driver:
-        return await count(arguments, files, progress, True, Device(0, driver))
+async def count(plan: Plan, driver: atops.Driver, progress: Progress, aside: Aside) -> Outcome:
+    """Send all chunks through the devices of a board, which take turns, and check what comes back.
 
+    `aside(function, *arguments)` runs what blocks, such as reading, where it holds up nobody.
+    """
+    outcome, chunks, turn = Outcome(len(plan.files)), enumerate(read(plan.files, plan.chunk)), anyio.Lock()
 
-async def count(
-    arguments: argparse.Namespace, files: list[Path], progress: Progress, threads: bool, device: Device
-) -> Outcome:
-    """Send every chunk through the device and compare what comes back with `numpy.bincount`."""
-    outcome = Outcome(len(files))
-    sent: deque[Chunk] = deque()
+    async def through(device: atops.Device) -> None:
+        sent: deque[tuple[int, Chunk]] = deque()
 
-    async def source() -> AsyncIterator[Chunk]:
-        async for chunk in chunks(files, arguments.chunk << 10, threads):
-            sent.append(chunk)
-            yield chunk
+        async def source() -> AsyncIterator[Chunk]:
+            while True:
+                async with turn:  # one reader at a time
+                    taken = await aside(next, chunks, None)
+                if taken is None:
+                    return
+                sent.append(taken)
+                yield taken[1]
+
+        async with atops.pipeline(
+            source(), count_bytes, device=device, streams=plan.streams, in_flight=plan.in_flight
+        ) as results:
+            async for rows in results:
+                number, chunk = sent.popleft()
+                expected = await aside(_expected, chunk)
+                outcome.add(number, chunk.size, rows.sum(axis=0), expected)
+                progress.advance(chunk.size)
 
     began = time.perf_counter()
-    results = pipeline(
-        source(), count_bytes, device=device, streams=arguments.streams, in_flight=arguments.in_flight
-    )
-    async with results:
-        async for counts in results:
-            chunk = sent.popleft()
-            found = counts.reshape(-1, BINS).sum(axis=0)
-            if not np.array_equal(found, np.bincount(chunk, minlength=BINS)):
-                outcome.mismatches.append(outcome.chunks)
-            outcome.counts += found
-            outcome.bytes += chunk.size
-            outcome.chunks += 1
-            progress.advance(chunk.size)
+    try:
+        async with anyio.create_task_group() as group:
+            for ordinal in range(driver.devices):
+                group.start_soon(through, atops.Device(ordinal, driver))
+    except ExceptionGroup as failures:
+        raise _first(failures) from None
     outcome.seconds = time.perf_counter() - began
-    outcome.trace = device.driver.tracer.snapshot()
+    outcome.trace = driver.tracer.snapshot()
     return outcome
 
 
-def sequence(trace: Trace) -> str:
-    """Return the records as lines without their times: what two runs of one program have in common."""
-    lines: Sequence[str] = [
-        f"{record.seq} {record.kind.name} device {record.device} stream {record.stream} {record.status.name} "
-        f"{record.bytes} bytes {record.dst_device}:{record.dst_offset} <- {record.src_device}:{record.src_offset} "
-        f"{record.name}"
-        for record in trace.records
-    ]
-    return "\n".join(lines) + "\n"
+def _expected(chunk: Chunk) -> Any:
+    return np.bincount(chunk, minlength=VALUES)
+
+
+def _first(error: Exception) -> Exception:
+    """Return the first failure of a group: one device's failure ends the others' work too."""
+    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+
+
+def _setting(plan: Plan, options: atops.EmulatorOptions, inline: bool) -> str:
+    """Say what it ran on, and how."""
+    board = options.arch if options.devices == 1 else f"{options.devices} x {options.arch}, each"
+    how = f"{board} with {plan.streams} stream{'s' * (plan.streams != 1)} and up to {plan.in_flight} chunks in flight"
+    if not inline:
+        return how
+    return f"{how}, inline" + ("" if options.seed is None else f" with seed {options.seed}")
+
+
+def _write(arguments: argparse.Namespace, outcome: Outcome, console: Console) -> None:
+    """Write the files that were asked for. Raises OSError."""
+    trace = outcome.trace
+    if arguments.trace:
+        write_chrome(arguments.trace, trace.records, counters=trace.counters, names=trace.names)
+        console.print(f"trace: {arguments.trace} (ui.perfetto.dev opens it)", markup=False, soft_wrap=True)
+    if arguments.records:
+        Path(arguments.records).write_text(sequence(trace.records), encoding="utf-8")
+        console.print(f"records: {arguments.records}", markup=False, soft_wrap=True)
+
+
+def _one_line(error: Exception) -> str:
+    """Return what to tell of an error: for one of the system what and where, without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())

@@ -1,108 +1,109 @@
-"""What the demo shows: a progress bar while it runs, then figures, the commonest bytes and a timeline."""
+"""What the demo prints when it is done: figures, the commonest bytes, a timeline, and whether all counts are right."""
 
 from __future__ import annotations
 
-from types import TracebackType
-
-import numpy as np
-import rich.progress
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from atops.apps.outcome import Outcome
+from atops.base.records import COPIES, Kind, TraceRecord
 from atops.runtime.timeline import summary
-from atops.runtime.timeline_text import format_bytes, render_text
+from atops.runtime.timeline_text import format_ns, render_text
 
-__all__ = ("Progress", "commonest", "entropy", "figures", "printable", "report")
+__all__ = ("report",)
 
-COMMONEST = 8
-BAR = 30  # columns of the longest bar
-NAMES = {9: "tab", 10: "newline", 13: "return", 32: "space"}
-
-
-class Progress:
-    """A progress bar over bytes; nothing where the output is no terminal."""
-
-    def __init__(self, console: Console, total: int) -> None:
-        self._bar = rich.progress.Progress(
-            rich.progress.TextColumn("counting bytes"),
-            rich.progress.BarColumn(),
-            rich.progress.DownloadColumn(binary_units=True),
-            rich.progress.TransferSpeedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("bytes", total=total)
-
-    def advance(self, size: int) -> None:
-        """Count `size` more bytes."""
-        self._bar.advance(self._task, size)
-
-    def __enter__(self) -> Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._bar.stop()
+WIDEST = 120  # columns used, however wide the terminal is
+NARROWEST = 40  # columns that a timeline needs
+COMMONEST = 10
+SHOWN = 5  # mismatches
+CONTROL = {0: "null", 9: "tab", 10: "newline", 13: "return", 27: "escape", 32: "space", 127: "delete"}
 
 
-def report(console: Console, outcome: Outcome) -> None:
-    """Print what the demo found."""
-    console.print(figures(outcome))
+def report(console: Console, outcome: Outcome, what: str, setting: str) -> None:
+    """Print what the demo found in `what` (a name for the input, or nothing), run as `setting` says."""
+    width = min(console.width, WIDEST)
+    work = [record for record in outcome.trace.records if record.kind in COPIES or record.kind is Kind.LAUNCH]
+    console.print(_figures(outcome, work, what, setting))
     if outcome.bytes:
-        console.print(commonest(outcome))
-    text = render_text(
-        outcome.trace.records, max(40, min(console.width, 140)), console.is_terminal, names=outcome.trace.names
-    )
-    console.print(Text.from_ansi(text), soft_wrap=True)
-    if outcome.mismatches:
-        shown = ", ".join(map(str, outcome.mismatches[:10]))
-        console.print(f"[bold red]MISMATCH[/] with numpy.bincount in {len(outcome.mismatches)} chunks: {shown}")
-    else:
-        console.print(f"[bold green]all {outcome.chunks} chunks agree with numpy.bincount[/]", highlight=False)
+        console.print()
+        console.print(_commonest(outcome, width, "#" if console.options.ascii_only else "━"))
+        console.print()
+        if width >= NARROWEST:
+            text = render_text(work, width, names=outcome.trace.names, figures=False)
+            console.print(Text.from_ansi(text), soft_wrap=True)
+            console.print()
+    _verdict(console, outcome)
 
 
-def figures(outcome: Outcome) -> Table:
-    """Return the totals as a table."""
+def _figures(outcome: Outcome, work: list[TraceRecord], what: str, setting: str) -> Table:
+    """Return the totals, one a line."""
     table = Table.grid(padding=(0, 2))
-    rate = outcome.bytes / outcome.seconds / 1e6 if outcome.seconds else 0.0
-    table.add_row("input", f"{outcome.files} files, {format_bytes(outcome.bytes)} in {outcome.chunks} chunks")
-    table.add_row("entropy", f"{entropy(outcome):.3f} bits a byte")
-    table.add_row("throughput", f"{rate:.0f} MB/s ({outcome.seconds:.2f} s, reading and checking included)")
-    if outcome.trace.records:
-        times = summary(outcome.trace.records)
-        kernels, copies = times.kernel_ns / 1e6, times.copy_ns / 1e6
-        table.add_row("device", f"kernels {kernels:.0f} ms, copies {copies:.0f} ms, {times.overlap:.0%} of them overlapped")
-    return table
-
-
-def entropy(outcome: Outcome) -> float:
-    """Return the entropy of the bytes, in bits."""
+    table.add_column(style="bold cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    files = f"{outcome.files:,} file{'s' * (outcome.files != 1)}, {outcome.bytes:,} bytes"
+    table.add_row("input", f"{what}: {files}" if what else files)
+    table.add_row("run", setting)
     if not outcome.bytes:
-        return 0.0
-    share = outcome.counts[outcome.counts > 0] / outcome.bytes
-    return float(-(share * np.log2(share)).sum()) + 0.0
-
-
-def commonest(outcome: Outcome) -> Table:
-    """Return the commonest bytes as a table with bars."""
-    table = Table(box=None, padding=(0, 2, 0, 0), title="the commonest bytes", title_justify="left")
-    for heading, side in (("byte", "left"), ("as", "left"), ("count", "right"), ("share", "right"), ("", "left")):
-        table.add_column(heading, justify=side)  # type: ignore[arg-type]  # rich's literals
-    order = np.argsort(-outcome.counts, kind="stable")[:COMMONEST]
-    most = int(outcome.counts[order[0]])
-    for value in map(int, order):
-        count = int(outcome.counts[value])
-        if count:
-            bar = "█" * max(1, round(BAR * count / most))
-            table.add_row(f"0x{value:02x}", printable(value), f"{count:,}", f"{count / outcome.bytes:.1%}", bar)
+        return table
+    rate = outcome.bytes / 1e6 / outcome.seconds
+    table.add_row("entropy", f"{outcome.entropy:.3f} of 8 bits a byte")
+    speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+    chunks = f"{outcome.chunks:,} chunk{'s' * (outcome.chunks != 1)}"
+    table.add_row("throughput", f"{speed} MB/s: {outcome.seconds:.2f} s to read, count and check {chunks}")
+    if work:
+        times = summary(work)
+        devices = len({record.device for record in work})
+        busy = "busy" if devices == 1 else f"busy, summed over {devices} devices"
+        table.add_row("kernels", f"{format_ns(times.kernel_ns)} {busy}, {times.counts.get(Kind.LAUNCH, 0):,} launches")
+        table.add_row(
+            "copies", f"{format_ns(times.copy_ns)} {busy}, {format_ns(times.overlap_ns)} of it "
+            f"({times.overlap:.0%}) while a kernel ran",
+        )  # fmt: skip
+    if outcome.trace.dropped:
+        table.add_row("trace", f"the last {len(outcome.trace.records):,} records; {outcome.trace.dropped:,} are gone")
     return table
 
 
-def printable(value: int) -> str:
-    """Return how a byte is written."""
-    return NAMES.get(value) or (repr(chr(value)) if 33 <= value < 127 else "")
+def _commonest(outcome: Outcome, width: int, mark: str) -> Table:
+    """Return the commonest bytes with a bar for each, the longest as long as there is room."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="bold")
+    table.add_column("byte", no_wrap=True)
+    table.add_column("is", no_wrap=True)
+    table.add_column("times", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("", style="cyan", no_wrap=True)
+    rows = outcome.commonest(COMMONEST)
+    names = [_form(value) for value, _ in rows]
+    most = rows[0][1]
+    room = max(8, width - 27 - max(map(len, names)) - len(f"{most:,}"))
+    for name, (value, times) in zip(names, rows, strict=True):
+        bar = mark * max(1, round(room * times / most))
+        table.add_row(f"0x{value:02x}", name, f"{times:,}", f"{times / outcome.bytes:.1%}", bar)
+    return table
+
+
+def _form(value: int) -> str:
+    """Return how a byte looks in ASCII."""
+    return CONTROL.get(value) or (f"'{chr(value)}'" if 32 < value < 127 else "control" if value < 32 else "not ASCII")
+
+
+def _verdict(console: Console, outcome: Outcome) -> None:
+    """Say whether the device counted as numpy does, and where it did not."""
+    if not outcome.mismatches:
+        what = f"all {outcome.chunks:,} chunks agree" if outcome.chunks != 1 else "the one chunk agrees"
+        console.print(
+            f"[bold green]{what} with numpy.bincount[/]" if outcome.chunks else "there was nothing to count",
+            highlight=False,
+        )
+        return
+    count = len(outcome.mismatches)
+    console.print(f"[bold red]MISMATCH: {count:,} of {outcome.chunks:,} chunks differ from numpy.bincount[/]")
+    for wrong in outcome.mismatches[:SHOWN]:
+        console.print(
+            f"  chunk {wrong.chunk:,}: byte 0x{wrong.value:02x} counted {wrong.counted:,} times; "
+            f"{wrong.expected:,} is right", highlight=False,
+        )  # fmt: skip
+    if count > SHOWN:
+        console.print(f"  and {count - SHOWN:,} more", highlight=False)

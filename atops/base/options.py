@@ -73,15 +73,19 @@ class EmulatorOptions:
     def from_environment(cls, environ: Mapping[str, str] | None = None, **changes: object) -> EmulatorOptions:
         """Return the options that ATOPS_ARCH and ATOPS_DEVICES ask for, with `changes` on top.
 
-        Raises InvalidValue, naming the variable, when one holds what no board can be.
+        A variable whose field is changed is not looked at. Raises InvalidValue, naming the variable, when one holds
+        what no board can be.
         """
         environ = os.environ if environ is None else environ
         given: dict[str, object] = {}
-        if arch := environ.get("ATOPS_ARCH"):
-            given["arch"] = arch
-        if devices := environ.get("ATOPS_DEVICES"):
-            try:
-                given["devices"] = int(devices)
-            except ValueError:
-                raise InvalidValue(f"ATOPS_DEVICES is {devices!r}; 0 to {MAX_DEVICES} is right") from None
+        for variable, field, read, right in (
+            ("ATOPS_ARCH", "arch", str, "'gcu210' or 'gcu300'"),
+            ("ATOPS_DEVICES", "devices", int, f"0 to {MAX_DEVICES}"),
+        ):
+            if (text := environ.get(variable)) and field not in changes:
+                try:
+                    given[field] = read(text)
+                    cls(**{field: given[field]})  # type: ignore[arg-type]  # refused here, the variable is named
+                except ValueError:  # of which InvalidValue is one
+                    raise InvalidValue(f"{variable} is {text!r}; {right} is right") from None
         return replace(cls(), **{**given, **changes})  # type: ignore[arg-type]  # __post_init__ checks each field

@@ -30,6 +30,7 @@ _serials = count(1)
 # A store and a waiter meet without a lock (a store writes, then looks for watches; a waiter adds its watch, then
 # reads). With the GIL nothing reorders these; without it, taking any lock between the two steps is the fence.
 _FENCE = None if getattr(sys, "_is_gil_enabled", lambda: True)() else threading.Lock()
+FENCED = _FENCE is not None
 
 
 class Watches(Protocol):

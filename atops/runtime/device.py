@@ -117,8 +117,8 @@ class Device:
         """Create a stream.
 
         `priority`: -2 (most urgent) to 0. `nonblocking`: takes no part in null-stream order. `capacity`: how many
-        commands it holds before StreamFull. `cluster_mask`, `sip_mask`: bits of the clusters, and of the SIPs of each,
-        that its kernels may use. Raises InvalidValue naming the option.
+        commands it holds before StreamFull (`upload` and `zeros` are two each). `cluster_mask`, `sip_mask`: bits of the
+        clusters, and of the SIPs of each, that its kernels may use. Raises InvalidValue naming the option.
         """
         for mask, count, what in (
             (cluster_mask, self.arch.clusters, "cluster_mask"),
@@ -269,7 +269,9 @@ class Device:
         old.memory.close()
 
     def reset_sync(self) -> None:
-        """As `reset`, blocking. Raises WouldDeadlock where the wait could never end."""
+        """As `reset`, blocking. Raises WouldDeadlock where the wait could never end; nothing has changed then."""
+        for item in self.outstanding():
+            self.driver.guard_blocking(item)
         old, items = self._retire()
         self.driver.wait_all(items)
         old.memory.close()

@@ -237,7 +237,11 @@ class Driver(Hub):
         """Emit the record of a settled command; post the step that hands it to subscribers."""
         tracer = self.tracer
         tracer.emit(trace_tuple(item, error, self.now(), tracer))
-        if tracer.pending and not self._flush_posted:
+        self.tell_subscribers()
+
+    def tell_subscribers(self) -> None:
+        """Post the step that hands new records to subscribers, unless it is posted or there are none."""
+        if self.tracer.pending and not self._flush_posted:
             self._flush_posted = True
             self.post(self._flush)
 

@@ -125,13 +125,13 @@ ABORTED = object()
 
 def ended(stream: StreamQueue, item: Completion, error: AtopsError | None) -> None:
     """Settle the call and start the next one in line."""
+    stream.finish(item, error)  # first: when the next one starts, this one is done
     following = None
     with stream.driver.lock:
         line = stream._callbacks
         if line and line[0] is item:
             line.popleft()
             following = line[0] if line else None
-    stream.finish(item, error)
     if following is not None:
         start(stream, following)
         catch_up(following)

@@ -2,103 +2,45 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
-
-import numpy as np
 
 from atops.base.errors import AtopsError, ExecutionError, IllegalState
 from atops.base.tracing import Kind
-from atops.device.allocation import Allocation, move
+from atops.device.allocation import Allocation
 from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime.commands import Copy
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.executor import Lane
+from atops.runtime.short_copies import DIRECT, DIRECTIONS, carry_out
 from atops.runtime.stream_queue import StreamQueue
 
 __all__ = (
     "COPIES",
-    "DIRECT",
-    "carry_out",
-    "checksum",
     "copying_context",
     "linked",
-    "move_bytes",
     "run_copy",
     "run_on_engine",
     "stage_through_host",
 )
 
 COPIES = Lane("copy")
-DIRECT = 64 << 10  # up to here a copy costs less than the hop to a copy thread
-KEEPS_GIL = 128 << 10  # up to here a memoryview moves bytes faster than numpy, and does not give up the GIL
-COPY_D2D = int(Kind.COPY_D2D)
-DIRECTIONS: dict[int, Direction] = {
-    Kind.COPY_H2D: Direction.HOST_TO_DEVICE,
-    Kind.COPY_D2H: Direction.DEVICE_TO_HOST,
-}
 
 
 def run_copy(stream: StreamQueue, item: Completion) -> bool:
     """Copy here if it is short and nothing holds the link the other way; else when an engine is free."""
     command: Copy = item.command
-    dst, dst_offset, src, src_offset, size, kind, _ = command
-    engines = stream.context.engines
-    if kind == COPY_D2D and size <= DIRECT and not engines.waiting:
-        # The commonest of all, so the calls are spelled out. The range was checked at the call and an allocation never
-        # shrinks: only its life is asked here, after its bytes were taken, since a free unmaps nothing that is held.
-        into, out = dst.view, src.view  # type: ignore[union-attr]  # both ends are allocations
-        if not (dst.alive and src.alive):  # type: ignore[union-attr]
-            carry_out(command)  # raises, naming whose life is over
-        into[dst_offset : dst_offset + size] = out[src_offset : src_offset + size]
-        dst.wrote(dst_offset, size)  # type: ignore[union-attr]
-        return True
-    if kind == Kind.COPY_PEER and not linked(stream, command):
+    if command.kind == Kind.COPY_PEER and not linked(stream, command):
         return stage_through_host(stream, item)
-    direction = DIRECTIONS.get(kind, Direction.NONE)
+    direction = DIRECTIONS.get(command.kind, Direction.NONE)
     context = copying_context(stream, command)
-    if size <= DIRECT and context.engines.quiet(direction):
+    if command.size <= DIRECT and context.engines.quiet(direction):
         carry_out(command)
         return True
     run_on_engine(
         context, stream, item, direction, lambda: carry_out(command), lambda error: stream.finish(item, error)
     )
     return False
-
-
-def carry_out(command: Copy) -> None:
-    """Move the bytes of one copy. Raises IllegalAddress when an end is not live."""
-    dst, src, size = command.dst, command.src, command.size
-    if type(src) is Allocation:
-        if type(dst) is Allocation:
-            move(dst, command.dst_offset, src, command.src_offset, size)
-            return
-        src.check(command.src_offset, size, "copy to the host")
-        move_bytes(dst, command.dst_offset, src.view, command.src_offset, size)  # type: ignore[arg-type]
-        return
-    if command.checksum is not None and checksum(src) != command.checksum:  # type: ignore[arg-type]
-        raise ExecutionError("the source of a copy changed after the call; leave it alone until the copy is done")
-    if type(dst) is Allocation:
-        dst.check(command.dst_offset, size, "copy from the host")
-        move_bytes(dst.view, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]
-        dst.wrote(command.dst_offset, size)
-    else:
-        move_bytes(dst, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]
-
-
-def move_bytes(dst: memoryview, dst_offset: int, src: memoryview | bytes, src_offset: int, size: int) -> None:
-    """Move bytes between two flat views."""
-    if size <= KEEPS_GIL:
-        dst[dst_offset : dst_offset + size] = src[src_offset : src_offset + size]
-    else:
-        target = np.frombuffer(dst, np.uint8, size, dst_offset)
-        np.copyto(target, np.frombuffer(src, np.uint8, size, src_offset))
-
-
-def checksum(source: memoryview | bytes) -> int:
-    """Return a checksum of a host source, so that strict mode notices a change before the copy ran."""
-    return zlib.crc32(source)
 
 
 def copying_context(stream: StreamQueue, command: Copy) -> DeviceContext:
@@ -163,6 +105,7 @@ def stage_through_host(stream: StreamQueue, item: Completion) -> bool:
     assert isinstance(source, Allocation) and isinstance(target, Allocation)
     assert source.device is not None and target.device is not None
     driver = stream.driver
+    to = driver.context(target.device)
     staging = memoryview(bytearray(command.size))
     down = Copy(staging, 0, source, command.src_offset, command.size, Kind.COPY_D2H)
     up = Copy(target, command.dst_offset, staging, 0, command.size, Kind.COPY_H2D)
@@ -172,12 +115,10 @@ def stage_through_host(stream: StreamQueue, item: Completion) -> bool:
             stream.finish(item, error)
             return
         driver.trace_part(item, down)
-        context = driver.context(target.device)  # type: ignore[arg-type]
-        run_on_engine(context, stream, item, Direction.HOST_TO_DEVICE, lambda: carry_out(up), arrived)
+        item.command = up  # what is left of it: its end is the second record
+        run_on_engine(to, stream, item, Direction.HOST_TO_DEVICE, lambda: carry_out(up), arrived)
 
     def arrived(error: AtopsError | None) -> None:
-        if error is None:
-            driver.trace_part(item, up)
         stream.finish(item, error)
 
     run_on_engine(

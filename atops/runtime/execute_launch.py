@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
-from atops.base.errors import ExecutionError, LaunchFailure, StreamAborted
+from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
 from atops.device.allocation import Allocation
 from atops.device.grid import Grid
 from atops.runtime.commands import Launch
@@ -44,12 +45,19 @@ def run_launch(stream: StreamQueue, item: Completion) -> bool:
     item.cancel = lambda error: abort(stream, item, grid, error)
     if (start := command.options.start) is not None:
         start.stamp(item, driver.now())
-    driver.switching.begin()
 
     def submit() -> None:
-        context.clusters.submit(
-            grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask
-        )
+        driver.switching.begin()
+        try:
+            context.clusters.submit(
+                grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask
+            )
+        except AtopsError as error:
+            driver.switching.end()
+            if meeting is None:
+                raise
+            grid.stop(LaunchFailure(f"another grid of the same cooperative launch could not start: {error}"))
+            stream.finish(item, error)
 
     if meeting is None:
         submit()
@@ -82,6 +90,10 @@ def ended(stream: StreamQueue, item: Completion, grid: Grid) -> None:
 def abort(stream: StreamQueue, item: Completion, grid: Grid, error: ExecutionError) -> None:
     """Close the kernel at its next suspension; give up on it after the grace if it never suspends."""
     context, driver = stream.context, stream.driver
+    meeting = item.command.options.meeting
+    if meeting is not None and meeting.leave():
+        stream.finish(item, error)  # which tells the others
+        return
     grid.abort(error)
     context.clusters.withdraw(grid)
 
@@ -94,7 +106,9 @@ def abort(stream: StreamQueue, item: Completion, grid: Grid, error: ExecutionErr
         )  # fmt: skip
         for allocation in item.command.bound.allocations:
             if allocation.device is not None:
-                driver.context(allocation.device).memory.quarantine(allocation)
+                with suppress(AtopsError):  # a reset, the driver's close or a free has ended it
+                    home = context if allocation.device == context.ordinal else driver.context(allocation.device)
+                    home.memory.quarantine(allocation)
         # First its own end: that of the grid would end it with the abort's error, which names no kernel.
         stream.finish(item, StreamAborted(f"{command_name(item)} never suspended and was abandoned"))
         grid.abandon()

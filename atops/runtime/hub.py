@@ -88,5 +88,9 @@ class Hub(ABC):
         """Emit the record of a settled command."""
 
     @abstractmethod
+    def tell_subscribers(self) -> None:
+        """Have the trace's subscribers told of what is new, if there are any."""
+
+    @abstractmethod
     def trace_part(self, item: Any, part: Any) -> None:
         """Emit the record of one step of a command that takes several."""

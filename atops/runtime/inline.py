@@ -50,9 +50,9 @@ class InlineExecutor(Executor):
 
     def post(self, step: Step) -> None:
         """Queue a step for the loop, or for the pump of a blocking wait."""
-        self.check_caller()
         if self._closed:
-            return
+            return  # whatever thread a finalizer of what is left runs on
+        self.check_caller()
         self._steps.append(step)
         self.loop.call_soon(self._run_one)
 

@@ -15,9 +15,9 @@ from atops.runtime.buffer import LATER, Buffer, DeviceArray, End, Release
 from atops.runtime.commands import Alloc, Copy, Fill, Free
 from atops.runtime.completion import Completion
 from atops.runtime.context import Pool
-from atops.runtime.execute_copy import checksum
 from atops.runtime.operands import copy_kind, end_of, fill_pattern
 from atops.runtime.pool import MemoryPool
+from atops.runtime.short_copies import checksum
 from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("StreamMemory", "taken")
@@ -47,8 +47,8 @@ class StreamMemory(StreamQueue):
         was freed before the copy ran (TOPS Runtime API, 2.6 topsMemcpyAsync).
         """
         to = dst.end if isinstance(dst, Buffer) else end_of(dst, "destination", True)
-        back = src.end if isinstance(src, Buffer) else taken(src) or end_of(src, "source", False)
         into, dst_offset, room, dtype, device = to
+        back = src.end if isinstance(src, Buffer) else taken(src) or end_of(src, "source", False)
         source, src_offset, size, other, origin = back
         if nbytes is not None or room != size:
             size = self._copy_size(room, size, nbytes)

@@ -15,10 +15,11 @@ from typing import Any
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, PriorLaunchFailure, StreamAborted
 from atops.base.waiting import Waiter
 from atops.runtime.abort import abort_stream, catch_up
-from atops.runtime.commands import Call, Command, Launch, WaitEvent
+from atops.runtime.commands import Call, Command, Copy, Launch, WaitEvent
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.executor import StepWaiter
 from atops.runtime.outcomes import as_failure, verb, wake
+from atops.runtime.short_copies import carry_out_run, carry_out_traced, claim_run, settle_run
 from atops.runtime.stream_state import StreamState
 
 __all__ = ("StreamQueue",)
@@ -27,6 +28,7 @@ log = logging.getLogger("atops.stream")
 
 DRAIN_COMMANDS = 64  # a drain lets others run after so many commands ...
 DRAIN_NS = 500_000  # ... or after so long, whichever comes first ...
+new_object = object.__new__
 NEVER = 1 << 63  # ... but inline by count alone: how long something takes must not change the order of a replay
 
 
@@ -47,7 +49,9 @@ class StreamQueue(StreamState):
         driver = self.driver
         if driver.inline:
             driver.executor.check_caller()
-        item = Completion(self, command)
+        item = new_object(Completion)  # what its constructor does, without the frame
+        item.stream = self
+        item.command = command
         if result is not None:
             item._result = result
         if duty:
@@ -55,7 +59,9 @@ class StreamQueue(StreamState):
         if after:
             item.deps = after
         with driver.lock:
-            first = self.enqueue(item)
+            if (self._unusual or self.context.dead is not None) and not duty:
+                self.admit(item)
+            first = self.append(item)
         if not first:
             return item
         if command.__class__ is Launch and self.context.clusters.idle and not driver.inline:
@@ -137,9 +143,11 @@ class StreamQueue(StreamState):
         lock, now, execute = driver.lock, driver.now, driver.execute
         owner = self if self._parent is None else self._parent
         tracing = driver.tracer.active
-        plain = not tracing and self.capacity is None
+        limited = self.capacity is not None
+        plain = not tracing and not limited
         left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
         item: Completion | None = None
+        run: list[Completion] = []
         error: AtopsError | None = None
         while True:
             waiters = None
@@ -153,14 +161,25 @@ class StreamQueue(StreamState):
                     else:
                         waiters = self._settle(item, error)
                 item = None
-                others = left < 0 or (left & 7 == 0 and now() > until)
+                others = left < 0 or now() > until
                 if not queue:
                     self.retire()
                 elif not others and queue[0]._state == PENDING:
                     item = queue[0]
                     item._state = RUNNING
+                    if item.command.__class__ is Copy and not limited and owner._error is None:
+                        run = claim_run(queue, self.context)
             if waiters is not None:
                 wake(waiters)
+            if run:
+                left -= len(run)
+                done, error = carry_out_run(run) if not tracing else carry_out_traced(run, driver)
+                with lock:
+                    waiters = settle_run(run, done, self._queue)  # type: ignore[arg-type]  # it holds the run
+                wake(waiters)
+                item = None if error is None else run[done]
+                run = []
+                continue
             if item is None:
                 if others and queue:
                     driver.post(self.drain)
@@ -170,9 +189,8 @@ class StreamQueue(StreamState):
             if item.deps is not None:
                 if self._must_wait(item):
                     return
-                if item.aborted is not None and not item.duty:
-                    error = item.aborted
-                    continue
+                if tracing:
+                    item.started_ns = now()  # the last of them may have ended since the first stamp
             if item.aborted is not None and not item.duty:
                 error = item.aborted
                 continue

@@ -59,8 +59,9 @@ def render_text(
     *,
     names: TraceNames | None = None,
     limit: int = 40,
+    figures: bool = True,
 ) -> str:
-    """Draw a timeline: an axis, a line for each stream, a legend of the glyphs in use, and the main figures.
+    """Draw a timeline: an axis, a line for each stream, a legend of the glyphs in use, and the main `figures`.
 
     At most `limit` lines of streams are drawn; what is left out is counted. `colour` adds ANSI colours. Raises
     InvalidValue when `width` is below 40 columns.
@@ -74,15 +75,15 @@ def render_text(
     shown = all_rows[:limit]
     margin = min(max(len(row.label) for row in shown), width // 4) + 3
     cells = width - margin - 1
-    figures = summary(records)
-    lines = [" " * margin + part for part in _axis(figures.span_ns, cells)]
+    known = summary(records)
+    lines = [" " * margin + part for part in _axis(known.span_ns, cells)]
     used: set[str] = set()
     device: int | None = None
     for row in shown:
         if row.device != device:
             device = row.device
             lines.append(_device(device, names))
-        glyphs, text = _cells(row, figures.first_ns, figures.span_ns, cells)
+        glyphs, text = _cells(row, known.first_ns, known.span_ns, cells)
         used.update(glyphs)
         lines.append(f"  {_fit(row.label, margin - 3):<{margin - 3}} {_paint(glyphs, text, colour)}".rstrip())
     if len(all_rows) > len(shown):
@@ -90,7 +91,7 @@ def render_text(
     legend = [f"{glyph} {KIND_NAMES[kind]}" for kind, glyph in GLYPHS.items() if glyph in used]
     legend += [f"{FAILURE} failed, skipped or aborted"] if FAILURE in used else []
     lines += _wrap("legend: ", legend, width)
-    lines += _wrap("", _figures(figures), width)
+    lines += _wrap("", _figures(known), width) if figures else []
     for name in sorted({record.name for record in records} & set(names.notes)):
         lines += _wrap(f"{_printable(name)}: ", [_printable(names.notes[name])], width)
     return "\n".join(lines)

@@ -90,17 +90,25 @@ class Rendezvous:
     def arrive(self, start: Callable[[], None]) -> None:
         """Note that one grid is built; the last one starts them all. No lock is held while they start."""
         with self._lock:
+            if self._failed:
+                return
             self._starts.append(start)
             starts = self._starts if len(self._starts) == self._grids else []
         for each in starts:
             each()
 
+    def leave(self) -> bool:
+        """Let none of the grids start, because one was aborted. Returns False when all have met and run."""
+        with self._lock:
+            if len(self._starts) == self._grids:
+                return False
+            self._failed = True
+        return True
+
     def give_up(self) -> None:
         """Fail every launch that is not over, unless all have met."""
-        with self._lock:
-            if self._failed or len(self._starts) == self._grids:
-                return
-            self._failed = True
+        if not self.leave():
+            return
         for item in self._items:
             if not item.done and item.state == "running":
                 item.stream.finish(item, LaunchFailure("another grid of the same cooperative launch could not start"))

@@ -57,8 +57,18 @@ class Latch:
         self.word.close()
 
 
+def waiters(driver: Driver) -> int:
+    """Return how many waits of any kind have begun for what the board has to do."""
+    items = [item for context in driver.contexts for stream in list(context.active) for item in stream.pending()]
+    return sum(len(item._lot or ()) for item in items)
+
+
 def settle(driver: Driver) -> None:
-    """Wait until nothing that was enqueued is left, well or not."""
+    """Wait until nothing that was enqueued is left, well or not, and what finalizers asked for is done."""
+    for context in driver.contexts:
+        probe = Device(context.ordinal, driver).create_stream(nonblocking=True, name="probe")
+        for _ in range(2):  # steps that were posted before the probe's are over when it is
+            probe.record().sync(PATIENCE)
     for context in driver.contexts:
         while items := Device(context.ordinal, driver).outstanding():
             driver.wait_all(items, PATIENCE)

@@ -108,6 +108,29 @@ async def test_later_commands_are_skipped(device):
 
 
 @on_every_host
+async def test_the_trace_tells_how_commands_ended(device):
+    """Each finished command is traced once: done, failed, skipped or aborted; duties of a failed stream are done."""
+    stream, other = device.create_stream(), device.create_stream()
+    x = stream.zeros(4)
+    latch = hold(stream)
+    items = {
+        "DONE": stream.fill(x, 1), "FAILED": stream.call(fail), "SKIPPED": stream.fill(x, 2),
+        "duty": stream.add_callback(lambda error: None),
+    }  # fmt: skip
+    latch.release()
+    with pytest.raises(HostCallFailure):
+        await stream
+    hold(other)
+    items["ABORTED"] = other.fill(x, 1)
+    other.abort()
+    await other
+    ended = [(record.seq, record.status.name) for record in device.driver.tracer.records()]
+    for status, item in items.items():
+        assert [each for each in ended if each[0] == item.seq] == [(item.seq, "DONE" if status == "duty" else status)]
+    stream.clear_error()
+
+
+@on_every_host
 async def test_other_streams_go_on(device):
     """A failure stays in its stream."""
     failing, other = device.create_stream(), device.create_stream()

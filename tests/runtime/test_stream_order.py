@@ -11,8 +11,9 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.errors import ExecutionError, InvalidHandle, InvalidType, InvalidValue
+from atops.device.copy_engine import CopyJob, Direction
 from tests.runtime.hosts import board, on_every_host, on_hosts
-from tests.runtime.latch import hold
+from tests.runtime.latch import StreamLatch, hold
 
 LARGE = 1 << 18  # bytes: more than is taken at the call, and more than runs on the driver
 
@@ -292,3 +293,72 @@ def test_a_closed_stream_takes_nothing_more(device: atops.Device):
     latch.release()
     assert last.wait_sync() is None
     assert (other.fetch(x).wait_sync() == 5).all()
+
+
+# ---- the device
+
+
+@on_every_host
+async def test_waiting_for_the_device_waits_for_all_its_streams(device):
+    """B24: blocking or not, null or created, and no other device's; an idle device is done at once."""
+    other = atops.Device(1, device.driver)
+    await device.wait()
+    latch, elsewhere = StreamLatch(device), hold(other.null_stream)
+    streams = [device.create_stream(), device.create_stream(nonblocking=True), device.null_stream]
+    for stream in streams:
+        latch.hold(stream)
+    items = [stream.fill(device.empty(1), 1) for stream in streams]
+    await latch.passed()
+    assert device.statistics().active_streams >= 3 and not any(item.done for item in items)
+    latch.release()
+    await device.wait()
+    assert all(item.done for item in items) and not other.null_stream.is_done
+    elsewhere.release()
+    await other.wait()
+
+
+@on_every_host
+async def test_a_stream_stays_on_its_device(device):
+    """A18, A19: a stream belongs to the device it was made on, whichever is current later."""
+    other = atops.Device(1, device.driver)
+    with other:
+        stream = atops.Device(driver=device.driver).create_stream()
+    assert stream.device == 1 and device.create_stream().device == 0
+    assert (await stream.fetch(stream.upload(np.arange(3)))).tolist() == [0, 1, 2]
+    with other:
+        assert stream.zeros(1).allocation.device == 1 and device.null_stream.device == 0
+
+
+@on_every_host
+async def test_the_two_directions_take_turns(device):
+    """H2D and D2H copies of one device never share the link; copies the same way and within the device go on."""
+    engines, stream = device.context.engines, [device.create_stream() for _ in range(4)]
+    x, y = device.empty(LARGE, np.uint8), device.empty(LARGE, np.uint8)
+    up = CopyJob(0, 0, Direction.HOST_TO_DEVICE, lambda: None)
+    engines.request(up)
+    await stream[2].copy(y, np.ones(LARGE, np.uint8))
+    await stream[3].copy(x, y)
+    downs = [stream[0].fetch(x[:16]), stream[1].fetch(x)]
+    await hold(device.create_stream(nonblocking=True)).passed()
+    assert not any(down.done for down in downs)
+    engines.release(up)
+    for down in downs:
+        assert (await down)[:8].tolist() == [1] * 8
+
+
+@on_every_host
+async def test_a_stream_says_what_it_does(device):
+    """The statistics and the repr name the stream, what it holds, and what its head waits for."""
+    stream = device.create_stream(name="worker", priority=-1, nonblocking=True)
+    assert "worker on device 0" in repr(stream) and "idle" in repr(stream)
+    latch = hold(stream)
+    stream.call(int)
+    await latch.passed()
+    state = stream.statistics()
+    assert (state.label, state.pending, state.running, state.capacity) == ("worker", 1, 1, None)
+    assert "waits for a value" in state.head
+    assert all(word in repr(stream) for word in ("worker", "priority -1", "non-blocking", "2 commands"))
+    latch.release()
+    await stream
+    await stream.aclose()
+    assert "closed" in repr(stream)

@@ -1,0 +1,107 @@
+"""The command line: each command is found and explained, mistakes end with 2, and a pipe may close early."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import atops.apps.info
+from atops.cli import main
+from tests.architecture.source_tree import ROOT
+from tests.runtime.child import environment
+
+COMMANDS = ("demo", "info", "bench")
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run what must end with code 2, and return what it says; it prints nothing else."""
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    printed = capsys.readouterr()
+    assert (left.value.code, printed.out) == (2, "")
+    return printed.err
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run what must end with code 0 by itself, and return what it prints."""
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    printed = capsys.readouterr()
+    assert (left.value.code, printed.err) == (0, "")
+    return printed.out
+
+
+def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a command the usage is shown, and that one is missing."""
+    said = refused(capsys)
+    assert said.startswith("usage: atops ")
+    assert "required: COMMAND" in said
+
+
+def test_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """A command that there is not is named, and those that there are."""
+    said = refused(capsys, "dance")
+    assert "'dance'" in said
+    assert [name for name in COMMANDS if name not in said] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_unknown_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command refuses an option that it does not know."""
+    assert "--colour" in refused(capsys, command, "--colour")
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help has a line for each command."""
+    lines = told(capsys, "--help").splitlines()
+    for name in COMMANDS:
+        assert any(line.split()[:1] == [name] and len(line.split()) > 3 for line in lines), name
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command says how it is used, and what each of its options does."""
+    said = told(capsys, command, "--help")
+    assert said.startswith(f"usage: atops {command} ")
+    assert "--json" in said or "--inline" in said
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """The version is one line that begins with the name."""
+    said = told(capsys, "--version")
+    assert said.startswith("atops ")
+    assert said.count("\n") == 1
+    assert said.split() != ["atops"]
+
+
+def test_what_a_command_returns_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of the command's module comes through."""
+    monkeypatch.setattr(atops.apps.info, "main", lambda arguments: 7 if arguments.json else 5)
+    assert (main(["info", "--json"]), main(["info"])) == (7, 5)
+
+
+def test_as_a_module_without_a_command() -> None:
+    """`python -m atops` alone ends with 2 and the usage, and starts nothing."""
+    done = subprocess.run(
+        [sys.executable, "-m", "atops"], cwd=ROOT, env=environment({}), text=True, capture_output=True, timeout=30
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("usage: atops ")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["flushed at the end", "flushed at once"])
+def test_a_reader_that_goes_away(unbuffered: str) -> None:
+    """When nobody reads the output the command ends with 1 and complains about nothing."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "atops", "info", "--json"], cwd=ROOT, stdout=write, stderr=subprocess.PIPE,
+            env=environment({"PYTHONUNBUFFERED": unbuffered}), text=True, timeout=30,
+        )  # fmt: skip
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
