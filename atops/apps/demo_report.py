@@ -28,8 +28,9 @@ def report(console: Console, outcome: Outcome, what: str, setting: str) -> None:
     console.print(_figures(outcome, work, what, setting))
     if outcome.bytes:
         console.print()
-        console.print(_commonest(outcome, width, "#" if console.options.ascii_only else "━"))
-        console.print()
+        if outcome.counts.any():
+            console.print(_commonest(outcome, width, "#" if console.options.ascii_only else "━"))
+            console.print()
         if width >= NARROWEST:
             text = render_text(work, width, names=outcome.trace.names, figures=False)
             console.print(Text.from_ansi(text), soft_wrap=True)
@@ -56,7 +57,8 @@ def _figures(outcome: Outcome, work: list[TraceRecord], what: str, setting: str)
         times = summary(work)
         devices = len({record.device for record in work})
         busy = "busy" if devices == 1 else f"busy, summed over {devices} devices"
-        table.add_row("kernels", f"{format_ns(times.kernel_ns)} {busy}, {times.counts.get(Kind.LAUNCH, 0):,} launches")
+        launches = times.counts.get(Kind.LAUNCH, 0)
+        table.add_row("kernels", f"{format_ns(times.kernel_ns)} {busy}, {launches:,} launch{'es' * (launches != 1)}")
         table.add_row(
             "copies", f"{format_ns(times.copy_ns)} {busy}, {format_ns(times.overlap_ns)} of it "
             f"({times.overlap:.0%}) while a kernel ran",

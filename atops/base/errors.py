@@ -30,6 +30,9 @@
         ├── StreamAborted          dropped by abort, close or reset before it could finish
         └── LoopClosed             a host coroutine's loop closed before the coroutine ended
 
+What a kernel raises arrives as a LaunchFailure, an IllegalAddress of its own too: its cause is the kernel's exception,
+its `code` that exception's if it has one.
+
 Exceptions live inside; `Result` codes exist only at the C edge, which reads `code`.
 """
 
@@ -78,7 +81,7 @@ class AtopsError(Exception):
     code: ClassVar[Result] = Result.Unknown
 
     def fresh(self) -> AtopsError:
-        """Return a new exception of the same kind and message, caused by this one.
+        """Return a new exception of the same kind, message and cause.
 
         A failure is reported to many waiters; each gets its own exception, so that one waiter's traceback never grows
         into another's.
@@ -86,7 +89,7 @@ class AtopsError(Exception):
         copy = type(self).__new__(type(self), *self.args)
         copy.args = self.args
         copy.__dict__.update(self.__dict__)
-        copy.__cause__ = self
+        copy.__cause__ = self.__cause__  # not this one: its message would stand twice in every traceback
         return copy
 
 

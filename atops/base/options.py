@@ -27,7 +27,8 @@ class EmulatorOptions:
     - `strict`: poison destinations at issue, checksum host sources, raise where the default only warns.
     - `trace`: capacity of the trace ring in records; 0 switches tracing off.
     - `seed`: of the scheduling policy inline; None is first come, first served.
-    - `clock`: "wall", or "virtual" (inline only): time advances only when no step is ready.
+    - `clock`: "wall", or "virtual" (inline only): time advances only when no step is ready, to the next timer; commands
+      themselves take no virtual time.
     - `abort_grace`: seconds that an aborted kernel may go on before it is named and abandoned.
     - `switch_interval`: seconds; when set, the interpreter's thread switch interval while kernels run, for programs
       whose other Python threads are busy.
@@ -60,6 +61,10 @@ class EmulatorOptions:
             raise InvalidValue(f"workers is {self.workers!r}; 1 to 256 or 'sip' is right")
         if self.dte not in ("wait", "eager", "seeded"):
             raise InvalidValue(f"dte is {self.dte!r}; 'wait', 'eager' or 'seeded' is right")
+        if self.seed is not None and not isinstance(self.seed, int):
+            raise InvalidValue(f"seed is {self.seed!r}; an int or None is right")
+        if not isinstance(self.strict, bool):
+            raise InvalidValue(f"strict is {self.strict!r}; True or False is right")
         if self.clock not in ("wall", "virtual"):
             raise InvalidValue(f"clock is {self.clock!r}; 'wall' or 'virtual' is right")
         if self.trace < 0:

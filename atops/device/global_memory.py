@@ -9,7 +9,7 @@ import operator
 import threading
 from collections import deque
 
-from atops.base.errors import IllegalAddress, InvalidValue, NotInitialized, OutOfMemory
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, NotInitialized, OutOfMemory
 from atops.device.allocation import Allocation
 from atops.device.arena import PAGE, Arena
 from atops.device.banks import Banks
@@ -101,7 +101,10 @@ class GlobalMemory:
         `zero_ok` it is an error. `site` is where it is asked for (default: the caller outside this package).
         Raises OutOfMemory, InvalidValue for a negative size or an unknown bank, NotInitialized when closed.
         """
-        size = operator.index(size)
+        try:
+            size = operator.index(size)
+        except TypeError:
+            raise InvalidType(f"an allocation of {size!r} bytes; an int is right") from None
         if size < 0 or (size == 0 and not zero_ok):
             raise InvalidValue(f"an allocation of {size} bytes; {'0' if zero_ok else '1'} or more are right")
         if bank is not None and not 0 <= bank < self._bank_count:

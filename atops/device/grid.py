@@ -112,8 +112,7 @@ class Grid:
         self.shared_bytes = shared_bytes
         self.cooperative = cooperative
         self.options = options = options if options is not None else chip.options
-        self.on_done = on_done
-        self.on_start = _nothing  # called with the grid when its first block got its cluster
+        self.on_done, self.on_start = on_done, _nothing  # `on_start(grid)`: its first block got a cluster
         self.offload = offload
         self.observer = observer
         self.policy = policy or (ROUND_ROBIN if options.seed is None else Seeded(options.seed))

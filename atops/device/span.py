@@ -57,6 +57,12 @@ class Access(NamedTuple):
     offset: int
     size: int
 
+# What an array's methods may do to a span as well: they read it, and return something that is no view of it.
+READING = frozenset(
+    "all any argmax argmin argsort astype clip copy cumprod cumsum dot max mean min nonzero prod round std sum tobytes "
+    "tolist trace var".split()
+)
+
 
 class Span(NDArrayOperatorsMixin):
     """A typed, shaped view of device memory: `tops::mdspan` (TOPS C++, 8.7). Immutable; its bytes are not.
@@ -174,6 +180,19 @@ class Span(NDArrayOperatorsMixin):
         else:
             self._indexed("store", key, value)
         self.stored(key)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a reading method of the array (`sum`, `max`, `copy` ...), which counts as a load when it is called.
+
+        Raises AttributeError for what an array has and a span has not.
+        """
+        if name not in READING:
+            raise AttributeError(f"a Span has no {name!r}; np.asarray(span) is an array that has, unobserved")
+        return lambda *args, **named: getattr(self.touch("load"), name)(*args, **named)
+
+    def fill(self, value: Any) -> None:
+        """Store `value` in every element."""
+        self[...] = value
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         """Give out the plain array. What is done through it afterwards is neither checked nor observed.

@@ -6,6 +6,8 @@ A buffer holds a release callable, not its pool or its stream; it knows where it
 from __future__ import annotations
 
 import builtins
+import math
+import operator
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -16,7 +18,7 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
 from atops.device.allocation import Allocation
 
-__all__ = ("LATER", "Buffer", "DeviceArray", "End", "Release", "alive", "bounds")
+__all__ = ("LATER", "Buffer", "DeviceArray", "End", "Release", "alive", "bounds", "extents_of")
 
 Release: TypeAlias = "Callable[[Buffer, Any], object]"  # called once with the buffer and the stream that orders it
 
@@ -103,10 +105,10 @@ class Buffer:
         """
         dtype = as_dtype(dtype)
         count, rest = divmod(self.nbytes, dtype.itemsize)
-        shape = (count,) if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
-        if rest or int(np.prod(shape, dtype=np.int64)) != count:
-            raise InvalidValue(f"{self!r} has {self.nbytes} bytes; {dtype} of shape {shape} is something else")
-        return DeviceArray(self.allocation, self.offset, dtype, shape)
+        if rest:
+            raise InvalidValue(f"{self!r} has {self.nbytes} bytes; that is no whole number of {dtype}")
+        extents = (count,) if shape is None else extents_of(shape, count)
+        return DeviceArray(self.allocation, self.offset, dtype, extents)
 
     def __getitem__(self, index: slice) -> Buffer:
         """Return the bytes `start:stop`. Raises InvalidValue for a step, or bounds outside the buffer."""
@@ -177,10 +179,11 @@ class DeviceArray(Buffer):
         return len(self.shape)
 
     def reshape(self, *shape: int | tuple[int, ...]) -> DeviceArray:
-        """Return the same bytes in another shape: ints, or one tuple. Raises InvalidValue when the sizes differ."""
-        extents: tuple[Any, ...] = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
-        if min(extents, default=0) < 0 or int(np.prod(extents, dtype=np.int64)) != self.size:
-            raise InvalidValue(f"{self!r} has {self.size} elements; shape {extents} has another number")
+        """Return the same bytes in another shape: ints, or one tuple; one may be -1.
+
+        Raises InvalidValue when the sizes differ, InvalidType for what is no shape.
+        """
+        extents = extents_of(shape[0] if len(shape) == 1 else shape, self.size)
         return DeviceArray(self.allocation, self.offset, self.dtype, extents)
 
     def __getitem__(self, index: int | slice) -> DeviceArray:
@@ -213,6 +216,26 @@ class DeviceArray(Buffer):
     def __repr__(self) -> str:
         fate = "" if self.allocation.alive else ", freed"
         return f"<DeviceArray {self.shape} {self.dtype} at {self.address:#x} on {self.allocation.where}{fate}>"
+
+
+def extents_of(shape: Any, size: int | None = None) -> tuple[int, ...]:
+    """Return a shape as a tuple of extents; one of them may be -1 where `size` elements are to be shaped.
+
+    Raises InvalidType for what is no int or sequence of ints, InvalidValue for a negative extent or another size.
+    """
+    parts = shape if isinstance(shape, tuple | list) else (shape,)
+    try:
+        extents = [operator.index(part) for part in parts]
+    except TypeError:
+        raise InvalidType(f"the shape is {shape!r}; an int, or some, are right") from None
+    if size is not None and extents.count(-1) == 1:
+        rest = math.prod(extent for extent in extents if extent != -1)
+        extents[extents.index(-1)] = size // rest if rest else 0
+    if any(extent < 0 for extent in extents):
+        raise InvalidValue(f"the shape is {shape!r}; extents are not negative")
+    if size is not None and math.prod(extents) != size:
+        raise InvalidValue(f"{size} elements do not make the shape {shape!r}")
+    return tuple(extents)
 
 
 def bounds(index: slice, extent: int, what: Buffer) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +25,7 @@ from atops.base.loops import current_home
 from atops.device.allocation import Allocation
 from atops.device.arch import Architecture
 from atops.device.global_memory import MemoryStatistics
-from atops.runtime.buffer import Buffer, DeviceArray
+from atops.runtime.buffer import Buffer, DeviceArray, extents_of
 from atops.runtime.completion import Completion, look_at
 from atops.runtime.context import DeviceContext
 from atops.runtime.current import current_ordinal, restore_ordinal, set_ordinal
@@ -174,10 +175,8 @@ class Device:
     def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> DeviceArray:
         """Allocate an array now, outside any stream's order."""
         dtype = as_dtype(dtype)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        size = dtype.itemsize
-        for extent in shape:
-            size *= extent
+        shape = extents_of(shape)
+        size = math.prod(shape) * dtype.itemsize
         buffer = self.allocate(size)
         release, buffer._release = buffer._release, None
         return DeviceArray(buffer.allocation, 0, dtype, shape, release)
@@ -196,10 +195,9 @@ class Device:
         Its device pointer differs from the host's. Raises InvalidType, or InvalidValue when it is read-only, empty or
         registered already (TOPS Runtime API, 2.6 topsHostRegister).
         """
-        host = self.driver.host
+        context, host = self.context, self.driver.host
+        allocation = host.register(array)  # which says what is wrong with what is no writable buffer
         view = array if isinstance(array, np.ndarray) else np.frombuffer(array, np.uint8)
-        allocation = host.register(array)
-        context = self.context
         return HostArray(
             allocation,
             view.dtype,
@@ -210,10 +208,8 @@ class Device:
 
     def _host_array(self, make: Callable[[int], Allocation], shape: int | tuple[int, ...], dtype: Any) -> HostArray:
         dtype = as_dtype(dtype)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        size = dtype.itemsize
-        for extent in shape:
-            size *= extent
+        shape = extents_of(shape)
+        size = math.prod(shape) * dtype.itemsize
         context, free = self.context, self.driver.host.free
         return HostArray(
             make(size), dtype, shape, lambda buffer, stream: free_when_idle(context, buffer.allocation, stream, free)

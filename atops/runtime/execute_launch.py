@@ -8,6 +8,7 @@ from contextlib import suppress
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
 from atops.device.allocation import Allocation
 from atops.device.grid import Grid
+from atops.device.policy import Seeded
 from atops.runtime.commands import Launch
 from atops.runtime.completion import DONE, Completion
 from atops.runtime.context import DeviceContext
@@ -38,9 +39,9 @@ def run_launch(stream: StreamQueue, item: Completion) -> bool:
         barrier=None if meeting is None else meeting.barrier,
         offload=None if driver.inline else lambda work: driver.executor.run(COPIES, work),
         on_done=lambda grid: ended(stream, item, grid),
+        policy=None if driver.options.seed is None else Seeded(driver.options.seed * 1_000_003 + item.seq),
     )
-    if driver.tracer.active:
-        grid.on_start = lambda grid: began(item, driver.now())  # until then it stood behind other kernels
+    grid.on_start = lambda grid: began(item, driver.now())  # until then it stood behind other kernels
     item.parked = grid
     item.cancel = lambda error: abort(stream, item, grid, error)
     if (start := command.options.start) is not None:

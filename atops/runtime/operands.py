@@ -78,8 +78,10 @@ def fill_pattern(value: Any, dtype: np.dtype[Any] | None) -> bytes:
     Raises InvalidValue when `value` does not fit, InvalidType when it is no number.
     """
     if dtype is not None and not isinstance(value, bytes | bytearray):
+        if isinstance(value, str) or not isinstance(value, int | float | complex | np.generic):
+            raise InvalidType(f"the fill value is {value!r}; a number that fits {dtype} is right")
         try:
-            with np.errstate(over="raise"):
+            with np.errstate(over="raise", invalid="raise"):
                 check_range(value, dtype)
                 return np.asarray(value).astype(dtype, casting="unsafe").tobytes()
         except (TypeError, ValueError, OverflowError, FloatingPointError):
@@ -100,11 +102,16 @@ def fill_pattern(value: Any, dtype: np.dtype[Any] | None) -> bytes:
 
 
 def check_range(value: Any, dtype: np.dtype[Any]) -> None:
-    """Raise OverflowError unless an integer `value` is in the range of an integer `dtype`."""
-    if isinstance(value, int | np.integer) and dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        if not info.min <= value <= info.max:
-            raise OverflowError(value)
+    """Raise OverflowError, ValueError or TypeError unless `dtype` holds `value`: its range, its fraction, its kind."""
+    if np.iscomplexobj(value) and dtype.kind != "c":
+        raise TypeError(value)
+    if dtype.kind not in "iu":
+        return
+    info = np.iinfo(dtype)
+    if value != int(value):
+        raise ValueError(value)
+    if not info.min <= value <= info.max:
+        raise OverflowError(value)
 
 
 def word_of(target: Any, value: int, condition: Condition | str, width: int) -> Word:

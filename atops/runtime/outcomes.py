@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from atops.base.errors import AtopsError, ExecutionError, PriorLaunchFailure, StreamAborted
@@ -10,7 +11,16 @@ from atops.base.waiting import Waiter
 from atops.runtime.commands import Launch
 from atops.runtime.completion import Completion
 
-__all__ = ("as_failure", "status_of", "verb", "wake")
+__all__ = ("as_failure", "log_if_unseen", "status_of", "verb", "wake")
+
+log = logging.getLogger("atops.stream")
+
+
+def log_if_unseen(label: str, error: AtopsError) -> None:
+    """Log a stream's failure if nobody has looked at it. Once."""
+    if not getattr(error, "_seen", False):
+        error._seen = True  # type: ignore[attr-defined]  # read by nobody but this function and look_at
+        log.error("%s ended with a failure that nobody looked at: %s", label, error, exc_info=error)
 
 
 def wake(waiters: Iterable[Waiter]) -> None:

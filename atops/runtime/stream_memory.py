@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
 from atops.base.tracing import Kind
 from atops.device.allocation import Allocation
-from atops.runtime.buffer import LATER, Buffer, DeviceArray, End, Release
+from atops.runtime.buffer import LATER, Buffer, DeviceArray, End, Release, extents_of
 from atops.runtime.commands import Alloc, Copy, Fill, Free
 from atops.runtime.completion import Completion
 from atops.runtime.context import Pool
@@ -135,10 +136,8 @@ class StreamMemory(StreamQueue):
     ) -> DeviceArray:
         """Allocate an array in stream order; its contents are whatever was there."""
         dtype = as_dtype(dtype)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        if any(extent < 0 for extent in shape):
-            raise InvalidValue(f"shape is {shape}; extents are not negative")
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        shape = extents_of(shape)
+        nbytes = math.prod(shape) * dtype.itemsize
         allocation, release = self._take(nbytes, pool)
         array = DeviceArray(allocation, 0, dtype, shape, release)
         self._own(array)

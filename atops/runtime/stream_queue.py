@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from typing import Any
+from weakref import finalize
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, PriorLaunchFailure, StreamAborted
 from atops.base.waiting import Waiter
@@ -18,7 +19,7 @@ from atops.runtime.abort import abort_stream, catch_up
 from atops.runtime.commands import Call, Command, Copy, Launch, WaitEvent
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.executor import StepWaiter
-from atops.runtime.outcomes import as_failure, verb, wake
+from atops.runtime.outcomes import as_failure, log_if_unseen, verb, wake
 from atops.runtime.short_copies import carry_out_run, carry_out_traced, claim_run, settle_run
 from atops.runtime.stream_state import StreamState
 
@@ -245,6 +246,7 @@ class StreamQueue(StreamState):
         if stream._error is None and not isinstance(error, StreamAborted):
             stream._error = error
             self.context.poisoned.add(stream)
+            finalize(stream, log_if_unseen, stream.label, error)  # nobody may ever close the stream: told at the exit then
 
     def finish(self, item: Completion, error: AtopsError | None = None) -> None:
         """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored."""

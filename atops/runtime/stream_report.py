@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from atops.runtime.outcomes import log_if_unseen
 from atops.runtime.stall import why
 from atops.runtime.stream_state import StreamState
 
@@ -66,7 +67,5 @@ def describe(stream: StreamState) -> str:
 
 def log_unseen(stream: StreamState) -> None:
     """Log the stream's failure if nobody has looked at it. Once."""
-    error = stream._error
-    if error is not None and not getattr(error, "_seen", False):
-        error._seen = True  # type: ignore[attr-defined]  # read by nobody but this function and look_at
-        log.error("%s closed with a failure that nobody looked at: %s", stream.label, error, exc_info=error)
+    if stream._error is not None:
+        log_if_unseen(stream.label, stream._error)

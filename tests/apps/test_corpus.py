@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from atops.apps.corpus import files_of, read, size_of, standard_library
 
@@ -100,3 +102,79 @@ def test_a_file_that_vanished(tmp_path: Path):
     assert next(pieces).tobytes() == b"aa"
     with pytest.raises(FileNotFoundError, match="b"):
         next(pieces)
+
+
+@given(contents=st.lists(st.binary(max_size=40), max_size=6), size=st.integers(1, 50))
+def test_every_byte_once_and_in_order(tmp_path_factory: pytest.TempPathFactory, contents: list[bytes], size: int):
+    """Whatever the files, the chunks put together are the files put together, and none is empty."""
+    files = tree(tmp_path_factory.mktemp("any"), {str(number): data for number, data in enumerate(contents)})
+    chunks = [chunk.tobytes() for chunk in read(files, size)]
+    assert b"".join(chunks) == b"".join(contents)
+    assert [len(chunk) for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
+    assert all(chunks)
+
+
+def test_a_file_that_grows_while_it_is_read(tmp_path: Path):
+    """What is appended before its end is reached is read too, and the next file follows."""
+    files = tree(tmp_path, {"a": b"0123", "b": b"last"})
+    chunks = read(files, 2)
+    assert next(chunks).tobytes() == b"01"
+    with files[0].open("ab") as file:
+        file.write(b"45678")
+    assert [chunk.tobytes() for chunk in chunks] == [b"23", b"45", b"67", b"8l", b"as", b"t"]
+
+
+def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path):
+    """What is cut off before it is reached is not read, and the next file follows."""
+    files = tree(tmp_path, {"a": b"0123456789", "b": b"last"})
+    chunks = read(files, 2)
+    assert next(chunks).tobytes() == b"01"
+    os.truncate(files[0], 3)
+    assert [chunk.tobytes() for chunk in chunks] == [b"2l", b"as", b"t"]
+
+
+class Broken:
+    """An open file whose disk fails."""
+
+    def __init__(self, name: Path) -> None:
+        self.name = name
+
+    def __enter__(self) -> Broken:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close nothing."""
+
+    def readinto(self, _: memoryview) -> int:
+        """Fail as the system does: without a name."""
+        raise OSError(5, "Input/output error")
+
+
+def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An error in the middle of a file names the file, which the system does not."""
+    (file,) = tree(tmp_path, {"a": b"0123"})
+    monkeypatch.setattr(Path, "open", lambda path, *arguments, **options: Broken(path))
+    with pytest.raises(OSError, match="Input/output error") as refused:
+        list(read([file], 4))
+    assert refused.value.filename == file
+
+
+def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A folder that may not be read is an error that names it: its files are not left out in silence."""
+    tree(tmp_path, {"closed/a": b"1", "b": b"2"})
+    listed = os.scandir
+
+    def scandir(path: str) -> object:
+        if Path(path) == tmp_path / "closed":
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError, match="closed"):
+        files_of([str(tmp_path)])
+
+
+def test_an_empty_name_is_no_folder():
+    """An empty argument, as an unset variable of a shell leaves it, is refused and does not mean the folder here."""
+    with pytest.raises(FileNotFoundError, match="''"):
+        files_of([""])

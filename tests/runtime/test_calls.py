@@ -97,7 +97,7 @@ async def test_what_a_function_raises_fails_its_stream(device, failure):
 
     with pytest.raises(HostCallFailure, match="broken") as caught:
         await stream.call(broken)
-    assert caught.value.__cause__.__cause__ is failure
+    assert caught.value.__cause__ is failure
     with pytest.raises(PriorLaunchFailure):
         await stream.call(int)
     assert await other.call(int) == 0
@@ -162,7 +162,7 @@ async def test_what_a_coroutine_raises_fails_its_stream(device):
 
     with pytest.raises(HostCallFailure, match="broken") as caught:
         await stream.call(broken)
-    assert isinstance(caught.value.__cause__.__cause__, ValueError)
+    assert isinstance(caught.value.__cause__, ValueError)
     stream.clear_error()
 
 

@@ -21,6 +21,7 @@ from atops.base.errors import (
     InvalidType,
     InvalidValue,
     LaunchFailure,
+    LaunchOutOfResources,
     NotInitialized,
     NotSupported,
     PeerAccessAlreadyEnabled,
@@ -408,6 +409,19 @@ def test_aborting_one_of_two_grids_that_run(pair: tuple[Device, Device], aborted
     for item in items:
         with pytest.raises(ExecutionError):
             item.wait_sync(PATIENCE)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_grid_that_the_clusters_refuse(pair: tuple[Device, Device], order: int) -> None:
+    """A stream whose SIPs are too few for the grid: nobody waits for a partner that can never come."""
+    streams = [pair[0].create_stream(), pair[1].create_stream(sip_mask=1)][::order]
+    with pytest.raises((LaunchOutOfResources, LaunchFailure)):
+        for item in launch_together([(stream, meet, (2, 12)) for stream in streams], cooperative=True):
+            item.wait_sync(PATIENCE)
+    for stream in streams:
+        stream.clear_error()
+    for item in launch_together([(stream, meet, (2, 1)) for stream in streams], cooperative=True):
+        item.wait_sync(PATIENCE)
 
 
 def test_bad_launches_together(pair: tuple[Device, Device]) -> None:

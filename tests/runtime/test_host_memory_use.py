@@ -229,7 +229,7 @@ def test_what_cannot_be_registered(driver: Driver) -> None:
         (b"bytes", InvalidValue, "read-only"),
         (np.zeros(0), InvalidValue, "empty"),
         (np.zeros((8, 8))[:, ::2], (InvalidValue, InvalidType), "contiguous"),
-        (np.array([object()]), (InvalidType, InvalidValue), "ndarray"),
+        (np.array([object()]), (InvalidType, InvalidValue), "Python objects"),
         ([1, 2, 3], InvalidType, "list"),
         (None, InvalidType, "NoneType"),
         (17, InvalidType, "int"),
