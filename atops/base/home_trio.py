@@ -94,7 +94,7 @@ class TrioHostTask:
 
     def start(self) -> None:
         """Make the system task. In the run."""
-        # A run that is ending takes none and would crash by the refusal. Whoever is owed one asks whether it has closed.
+        # A run that is ending takes none and would crash by the refusal. Whoever is owed one asks whether it closed.
         with suppress(RuntimeError):
             trio.lowlevel.spawn_system_task(self._run, context=self._context)
 

@@ -15,7 +15,7 @@ import numpy as np
 from atops.base.errors import DteError, InvalidType, InvalidValue
 from atops.device.call_site import caller
 from atops.device.geometry import Array
-from atops.device.requests import current_thread, missing_await
+from atops.device.requests import CELL, current_thread, missing_await
 from atops.device.span import Space, Span
 from atops.device.transfer import PENDING, DteEvent, Operand, perform, poison
 from atops.device.transforms import OPERATIONS, Operation
@@ -108,7 +108,8 @@ def issue(
     Raises DteError where the context or an operand cannot be used so, IllegalAddress on dead memory, MissingAwait
     when an earlier request of the thread was never awaited.
     """
-    thread = current_thread()
+    cell = CELL.get()
+    thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
     if type(context) is not DteContext:
         raise no_context(thread, context, operation.name)
     if context.shared:

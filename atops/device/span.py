@@ -58,10 +58,10 @@ class Access(NamedTuple):
     size: int
 
 # What an array's methods may do to a span as well: they read it, and return something that is no view of it.
-READING = frozenset(
-    "all any argmax argmin argsort astype clip copy cumprod cumsum dot max mean min nonzero prod round std sum tobytes "
-    "tolist trace var".split()
-)
+READING = frozenset((
+    "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "copy", "cumprod", "cumsum", "dot", "max",
+    "mean", "min", "nonzero", "prod", "round", "std", "sum", "tobytes", "tolist", "trace", "var",
+))  # fmt: skip
 
 
 class Span(NDArrayOperatorsMixin):

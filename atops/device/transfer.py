@@ -89,7 +89,9 @@ class DteEvent(Request):
         self.frame = None  # a frame holds its kernel's variables, and so this event
         state = self.state
         if state is PENDING and self.thread is thread and not self.context.shared:  # nearly always
-            self._over()
+            self.state = DONE
+            self.context.busy = None
+            thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
             perform(self, thread)
             return True
         if state is DONE or state is IDLE:

@@ -76,6 +76,12 @@ class Operation:
 
 def memcpy(dst: Array, src: Array) -> None:
     """Copy all bytes of src, in row-major order, to the first bytes of dst; the types may differ."""
+    if dst.ndim == 1 and dst.nbytes <= _HELD_BYTES:
+        try:
+            memoryview(dst)[:] = memoryview(src)  # type: ignore[arg-type]  # nearly always: one shape, one plain type
+            return
+        except (ValueError, TypeError):  # which numpy's buffers say of other shapes, and of types they do not know
+            pass
     if dst.dtype == src.dtype and dst.shape == src.shape:
         _move(dst, src)
         return

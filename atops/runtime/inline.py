@@ -57,14 +57,12 @@ class InlineExecutor(Executor):
         self.loop.call_soon(self._run_one)
 
     def later(self, delay: int, step: Step) -> InlineTimer:
-        """Queue a step for a time; the loop and the pump both look at the timers."""
+        """Queue a step for a time; the loop's selector and the pump both look at the timers."""
         self.check_caller()
         timer = InlineTimer(step)
         due = self.now() + delay
         heapq.heappush(self._timers, (due, next(self._serial), timer))
-        if not self._closed:
-            self.loop.call_at(due / 1e9, self._run_timers)
-        return timer
+        return timer  # the loop's selector fires it: a handle of the loop would be one more to choose from
 
     def run(self, lane: Lane, work: Step) -> None:
         """Queue the work as a step: one thread runs everything."""
@@ -117,9 +115,11 @@ class InlineExecutor(Executor):
         step()
         return True
 
-    def _run_timers(self) -> None:
-        while self._timers and self._timers[0][0] <= self.now():
+    def run_timers(self) -> int | None:
+        """Run the steps whose time has come. Returns when the next one is due, None without one."""
+        while self._timers and (self._timers[0][0] <= self.now() or not self._timers[0][2].live):
             heapq.heappop(self._timers)[2].fire()
+        return self._timers[0][0] if self._timers else None
 
     def _await_timer(self, deadline: int | None) -> bool:
         while self._timers and not self._timers[0][2].live:
@@ -131,7 +131,7 @@ class InlineExecutor(Executor):
             self.clock.advance_to(max(due, self.clock.now()))
         else:
             time.sleep(max(0, due - self.now()) / 1e9)
-        self._run_timers()
+        self.run_timers()
         return True
 
 
@@ -168,6 +168,10 @@ class InlineLoop(asyncio.SelectorEventLoop):
         # BaseEventLoop pops its next handle from this deque; a choosing deque is all that a policy needs.
         self._ready = ChoosingDeque(executor.choose)
 
+    def has_steps(self) -> bool:
+        """Say whether a step is ready."""
+        return bool(self._ready)
+
     def time(self) -> float:
         """Return the executor's time in seconds, so that asyncio's timers follow its clock."""
         return self._executor.now() / 1e9
@@ -199,8 +203,17 @@ class PatientSelector(selectors.DefaultSelector):
         self._executor = executor
 
     def select(self, timeout: float | None = None) -> Any:
-        """Poll the files; under a virtual clock let time jump instead of waiting."""
-        clock = self._executor.clock
+        """Run the driver's timers and poll the files; under a virtual clock let time jump instead of waiting.
+
+        The timers run here, between two steps, and not as steps that the policy chooses among: when the wall's time
+        comes is chance, and must not change what a seed picks.
+        """
+        executor, clock = self._executor, self._executor.clock
+        if (due := executor.run_timers()) is not None:
+            left = max(0, due - executor.now()) / 1e9
+            timeout = left if timeout is None else min(timeout, left)
+        if executor.loop.has_steps():
+            timeout = 0  # a timer has just posted them
         if clock is None or timeout is None or timeout <= 0:
             return super().select(timeout)
         ready = super().select(0)

@@ -21,6 +21,7 @@ from atops.base.errors import (
     WouldDeadlock,
 )
 from atops.base.options import EmulatorOptions
+from atops.runtime import stall
 from tests.runtime.boards import PATIENCE, Latch, add_one, broken, leftovers, suspended_forever, works
 from tests.runtime.child import run as run_child
 from tests.runtime.programs import replay
@@ -58,6 +59,31 @@ def test_different_seeds_differ() -> None:
         for name in "abcd":
             callbacks = [line for line in said if line.startswith(f"stream {name} callback")]
             assert callbacks == [f"stream {name} callback {number}" for number in range(3)]
+
+
+def test_the_wall_clock_does_not_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a timer of the driver comes due is chance, under the wall's clock; what a seed picks is not."""
+
+    async def main() -> list[str]:
+        said: list[str] = []
+
+        async def one(name: str) -> None:
+            async with atops.Device(0).create_stream(name=name) as stream:
+                array = stream.zeros(24, "int32")
+                for number in range(8):
+                    stream.launch(add_one, (2, 12), array)
+                    stream.call(said.append, f"{name} {number}")
+                await stream.fetch(array)
+                said.append(f"{name} woke")
+
+        await asyncio.gather(*(one(name) for name in "abcdef"))
+        return said
+
+    orders = set()
+    for patience in (10**15, 20_000, 100_000, 500_000, 20_000):  # ns between two looks whether all streams stand still
+        monkeypatch.setattr(stall, "PATIENCE_NS", patience)
+        orders.add(tuple(inline(main, seed=3)))
+    assert len(orders) == 1
 
 
 def test_no_seed_is_first_come_first_served() -> None:

@@ -1,0 +1,79 @@
+"""When a record says that a command began: when it got what it needs, not when it reached the head of its stream."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.records import TraceRecord
+from atops.device.copy_engine import CopyJob, Direction
+from atops.runtime import stream_queue
+from tests.runtime.boards import device
+from tests.runtime.latch import KernelLatch, StreamLatch
+
+LARGE = 4 << 20  # bytes; such a copy runs on an engine
+
+
+@k.kernel
+def nothing() -> None:
+    """Be launched."""
+
+
+def record_of(completion: atops.Completion) -> TraceRecord:
+    """Return the record of a command that is over."""
+    (found,) = [each for each in completion.stream.driver.tracer.records() if each.seq == completion.seq]
+    return found
+
+
+@pytest.mark.anyio
+async def test_a_kernel_begins_when_it_gets_a_cluster() -> None:
+    """A launch that stands behind another stream's kernel is queued, and runs from when that one is over."""
+    with device(trace=100) as chip:
+        ahead, behind, latch = chip.create_stream(), chip.create_stream(), KernelLatch()
+        holding = latch.hold(ahead, (2, 1))  # every cluster
+        waiting = behind.launch(nothing, (2, 1))
+        await StreamLatch(chip).passed()
+        freed = chip.driver.now()
+        latch.release()
+        await waiting
+        await holding
+        assert record_of(holding).started_ns < freed < record_of(waiting).started_ns
+        assert record_of(waiting).submitted_ns < freed
+
+
+@pytest.mark.anyio
+async def test_a_copy_begins_when_it_gets_an_engine() -> None:
+    """A large copy that the link holds up, because another goes the other way, is queued and runs from then on."""
+    with device(trace=100) as chip:
+        engines, stream = chip.context.engines, chip.create_stream()
+        source = chip.empty(LARGE, np.uint8)
+        other_way = CopyJob(-2, 0, Direction.HOST_TO_DEVICE, lambda: None)
+        engines.request(other_way)
+        waiting = stream.fetch(source)
+        await StreamLatch(chip).passed()
+        freed = chip.driver.now()
+        engines.release(other_way)
+        await waiting
+        record = record_of(waiting)
+        assert record.submitted_ns < freed < record.started_ns < record.finished_ns
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_slow_commands_do_not_change_an_inline_run(seed: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inline a drain gives others a turn by count alone: by time, a busy machine would replay another order."""
+
+    async def main() -> list[int]:
+        device = atops.Device(0)
+        streams = [device.create_stream() for _ in range(3)]
+        word = device.empty(64, np.uint32)
+        for _ in range(40):
+            for stream in streams:
+                stream.fill(word, 1)
+        await device.wait()
+        return [record.seq for record in device.driver.tracer.records()]
+
+    usual = atops.run(main, atops.EmulatorOptions(seed=seed))
+    monkeypatch.setattr(stream_queue, "DRAIN_NS", -1)  # everything has taken too long
+    assert atops.run(main, atops.EmulatorOptions(seed=seed)) == usual
