@@ -231,10 +231,11 @@ def extents_of(shape: Any, size: int | None = None) -> tuple[int, ...]:
     if size is not None and extents.count(-1) == 1:
         rest = math.prod(extent for extent in extents if extent != -1)
         extents[extents.index(-1)] = size // rest if rest else 0
-    if any(extent < 0 for extent in extents):
-        raise InvalidValue(f"the shape is {shape!r}; extents are not negative")
-    if size is not None and math.prod(extents) != size:
+    negative = any(extent < 0 for extent in extents)
+    if size is not None and (negative or math.prod(extents) != size):
         raise InvalidValue(f"{size} elements do not make the shape {shape!r}")
+    if negative:
+        raise InvalidValue(f"the shape is {shape!r}; extents are not negative")
     return tuple(extents)
 
 

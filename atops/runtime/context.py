@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 from weakref import WeakSet
 
-from atops.base.errors import AtopsError, ExecutionError, StreamAborted
+from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
 from atops.device.allocation import Allocation
 from atops.device.arch import Architecture
 from atops.device.block import Block, Progress, Task
@@ -17,6 +17,7 @@ from atops.device.global_memory import GlobalMemory
 from atops.runtime.completion import Completion
 from atops.runtime.executor import HERE, Lane
 from atops.runtime.hub import Hub
+from atops.runtime.outcomes import log_if_unseen
 
 __all__ = ("ActiveStream", "DeviceContext", "Pool")
 
@@ -140,4 +141,7 @@ class DeviceContext:
     def shut_down(self, error: AtopsError) -> None:
         """Refuse and abort all work, because the driver closes."""
         self.dead = error
+        for stream in list(self.poisoned):
+            if not isinstance(stream._error, LoopClosed):  # as at the exit of a program whose loop went first
+                log_if_unseen(stream.label, stream._error)
         self.fail_all(StreamAborted(f"the driver of device {self.ordinal} was closed"))

@@ -246,7 +246,7 @@ class StreamQueue(StreamState):
         if stream._error is None and not isinstance(error, StreamAborted):
             stream._error = error
             self.context.poisoned.add(stream)
-            finalize(stream, log_if_unseen, stream.label, error)  # for a stream that nobody ever closes
+            finalize(stream, log_if_unseen, stream.label, error).atexit = False  # for one that nobody ever closes
 
     def finish(self, item: Completion, error: AtopsError | None = None) -> None:
         """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored."""

@@ -27,7 +27,7 @@ def test_reshape_takes_ints_or_a_tuple(chip: Device, shape: tuple):
     assert array[0].nbytes == 24 // len(array)
 
 
-@pytest.mark.parametrize("shape", [(4,), (-1,), (-2, -3), ((5, 2),)])
+@pytest.mark.parametrize("shape", [(4,), (-1, 4), (-1, -1), (-2, -3), ((5, 2),)])
 def test_reshape_refuses_another_size(chip: Device, shape: tuple):
     """A shape of another size is refused, and so is one with a negative extent."""
     with pytest.raises(InvalidValue, match="6 elements"):

@@ -338,7 +338,6 @@ def test_blocking_in_a_kernel() -> None:
         stream = board.create_stream()
         with pytest.raises(LaunchFailure) as failure:
             stream.launch(waits, (1, 1)).wait_sync(PATIENCE)
-        assert isinstance(failure.value.__cause__, LaunchFailure)
         causes = []
         error: BaseException | None = failure.value
         while error is not None:

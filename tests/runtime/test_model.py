@@ -271,8 +271,12 @@ def test_programs_of_several_threads(tiny_switch_interval: None, seed: int):
         place, ready = Board(device), threading.Barrier(3)
         parts: list[list[Step]] = [
             [Step(chance.choice(kinds), chance.choice(STREAMS), chance.choice(EVENTS)) for _ in range(60)]
-            for _ in range(3)
+            for _ in EVENTS
         ]
+        for event, part in zip(EVENTS, parts, strict=True):
+            for step in part:
+                if step.kind == "record":
+                    step.target = event  # a thread's own: whose record is whose would be lost else
         latches = place.hold(list(STREAMS))
 
         def submit(part: list[Step]) -> None:
