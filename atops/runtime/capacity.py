@@ -31,18 +31,29 @@ class Capacity:
         self.free = limit
         self._waiting: ParkingLot[Room] = ParkingLot("room in a stream")
 
-    def take(self, stream: Owner) -> None:
-        """Use one place: of the innermost reservation in force here, else a free one. Raises StreamFull."""
+    def take(self, stream: Owner) -> Room | None:
+        """Use one place: of the innermost reservation in force here, else a free one. Raises StreamFull.
+
+        Returns the reservation that gave it, for `untake`.
+        """
         for room in reversed(ROOMS.get()):
             if room.stream is stream and room.left > 0:
                 room.left -= 1
-                return
+                return room
         if self.free < 1 or len(self._waiting):
             raise StreamFull(
                 f"{stream.label} holds {self.limit - self.free} of {self.limit} commands (reservations included); "
                 "wait for some to finish, or enqueue inside `async with stream.room(n)`"
             )
         self.free -= 1
+        return None
+
+    def untake(self, room: Room | None) -> None:
+        """Undo a `take` under the same lock: nobody can have waited for the place meanwhile."""
+        if room is None:
+            self.free += 1
+        else:
+            room.left += 1
 
     def give_back(self, places: int) -> list[Waiter]:
         """Free places and hand them to reservations in order of arrival; returns whom to wake."""

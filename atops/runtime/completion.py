@@ -53,7 +53,7 @@ class Owner(Protocol):
     def enqueue(self, item: Completion) -> bool:
         """Admit and append a command. With the driver's lock held; returns whether the drain must be posted."""
 
-    def admit(self, item: Completion) -> None:
+    def admit(self, item: Completion) -> Any:
         """Refuse a command that may not be enqueued. With the driver's lock held."""
 
     def append(self, item: Completion) -> bool:

@@ -15,7 +15,7 @@ from atops.runtime.context import DeviceContext
 from atops.runtime.execute_copy import COPIES
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("abort", "began", "command_name", "ended", "reachable", "run_launch")
+__all__ = ("abort", "began", "command_name", "ended", "make_grid", "reachable", "run_launch")
 
 log = logging.getLogger("atops.kernel")
 
@@ -28,19 +28,7 @@ def run_launch(stream: StreamQueue, item: Completion) -> bool:
     meeting = command.options.meeting
     if meeting is not None and meeting.failed:
         raise LaunchFailure("another grid of the same cooperative launch could not start")
-    grid = Grid(
-        command.bound,
-        context.chip,
-        command.config.grid,
-        command.config.block,
-        shared_bytes=command.config.shared,
-        cooperative=command.config.cooperative,
-        options=driver.options,
-        barrier=None if meeting is None else meeting.barrier,
-        offload=None if driver.inline else lambda work: driver.executor.run(COPIES, work),
-        on_done=lambda grid: ended(stream, item, grid),
-        policy=None if driver.options.seed is None else Seeded(driver.options.seed * 1_000_003 + item.seq),
-    )
+    grid = make_grid(stream, item)
     grid.on_start = lambda grid: began(item, driver.now())  # until then it stood behind other kernels
     item.parked = grid
     item.cancel = lambda error: abort(stream, item, grid, error)
@@ -65,6 +53,25 @@ def run_launch(stream: StreamQueue, item: Completion) -> bool:
     else:
         meeting.arrive(submit)
     return False
+
+
+def make_grid(stream: StreamQueue, item: Completion) -> Grid:
+    """Return the launch as the chip takes it."""
+    command: Launch = item.command
+    driver, meeting = stream.driver, command.options.meeting
+    return Grid(
+        command.bound,
+        stream.context.chip,
+        command.config.grid,
+        command.config.block,
+        shared_bytes=command.config.shared,
+        cooperative=command.config.cooperative,
+        options=driver.options,
+        barrier=None if meeting is None else meeting.barrier,
+        offload=None if driver.inline else lambda work: driver.executor.run(COPIES, work),
+        on_done=lambda grid: ended(stream, item, grid),
+        policy=None if driver.options.seed is None else Seeded(driver.options.seed * 1_000_003 + item.seq),
+    )
 
 
 def reachable(context: DeviceContext, allocation: Allocation) -> bool:

@@ -13,9 +13,10 @@ from collections import deque
 from typing import Any
 from weakref import finalize
 
-from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, PriorLaunchFailure, StreamAborted
+from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClosed, PriorLaunchFailure, StreamAborted
 from atops.base.waiting import Waiter
 from atops.runtime.abort import abort_stream, catch_up
+from atops.runtime.capacity import Room
 from atops.runtime.commands import Call, Command, Copy, Launch, WaitEvent
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.executor import StepWaiter
@@ -104,14 +105,16 @@ class StreamQueue(StreamState):
         self.context.active[self] = None
         return True
 
-    def admit(self, item: Completion) -> None:
-        """Refuse a command on a closed stream, a dead device or a full stream. With the driver's lock held."""
+    def admit(self, item: Completion) -> Room | None:
+        """Refuse a command on a closed stream, a dead device or a full stream. With the driver's lock held.
+
+        Returns the reservation that gave the place, if one did.
+        """
         if self.context.dead is not None:
             raise self.context.dead.fresh()
         if self._closed:
             raise InvalidHandle(f"{self.label} is closed; {verb(item)} came too late")
-        if self.capacity is not None:
-            self.capacity.take(self)
+        return None if self.capacity is None else self.capacity.take(self)
 
     def close_queue(self) -> None:
         """Refuse commands from now on, duties excepted. Those enqueued still run."""
@@ -246,7 +249,8 @@ class StreamQueue(StreamState):
         if stream._error is None and not isinstance(error, StreamAborted):
             stream._error = error
             self.context.poisoned.add(stream)
-            finalize(stream, log_if_unseen, stream.label, error).atexit = False  # for one that nobody ever closes
+            if not isinstance(error, LoopClosed):  # of which asyncio complains itself
+                finalize(stream, log_if_unseen, stream.label, error).atexit = False  # for one that nobody ever closes
 
     def finish(self, item: Completion, error: AtopsError | None = None) -> None:
         """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored."""

@@ -84,7 +84,7 @@ class StreamState(ABC):
     # ---- what the machine does
 
     @abstractmethod
-    def admit(self, item: Completion) -> None:
+    def admit(self, item: Completion) -> Any:
         """Refuse a command on a closed stream, a dead device or a full stream. With the driver's lock held."""
 
     @abstractmethod

@@ -26,20 +26,21 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
     if any(stream.driver is not driver for stream, _ in commands):
         raise InvalidValue("streams of several drivers cannot be given commands together")
     items = [Completion(stream, command) for stream, command in commands]
-    admitted: list[Owner] = []
+    if driver.inline:
+        driver.executor.check_caller()
+    admitted: list[tuple[Owner, Any]] = []
     with driver.lock:
         try:
             for item in items:
-                item.stream.admit(item)
-                admitted.append(item.stream)
+                admitted.append((item.stream, item.stream.admit(item)))
         except BaseException:
-            for stream in admitted:
+            for stream, room in admitted:
                 if stream.capacity is not None:
-                    stream.capacity.free += 1  # taken a moment ago under the same lock: nobody waited for it
+                    stream.capacity.untake(room)
             raise
         first = [item.stream for item in items if item.stream.append(item)]
-    for stream in first:
-        driver.post(stream.drain)
+    for idle in first:
+        driver.post(idle.drain)
     return items
 
 

@@ -36,7 +36,6 @@ from tests.runtime.boards import (
     board,
     broken,
     leftovers,
-    never_suspended,
     suspended_forever,
     waiters,
     works,
@@ -427,6 +426,9 @@ def used() -> None:
         stream = device.create_stream()
         stream.add_callback(lambda error: None)
         stream.copy(stream.empty(1 << 20, "uint8"), np.zeros(1 << 20, np.uint8))
+    closing = driver.close()
+    assert closing is not None
+    assert driver.executor.block(closing, PATIENCE)  # so that ends do not pile up behind beginnings
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts what only Linux lists")
