@@ -38,6 +38,8 @@ class Closing:
                 stream.finish(item, StreamAborted(f"{driver!r} was closed while {item!r} did not end"))
         for context in driver.contexts:
             context.memory.close("the driver's close")
+            for cluster in context.chip.clusters:
+                cluster.renew()  # L1 and L2 go now: the objects around them may wait long for the collector
         driver.host.close("the driver's close")
         driver.tracer.flush()
         with self._lock:

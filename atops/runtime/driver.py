@@ -30,7 +30,7 @@ from atops.runtime.context import DeviceContext
 from atops.runtime.deadlock import check_blocking
 from atops.runtime.debts import Debts
 from atops.runtime.execute_call import CALLBACKS
-from atops.runtime.execute_copy import COPIES
+from atops.runtime.execute_copy import COPIES, HALVES
 from atops.runtime.execution import EXECUTE
 from atops.runtime.executor import Executor, Step
 from atops.runtime.hub import Hub
@@ -93,6 +93,7 @@ class Driver(Hub):
         self._token: Token[Driver | None] | None = None
         executor.widen(CALLBACKS, CALLBACK_THREADS)
         executor.widen(COPIES, COPY_THREADS)
+        executor.widen(HALVES, COPY_THREADS)
         DRIVERS.add(self)
 
     # ---- lifecycle

@@ -6,17 +6,21 @@ from collections.abc import Callable
 
 from atops.base.errors import AtopsError, ExecutionError, IllegalState
 from atops.base.tracing import Kind
+from atops.base.waiting import ThreadWaiter
 from atops.device.allocation import Allocation
 from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime.commands import Copy
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.executor import Lane
-from atops.runtime.short_copies import DIRECT, DIRECTIONS, carry_out
+from atops.runtime.hub import Hub
+from atops.runtime.short_copies import DIRECT, DIRECTIONS, carry_out, check_source
 from atops.runtime.stream_queue import StreamQueue
 
 __all__ = (
     "COPIES",
+    "HALVES",
+    "carry_out_halves",
     "copying_context",
     "linked",
     "run_copy",
@@ -25,6 +29,8 @@ __all__ = (
 )
 
 COPIES = Lane("copy")
+HALVES = Lane("copy half")
+SPLIT = 8 << 20  # from here on two threads share a copy
 
 
 def run_copy(stream: StreamQueue, item: Completion) -> bool:
@@ -37,10 +43,43 @@ def run_copy(stream: StreamQueue, item: Completion) -> bool:
     if command.size <= DIRECT and context.engines.quiet(direction):
         carry_out(command)
         return True
-    run_on_engine(
-        context, stream, item, direction, lambda: carry_out(command), lambda error: stream.finish(item, error)
-    )
+    driver = stream.driver
+    if command.size < SPLIT or driver.inline:
+        action = lambda: carry_out(command)  # noqa: E731  # one of two, named once
+    else:
+        action = lambda: carry_out_halves(command, driver)  # noqa: E731  # as above
+    run_on_engine(context, stream, item, direction, action, lambda error: stream.finish(item, error))
     return False
+
+
+def carry_out_halves(command: Copy, driver: Hub) -> None:
+    """Move a large copy on two threads: one does not saturate the memory. On a copy thread; raises as `carry_out`."""
+    if command.checksum is not None:
+        check_source(command)
+    half = (command.size // 2) & ~4095
+    rest = command._replace(
+        dst_offset=command.dst_offset + half,
+        src_offset=command.src_offset + half,
+        size=command.size - half,
+        checksum=None,
+    )
+    gate, failures = ThreadWaiter(), list[Exception]()
+
+    def other() -> None:
+        try:
+            carry_out(rest)
+        except Exception as failure:
+            failures.append(failure)
+        finally:
+            gate.wake()
+
+    driver.executor.run(HALVES, other)
+    try:
+        carry_out(command._replace(size=half, checksum=None))
+    finally:
+        gate.wait()  # bounded: it moves bytes and nothing else
+    if failures:
+        raise failures[0]
 
 
 def copying_context(stream: StreamQueue, command: Copy) -> DeviceContext:

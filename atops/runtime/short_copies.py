@@ -31,6 +31,7 @@ __all__ = (
     "carry_out",
     "carry_out_run",
     "carry_out_traced",
+    "check_source",
     "checksum",
     "claim_run",
     "move_bytes",
@@ -158,14 +159,20 @@ def carry_out(command: Copy) -> None:
         src.check(command.src_offset, size, "copy to the host")
         move_bytes(dst, command.dst_offset, src.view, command.src_offset, size)  # type: ignore[arg-type]
         return
-    if command.checksum is not None and checksum(src) != command.checksum:  # type: ignore[arg-type]
-        raise ExecutionError("the source of a copy changed after the call; leave it alone until the copy is done")
+    if command.checksum is not None:
+        check_source(command)
     if type(dst) is Allocation:
         dst.check(command.dst_offset, size, "copy from the host")
         move_bytes(dst.view, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]
         dst.wrote(command.dst_offset, size)
     else:
         move_bytes(dst, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]
+
+
+def check_source(command: Copy) -> None:
+    """Raise ExecutionError when the host source of a copy is not what it was at the call (strict mode)."""
+    if checksum(command.src) != command.checksum:  # type: ignore[arg-type]  # only host bytes have a checksum
+        raise ExecutionError("the source of a copy changed after the call; leave it alone until the copy is done")
 
 
 def move_bytes(dst: memoryview, dst_offset: int, src: memoryview | bytes, src_offset: int, size: int) -> None:
