@@ -22,7 +22,8 @@ SUMMARIES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns its exit code: 0 if all is well, 1 for a wrong result, 2 for bad input.
 
-    A reader that goes away early, as in `atops info | head -1`, ends the command without a word, and with 1.
+    A reader that goes away early, as in `atops info | head -1`, ends the command without a word, and with 1; Ctrl-C
+    with 130.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -31,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
         return code
+    except KeyboardInterrupt:
+        return 130  # before a command could say something better
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would fail again
         return 1

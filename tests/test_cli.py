@@ -83,6 +83,17 @@ def test_what_a_command_returns_is_the_exit_code(monkeypatch: pytest.MonkeyPatch
     assert (main(["info", "--json"]), main(["info"])) == (7, 5)
 
 
+def test_an_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C in a command that does not handle it ends with 130 and no traceback."""
+
+    def interrupted(arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(atops.apps.info, "main", interrupted)
+    assert main(["info"]) == 130
+    assert capsys.readouterr().err == ""
+
+
 def test_as_a_module_without_a_command() -> None:
     """`python -m atops` alone ends with 2 and the usage, and starts nothing."""
     done = subprocess.run(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
+from atops.apps.benchmarks.report import versions
 from atops.base.errors import UsageError
 from atops.base.options import EmulatorOptions
 from atops.device.arch import ARCHITECTURES, Architecture, architecture
@@ -53,13 +53,13 @@ def main(arguments: argparse.Namespace) -> int:
     arch = architecture(options.arch)
     topology = Topology.of(arch, options.devices, options.esl)
     if arguments.json:
-        print(json.dumps(_described(arch, topology), indent=1))
+        print(json.dumps(_described(options, arch, topology), indent=1))
     else:
-        _show(Console(highlight=False, markup=False, soft_wrap=True), arch, topology)
+        _show(Console(highlight=False, markup=False, soft_wrap=True), options, arch, topology)
     return 0
 
 
-def _show(console: Console, arch: Architecture, topology: Topology) -> None:
+def _show(console: Console, options: EmulatorOptions, arch: Architecture, topology: Topology) -> None:
     """Print the board as tables: nothing is cut off, and no line is wider than it must be."""
     rows = [("", "", "source"), *((what, figure, arch.sources.get(name, "")) for what, figure, name in _figures(arch))]
     grades = [f"{grade}: {meaning}" for grade, meaning in GRADES.items() if grade in arch.sources.values()]
@@ -77,7 +77,12 @@ def _show(console: Console, arch: Architecture, topology: Topology) -> None:
         if several:
             console.print(textwrap.fill(WORDS, width))
     console.print()
-    console.print(f"Python {platform.python_version()}, numpy {np.__version__}")
+    console.print("driver options", style="bold")
+    settings = [f"{name}={value}" for name, value in asdict(options).items() if name not in ("arch", "devices")]
+    console.print(textwrap.fill(" ".join(settings), width))
+    console.print()
+    known = versions()
+    console.print(f"atops {known['atops']}, {known['implementation']} {known['python']}, numpy {known['numpy']}")
 
 
 def _aligned(rows: Sequence[Sequence[str]], sides: str) -> str:
@@ -98,11 +103,17 @@ def _figures(arch: Architecture) -> list[tuple[str, str, str]]:
         ("L3", format_bytes(arch.l3_bytes), "l3_bytes"),
         ("L3 banks", str(arch.banks), "banks"),
         ("L3 bandwidth", f"{arch.l3_bandwidth / 1e9:.0f} GB/s", "l3_bandwidth"),
+        ("DTE engines of a SIP", str(arch.dte_per_sip), "dte_per_sip"),
         ("copy engines", str(arch.clusters * arch.copy_engines_per_cluster), "copy_engines_per_cluster"),
         (f"host link, {arch.host_link}", f"{arch.host_bandwidth / 1e9:g} GB/s", "host_link"),
         ("float32", f"{arch.fp32_flops / 1e12:g} TFLOPS", "fp32_flops"),
         ("float16", f"{arch.fp16_flops / 1e12:g} TFLOPS", "fp16_flops"),
         ("int8", f"{arch.int8_ops / 1e12:g} TOPS", "int8_ops"),
+        ("clock", f"{arch.clock_khz / 1e6:g} GHz", "clock_khz"),
+        ("ESL ports", str(arch.esl_ports), "esl_ports"),
+        ("bandwidth of an ESL port", f"{arch.esl_bandwidth / 1e9:g} GB/s", "esl_bandwidth"),
+        ("constants of a kernel", format_bytes(arch.constant_bytes), "constant_bytes"),
+        ("stack of a thread", format_bytes(arch.stack_bytes), "stack_bytes"),
         ("vector types", "yes" if arch.vector_types else "no", "vector_types"),
         ("indexing of global memory", "yes" if arch.direct_global_access else "no", "direct_global_access"),
         ("kernel signals", str(arch.kernel_signals), "kernel_signals"),
@@ -125,7 +136,7 @@ def _base_address(ordinal: int) -> int:
     return (2 * ordinal + 1) << 36
 
 
-def _described(arch: Architecture, topology: Topology) -> dict[str, Any]:
+def _described(options: EmulatorOptions, arch: Architecture, topology: Topology) -> dict[str, Any]:
     """Return the board as JSON takes it. Sizes in bytes, rates in bytes or operations per second."""
     fields = [field for field in Architecture.__dataclass_fields__ if field != "sources"]
     ordinals = range(topology.devices)
@@ -141,6 +152,6 @@ def _described(arch: Architecture, topology: Topology) -> dict[str, Any]:
         ],
         "architecture": {field: getattr(arch, field) for field in fields},
         "sources": dict(arch.sources),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
+        "options": asdict(options),
+        "versions": versions(),
     }

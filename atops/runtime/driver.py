@@ -80,8 +80,7 @@ class Driver(Hub):
         self._closing: Closing | None = None
         self.tracer = Tracer(self.clock, self.options.trace)
         self.arch = architecture(self.options.arch)
-        esl = self.arch.gcu_arch >= 300 if self.options.esl is None else self.options.esl
-        self.topology = Topology(self.options.devices, esl, self.arch.esl_ports)
+        self.topology = Topology.of(self.arch, self.options.devices, self.options.esl)
         self.host = HostMemory()
         self.poller = Poller(self.lock, executor)
         self.switching = SwitchInterval(self.options.switch_interval)

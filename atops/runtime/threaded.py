@@ -151,7 +151,7 @@ class LaterStep:
 
 
 class WorkerLane:
-    """A queue of work with up to `width` daemon threads, started when work finds none idle."""
+    """A queue of work with up to `width` daemon threads; each piece of work starts one until there are so many."""
 
     def __init__(self, name: str, width: int = 1) -> None:
         self.name = name
@@ -159,30 +159,20 @@ class WorkerLane:
         self._work: SimpleQueue[Step | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
-        self._pending = 0  # queued or running
+        self._newest: threading.Thread | None = None
         self._closed = False
 
     def put(self, work: Step) -> None:
-        """Queue work, and start a thread if all are busy and there may be one more."""
-        with self._lock:
-            self._pending += 1
-            start = not self._closed and self._threads < min(self.width, self._pending)
-            if start:
-                self._threads += 1
-        if start:
-            threading.Thread(target=self._serve, name=f"{self.name}-{next(SERIAL)}", daemon=True).start()
+        """Queue work. The lock is for starting threads: once they are all there, queueing is the queue's own."""
+        if self._threads < self.width:
+            self._start()
         self._work.put(work)
 
     def abandon(self) -> None:
-        """Count a thread that never comes back out, so that another may start."""
+        """Count out a thread that never comes back, and let another take its place."""
         with self._lock:
             self._threads -= 1
-            self._pending -= 1
-            start = self._pending > 0 and self._threads == 0
-            if start:
-                self._threads += 1
-        if start:
-            threading.Thread(target=self._serve, name=f"{self.name}-{next(SERIAL)}", daemon=True).start()
+        self._start()
 
     def close(self) -> None:
         """Let idle threads end, and busy ones once they come back."""
@@ -191,6 +181,15 @@ class WorkerLane:
             threads = self._threads
         for _ in range(threads):
             self._work.put(None)
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._serve, name=f"{self.name}-{next(SERIAL)}", daemon=True)
+        with self._lock:
+            if self._closed or self._threads >= self.width:
+                return
+            self._threads += 1
+            self._newest = thread
+        thread.start()
 
     def _serve(self) -> None:
         HERE.role = "callback" if "callback" in self.name else "executor"
@@ -201,5 +200,5 @@ class WorkerLane:
             except Exception:
                 log.exception("work on lane %s failed; this is a bug in atops", self.name)
             work = None
-            with self._lock:
-                self._pending -= 1
+            if self.width == 1 and threading.current_thread() is not self._newest:
+                return  # it was abandoned and came back after all: a lane of one has its one already

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import tracemalloc
+from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pytest
 
+from atops.base.options import EmulatorOptions
 from atops.cli import main
 from atops.device.arch import ARCHITECTURES
 from atops.device.links import Topology
@@ -54,6 +59,9 @@ def test_the_default_board(capsys: Capture) -> None:
     assert figure(text, "L3 bandwidth") == ["672 GB/s", "vendor"]
     assert figure(text, "float16") == ["160 TFLOPS", "chosen"]
     assert figure(text, "indexing of global memory") == ["yes"]
+    assert figure(text, "bandwidth of an ESL port") == ["25 GB/s", "chosen"]
+    assert "driver options\nworkers=1 dte=wait strict=False trace=65536" in text
+    assert f"numpy {np.__version__}\n" in text
     assert "chosen: not public" in text
     assert "1 device\ndevice         L3 at\n     0  0x1000000000\n" in text
     assert "topsDeviceCanAccessPeer" not in text
@@ -106,7 +114,9 @@ def test_the_json(arch: str, devices: int, capsys: Capture) -> None:
     """A program gets every figure of the architecture in plain units, their grades, and the links."""
     found = described(capsys, "--arch", arch, "--devices", str(devices))
     chip, topology = ARCHITECTURES[arch], Topology.of(ARCHITECTURES[arch], devices)
-    assert set(found) == {"devices", "architecture", "sources", "python", "numpy"}
+    assert set(found) == {"devices", "architecture", "sources", "options", "versions"}
+    assert found["options"] == asdict(EmulatorOptions(arch=arch, devices=devices))
+    assert {"atops", "python", "numpy"} <= set(found["versions"])
     for name, value in found["architecture"].items():
         own = getattr(chip, name)
         assert value == (list(own) if isinstance(own, tuple) else own), name
@@ -116,6 +126,18 @@ def test_the_json(arch: str, devices: int, capsys: Capture) -> None:
     for i, each in enumerate(found["devices"]):
         assert each["memory_bytes"] == chip.l3_bytes
         assert each["access_words"] == [topology.access_word(i, j) for j in range(devices)]
+
+
+def test_it_starts_nothing(capsys: Capture) -> None:
+    """Eight devices of 48 GiB are described without a thread, and without memory worth a mention."""
+    described(capsys, "--devices", "8")  # what is imported when first used has been
+    threads = threading.active_count()
+    tracemalloc.start()
+    described(capsys, "--devices", "8")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert threading.active_count() == threads
+    assert most < 2_000_000
 
 
 def test_addresses_are_those_of_a_real_board(capsys: Capture) -> None:
