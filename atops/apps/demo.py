@@ -168,14 +168,17 @@ def _write(arguments: argparse.Namespace, outcome: Outcome, console: Console) ->
     trace = outcome.trace
     if arguments.trace:
         write_chrome(arguments.trace, trace.records, counters=trace.counters, names=trace.names)
-        console.print(f"trace: {arguments.trace} (ui.perfetto.dev opens it)", markup=False, soft_wrap=True)
+        console.print(f"trace: {arguments.trace} (ui.perfetto.dev opens it)", markup=False, highlight=False, soft_wrap=True)
     if arguments.records:
         Path(arguments.records).write_text(sequence(trace.records), encoding="utf-8")
-        console.print(f"records: {arguments.records}", markup=False, soft_wrap=True)
+        console.print(f"records: {arguments.records}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _one_line(error: Exception) -> str:
-    """Return what to tell of an error: for one of the system what and where, without its number."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split())
+    """Return what to tell of an error: for one of the system what and where, without its number.
+
+    A path may hold anything: what would break the line or steer the terminal is shown as a question mark.
+    """
+    of_system = isinstance(error, OSError) and error.strerror
+    text = f"{error.filename or '(no file)'}: {error.strerror}" if of_system else " ".join(str(error).split())
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
