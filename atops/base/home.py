@@ -52,6 +52,9 @@ class HostTask(Protocol):
     def cancel(self) -> None:
         """Ask the loop to cancel it. From any thread, at most once."""
 
+    def forget(self) -> None:
+        """Let a closed loop's coroutine go without a complaint that nobody ended it. From any thread."""
+
 
 class Home(ABC):
     """One event loop, reached from any thread. A loop that closed meanwhile is dropped quietly."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import weakref
 from collections.abc import Callable, Coroutine
 from contextvars import Context
@@ -103,6 +104,15 @@ class AsyncioHostTask:
     def cancel(self) -> None:
         """Cancel the task on its loop. From any thread."""
         self._home.deliver(self._cancel)
+
+    def forget(self) -> None:
+        """Keep asyncio from complaining of a task that its loop took in its last turn and never ran to its end."""
+        task = self._task
+        if task is not None and not task.done():
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio does for the tasks it drops
+            coroutine: Any = task.get_coro()
+            if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                coroutine.close()
 
     def _cancel(self) -> None:
         self._cancelled = True

@@ -115,3 +115,6 @@ class TrioHostTask:
     def cancel(self) -> None:
         """Cancel the task on its run. From any thread."""
         self._home.deliver(self._scope.cancel)
+
+    def forget(self) -> None:
+        """A run ends every task that it has taken: there is nothing to let go."""

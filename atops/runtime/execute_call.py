@@ -106,14 +106,19 @@ def start_on_loop(stream: StreamQueue, item: Completion, command: Call) -> None:
             error = host_failure(command, failure)
         ended(stream, item, error)
 
+    task: HostTask | None = None
+
     def lost() -> None:
+        if task is not None:
+            task.forget()
         ended(stream, item, loop_closed(command))
 
     debt = driver.debts.owe(home, lost)
 
     def cancel(_: AtopsError) -> None:
         item.parked = ABORTED
-        task.cancel()
+        if task is not None:
+            task.cancel()
 
     task = home.spawn(lambda: command.function(*arguments(stream, item, command)), command.context, done)
     if not item.duty:
