@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,13 +166,13 @@ def _setting(plan: Plan, options: atops.EmulatorOptions, inline: bool) -> str:
 
 def _write(arguments: argparse.Namespace, outcome: Outcome, console: Console) -> None:
     """Write the files that were asked for. Raises OSError."""
-    trace = outcome.trace
+    trace, say = outcome.trace, partial(console.print, markup=False, highlight=False, soft_wrap=True)
     if arguments.trace:
         write_chrome(arguments.trace, trace.records, counters=trace.counters, names=trace.names)
-        console.print(f"trace: {arguments.trace} (ui.perfetto.dev opens it)", markup=False, highlight=False, soft_wrap=True)
+        say(f"trace: {arguments.trace} (ui.perfetto.dev opens it)")
     if arguments.records:
         Path(arguments.records).write_text(sequence(trace.records), encoding="utf-8")
-        console.print(f"records: {arguments.records}", markup=False, highlight=False, soft_wrap=True)
+        say(f"records: {arguments.records}")
 
 
 def _one_line(error: Exception) -> str:
@@ -179,6 +180,7 @@ def _one_line(error: Exception) -> str:
 
     A path may hold anything: what would break the line or steer the terminal is shown as a question mark.
     """
-    of_system = isinstance(error, OSError) and error.strerror
-    text = f"{error.filename or '(no file)'}: {error.strerror}" if of_system else " ".join(str(error).split())
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return "".join(letter if letter.isprintable() else "?" for letter in text)

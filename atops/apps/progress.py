@@ -47,7 +47,11 @@ class Progress:
             self._bar.refresh()
 
     def __enter__(self) -> Progress:
-        self._bar.start()
+        try:
+            self._bar.start()
+        except BaseException:
+            self._bar.stop()  # Ctrl-C just now: the cursor is hidden already
+            raise
         return self
 
     def __exit__(

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from atops.base.errors import AtopsError, HostCallFailure, LoopClosed, StreamAborted
+from atops.base.home import HostTask
 from atops.runtime.abort import catch_up
 from atops.runtime.commands import Call
 from atops.runtime.completion import Completion

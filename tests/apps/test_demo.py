@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pty
@@ -26,6 +27,7 @@ from atops.base.options import EmulatorOptions
 from atops.base.records import COPIES, Kind
 from atops.cli import main
 from atops.runtime.driver import Driver
+from atops.runtime.trace_export import crossing_slices
 from tests.architecture.source_tree import ROOT
 from tests.runtime.child import environment
 
@@ -82,7 +84,8 @@ def child(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("devices", "streams", "in_flight", "chunk"),
-    [(1, 4, 8, 10_000), (1, 1, 1, 4096), (2, 4, 8, 5_000), (3, 2, 3, 1 << 20), (8, 1, 1, 999)],
+    [(1, 4, 8, 10_000), (1, 1, 1, 4096), (1, 50, 3, 3_000), (1, 3, 10**9, 2_000), (2, 4, 8, 5_000), (3, 2, 3, 1 << 20),
+     (8, 1, 1, 999)],
 )
 async def test_counts(some_files: list[str], devices: int, streams: int, in_flight: int, chunk: int) -> None:
     """On both loops, with any number of devices and streams: every byte is counted once and every chunk checked."""
@@ -199,8 +202,10 @@ def test_a_kernel_that_fails(
         ([os.devnull], "is neither a file nor a folder"),
         (["--devices", "9"], "devices is 9"),
         (["--seed", "1"], "--inline"),
+        (["[/]no\n\x1b[31mfile"], "[/]no??[31mfile: No such file"),
+        ([""], "No such file"),
     ],
-    ids=["missing", "no file", "devices", "seed"],
+    ids=["missing", "no file", "devices", "seed", "a name that steers the terminal", "no name"],
 )
 def test_bad_input(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What cannot be counted is named in one line on the error output, and the exit code is 2."""
@@ -212,14 +217,17 @@ def test_bad_input(arguments: list[str], said: str, capsys: pytest.CaptureFixtur
     assert printed.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("name", "value"), [("ATOPS_ARCH", "gcu1"), ("ATOPS_DEVICES", "0"), ("ATOPS_DEVICES", "x")])
+@pytest.mark.parametrize(("name", "value"), [("ATOPS_ARCH", "gcu1"), ("ATOPS_DEVICES", "0"), ("ATOPS_DEVICES", "9")])
 def test_a_board_that_cannot_count(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An environment that asks for no board, or for one without devices, is refused."""
+    """An environment that asks for no board, or for one without devices, is refused by the variable's name."""
     monkeypatch.setenv(name, value)
     assert main(["demo"]) == 2
-    assert capsys.readouterr().err.startswith("atops demo: error: ")
+    said = capsys.readouterr().err
+    assert said.startswith("atops demo: error: ")
+    assert name in said
+    assert said.count("\n") == 1
 
 
 def test_a_file_that_vanishes(
@@ -235,6 +243,28 @@ def test_a_file_that_vanishes(
     for devices in ("1", "2"):
         assert main(["demo", "--devices", devices, *some_files]) == 2
         assert capsys.readouterr().err == "atops demo: error: gone.bin: No such file or directory\n"
+
+
+@pytest.mark.parametrize("change", [b"more" * 9_000, -25_000], ids=["grows", "shrinks"])
+def test_a_file_that_changes(
+    change: bytes | int, some_files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is longer or shorter when it is read than when it was measured is counted as it was read."""
+    measured = demo.size_of
+
+    def then_changed(files: list[Path]) -> int:
+        size = measured(files)
+        if isinstance(change, bytes):
+            with files[0].open("ab") as file:
+                file.write(change)
+        else:
+            os.truncate(files[0], files[0].stat().st_size + change)
+        return size
+
+    monkeypatch.setattr(demo, "size_of", then_changed)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # with a progress bar, which has to bear it
+    assert main(["demo", "--chunk", "4K", *some_files]) == 0
+    assert f" {len(bytes_of(some_files)):,} bytes" in capsys.readouterr().out
 
 
 def test_empty_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -267,6 +297,23 @@ def test_interrupted(
     assert printed.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["threads", "inline"])
+def test_an_interrupt_from_the_keyboard(mode: tuple[str, ...], tmp_path: Path) -> None:
+    """Ctrl-C while the bar moves: the bar is wiped away, the cursor is back, one line is said, and nothing hangs."""
+    endless = tmp_path / "endless"
+    endless.touch()
+    os.truncate(endless, 1 << 40)  # it has no blocks; to count it would take hours
+    code, written = on_a_terminal(*mode, str(endless), bars=3)
+    assert code == 130
+    bar, cursor, rest = written.rpartition("\x1b[?25h")
+    assert "counting" in bar
+    assert cursor
+    assert "counting" not in rest
+    assert "atops demo: interrupted after " in rest
+    assert rest.count("\n") == 1
+    assert "Traceback" not in written
+
+
 # ---- files
 
 
@@ -278,6 +325,16 @@ def test_the_trace(some_files: list[str], tmp_path: Path, capsys: pytest.Capture
     events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     kernels = [event for event in events if event["ph"] == "X" and event["name"] == "byte_histogram"]
     assert len({event["args"]["seq"] for event in kernels}) == -(-len(bytes_of(some_files)) // (16 << 10))
+    assert crossing_slices(events) == []  # a viewer would drop them
+
+
+def test_the_trace_compressed(some_files: list[str], tmp_path: Path) -> None:
+    """A trace whose name ends in .gz is compressed; of several devices and of one thread too, no slices cross."""
+    path = tmp_path / "out.json.gz"
+    assert main(["demo", "--inline", "--devices", "3", "--chunk", "4K", "--trace", str(path), *some_files]) == 0
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    assert len([event for event in events if event["ph"] == "X"]) > 28 * 3
+    assert crossing_slices(events) == []
 
 
 def test_a_file_that_cannot_be_written(some_files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -303,6 +360,20 @@ def test_an_inline_run_replays(mode: tuple[str, ...], some_files: list[str], tmp
     assert first.count("kind=LAUNCH") == 14
 
 
+def test_an_inline_run_starts_no_thread(
+    some_files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing of an inline run needs a second thread, the progress bar of a terminal neither."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise AssertionError(f"{thread!r} was started")
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert main(["demo", "--inline", "--devices", "2", "--chunk", "8K", *some_files]) == 0
+    assert "counting" in capsys.readouterr().err
+
+
 def test_another_seed_is_another_order(some_files: list[str], tmp_path: Path) -> None:
     """The seed chooses the order: two of them differ, and both run the same commands."""
     texts = []
@@ -325,8 +396,19 @@ def test_without_a_terminal(some_files: list[str]) -> None:
     assert not [line for line in done.stdout.splitlines() if not line.isprintable()]
 
 
-def on_a_terminal(*arguments: str) -> tuple[int, str]:
-    """Run the demo on a terminal of 80 columns; return its exit code and all that it wrote."""
+def test_a_narrow_encoding(some_files: list[str]) -> None:
+    """Where the output can only be ASCII, it is: bars and units are written otherwise, and nothing fails."""
+    done = child(*some_files, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
+    assert "the one chunk agrees with numpy.bincount" in done.stdout
+
+
+def on_a_terminal(*arguments: str, bars: int = 0) -> tuple[int, str]:
+    """Run the demo on a terminal; return its exit code and all that it wrote.
+
+    Once it has drawn so many `bars` it is interrupted, as Ctrl-C does.
+    """
     ours, theirs = pty.openpty()
     kept = {name: value for name, value in environment({"TERM": "xterm"}).items() if name not in (*COLOUR, "COLUMNS")}
     command = [sys.executable, "-m", "atops", "demo", *arguments]
@@ -336,6 +418,9 @@ def on_a_terminal(*arguments: str) -> tuple[int, str]:
     try:
         while piece := os.read(ours, 65536):
             written += piece
+            if bars and written.count(b"counting") >= bars:
+                bars = 0
+                process.send_signal(signal.SIGINT)
     except OSError:
         pass  # the other end is closed
     finally:

@@ -53,3 +53,20 @@ def test_an_error_leaves_a_clean_terminal():
         raise ZeroDivisionError
     assert "\x1b[?25h" in written.getvalue()
     assert written.getvalue().endswith("\x1b[2K")
+
+
+def test_an_interrupt_at_the_very_beginning(monkeypatch: pytest.MonkeyPatch):
+    """Ctrl-C while the bar is drawn for the first time shows the cursor again, as at any other time."""
+    terminal, written = console(True)
+    progress = Progress(terminal)
+    draw = terminal.print
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        monkeypatch.setattr(terminal, "print", draw)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(terminal, "print", interrupted)
+    with pytest.raises(KeyboardInterrupt), progress:
+        pass
+    assert "\x1b[?25l" in written.getvalue()
+    assert written.getvalue().rindex("\x1b[?25h") > written.getvalue().rindex("\x1b[?25l")

@@ -1,4 +1,4 @@
-"""Boards to break: small drivers that end with their test, what must be left of them, and kernels that hold a stream."""
+"""Boards to break: small drivers that end with their test, what may be left of them, kernels that hold a stream."""
 
 from __future__ import annotations
 

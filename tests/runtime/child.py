@@ -41,7 +41,7 @@ def finish(process: subprocess.Popen[str], limit: float = LIMIT) -> tuple[str, s
 
 
 def run(program: str, *arguments: str, **changes: str) -> str:
-    """Run a program to its end and return what it printed. Fails unless it exits with 0 and its error output is empty."""
+    """Run a program to its end and return what it printed. Fails unless it exits with 0 and complains of nothing."""
     out, err = finish(start(program, *arguments, **changes))
     assert not err, f"{program} {arguments} complained\n{out}\n{err}"
     return out

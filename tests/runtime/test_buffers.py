@@ -168,7 +168,7 @@ def test_memory_that_was_freed(stream: Stream, array: DeviceArray, use: str) -> 
 
 @pytest.mark.parametrize("use", USES)
 def test_memory_that_is_freed_before_its_turn(stream: Stream, array: DeviceArray, use: str) -> None:
-    """What was alive at the call and is freed by another stream meanwhile fails when it runs, and poisons its stream."""
+    """What was alive at the call and is freed by another stream before its turn fails then, and poisons its stream."""
     device = Device(0, stream.driver)
     latch, other = Latch(device), device.create_stream()
     latch.hold(stream)
@@ -235,7 +235,8 @@ def test_views(stream: Stream, array: DeviceArray) -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "bfloat16"]
+    "dtype",
+    ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "bfloat16"],
 )
 def test_types_and_their_fills(stream: Stream, dtype: str) -> None:
     """Each element type goes up, is filled and comes down as it is."""
@@ -319,8 +320,8 @@ def test_a_full_stream_takes_nothing(driver: Driver) -> None:
     stream = device.create_stream(capacity=1)
     latch.hold(stream)
     for call in (
-        lambda: stream.fill(array, 0), lambda: stream.zeros(5), lambda: stream.empty(5), lambda: stream.upload(np.zeros(5)),
-        lambda: stream.fetch(array), lambda: stream.record(), lambda: stream.call(print),
+        lambda: stream.fill(array, 0), lambda: stream.zeros(5), lambda: stream.empty(5), lambda: stream.fetch(array),
+        lambda: stream.upload(np.zeros(5)), lambda: stream.record(), lambda: stream.call(print),
     ):  # fmt: skip
         with pytest.raises(StreamFull):
             call()

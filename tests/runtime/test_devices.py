@@ -485,7 +485,7 @@ async def by_blocking(device: Device) -> None:
 @anyio_test
 @pytest.mark.parametrize("reset", [by_await, by_blocking])
 async def test_reset_while_work_runs(pair: tuple[Device, Device], reset: Reset) -> None:
-    """Queued work is dropped, who waits is told, kernels end, memory is free, handles are dead; the other device works."""
+    """Work is dropped, who waits is told, kernels end, memory is free, handles are dead; the other device works."""
     first, second = pair
     second_stream = second.create_stream()
     second_array = second_stream.upload(np.arange(10))

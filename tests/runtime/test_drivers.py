@@ -1,4 +1,4 @@
-"""Drivers come and go: boards of every size, bad environments, closing with work in flight, and nothing left of them."""
+"""Drivers come and go: boards of every size, bad environments, closing with work in flight, nothing left of them."""
 
 from __future__ import annotations
 
@@ -74,6 +74,19 @@ def test_the_environment_makes_the_board() -> None:
     assert EmulatorOptions.from_environment({"ATOPS_DEVICES": "", "ATOPS_ARCH": ""}) == EmulatorOptions()
 
 
+def test_a_board_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver without options reads the environment when it is made: a board of nothing, then one that cannot be."""
+    monkeypatch.setenv("ATOPS_DEVICES", "0")
+    driver = Driver()
+    assert Device.count(driver) == 0
+    with pytest.raises(InvalidDevice, match="none"):
+        Device(0, driver)
+    driver.close()
+    monkeypatch.setenv("ATOPS_DEVICES", "eleven")
+    with pytest.raises(InvalidValue, match="ATOPS_DEVICES is 'eleven'"):
+        Driver()
+
+
 @pytest.mark.parametrize("value", ["9", "-1", "many", "1.5", "0x2", " ", "99999999999999999999"])
 def test_a_bad_number_of_devices(value: str) -> None:
     """What no board can be is refused, naming the value and the range."""
@@ -83,7 +96,7 @@ def test_a_bad_number_of_devices(value: str) -> None:
 
 def test_a_bad_architecture() -> None:
     """An unknown chip is refused, naming those that exist."""
-    with pytest.raises(InvalidValue, match="gcu210.*gcu300"):
+    with pytest.raises(InvalidValue, match=r"gcu210.*gcu300"):
         EmulatorOptions.from_environment({"ATOPS_ARCH": "gcu999"})
 
 
@@ -108,7 +121,7 @@ def test_a_virtual_clock_needs_an_inline_run() -> None:
 
 @anyio_test
 async def test_the_innermost_driver_is_current() -> None:
-    """`async with Driver()` makes it the current one inside the block, for new tasks too, and the one before after it."""
+    """`async with Driver()` makes it the current one inside the block, for new tasks too; then the one before again."""
     async with Driver(EmulatorOptions(devices=3)) as outer:
         assert (current_driver(), Device.count()) == (outer, 3)
         async with Driver(EmulatorOptions(devices=2)) as inner:
@@ -164,8 +177,8 @@ def use(stream: Stream) -> dict[str, Callable[[], Any]]:
 
 
 @pytest.mark.parametrize("verb", [
-    "copy", "fill", "upload", "fetch", "allocate", "empty", "launch", "launch any order", "record", "wait", "wait_value",
-    "write_value", "call", "add_callback",
+    "copy", "fill", "upload", "fetch", "allocate", "empty", "launch", "launch any order", "record", "wait",
+    "wait_value", "write_value", "call", "add_callback",
 ])  # fmt: skip
 def test_a_verb_after_the_end(verb: str) -> None:
     """Every verb is refused at the call on a closed stream, after a reset, and after the driver's close."""

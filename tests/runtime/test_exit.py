@@ -55,7 +55,7 @@ def interrupt(process: subprocess.Popen[str], times: int) -> str:
 
 
 def test_an_interrupt_ends_the_wait_and_not_the_work() -> None:
-    """Ctrl-C in each kind of blocking wait raises KeyboardInterrupt there; the work ends later as if nothing happened."""
+    """Ctrl-C in each kind of blocking wait raises KeyboardInterrupt there; the work ends later, unharmed."""
     said = interrupt(start("interrupts", "sync"), 4).split("\n")
     assert said == ["interrupted pending"] * 4 + ["result 0.0", ""]
 

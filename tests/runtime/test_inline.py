@@ -1,4 +1,4 @@
-"""Inline runs: one thread, an order that a seed decides and that is the same everywhere, and time that does not pass."""
+"""Inline runs: one thread, an order that a seed decides and that is the same everywhere, time that does not pass."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ def test_what_cannot_run_inline() -> None:
 
 
 def test_the_end_of_an_inline_run() -> None:
-    """The driver is closed when the program returns or raises; what was left is dropped, what belonged to it is dead."""
+    """The driver is closed when the program returns or raises: its work is dropped, its objects are dead."""
     left: list[Any] = []
 
     async def main(fail: bool) -> int:
@@ -350,7 +350,8 @@ def test_cancelling_inline(seed: int) -> None:
             for _ in range(turn % 7):
                 await asyncio.sleep(0)
             task.cancel()
-        assert all(isinstance(each, asyncio.CancelledError) for each in await asyncio.gather(*tasks, return_exceptions=True))
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
         latch.close()
         assert leftovers(atops.current_driver()) == {}
         assert works(atops.current_driver())

@@ -120,9 +120,10 @@ def abandon_an_asyncio_loop(start: Callable[[], Any], turns: int = 3) -> None:
     """Run a task on a loop for a few turns, then close the loop without cancelling anything."""
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda loop, context: None)
+    begun: list[asyncio.Task[Any]] = []
 
     async def main() -> None:
-        loop.create_task(start())
+        begun.append(loop.create_task(start()))
         for _ in range(turns):
             await asyncio.sleep(0)
 
@@ -227,7 +228,7 @@ def test_a_loop_closed_before_its_coroutine_began(runner: str) -> None:
 
 @anyio_test
 async def test_blocking_inside_a_running_loop() -> None:
-    """A blocking wait inside a coroutine ends although the loop stands still: the driver needs no loop of the caller."""
+    """A blocking wait inside a coroutine ends although the loop stands still: the driver needs no loop of ours."""
     with device() as board:
         stream = board.create_stream()
         array = stream.upload(np.arange(1 << 20))

@@ -42,7 +42,7 @@ def refused(call: Callable[[], object]) -> None:
 
 
 def objects() -> None:
-    """The child may not use the parent's objects, makes its own board, and the parent goes on as if nothing happened."""
+    """The child may not use the parent's objects and makes a board of its own; the parent goes on unharmed."""
     device = Device(0)
     stream, latch = device.create_stream(capacity=1000), Latch(device)
     array = stream.upload(np.arange(24, dtype=np.int32))

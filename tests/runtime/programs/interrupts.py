@@ -1,4 +1,4 @@
-"""A program that is interrupted with Ctrl-C while it waits. It says `waiting`, is sent SIGINT, and tells what is left."""
+"""A program that is interrupted with Ctrl-C while it waits. It says `waiting`, gets SIGINT, tells what is left."""
 
 from __future__ import annotations
 
