@@ -112,15 +112,17 @@ def issue(
     thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
     if type(context) is not DteContext:
         raise no_context(thread, context, operation.name)
+    frame = sys._getframe(depth)
     if context.shared:
         with context.lock:
             event = _checked(thread, operation, context, destination, source, parameters)
+            event.code, event.issued = frame.f_code, frame.f_lasti  # before others see it: they may name its line
             context.busy = event
     else:
-        event = context.busy = _checked(thread, operation, context, destination, source, parameters)
-    frame = sys._getframe(depth)
-    event.code = frame.f_code
-    event.issued = frame.f_lasti
+        event = _checked(thread, operation, context, destination, source, parameters)
+        event.code = frame.f_code
+        event.issued = frame.f_lasti
+        context.busy = event
     if thread.transfers is None:
         thread.transfers = [event]
     else:

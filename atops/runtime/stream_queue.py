@@ -180,6 +180,8 @@ class StreamQueue(StreamState):
                 done, error = carry_out_run(run) if not tracing else carry_out_traced(run, driver)
                 with lock:
                     waiters = settle_run(run, done, self._queue)  # type: ignore[arg-type]  # it holds the run
+                    if not self._queue:
+                        self.retire()  # before a waiter looks
                 wake(waiters)
                 item = None if error is None else run[done]
                 run = []
