@@ -67,6 +67,9 @@ _SHORT_NAMES = {
     "fp64": "float64",
 }
 
+_KNOWN: dict[Any, np.dtype[Any]] = {}  # answers given before: kernels ask with the same few types in every thread
+_MOST_KNOWN = 256
+
 
 def as_dtype(value: DTypeLike) -> np.dtype[Any]:
     """Return the numpy dtype that `value` means.
@@ -76,6 +79,12 @@ def as_dtype(value: DTypeLike) -> np.dtype[Any]:
     Raises InvalidType, naming `value`, for anything else and for what device memory cannot hold: Python objects,
     elements without a size, sub-arrays, and byte orders other than the machine's.
     """
+    try:
+        known = _KNOWN.get(value)  # what cannot be hashed is no name of a type
+    except TypeError:
+        known = None
+    if known is not None:
+        return known
     if value is None:  # numpy would take it for float64
         raise InvalidType("element type is None; a numpy dtype or a name such as 'float32' is right")
     try:
@@ -90,6 +99,8 @@ def as_dtype(value: DTypeLike) -> np.dtype[Any]:
         raise InvalidType(f"element type is {value!r}, an array; give its extents as part of the shape")
     if not dtype.isnative:
         raise InvalidType(f"element type is {value!r}; the machine's byte order, {dtype.newbyteorder('=')!r}, is right")
+    if isinstance(value, type | str | np.dtype) and len(_KNOWN) < _MOST_KNOWN:
+        _KNOWN[value] = dtype
     return dtype
 
 

@@ -46,7 +46,8 @@ class DteContext:
 
     def __init__(self) -> None:
         """Declare a private context of the running thread. Raises IllegalState on the host."""
-        thread = current_thread()
+        cell = CELL.get()
+        thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
         self.busy: DteEvent | None = None
         self.home = thread.sip.l1
         self.owner: KernelThread | Block = thread
@@ -67,7 +68,9 @@ class DteContext:
 
     def init(self) -> None:
         """Make the context ready for use; one that is ready stays so. Raises DteError on another thread's context."""
-        self._check_owner(current_thread(), "init")
+        cell = CELL.get()
+        if cell is None or self.owner is not cell.thread:  # of a block, of another thread, or on the host
+            self._check_owner(current_thread(), "init")
         self.state = READY
 
     def destroy(self) -> None:

@@ -32,11 +32,17 @@ async def add_tiles(x: k.Span, y: k.Span, z: k.Span) -> None:
     for context in contexts[0] + contexts[1]:
         context.init()
 
-    def load(side: int, part: slice) -> list[k.event]:
+    whole = [(a[side], b[side], c[side]) for side in range(2)]
+
+    def tiles(side: int, part: slice) -> tuple[Any, Any, Any]:
         size = part.stop - part.start
+        return whole[side] if size == TILE else (a[side, :size], b[side, :size], c[side, :size])
+
+    def load(side: int, part: slice) -> list[k.event]:
+        into_a, into_b, _ = tiles(side, part)
         return [
-            k.memcpy_async(contexts[side][0], a[side, :size], x[part]),
-            k.memcpy_async(contexts[side][1], b[side, :size], y[part]),
+            k.memcpy_async(contexts[side][0], into_a, x[part]),
+            k.memcpy_async(contexts[side][1], into_b, y[part]),
         ]
 
     parts = list(k.tiles(x.size, TILE))
@@ -44,14 +50,15 @@ async def add_tiles(x: k.Span, y: k.Span, z: k.Span) -> None:
     arriving += [[]] * (2 - len(arriving))
     leaving = [k.event(), k.event()]  # of no transfer yet
     for turn, part in enumerate(parts):
-        side, size = turn % 2, part.stop - part.start
+        side = turn % 2
+        tile_a, tile_b, tile_c = tiles(side, part)
         if turn + 1 < len(parts):
             arriving[1 - side] = load(1 - side, parts[turn + 1])
         for arrival in arriving[side]:
             await arrival
         await leaving[side]  # the sum of two turns ago, whose tile is needed again
-        np.add(a[side, :size], b[side, :size], out=c[side, :size])
-        leaving[side] = k.memcpy_async(contexts[side][2], z[part], c[side, :size])
+        np.add(tile_a, tile_b, out=tile_c)
+        leaving[side] = k.memcpy_async(contexts[side][2], z[part], tile_c)
     for departure in leaving:
         await departure
 
