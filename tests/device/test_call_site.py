@@ -21,7 +21,8 @@ def test_the_caller_is_the_first_frame_outside_the_package():
     outer = inside("def outer():\n    return inner()\ndef inner():\n    return caller()\n")["outer"]
     found = outer()  # type: ignore[operator]
     line = test_the_caller_is_the_first_frame_outside_the_package.__code__.co_firstlineno + 3
-    assert str(found) == f"test_call_site.py:{line} in {test_the_caller_is_the_first_frame_outside_the_package.__name__}"
+    name = test_the_caller_is_the_first_frame_outside_the_package.__name__
+    assert str(found) == f"test_call_site.py:{line} in {name}"
     assert found.path == __file__
     assert found.line == line
 
