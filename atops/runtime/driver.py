@@ -94,6 +94,8 @@ class Driver(Hub):
         executor.widen(COPIES, COPY_THREADS)
         executor.widen(HALVES, COPY_THREADS)
         DRIVERS.add(self)
+        if isinstance(executor, ThreadedExecutor):
+            weakref.finalize(self, executor.let_go).atexit = False  # for a driver that nobody closes
 
     # ---- lifecycle
 

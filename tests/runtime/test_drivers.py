@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -467,6 +468,49 @@ def test_drivers_opened_and_closed(make: Callable[[], None], times: int) -> None
 def test_three_thousand_used_drivers() -> None:
     """As above, with three thousand that were used."""
     test_drivers_opened_and_closed(used, 3000)
+
+
+def test_a_forgotten_driver() -> None:
+    """One that is never closed ends its threads and lets its memory go when it is collected."""
+    before = set(threading.enumerate())
+    assert works(Driver(EmulatorOptions(trace=0)))
+    started = set(threading.enumerate()) - before
+    assert started
+    deadline = time.monotonic() + PATIENCE
+    while any(thread.is_alive() for thread in started) and time.monotonic() < deadline:
+        gc.collect()  # a timer of its own may hold it for a second
+        for thread in started:
+            thread.join(0.05)
+    assert not any(thread.is_alive() for thread in started)
+
+
+@anyio_test
+async def test_closing_from_within() -> None:
+    """A callback, a kernel and a coroutine in stream order may close their own driver: nobody waits for himself."""
+    with board() as driver:
+        stream = Device(0, driver).create_stream()
+        await stream.call(driver.close)
+        with anyio.fail_after(PATIENCE):
+            await driver.aclose()
+    with board() as driver:
+
+        @k.kernel
+        def closes() -> None:
+            driver.close()
+
+        with pytest.raises(StreamAborted):
+            await Device(0, driver).create_stream().launch(closes, (1, 1))
+        with anyio.fail_after(PATIENCE):
+            await driver.aclose()
+    with board() as driver:
+
+        async def host() -> None:
+            await driver.aclose()
+
+        with anyio.fail_after(PATIENCE), pytest.raises(StreamAborted):
+            await Device(0, driver).create_stream().call(host)
+        with anyio.fail_after(PATIENCE):
+            await driver.aclose()
 
 
 def test_a_failure_that_nobody_looked_at(caplog: pytest.LogCaptureFixture) -> None:
