@@ -59,6 +59,7 @@ class EmulatorOptions:
             raise InvalidValue(f"devices is {self.devices!r}; 0 to {MAX_DEVICES} is right")
         if self.workers != "sip" and not (isinstance(self.workers, int) and 1 <= self.workers <= 256):
             raise InvalidValue(f"workers is {self.workers!r}; 1 to 256 or 'sip' is right")
+        self._check_numbers()
         if self.dte not in ("wait", "eager", "seeded"):
             raise InvalidValue(f"dte is {self.dte!r}; 'wait', 'eager' or 'seeded' is right")
         if self.seed is not None and not isinstance(self.seed, int):
@@ -73,6 +74,18 @@ class EmulatorOptions:
             raise InvalidValue(f"slice is {self.slice!r}; at least 1 is right")
         if self.abort_grace < 0:
             raise InvalidValue(f"abort_grace is {self.abort_grace!r}; seconds, not negative, are right")
+
+    def _check_numbers(self) -> None:
+        for name, right in (("trace", int), ("slice", int), ("warm_bytes", int), ("abort_grace", int | float)):
+            if not isinstance(value := getattr(self, name), right) or isinstance(value, bool):
+                raise InvalidValue(f"{name} is {value!r}; a number is right")
+        if self.warm_bytes < 0:
+            raise InvalidValue(f"warm_bytes is {self.warm_bytes!r}; bytes, not negative, are right")
+        interval = self.switch_interval
+        if interval is not None and not (isinstance(interval, int | float) and interval > 0):
+            raise InvalidValue(f"switch_interval is {interval!r}; seconds above 0, or None, are right")
+        if self.esl not in (None, True, False):
+            raise InvalidValue(f"esl is {self.esl!r}; True, False or None is right")
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None, **changes: object) -> EmulatorOptions:

@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ Release: TypeAlias = "Callable[[Buffer, Any], object]"  # called once with the b
 # In place of a stream: the garbage collector freed the buffer, maybe while this very thread holds a lock of ours. The
 # release callable must take none; it posts a driver step that does the rest.
 LATER = object()
+
+
+Part = TypeVar("Part", bound="Buffer")
 
 
 class End(NamedTuple):
@@ -48,7 +51,7 @@ class Buffer:
     takes memory away from work that was enqueued before.
     """
 
-    __slots__ = ("__weakref__", "_release", "allocation", "end", "nbytes", "offset")
+    __slots__ = ("__weakref__", "_release", "allocation", "driver", "end", "nbytes", "offset")
 
     def __init__(
         self,
@@ -61,6 +64,7 @@ class Buffer:
         self.offset = offset
         self.nbytes = allocation.size - offset if nbytes is None else nbytes
         self.end = End(allocation, offset, self.nbytes, None, -2 if allocation.device is None else allocation.device)
+        self.driver: Any = None  # whose memory it is, where that is known
         self._release = release
 
     # ---- lifecycle
@@ -108,12 +112,16 @@ class Buffer:
         if rest:
             raise InvalidValue(f"{self!r} has {self.nbytes} bytes; that is no whole number of {dtype}")
         extents = (count,) if shape is None else extents_of(shape, count)
-        return DeviceArray(self.allocation, self.offset, dtype, extents)
+        return self._part(DeviceArray(self.allocation, self.offset, dtype, extents))
 
     def __getitem__(self, index: slice) -> Buffer:
         """Return the bytes `start:stop`. Raises InvalidValue for a step, or bounds outside the buffer."""
         start, stop = bounds(index, self.nbytes, self)
-        return Buffer(self.allocation, self.offset + start, stop - start)
+        return self._part(Buffer(self.allocation, self.offset + start, stop - start))
+
+    def _part(self, part: Part) -> Part:
+        part.driver = self.driver
+        return part
 
     # ---- queries
 
@@ -184,7 +192,7 @@ class DeviceArray(Buffer):
         Raises InvalidValue when the sizes differ, InvalidType for what is no shape.
         """
         extents = extents_of(shape[0] if len(shape) == 1 else shape, self.size)
-        return DeviceArray(self.allocation, self.offset, self.dtype, extents)
+        return self._part(DeviceArray(self.allocation, self.offset, self.dtype, extents))
 
     def __getitem__(self, index: int | slice) -> DeviceArray:
         """Return a part along the outermost dimension, which stays contiguous.
@@ -197,13 +205,14 @@ class DeviceArray(Buffer):
         row = self.nbytes // extent if extent else 0
         if isinstance(index, slice):
             start, stop = bounds(index, extent, self)
-            return DeviceArray(self.allocation, self.offset + start * row, self.dtype, (stop - start, *self.shape[1:]))
+            shape = (stop - start, *self.shape[1:])
+            return self._part(DeviceArray(self.allocation, self.offset + start * row, self.dtype, shape))
         if not isinstance(index, int | np.integer):
             raise InvalidType(f"{self!r} is indexed with {index!r}; an int or a slice of the first dimension is right")
         at = int(index) + extent if index < 0 else int(index)
         if not 0 <= at < extent:
             raise InvalidValue(f"index {index} is outside {self!r}; 0 to {extent - 1} is right")
-        return DeviceArray(self.allocation, self.offset + at * row, self.dtype, self.shape[1:])
+        return self._part(DeviceArray(self.allocation, self.offset + at * row, self.dtype, self.shape[1:]))
 
     def __kernel_argument__(self) -> tuple[Allocation, int, np.dtype[Any], tuple[int, ...]]:
         return self.allocation, self.offset, self.dtype, self.shape

@@ -125,7 +125,7 @@ class Device:
             (cluster_mask, self.arch.clusters, "cluster_mask"),
             (sip_mask, self.arch.sips_per_cluster, "sip_mask"),
         ):
-            if mask is not None and not 0 < mask < 1 << count:
+            if mask is not None and not (isinstance(mask, int) and 0 < mask < 1 << count):
                 raise InvalidValue(f"{what} is {mask!r}; 1 to {(1 << count) - 1:#x} is right, a bit each of {count}")
         return Stream(
             self.context, priority=priority, nonblocking=nonblocking, capacity=capacity, name=name,
@@ -168,9 +168,11 @@ class Device:
                 raise
             allocation = take()
         free = context.memory.free
-        return Buffer(
+        buffer = Buffer(
             allocation, 0, nbytes, lambda buffer, stream: free_when_idle(context, buffer.allocation, stream, free)
         )
+        buffer.driver = self.driver
+        return buffer
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> DeviceArray:
         """Allocate an array now, outside any stream's order."""
@@ -179,7 +181,9 @@ class Device:
         size = math.prod(shape) * dtype.itemsize
         buffer = self.allocate(size)
         release, buffer._release = buffer._release, None
-        return DeviceArray(buffer.allocation, 0, dtype, shape, release)
+        array = DeviceArray(buffer.allocation, 0, dtype, shape, release)
+        array.driver = self.driver
+        return array
 
     def host_malloc(self, shape: int | tuple[int, ...], dtype: Any = "uint8") -> HostArray:
         """Allocate pinned host memory that every device reaches (TOPS Runtime API, 2.6 topsHostMalloc)."""
@@ -198,22 +202,26 @@ class Device:
         context, host = self.context, self.driver.host
         allocation = host.register(array)  # which says what is wrong with what is no writable buffer
         view = array if isinstance(array, np.ndarray) else np.frombuffer(array, np.uint8)
-        return HostArray(
+        registered = HostArray(
             allocation,
             view.dtype,
             view.shape,
             lambda buffer, stream: free_when_idle(context, buffer.allocation, stream, host.unregister),
             view,
         )
+        registered.driver = self.driver
+        return registered
 
     def _host_array(self, make: Callable[[int], Allocation], shape: int | tuple[int, ...], dtype: Any) -> HostArray:
         dtype = as_dtype(dtype)
         shape = extents_of(shape)
         size = math.prod(shape) * dtype.itemsize
         context, free = self.context, self.driver.host.free
-        return HostArray(
+        array = HostArray(
             make(size), dtype, shape, lambda buffer, stream: free_when_idle(context, buffer.allocation, stream, free)
         )
+        array.driver = self.driver
+        return array
 
     # ---- waiting
 
@@ -321,7 +329,9 @@ class Device:
         allocation = self.driver.space.find(address)
         offset = address - allocation.address
         allocation.check(offset, nbytes, f"buffer_at on device {self.ordinal}")
-        return Buffer(allocation, offset, nbytes)
+        buffer = Buffer(allocation, offset, nbytes)
+        buffer.driver = self.driver
+        return buffer
 
     def statistics(self) -> DeviceStatistics:
         """Return a snapshot of memory, streams and peers."""

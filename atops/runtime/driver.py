@@ -100,16 +100,22 @@ class Driver(Hub):
     # ---- lifecycle
 
     async def __aenter__(self) -> Driver:
+        if self._token is not None:
+            raise IllegalState(f"{self!r} was entered already; one `async with` at a time is right")
         self._token = CURRENT.set(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._token is not None:
-            CURRENT.reset(self._token)
-            self._token = None
-        await self.aclose()
+        token, self._token = self._token, None
+        try:
+            if token is not None:
+                CURRENT.reset(token)
+        except ValueError:  # left in another context than it was entered in: there it is nobody's current driver
+            pass
+        finally:
+            await self.aclose()
 
     async def aclose(self) -> None:
         """Drop what is queued, end what runs, free all memory and stop the threads; wait until that is done.

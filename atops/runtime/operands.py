@@ -114,7 +114,9 @@ def check_range(value: Any, dtype: np.dtype[Any]) -> None:
         raise OverflowError(value)
 
 
-def word_of(target: Any, value: int, condition: Condition | str, width: int) -> Word:
+def word_of(
+    target: Any, value: int, condition: Condition | str, width: int, mask: int | None = None
+) -> Word:
     """Resolve the word that a value wait or a value write is about.
 
     Raises InvalidType when `target` is no device memory or `value` no int, InvalidValue for a width other than 32 and
@@ -128,6 +130,10 @@ def word_of(target: Any, value: int, condition: Condition | str, width: int) -> 
         raise InvalidType(f"the value is {value!r}; an int is right")
     if not -(1 << (width - 1)) <= value < 1 << width:
         raise InvalidValue(f"the value {value} does not fit {width} bits")
+    if mask is not None and not isinstance(mask, int | np.integer):
+        raise InvalidType(f"the mask is {mask!r}; an int, or None for all bits, is right")
+    if mask is not None and not 0 <= mask < 1 << width:
+        raise InvalidValue(f"the mask {mask:#x} does not fit {width} bits")
     size = width // 8
     if target.nbytes < size:
         raise InvalidValue(f"{target!r} has {target.nbytes} bytes; a {width}-bit word has {size}")

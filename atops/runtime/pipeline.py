@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from functools import partial
-from types import TracebackType
+from types import GeneratorType, TracebackType
 from typing import Any
 
 import anyio
@@ -113,6 +113,8 @@ class Pipeline(AsyncIterator[Any]):
         elif (close := getattr(self._source, "aclose", None)) is not None:
             with anyio.CancelScope(shield=True):
                 await close()
+        elif isinstance(self._source, GeneratorType):  # its `finally` is owed now; other iterators are their owner's
+            self._source.close()
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):

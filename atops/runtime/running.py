@@ -34,6 +34,8 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
             "await asyncio.to_thread(atops.run, main, options)"
         )
     options = EmulatorOptions.from_environment() if options is None else options
+    if not isinstance(options, EmulatorOptions):
+        raise InvalidType(f"the options of run are {options!r}; EmulatorOptions, or None before arguments, are right")
     if options.workers != 1:
         raise InvalidValue(f"workers is {options.workers!r}; an inline run has one thread, workers=1")
     clock = VirtualClock() if options.clock == "virtual" else None

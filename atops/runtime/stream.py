@@ -147,6 +147,8 @@ class Stream(StreamMemory):
         if not isinstance(kernel, Kernel):
             raise InvalidType(f"launch of {kernel!r}; a function decorated with @kernel is right")
         geometry = kernel.configure(config, self.context.arch, shared, cooperative)
+        for argument in arguments:
+            self.check_ours(argument)
         return Launch(kernel.bind(arguments, named), geometry, options)
 
     def _side_stream(self) -> StreamQueue:
@@ -227,7 +229,8 @@ class Stream(StreamMemory):
         word first. Every way of writing is noticed. Raises InvalidValue for a bad width, condition, value or alignment
         (TOPS Runtime API, 2.4 topsStreamWaitValue32Async).
         """
-        word = word_of(target, value, condition, width)
+        self.check_ours(target)
+        word = word_of(target, value, condition, width, mask)
         return self.submit(WaitValue(word.allocation, word.offset, width, value, word.condition, mask))
 
     def write_value(self, target: Buffer, value: int, *, width: int = 32) -> Completion:
@@ -235,6 +238,7 @@ class Stream(StreamMemory):
 
         Raises InvalidValue for a bad width, value or alignment (TOPS Runtime API, 2.4 topsStreamWriteValue32Async).
         """
+        self.check_ours(target)
         word = word_of(target, value, Condition.Gte, width)
         return self.submit(WriteValue(word.allocation, word.offset, width, value))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -47,9 +48,19 @@ class StreamMemory(StreamQueue):
         InvalidValue, InvalidType or IllegalAddress at the call; the completion fails with IllegalAddress when memory
         was freed before the copy ran (TOPS Runtime API, 2.6 topsMemcpyAsync).
         """
-        to = dst.end if isinstance(dst, Buffer) else end_of(dst, "destination", True)
+        if isinstance(dst, Buffer):
+            if dst.driver is not self.driver:
+                self.check_ours(dst)
+            to = dst.end
+        else:
+            to = end_of(dst, "destination", True)
         into, dst_offset, room, dtype, device = to
-        back = src.end if isinstance(src, Buffer) else taken(src) or end_of(src, "source", False)
+        if isinstance(src, Buffer):
+            if src.driver is not self.driver:
+                self.check_ours(src)
+            back = src.end
+        else:
+            back = taken(src) or end_of(src, "source", False)
         source, src_offset, size, other, origin = back
         if nbytes is not None or room != size:
             size = self._copy_size(room, size, nbytes)
@@ -91,6 +102,7 @@ class StreamMemory(StreamQueue):
         `count` is in elements of the pattern; all of `dst` unless told. Raises InvalidValue when the value or the count
         does not fit, InvalidType for what is no number (TOPS Runtime API, 2.6 topsMemsetD8/D16/D32Async).
         """
+        self.check_ours(dst)
         to = end_of(dst, "destination", True)
         pattern = fill_pattern(value, to.dtype)
         whole, rest = divmod(to.nbytes, len(pattern))
@@ -107,7 +119,7 @@ class StreamMemory(StreamQueue):
         """Allocate an array for `host` (anything np.asarray takes), enqueue the copy, and return the array."""
         array = np.ascontiguousarray(host) if np.ndim(host) else np.asarray(host)
         target = self.empty(array.shape, array.dtype)
-        self.copy(target, array)
+        self._or_release(target, lambda: self.copy(target, array))
         return target
 
     def fetch(self, source: Buffer) -> Completion:
@@ -128,6 +140,7 @@ class StreamMemory(StreamQueue):
         """
         allocation, release = self._take(nbytes, pool)
         buffer = Buffer(allocation, 0, nbytes, release)
+        buffer.driver = self.driver
         self._own(buffer)
         return buffer
 
@@ -140,6 +153,7 @@ class StreamMemory(StreamQueue):
         nbytes = math.prod(shape) * dtype.itemsize
         allocation, release = self._take(nbytes, pool)
         array = DeviceArray(allocation, 0, dtype, shape, release)
+        array.driver = self.driver
         self._own(array)
         return array
 
@@ -150,8 +164,21 @@ class StreamMemory(StreamQueue):
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> DeviceArray:
         """Allocate an array and enqueue a fill with zeros."""
         array = self.empty(shape, dtype)
-        self.fill(array, 0)
+        self._or_release(array, lambda: self.fill(array, 0))
         return array
+
+    def _or_release(self, buffer: Buffer, enqueue: Callable[[], object]) -> None:
+        """Enqueue what a new buffer is for; give it back where that is refused, so that nothing has happened."""
+        try:
+            enqueue()
+        except BaseException:
+            buffer.release_in(self)
+            raise
+
+    def check_ours(self, value: object) -> None:
+        """Raise InvalidHandle for memory of another driver: its addresses look alike and mean other bytes."""
+        if isinstance(value, Buffer) and value.driver is not None and value.driver is not self.driver:
+            raise InvalidHandle(f"{value!r} is of {value.driver!r}; {self.label} is of {self.driver!r}")
 
     def free(self, buffer: Buffer) -> None:
         """Enqueue giving a buffer back, after everything enqueued here so far. It runs even if the stream fails.
@@ -160,6 +187,7 @@ class StreamMemory(StreamQueue):
         """
         if not isinstance(buffer, Buffer):
             raise InvalidType(f"free of {type(buffer).__name__}; a Buffer is right")
+        self.check_ours(buffer)
         if not buffer.release_in(self):
             raise InvalidHandle(f"{buffer!r} owns no memory, or was freed already")
 

@@ -22,6 +22,9 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
     """
     if not commands:
         return []
+    for queue, command in commands:
+        if not isinstance(queue, StreamQueue) or not isinstance(command, Command):
+            raise InvalidType(f"{command!r} for {queue!r}; a Command (atops.runtime.commands) for a Stream is right")
     driver = commands[0][0].driver
     if any(stream.driver is not driver for stream, _ in commands):
         raise InvalidValue("streams of several drivers cannot be given commands together")

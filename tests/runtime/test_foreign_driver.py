@@ -1,0 +1,133 @@
+"""What belongs to another driver, or cannot be: refused at the call, and nothing has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import anyio
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue, StreamFull
+
+
+@k.kernel
+def touch(x: k.Span) -> None:
+    """Store one element."""
+    x[0] = 1
+
+
+@pytest.fixture
+def drivers() -> Iterator[tuple[atops.Driver, atops.Driver]]:
+    """Two boards whose addresses look alike."""
+    ours, theirs = atops.Driver(), atops.Driver()
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+def test_memory_of_another_driver(drivers: tuple[atops.Driver, atops.Driver]) -> None:
+    """A copy, a fill, a value, a free and a launch refuse it, slices and views of it too, and name both drivers."""
+    ours, theirs = (atops.Device(0, driver) for driver in drivers)
+    stream = ours.create_stream()
+    mine = stream.zeros(16, np.int32)
+    made = (theirs.empty(16, np.int32), theirs.create_stream().zeros(16, np.int32), theirs.host_malloc(16, "int32"))
+    for foreign in made:
+        for value in (foreign, foreign[:], foreign.reshape(4, 4).reshape(16)):
+            for refused in (
+                lambda value=value: stream.copy(mine, value),
+                lambda value=value: stream.copy(value, mine),
+                lambda value=value: stream.fill(value, 1),
+                lambda value=value: stream.write_value(value, 1),
+                lambda value=value: stream.wait_value(value, 1),
+                lambda value=value: stream.launch(touch, (1, 1), value),
+                lambda value=value: stream.free(value),
+            ):
+                with pytest.raises(InvalidHandle, match="is of <Driver"):
+                    refused()
+    stream.sync()
+    assert not stream.pending()
+
+
+@pytest.mark.parametrize(("mask", "error"), [("q", InvalidType), (1 << 40, InvalidValue), (-1, InvalidValue)])
+def test_mask_of_a_value_wait(drivers: tuple[atops.Driver, atops.Driver], mask: object, error: type) -> None:
+    """A mask that is no int, or has bits that the word has not, is refused at the call; the stream stays usable."""
+    stream = atops.Device(0, drivers[0]).create_stream()
+    word = stream.zeros(1, np.int32)
+    with pytest.raises(error, match="mask"):
+        stream.wait_value(word, 1, "Eq", mask=mask)
+    stream.sync()
+
+
+@pytest.mark.parametrize("verb", ["upload", "zeros"])
+def test_a_full_stream_keeps_nothing(drivers: tuple[atops.Driver, atops.Driver], verb: str) -> None:
+    """Where the second command of an upload finds no room, the memory of the first goes back."""
+    device = atops.Device(0, drivers[0])
+    stream, gate = device.create_stream(capacity=3), device.create_stream(nonblocking=True)
+    word = gate.zeros(1, np.int32)
+    gate.sync()
+    stream.wait_value(word, 1)
+    stream.record()
+    with pytest.raises(StreamFull):
+        stream.upload(np.zeros(8)) if verb == "upload" else stream.zeros(8)
+    assert not stream.owned
+    gate.write_value(word, 1)
+    stream.sync()
+
+
+@pytest.mark.anyio
+async def test_a_driver_entered_twice() -> None:
+    """The second entry is refused; the first goes on, and ends as ever."""
+    async with atops.Driver() as driver:
+        with pytest.raises(IllegalState, match="entered already"):
+            async with driver:
+                pass
+        assert driver.closed is None
+        assert atops.current_driver() is driver
+    assert driver.closed is not None
+
+
+@pytest.mark.anyio
+async def test_a_driver_left_in_another_task() -> None:
+    """Fixtures enter in one task and leave in another: the driver closes all the same."""
+    driver = atops.Driver()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(driver.__aenter__)
+    await driver.__aexit__(None, None, None)
+    assert driver.closed is not None
+
+
+def test_submit_together_takes_commands() -> None:
+    """What is no command never reaches a queue."""
+    with pytest.raises(InvalidType, match="Command"):
+        atops.submit_together([(atops.Device(0).create_stream(), "x")])  # type: ignore[list-item]  # the point
+
+
+@pytest.mark.anyio
+async def test_a_pipeline_closes_its_generator() -> None:
+    """Leaving early runs the `finally` of a plain generator."""
+    ended = []
+
+    def chunks() -> Iterator[np.ndarray]:
+        try:
+            for _ in range(100):
+                yield np.zeros(8, np.uint8)
+        finally:
+            ended.append(True)
+
+    async with atops.pipeline(chunks(), lambda stream, x: x) as results:
+        async for _ in results:
+            break
+    assert ended == [True]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"switch_interval": -1}, {"warm_bytes": -5}, {"slice": 1.5}, {"esl": "y"}, {"trace": "x"}, {"abort_grace": "a"}],
+)
+def test_options_that_cannot_be(change: dict[str, object]) -> None:
+    """Each is refused where it is made, by its name."""
+    with pytest.raises(InvalidValue, match=next(iter(change))):
+        atops.EmulatorOptions(**change)  # type: ignore[arg-type]  # the point
