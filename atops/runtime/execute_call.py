@@ -11,7 +11,7 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-from atops.base.errors import AtopsError, HostCallFailure, LoopClosed, StreamAborted
+from atops.base.errors import AtopsError, HostCallFailure, InvalidType, LoopClosed, StreamAborted
 from atops.base.home import HostTask
 from atops.runtime.abort import catch_up
 from atops.runtime.commands import Call
@@ -80,7 +80,11 @@ def run_function(stream: StreamQueue, item: Completion, command: Call) -> None:
     HERE.role = "callback"
     error: AtopsError | None = None
     try:
-        item.give(command.context.run(command.function, *arguments(stream, item, command)))
+        result = command.context.run(command.function, *arguments(stream, item, command))
+        if inspect.iscoroutine(result):
+            result.close()  # nobody would ever run it
+            raise InvalidType(f"{command.name} returned a coroutine; enqueue the coroutine function itself")
+        item.give(result)
     except BaseException as failure:  # SystemExit and KeyboardInterrupt end the call, not the callback thread
         error = host_failure(command, failure)
     finally:

@@ -10,7 +10,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue, StreamFull
+from atops.base.errors import HostCallFailure, IllegalState, InvalidHandle, InvalidType, InvalidValue, StreamFull
 
 
 @k.kernel
@@ -131,3 +131,15 @@ def test_options_that_cannot_be(change: dict[str, object]) -> None:
     """Each is refused where it is made, by its name."""
     with pytest.raises(InvalidValue, match=next(iter(change))):
         atops.EmulatorOptions(**change)  # type: ignore[arg-type]  # the point
+
+
+def test_a_call_that_makes_a_coroutine() -> None:
+    """A plain function that returns a coroutine fails its call: nobody would ever run what it made."""
+    stream = atops.Device(0).create_stream()
+
+    async def work() -> None:
+        """Never run."""
+
+    with pytest.raises(HostCallFailure, match="returned a coroutine"):
+        stream.call(lambda: work()).wait_sync()
+    stream.clear_error()
