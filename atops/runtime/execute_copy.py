@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from atops.base.errors import AtopsError, ExecutionError, IllegalState
 from atops.base.tracing import Kind
@@ -44,10 +45,8 @@ def run_copy(stream: StreamQueue, item: Completion) -> bool:
         carry_out(command)
         return True
     driver = stream.driver
-    if command.size < SPLIT or driver.inline:
-        action = lambda: carry_out(command)  # noqa: E731  # one of two, named once
-    else:
-        action = lambda: carry_out_halves(command, driver)  # noqa: E731  # as above
+    alone = command.size < SPLIT or driver.inline
+    action = partial(carry_out, command) if alone else partial(carry_out_halves, command, driver)
     run_on_engine(context, stream, item, direction, action, lambda error: stream.finish(item, error))
     return False
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
-__all__ = ("HERE", "Executor", "Here", "Lane", "Step", "StepWaiter", "Timer")
+__all__ = ("HERE", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter", "Timer")
 
 Step = Callable[[], Any]
 
@@ -27,6 +27,30 @@ class Timer(Protocol):
 
     def cancel(self) -> None:
         """Forget the step. From any thread; harmless when it ran already."""
+
+
+class LaterStep:
+    """A step on a host's timer heap."""
+
+    __slots__ = ("_step",)
+
+    def __init__(self, step: Step) -> None:
+        self._step: Step | None = step
+
+    @property
+    def live(self) -> bool:
+        """Whether it has neither run nor been cancelled."""
+        return self._step is not None
+
+    def cancel(self) -> None:
+        """Forget the step."""
+        self._step = None
+
+    def fire(self) -> None:
+        """Run the step unless it was cancelled."""
+        step, self._step = self._step, None
+        if step is not None:
+            step()
 
 
 class StepWaiter:

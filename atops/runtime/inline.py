@@ -20,9 +20,9 @@ from typing import Any
 
 from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, WouldDeadlock
-from atops.runtime.executor import HERE, Executor, Lane, Step
+from atops.runtime.executor import HERE, Executor, Lane, LaterStep, Step
 
-__all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "InlineTimer", "PatientSelector")
+__all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector")
 
 
 class InlineExecutor(Executor):
@@ -34,7 +34,7 @@ class InlineExecutor(Executor):
         self.clock = clock
         self._thread = threading.get_ident()
         self._steps: deque[Step] = deque()
-        self._timers: list[tuple[int, int, InlineTimer]] = []
+        self._timers: list[tuple[int, int, LaterStep]] = []
         self._serial = itertools.count()
         self._random = None if seed is None else random.Random(seed)
         self._closed = False
@@ -56,10 +56,10 @@ class InlineExecutor(Executor):
         self._steps.append(step)
         self.loop.call_soon(self._run_one)
 
-    def later(self, delay: int, step: Step) -> InlineTimer:
+    def later(self, delay: int, step: Step) -> LaterStep:
         """Queue a step for a time; the loop's selector and the pump both look at the timers."""
         self.check_caller()
-        timer = InlineTimer(step)
+        timer = LaterStep(step)
         due = self.now() + delay
         heapq.heappush(self._timers, (due, next(self._serial), timer))
         return timer  # the loop's selector fires it: a handle of the loop would be one more to choose from
@@ -133,30 +133,6 @@ class InlineExecutor(Executor):
             time.sleep(max(0, due - self.now()) / 1e9)
         self.run_timers()
         return True
-
-
-class InlineTimer:
-    """A step on the inline timer heap."""
-
-    __slots__ = ("_step",)
-
-    def __init__(self, step: Step) -> None:
-        self._step: Step | None = step
-
-    @property
-    def live(self) -> bool:
-        """Whether it has neither run nor been cancelled."""
-        return self._step is not None
-
-    def cancel(self) -> None:
-        """Forget the step."""
-        self._step = None
-
-    def fire(self) -> None:
-        """Run the step unless it was cancelled."""
-        step, self._step = self._step, None
-        if step is not None:
-            step()
 
 
 class InlineLoop(asyncio.SelectorEventLoop):

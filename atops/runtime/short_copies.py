@@ -157,16 +157,16 @@ def carry_out(command: Copy) -> None:
             move(dst, command.dst_offset, src, command.src_offset, size)
             return
         src.check(command.src_offset, size, "copy to the host")
-        move_bytes(dst, command.dst_offset, src.view, command.src_offset, size)  # type: ignore[arg-type]
+        move_bytes(dst, command.dst_offset, src.view, command.src_offset, size)  # type: ignore[arg-type]  # host bytes
         return
     if command.checksum is not None:
         check_source(command)
     if type(dst) is Allocation:
         dst.check(command.dst_offset, size, "copy from the host")
-        move_bytes(dst.view, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]
+        move_bytes(dst.view, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]  # host bytes
         dst.wrote(command.dst_offset, size)
     else:
-        move_bytes(dst, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]
+        move_bytes(dst, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]  # host bytes
 
 
 def check_source(command: Copy) -> None:

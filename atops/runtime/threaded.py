@@ -16,9 +16,9 @@ from typing import Any
 
 from atops.base.errors import WouldDeadlock
 from atops.base.waiting import ThreadWaiter
-from atops.runtime.executor import HERE, Executor, Lane, Step
+from atops.runtime.executor import HERE, Executor, Lane, LaterStep, Step
 
-__all__ = ("LaterStep", "ThreadedExecutor", "WorkerLane")
+__all__ = ("ThreadedExecutor", "WorkerLane")
 
 log = logging.getLogger("atops.driver")
 SERIAL = itertools.count()
@@ -137,25 +137,6 @@ class ThreadedExecutor(Executor):
     def _run_timers(self) -> None:
         while self._timers and self._timers[0][0] <= time.monotonic_ns():
             heapq.heappop(self._timers)[2].fire()
-
-
-class LaterStep:
-    """A step on the timer heap."""
-
-    __slots__ = ("_step",)
-
-    def __init__(self, step: Step) -> None:
-        self._step: Step | None = step
-
-    def cancel(self) -> None:
-        """Forget the step."""
-        self._step = None
-
-    def fire(self) -> None:
-        """Run the step unless it was cancelled."""
-        step, self._step = self._step, None
-        if step is not None:
-            step()
 
 
 class WorkerLane:
