@@ -46,8 +46,8 @@ class Bench:
     def __init__(self, options: EmulatorOptions) -> None:
         self.options = options
         self.arch = architecture(options.arch)
-        self.chip = Chip(self.arch, 0, options)
         self.memory = GlobalMemory(self.arch.l3_bytes, self.arch.banks, 0, 1 << 36, options.warm_bytes)
+        self.chip = Chip(self.arch, 0, options, self.memory)
 
     @classmethod
     def of(cls, **options: Any) -> Bench:

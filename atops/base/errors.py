@@ -15,6 +15,9 @@
     │   ├── NotInitialized         the driver is closed, or this is a forked child
     │   ├── NotFound               a name that nothing bears
     │   ├── NotSupported           this architecture or platform cannot do it
+    │   ├── CompilationError       a kernel's source text is wrong; carries the compiler's log
+    │   │   └── InvalidOption      an option of the compiler is
+    │   ├── InvalidImage           a code image is damaged, of another version, or none (also a ValueError)
     │   ├── PeerAccessNotEnabled   a device reached for another's memory without access
     │   └── PeerAccessAlreadyEnabled
     ├── OutOfMemory                the device has no such range left (also a MemoryError)
@@ -23,6 +26,7 @@
         ├── IllegalAddress         bytes outside a live allocation
         ├── LaunchFailure          a kernel raised; carries block, thread and the kernel's traceback
         │   ├── KernelDeadlock     every thread of a kernel waits, and nothing can wake one
+        │   ├── KernelAssert       a condition that a kernel asserted does not hold (also an AssertionError)
         │   ├── MissingAwait       a kernel made a request and never awaited it
         │   └── DteError           a DTE context or transfer was misused
         ├── HostCallFailure        a host callable in stream order raised
@@ -44,6 +48,7 @@ from atops.base.results import Result
 
 __all__ = (
     "AtopsError",
+    "CompilationError",
     "CooperativeLaunchTooLarge",
     "DteError",
     "ExecutionError",
@@ -53,8 +58,11 @@ __all__ = (
     "InvalidConfiguration",
     "InvalidDevice",
     "InvalidHandle",
+    "InvalidImage",
+    "InvalidOption",
     "InvalidType",
     "InvalidValue",
+    "KernelAssert",
     "KernelDeadlock",
     "LaunchFailure",
     "LaunchOutOfResources",
@@ -173,6 +181,24 @@ class NotSupported(UsageError):
     code = Result.NotSupported
 
 
+class CompilationError(UsageError):
+    """The source text of a kernel is wrong. The message is the compiler's log: each fault with its place."""
+
+    code = Result.InvalidSource
+
+
+class InvalidOption(CompilationError):
+    """An option of the compiler is unknown or has a wrong value. The message is the compiler's log."""
+
+    code = Result.InvalidValue
+
+
+class InvalidImage(UsageError, ValueError):
+    """A code image is damaged, of another version, or no image at all. The fault of whoever made or moved it."""
+
+    code = Result.InvalidImage
+
+
 class PeerAccessNotEnabled(UsageError):
     """A device reached for another device's memory without access to it. The caller's mistake."""
 
@@ -214,6 +240,12 @@ class LaunchFailure(ExecutionError):
 
     block: tuple[int, int, int] | None = None
     thread: tuple[int, int, int] | None = None
+
+
+class KernelAssert(LaunchFailure, AssertionError):
+    """A condition that a kernel asserted does not hold. The kernel's mistake; the message shows the condition."""
+
+    code = Result.Assert
 
 
 class KernelDeadlock(LaunchFailure):

@@ -1,4 +1,4 @@
-"""One device's hardware: clusters of SIP threads, their scratchpads, and the kernel signals.
+"""One device's hardware: clusters of SIP threads, their scratchpads, the kernel signals, and what kernels print.
 
 It knows no runtime and no board: the runtime puts in the device's memory when it builds the chip.
 """
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from atops.base.options import EmulatorOptions
 from atops.device.arch import Architecture
+from atops.device.print_fifo import PrintFifo
 from atops.device.signals import KernelSignals
 
 __all__ = ("POISON", "Chip", "Cluster", "Scratchpad", "Sip")
@@ -108,9 +109,14 @@ class Cluster:
 
 
 class Chip:
-    """The hardware of device `ordinal`. `memory` is what the runtime gives its kernels as global memory."""
+    """The hardware of device `ordinal`. `memory` is what the runtime gives its kernels as global memory.
 
-    __slots__ = ("__weakref__", "arch", "clusters", "memory", "options", "ordinal", "signals")
+    `variables` belongs to the kernel language: the instances of declared variables, until their memory is closed.
+    """
+
+    __slots__ = (
+        "__weakref__", "arch", "clusters", "memory", "options", "ordinal", "print_fifo", "signals", "variables",
+    )  # fmt: skip
 
     def __init__(
         self, arch: Architecture, ordinal: int, options: EmulatorOptions | None = None, memory: Any = None
@@ -121,6 +127,8 @@ class Chip:
         self.memory = memory
         self.clusters = [Cluster(cluster, arch) for cluster in range(arch.clusters)]
         self.signals = KernelSignals(arch.kernel_signals)
+        self.print_fifo = PrintFifo()
+        self.variables: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
         return f"<Chip {self.ordinal}: {self.arch.name}, {len(self.clusters)} clusters>"

@@ -28,9 +28,14 @@ __all__ = (
     "check_layout",
     "check_numbers",
     "check_overlap",
+    "check_rank",
     "check_value",
+    "every",
+    "frozen",
     "inverse",
     "may_overlap",
+    "part",
+    "repeated",
     "spread",
     "window",
 )
@@ -67,6 +72,34 @@ def spread(low: Ints, extents: Ints, high: Ints, mid: Ints) -> tuple[slice | Ell
     return (*[slice(before, extent - after, gap + 1) for before, extent, after, gap in parts], ...)
 
 
+def every(strides: Ints) -> tuple[slice | EllipsisType, ...]:
+    """Return the index of each stride-th element in each dimension, from the first."""
+    return (*[slice(None, None, stride) for stride in strides], ...)
+
+
+def repeated(inside: Ints, extents: Ints, whole: Ints) -> tuple[int, ...]:
+    """Return how much of `whole` the first `inside` elements fill when a window of `extents` is broadcast to it."""
+    added = len(whole) - len(extents)
+    parts = zip(inside, extents, whole[added:], strict=True)
+    return (*whole[:added], *[count * over // extent if extent else 0 for count, extent, over in parts])
+
+
+def part(array: Array, phase: int, element: np.dtype[Any]) -> Array:
+    """Return a view of one part of each element of `array` as `element`: part `phase`, counted from the low bytes."""
+    fields: np.dtype[Any] = np.dtype(
+        {"names": ["part"], "formats": [element], "offsets": [phase * element.itemsize], "itemsize": array.itemsize}
+    )
+    seen: Array = array.view(fields)["part"]
+    return seen
+
+
+def frozen(numbers: Ints) -> Ints:
+    """Return `numbers` as they are now, for who looks at them later; what is no list and no row as it is."""
+    if type(numbers) is list or (isinstance(numbers, np.ndarray) and numbers.ndim == 1):
+        return tuple(numbers)
+    return numbers
+
+
 def inverse(layout: Ints) -> tuple[int, ...]:
     """Return the permutation that undoes `layout`."""
     places = [0] * len(layout)
@@ -91,26 +124,32 @@ def check_alike(op: str, dst: Shaped, src: Shaped) -> int:
     """Return the rank that both have. Raises InvalidValue unless both have one element type and one rank."""
     if dst.dtype != src.dtype:
         check_kind(op, dst, src)
+    return check_rank(op, dst, src)
+
+
+def check_rank(op: str, dst: Shaped, src: Shaped) -> int:
+    """Return the rank that both have. Raises InvalidValue unless both have one rank."""
     rank = len(dst.shape)
     if rank != len(src.shape):
         raise InvalidValue(f"{op}: dst has shape {dst.shape} and src {src.shape}; as many dimensions are right")
     return rank
 
 
-def check_numbers(op: str, what: str, numbers: Ints, rank: int) -> tuple[int, ...]:
-    """Return `numbers` as one int for each of `rank` dimensions, none negative.
+def check_numbers(op: str, what: str, numbers: Ints, rank: int, least: int = 0) -> tuple[int, ...]:
+    """Return `numbers` as one int for each of `rank` dimensions, none below `least`.
 
-    Raises InvalidType where they are no ints, and InvalidValue naming the dimension where one is negative.
+    Raises InvalidType where they are no ints, and InvalidValue naming the dimension where one is too small.
     """
     try:
-        values = tuple(map(operator.index, numbers))
+        count, values = len(numbers), tuple(map(operator.index, numbers))
     except TypeError:
         raise InvalidType(f"{op}: {what} is {numbers!r}; an int for each of {rank} dimensions is right") from None
-    if len(values) != rank:
+    if count != rank:
         raise InvalidValue(f"{op}: {what} is {numbers!r}; an int for each of {rank} dimensions is right")
-    if values and min(values) < 0:
-        axis = next(axis for axis, value in enumerate(values) if value < 0)
-        raise InvalidValue(f"{op}: {what} of dimension {axis} is {values[axis]}; not negative is right")
+    if values and min(values) < least:
+        axis = next(axis for axis, value in enumerate(values) if value < least)
+        right = f"at least {least}" if least else "not negative"
+        raise InvalidValue(f"{op}: {what} of dimension {axis} is {values[axis]}; {right} is right")
     return values
 
 

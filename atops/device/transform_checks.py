@@ -1,7 +1,8 @@
 """What each DTE operation demands before anything moves: the checks of the operation table. Moves nothing itself.
 
-Each takes what its operation takes and raises InvalidValue (InvalidType for what is no number), naming the dimension
-and the extents. Shapes and types are compared first, places last, for a window must exist to have a place.
+Here are those of the eleven operations of every architecture, and what they share with those of gcu300. Each takes
+what its operation takes and raises InvalidValue (InvalidType for what is no number), naming the dimension and the
+extents. Shapes and types are compared first, places last, for a window must exist to have a place.
 """
 
 from __future__ import annotations
@@ -33,13 +34,18 @@ from atops.device.geometry import (
 
 __all__ = (
     "MIRRORED_AXIS",
+    "check_axis",
     "check_broadcast",
+    "check_cut",
     "check_deslice",
     "check_memcpy",
     "check_memset",
     "check_mirror_lr",
     "check_mirror_tb",
     "check_pad",
+    "check_padded",
+    "check_paste",
+    "check_repeats",
     "check_slice",
     "check_slice_transpose",
     "check_transpose",
@@ -75,7 +81,7 @@ def check_slice(dst: Shaped, src: Shaped, *, offsets: Ints, value: object = 0) -
     rank = check_alike("slice", dst, src)
     offsets = check_numbers("slice", "offset", offsets, rank)
     check_value("slice", value, dst.dtype)
-    _check_cut("slice", dst, src, offsets)
+    check_cut("slice", dst, src, offsets)
 
 
 def check_slice_transpose(dst: Shaped, src: Shaped, *, offsets: Ints, layout: Ints, value: object = 0) -> None:
@@ -84,7 +90,7 @@ def check_slice_transpose(dst: Shaped, src: Shaped, *, offsets: Ints, layout: In
     offsets = check_numbers("slice_transpose", "offset", offsets, rank)
     order = inverse(check_layout("slice_transpose", layout, rank))
     check_value("slice_transpose", value, dst.dtype)
-    _check_cut("slice_transpose", dst.transpose(order) if isinstance(dst, np.ndarray) else dst, src, offsets)
+    check_cut("slice_transpose", dst.transpose(order) if isinstance(dst, np.ndarray) else dst, src, offsets)
 
 
 def check_deslice(dst: Shaped, src: Shaped, *, offsets: Ints) -> None:
@@ -92,7 +98,7 @@ def check_deslice(dst: Shaped, src: Shaped, *, offsets: Ints) -> None:
     rank = check_alike("deslice", dst, src)
     offsets = check_numbers("deslice", "offset", offsets, rank)
     check_inside("deslice", dst, offsets, src.shape)
-    _check_paste("deslice", dst, src, offsets)
+    check_paste("deslice", dst, src, offsets)
 
 
 def check_transpose(dst: Shaped, src: Shaped, *, layout: Ints) -> None:
@@ -110,19 +116,13 @@ def check_transpose_deslice(dst: Shaped, src: Shaped, *, offsets: Ints, layout: 
     layout = check_layout("transpose_deslice", layout, rank)
     offsets = check_numbers("transpose_deslice", "offset", offsets, rank)
     check_inside("transpose_deslice", dst, offsets, tuple([src.shape[axis] for axis in layout]))
-    _check_paste("transpose_deslice", dst, src.transpose(layout) if isinstance(src, np.ndarray) else src, offsets)
+    check_paste("transpose_deslice", dst, src.transpose(layout) if isinstance(src, np.ndarray) else src, offsets)
 
 
 def check_pad(dst: Shaped, src: Shaped, *, low: Ints, high: Ints, mid: Ints, value: object = 0) -> None:
     """Demand widths that are not negative, and dst == low + n + (n - 1) * mid + high in each dimension."""
-    rank = check_alike("pad", dst, src)
-    low = check_numbers("pad", "low", low, rank)
-    high = check_numbers("pad", "high", high, rank)
-    mid = check_numbers("pad", "mid", mid, rank)
-    parts = zip(low, src.shape, mid, high, strict=True)
-    padded = tuple([before + n + max(n - 1, 0) * gap + after for before, n, gap, after in parts])
-    check_extents("pad", dst, padded, f"low {low} + n + (n - 1) * mid {mid} + high {high}, n", src.shape)
-    check_value("pad", value, dst.dtype)
+    check_alike("pad", dst, src)
+    check_padded("pad", dst, src.shape, low, high, mid, value)
     if isinstance(dst, np.ndarray) and isinstance(src, np.ndarray) and may_overlap(dst, src):
         check_overlap("pad", dst, dst[spread(low, dst.shape, high, mid)], src)
 
@@ -140,38 +140,62 @@ def check_mirror_lr(dst: Shaped, src: Shaped) -> None:
 def check_broadcast(dst: Shaped, src: Shaped) -> None:
     """Demand one type, and that each dimension of src, counted from the last, is 1 or dst's."""
     check_kind("broadcast", dst, src)
-    added = len(dst.shape) - len(src.shape)
-    if added < 0:
-        raise InvalidValue(f"broadcast: dst has shape {dst.shape} and src {src.shape}; no fewer dimensions are right")
-    for axis, extent in enumerate(src.shape):
-        if extent not in (1, dst.shape[added + axis]):
-            raise InvalidValue(
-                f"broadcast: dimension {axis} of src has extent {extent}; 1 or {dst.shape[added + axis]}, the extent "
-                f"of dimension {added + axis} of dst, is right"
-            )
+    check_repeats("broadcast", dst, "src", src.shape)
     check_overlap("broadcast", dst, dst, src)
 
 
-def _check_mirror(op: str, dst: Shaped, src: Shaped) -> None:
-    """Demand one type and shape, and the axis that `op` reverses."""
-    axis = MIRRORED_AXIS[op]
-    check_kind(op, dst, src)
+def check_padded(
+    op: str, dst: Shaped, extents: tuple[int, ...], low: Ints, high: Ints, mid: Ints, value: object
+) -> None:  # fmt: skip
+    """Demand of a padding of `extents` what pad demands of one of src's shape."""
+    rank = len(extents)
+    low = check_numbers(op, "low", low, rank)
+    high = check_numbers(op, "high", high, rank)
+    mid = check_numbers(op, "mid", mid, rank)
+    parts = zip(low, extents, mid, high, strict=True)
+    padded = tuple([before + n + max(n - 1, 0) * gap + after for before, n, gap, after in parts])
+    check_extents(op, dst, padded, f"low {low} + n + (n - 1) * mid {mid} + high {high}, n", extents)
+    check_value(op, value, dst.dtype)
+
+
+def check_repeats(op: str, dst: Shaped, what: str, extents: tuple[int, ...]) -> None:
+    """Demand that each of the `extents` of `what`, counted from the last, is 1 or dst's."""
+    added = len(dst.shape) - len(extents)
+    if added < 0:
+        raise InvalidValue(f"{op}: dst has shape {dst.shape} and {what} {extents}; no fewer dimensions are right")
+    for axis, extent in enumerate(extents):
+        if extent not in (1, dst.shape[added + axis]):
+            raise InvalidValue(
+                f"{op}: dimension {axis} of {what} has extent {extent}; 1 or {dst.shape[added + axis]}, the extent "
+                f"of dimension {added + axis} of dst, is right"
+            )
+
+
+def check_axis(op: str, src: Shaped, axis: int) -> None:
+    """Demand that src has the axis, counted from the last as -1, that `op` reverses."""
     if len(src.shape) < -axis:
         raise InvalidValue(f"{op}: src has shape {src.shape}; at least {-axis} dimensions are right")
-    check_extents(op, dst, src.shape, "src", src.shape)
-    if isinstance(src, np.ndarray) and isinstance(dst, np.ndarray) and may_overlap(dst, src):
-        check_overlap(op, dst, dst, np.flip(src, axis))
 
 
-def _check_cut(op: str, dst: Shaped, src: Shaped, offsets: Ints) -> None:
+def check_cut(op: str, dst: Shaped, src: Shaped, offsets: Ints) -> None:
     """Compare the places of dst and of src's window of dst's shape; of arrays only."""
     if isinstance(dst, np.ndarray) and isinstance(src, np.ndarray) and may_overlap(dst, src):
         inside = src[window(offsets, dst.shape)]
         check_overlap(op, dst, dst[window((0,) * dst.ndim, inside.shape)], inside)
 
 
-def _check_paste(op: str, dst: Shaped, src: Shaped, offsets: Ints) -> None:
+def check_paste(op: str, dst: Shaped, src: Shaped, offsets: Ints) -> None:
     """Compare the places of dst's window of src's shape and of src; of arrays only."""
     if isinstance(dst, np.ndarray) and isinstance(src, np.ndarray) and may_overlap(dst, src):
         inside = dst[window(offsets, src.shape)]
         check_overlap(op, inside, inside, src)
+
+
+def _check_mirror(op: str, dst: Shaped, src: Shaped) -> None:
+    """Demand one type and shape, and the axis that `op` reverses."""
+    axis = MIRRORED_AXIS[op]
+    check_kind(op, dst, src)
+    check_axis(op, src, axis)
+    check_extents(op, dst, src.shape, "src", src.shape)
+    if isinstance(src, np.ndarray) and isinstance(dst, np.ndarray) and may_overlap(dst, src):
+        check_overlap(op, dst, dst, np.flip(src, axis))

@@ -1,11 +1,14 @@
 """The language that kernels are written in: `from atops import kernels as k`. TOPS C++ in Python.
 
     @k.kernel                   a function that runs in every thread of a launch; `async def` where it can be suspended
-    k.device                    functions that only kernels call
+    k.device, k.host            functions that only kernels, or only the host, call
     k.threadIdx, k.tiles(...)   where a thread stands, and its share of the work
     k.local, k.shared           memory in L1 and L2; global memory arrives as k.Span
+    k.device_variable           variables of the device, and `k.constant`
     k.dte_scope(), k.memcpy     data moved by the DTE, at once or `_async` with an event to await
+    k.vector4[np.float32]       vectors and their masks; k.exp(v) and 28 more functions (gcu300)
     await k.syncthreads()       barriers; each point where a thread can be suspended is an `await`
+    k.printf, k.assert_         what a kernel says, and what it insists on
 
 It stands on the chip alone: whoever launches a kernel knows the language, the language knows no stream.
 """
@@ -13,18 +16,14 @@ It stands on the chip alone: whoever launches a kernel knows the language, the l
 from __future__ import annotations
 
 from atops.device.span import Space, Span
+from atops.kernels.architecture_macros import macro
+from atops.kernels.assertion import assert_
 from atops.kernels.bound import BoundKernel
+from atops.kernels.compile_options import CompileOptions
 from atops.kernels.definition import Kernel, cooperative, kernel
 from atops.kernels.device_function import device
-from atops.kernels.dte import (
-    dte_scope,
-    event,
-    shared_dte_ctx,
-    tops_destroy_dte,
-    tops_dte_ctx_t,
-    tops_init_dte,
-    wait,
-)
+from atops.kernels.diagnostics import Diagnostic, DiagnosticLog, Severity
+from atops.kernels.dte import dte_scope, event, shared_dte_ctx, tops_destroy_dte, tops_dte_ctx_t, tops_init_dte, wait
 from atops.kernels.dte_operations import (
     broadcast,
     broadcast_async,
@@ -49,9 +48,87 @@ from atops.kernels.dte_operations import (
     transpose_deslice,
     transpose_deslice_async,
 )
+from atops.kernels.dte_operations_gcu300 import (
+    memset_deslice,
+    memset_deslice_async,
+    mirror_lr_deslice,
+    mirror_lr_deslice_async,
+    mirror_lr_pad,
+    mirror_lr_pad_async,
+    mirror_tb_deslice,
+    mirror_tb_deslice_async,
+    mirror_tb_pad,
+    mirror_tb_pad_async,
+    shrink_deslice,
+    shrink_deslice_async,
+    slice_broadcast,
+    slice_broadcast_async,
+    slice_deslice,
+    slice_deslice_async,
+    slice_expand,
+    slice_expand_async,
+    slice_pad,
+    slice_pad_async,
+    sub_sample,
+    sub_sample_async,
+)
+from atops.kernels.function_attributes import FunctionAttributes, function_attributes
+from atops.kernels.functions import (
+    abs,
+    acos,
+    asin,
+    atan,
+    atan2,
+    ceil,
+    cos,
+    cosh,
+    div,
+    exp,
+    expm1,
+    floor,
+    gelu,
+    isfinite,
+    ln,
+    log1p,
+    mod,
+    power,
+    rec,
+    round,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sinh,
+    softplus,
+    sqrt,
+    tan,
+    tanh,
+)
+from atops.kernels.host_function import host
+from atops.kernels.image import CodeImage
 from atops.kernels.index import blockDim, blockIdx, gridDim, thread_count, thread_id, threadIdx, tiles
 from atops.kernels.launch_config import LaunchConfig
-from atops.kernels.memory import Global, Local, Shared, dynamic_shared, local, mdspan, shared
+from atops.kernels.loading import load_module
+from atops.kernels.mask import Mask
+from atops.kernels.memory import (
+    Constant,
+    Generic,
+    Global,
+    Local,
+    Private,
+    Shared,
+    dynamic_shared,
+    local,
+    mdspan,
+    shared,
+)
+from atops.kernels.module import Module
+from atops.kernels.pointer import Pointer, generic, pointer
+from atops.kernels.printf import printf
+from atops.kernels.private import private
+from atops.kernels.program import CompiledProgram, Program, compile_source
+from atops.kernels.restrict import restrict
+from atops.kernels.signals import signal_add, signal_read, signal_wait, signal_write
 from atops.kernels.sync import (
     BarrierScope,
     CountedBarrier,
@@ -61,54 +138,144 @@ from atops.kernels.sync import (
     syncblocks,
     syncthreads,
 )
+from atops.kernels.variables import Variable, constant, device_variable
+from atops.kernels.vector import Vector
+from atops.kernels.vector_type import VectorType, sizeof, vector, vector2, vector4
+
+__getattr__ = macro  # k.GCU_ARCH and k.AGCU_ARCH: numbers in a kernel, None on the host
 
 __all__ = (
     "BarrierScope",
     "BoundKernel",
+    "CodeImage",
+    "CompileOptions",
+    "CompiledProgram",
+    "Constant",
     "CountedBarrier",
+    "Diagnostic",
+    "DiagnosticLog",
+    "FunctionAttributes",
+    "Generic",
     "Global",
     "Kernel",
     "LaunchConfig",
     "Local",
+    "Mask",
+    "Module",
+    "Pointer",
+    "Private",
+    "Program",
+    "Severity",
     "Shared",
     "Space",
     "Span",
+    "Variable",
+    "Vector",
+    "VectorType",
     "__syncblocks",
     "__syncthreads",
+    "abs",
+    "acos",
+    "asin",
+    "assert_",
+    "atan",
+    "atan2",
     "barrier",
     "blockDim",
     "blockIdx",
     "broadcast",
     "broadcast_async",
+    "ceil",
+    "compile_source",
+    "constant",
     "cooperative",
+    "cos",
+    "cosh",
     "deslice",
     "deslice_async",
     "device",
+    "device_variable",
+    "div",
     "dte_scope",
     "dynamic_shared",
     "event",
+    "exp",
+    "expm1",
+    "floor",
+    "function_attributes",
+    "gelu",
+    "generic",
     "gridDim",
+    "host",
+    "isfinite",
     "kernel",
+    "ln",
+    "load_module",
     "local",
+    "log1p",
     "mdspan",
     "memcpy",
     "memcpy_async",
     "memset",
     "memset_async",
+    "memset_deslice",
+    "memset_deslice_async",
     "mirror_lr",
     "mirror_lr_async",
+    "mirror_lr_deslice",
+    "mirror_lr_deslice_async",
+    "mirror_lr_pad",
+    "mirror_lr_pad_async",
     "mirror_tb",
     "mirror_tb_async",
+    "mirror_tb_deslice",
+    "mirror_tb_deslice_async",
+    "mirror_tb_pad",
+    "mirror_tb_pad_async",
+    "mod",
     "pad",
     "pad_async",
+    "pointer",
+    "power",
+    "printf",
+    "private",
+    "rec",
+    "restrict",
+    "round",
+    "rsqrt",
     "shared",
     "shared_dte_ctx",
+    "shrink_deslice",
+    "shrink_deslice_async",
+    "sigmoid",
+    "sign",
+    "signal_add",
+    "signal_read",
+    "signal_wait",
+    "signal_write",
+    "sin",
+    "sinh",
+    "sizeof",
     "slice",
     "slice_async",
+    "slice_broadcast",
+    "slice_broadcast_async",
+    "slice_deslice",
+    "slice_deslice_async",
+    "slice_expand",
+    "slice_expand_async",
+    "slice_pad",
+    "slice_pad_async",
     "slice_transpose",
     "slice_transpose_async",
+    "softplus",
+    "sqrt",
+    "sub_sample",
+    "sub_sample_async",
     "syncblocks",
     "syncthreads",
+    "tan",
+    "tanh",
     "threadIdx",
     "thread_count",
     "thread_id",
@@ -120,5 +287,8 @@ __all__ = (
     "transpose_async",
     "transpose_deslice",
     "transpose_deslice_async",
+    "vector",
+    "vector2",
+    "vector4",
     "wait",
 )

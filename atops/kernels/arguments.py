@@ -6,6 +6,7 @@ It knows what can be told before anything runs; what becomes of device memory is
 from __future__ import annotations
 
 import inspect
+import math
 import operator
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +19,7 @@ from atops.base.dtypes import as_dtype, element_name
 from atops.base.errors import InvalidType, InvalidValue
 from atops.device.allocation import Allocation
 from atops.device.span import Span
+from atops.kernels.restrict import restricted_type
 
 __all__ = ("KernelArgument", "MemoryArgument", "Parameter", "parameter")
 
@@ -42,6 +44,17 @@ class MemoryArgument:
     dtype: Any
     shape: tuple[int, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """Return its bytes."""
+        return math.prod(self.shape) * int(self.dtype.itemsize)
+
+    def overlaps(self, other: MemoryArgument) -> bool:
+        """Tell whether another argument reaches some of the same bytes."""
+        if self.allocation is not other.allocation:
+            return False
+        return self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
+
     def span(self) -> Span:
         """Return a fresh span of it. Raises IllegalAddress when its allocation is dead."""
         return Span.over(self.allocation, self.offset, self.dtype, self.shape)
@@ -52,12 +65,17 @@ class MemoryArgument:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a kernel: `dtype` is that of a scalar, `memory` says that only device memory will do."""
+    """One parameter of a kernel: `dtype` is that of a scalar, `memory` says that only device memory will do.
+
+    `restrict` says that no other argument may reach its memory; `elements` is the type which that must have, if any.
+    """
 
     kernel: str
     name: str
     dtype: np.dtype[Any] | type | None
     memory: bool
+    restrict: bool = False
+    elements: np.dtype[Any] | None = None
 
     def take(self, value: Any) -> Any:
         """Return what the kernel gets for `value`; device memory as a MemoryArgument.
@@ -68,7 +86,10 @@ class Parameter:
         if region is not None:
             if self.dtype is not None:
                 raise self._wrong(value, f"a scalar of {_type_name(self.dtype)}")
-            return MemoryArgument(self.name, *region())
+            taken = MemoryArgument(self.name, *region())
+            if self.elements is not None and taken.dtype != self.elements:
+                raise self._wrong(value, f"memory of {element_name(self.elements)}")
+            return taken
         if isinstance(value, np.ndarray | list):
             raise self._wrong(value, "memory of the device: upload it first (stream.upload)", "host memory")
         if self.memory:
@@ -141,6 +162,9 @@ def parameter(kernel: str, given: inspect.Parameter, evaluate: Callable[[str], A
         return Parameter(kernel, given.name, None, False)
     if annotation in (int, float, bool):
         return Parameter(kernel, given.name, annotation, False)
+    restricted, elements = restricted_type(annotation)
+    if restricted:
+        return Parameter(kernel, given.name, None, True, True, elements)
     if annotation is Span or annotation is np.ndarray:
         return Parameter(kernel, given.name, None, True)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,8 +11,11 @@ from atops.base.errors import LaunchFailure, PeerAccessNotEnabled
 from atops.device.allocation import Allocation
 from atops.device.transfer import finish_transfers
 from atops.kernels.arguments import MemoryArgument
+from atops.kernels.compile_target import CompileTarget, held_to
+from atops.kernels.restrict import aliases
 
 if TYPE_CHECKING:
+    from atops.device.grid import Grid
     from atops.device.thread import KernelThread
 
 __all__ = ("BoundKernel", "Definition")
@@ -23,6 +27,8 @@ class Definition(Protocol):
     name: str
     keyword_only: frozenset[str]
     is_async: bool
+    restricted: frozenset[str]
+    target: CompileTarget | None
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -32,18 +38,20 @@ class Definition(Protocol):
 class BoundKernel:
     """One launch's kernel and arguments. Only `Stream.launch` runs it."""
 
-    __slots__ = ("_keywords", "_positional", "allocations", "kernel", "make", "name", "values")
+    __slots__ = ("_keywords", "_positional", "_prepares", "allocations", "context", "kernel", "make", "name", "values")
 
     def __init__(self, kernel: Definition, values: Mapping[str, Any]) -> None:
         """Bind what each parameter got, in order."""
         self.kernel = kernel
         self.name = kernel.name
         self.values = values
+        self.context = copy_context()  # of whoever launches it: what the kernel prints is for them
         memory = (value.allocation for value in values.values() if isinstance(value, MemoryArgument))
         self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(memory))
         self._positional: tuple[Any, ...] = ()  # until it is resolved
         self._keywords: dict[str, Any] = {}
         self.make: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self._prepares = kernel.target is not None or bool(kernel.restricted)
 
     def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
         """Make the spans that all threads of the launch get; the runtime calls it just before they run.
@@ -60,7 +68,7 @@ class BoundKernel:
             else:
                 positional.append(value)
         self._positional = tuple(positional)
-        if self.kernel.is_async:
+        if self.kernel.is_async and not self._prepares:
             self.make = partial(self.kernel.function, *positional, **self._keywords)
 
     def start(self, thread: KernelThread) -> Coroutine[Any, Any, None] | None:
@@ -68,6 +76,8 @@ class BoundKernel:
 
         Raises LaunchFailure when a plain kernel returns a value.
         """
+        if self._prepares:
+            self._prepare(thread.grid)
         result = self.kernel.function(*self._positional, **self._keywords)
         if self.kernel.is_async:
             coroutine: Coroutine[Any, Any, None] = result
@@ -89,6 +99,14 @@ class BoundKernel:
     def returned(self, thread: KernelThread, result: object) -> LaunchFailure:
         """Return the error of a thread that returned a value (TOPS C++, 8.1)."""
         return LaunchFailure(f"{thread} returned {result!r}; a kernel returns nothing, it stores its results")
+
+    def _prepare(self, grid: Grid) -> None:
+        """Hold the launch to what its kernel is compiled for; in strict mode report broken promises. Idempotent."""
+        grid.arch = held_to(grid.chip.arch, self.kernel.target)
+        if grid.options.strict and self.kernel.restricted:
+            memory = [value for value in self.values.values() if isinstance(value, MemoryArgument)]
+            restricted = (each for each in memory if each.name in self.kernel.restricted)
+            grid.warnings += (each for each in aliases(self.name, restricted, memory) if each not in grid.warnings)
 
     def _span(self, value: MemoryArgument, can_access: Callable[[Allocation], bool]) -> Any:
         allocation = value.allocation

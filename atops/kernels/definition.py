@@ -15,7 +15,9 @@ from atops.device.arch import Architecture
 from atops.device.requests import maybe_current_thread
 from atops.kernels.arguments import Parameter, parameter
 from atops.kernels.bound import BoundKernel
-from atops.kernels.inspection import dynamic_shared_lines, uses_dynamic_shared
+from atops.kernels.compile_target import compile_target
+from atops.kernels.execution_space import ExecutionSpace, execution_space
+from atops.kernels.inspection import constants_of, dynamic_shared_lines, uses_dynamic_shared
 from atops.kernels.launch_config import LaunchConfig
 
 __all__ = ("Kernel", "cooperative", "kernel")
@@ -29,15 +31,23 @@ class Kernel:
     """A function that runs once in every thread of a launch: `__global__` (TOPS C++, 8.1).
 
     `name` is what traces and errors call it, `signature` the function's, `cooperative` whether all blocks start
-    together, `is_async` whether it can be suspended. Start it with `stream.launch(kernel, (grid, block), *arguments)`.
+    together, `is_async` whether it can be suspended, `target` what it is compiled for (None: the chip it runs on),
+    `restricted` the parameters that promise to have no alias. Start it with
+    `stream.launch(kernel, (grid, block), *arguments)`.
     """
 
-    def __init__(self, function: Function, name: str | None = None, cooperative: bool = False) -> None:
+    __execution_space__ = ExecutionSpace.GLOBAL
+
+    def __init__(
+        self, function: Function, name: str | None = None, cooperative: bool = False, arch: str | None = None
+    ) -> None:
         """Make a kernel of `function`.
 
-        Raises InvalidType for what is no function, a method, a generator, or annotated with a result; InvalidValue
-        where it asks for dynamic shared memory on two lines.
+        Raises InvalidType for what is no function, a method, a generator, annotated with a result, or a host or device
+        function; InvalidValue where it asks for dynamic shared memory on two lines, and for an unknown `arch`.
         """
+        if (space := execution_space(function)) is not None:
+            raise InvalidType(f"{function!r} is {space} already; a kernel has no other execution space")
         if isinstance(function, staticmethod | classmethod) or not inspect.isfunction(function):
             raise InvalidType(f"a kernel is made of a function, not of {function!r}")
         self.name = name or function.__name__
@@ -46,6 +56,8 @@ class Kernel:
         self.function = function
         self.signature = inspect.signature(function)
         self.cooperative = cooperative
+        self.arch = arch
+        self.target = None if arch is None else compile_target(arch)
         self.is_async = inspect.iscoroutinefunction(function)
         self.parameters: Mapping[str, Parameter] = {
             each.name: parameter(self.name, each, functools.partial(_evaluate, function))
@@ -53,6 +65,7 @@ class Kernel:
         }
         keyword_only = (each.name for each in self.signature.parameters.values() if each.kind is each.KEYWORD_ONLY)
         self.keyword_only = frozenset(keyword_only)
+        self.restricted = frozenset(name for name, each in self.parameters.items() if each.restrict)
         self._configured: dict[Any, LaunchConfig] = {}
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> BoundKernel:
@@ -104,6 +117,11 @@ class Kernel:
         """Tell whether the kernel, or a device function that it calls by name, asks for dynamic shared memory."""
         return uses_dynamic_shared(self.function)
 
+    @functools.cached_property
+    def constant_bytes(self) -> int:
+        """Return the bytes of the constants that the kernel, or a function that it calls by name, refers to by name."""
+        return sum(each.nbytes for each in constants_of(self.function))
+
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse: a kernel is launched. Raises IllegalState."""
         thread = maybe_current_thread()
@@ -120,18 +138,22 @@ class Kernel:
 @overload
 def kernel(function: Function, /) -> Kernel: ...
 @overload
-def kernel(*, name: str | None = None, cooperative: bool = False) -> Callable[[Function], Kernel]: ...
 def kernel(
-    function: Function | None = None, /, *, name: str | None = None, cooperative: bool = False
+    *, name: str | None = None, cooperative: bool = False, arch: str | None = None
+) -> Callable[[Function], Kernel]: ...
+def kernel(
+    function: Function | None = None, /, *, name: str | None = None, cooperative: bool = False, arch: str | None = None
 ) -> Kernel | Callable[[Function], Kernel]:
     """Make a kernel of an `async def`, or of a plain `def` that never suspends: `__global__` (TOPS C++, 8.1).
 
     Use it as `@kernel` or as `@kernel(name=..., cooperative=True)`. Parameters annotated with an element type get
-    numpy scalars of it, device memory arrives as spans. Raises InvalidType and InvalidValue as `Kernel` does.
+    numpy scalars of it, device memory arrives as spans. `arch` says what it is compiled for: a chip, "gcu210" or
+    "gcu300", or an abstract architecture, "agcu200" or "agcu300" (8.6). It runs on these chips only and is held to what
+    all of them can do; without `arch` it is compiled for the chip that runs it. Raises as `Kernel` does.
     """
     if function is None:
-        return lambda later: Kernel(later, name, cooperative)
-    return Kernel(function, name, cooperative)
+        return lambda later: Kernel(later, name, cooperative, arch)
+    return Kernel(function, name, cooperative, arch)
 
 
 def cooperative(function: Function | Kernel) -> Kernel:
@@ -140,7 +162,7 @@ def cooperative(function: Function | Kernel) -> Kernel:
     Use it as `@cooperative`, alone or above `@kernel`.
     """
     if isinstance(function, Kernel):
-        return Kernel(function.function, function.name, True)
+        return Kernel(function.function, function.name, True, function.arch)
     return Kernel(function, None, True)
 
 

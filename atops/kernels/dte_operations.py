@@ -1,4 +1,6 @@
-"""The DTE's operations as functions of a kernel: each as it is, and asynchronous. TOPS C++, 8.7.
+"""The DTE's operations as functions of a kernel: each as it is, and asynchronous. TOPS C++, 8.7, first table.
+
+Here are the eleven that every architecture has; those of gcu300 are in a file of their own.
 
 The destination comes first, shapes are outermost first. Every operation has a row in the operation table, which says
 what it demands and does; these functions give the rows their signatures, and a test keeps the two alike.
@@ -13,10 +15,11 @@ others are over when they return, and need no `await`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from atops.device.dte import DteContext, issue, transfer
+from atops.device.geometry import Ints, frozen
 from atops.device.transfer import DteEvent, Operand
 from atops.device.transforms import OPERATIONS
 
@@ -44,8 +47,6 @@ __all__ = (
     "transpose_deslice",
     "transpose_deslice_async",
 )
-
-Ints = Sequence[int]
 
 _MEMCPY = OPERATIONS["memcpy"]
 _MEMSET = OPERATIONS["memset"]
@@ -95,7 +96,7 @@ def slice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, value: Any
 
 def slice_async(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, value: Any = 0) -> DteEvent:
     """Start `slice` and return the event to await before `dst` is read or `src` overwritten."""
-    return issue(_SLICE, ctx, dst, src, {"offsets": offsets, "value": value})
+    return issue(_SLICE, ctx, dst, src, {"offsets": frozen(offsets), "value": value})
 
 
 def deslice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints) -> None:
@@ -108,7 +109,7 @@ def deslice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints) -> None:
 
 def deslice_async(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints) -> DteEvent:
     """Start `deslice` and return the event to await before `dst` is read or `src` overwritten."""
-    return issue(_DESLICE, ctx, dst, src, {"offsets": offsets})
+    return issue(_DESLICE, ctx, dst, src, {"offsets": frozen(offsets)})
 
 
 def transpose(ctx: DteContext, dst: Operand, src: Operand, layout: Ints) -> None:
@@ -118,7 +119,7 @@ def transpose(ctx: DteContext, dst: Operand, src: Operand, layout: Ints) -> None
 
 def transpose_async(ctx: DteContext, dst: Operand, src: Operand, layout: Ints) -> DteEvent:
     """Start `transpose` and return the event to await before `dst` is read or `src` overwritten."""
-    return issue(_TRANSPOSE, ctx, dst, src, {"layout": layout})
+    return issue(_TRANSPOSE, ctx, dst, src, {"layout": frozen(layout)})
 
 
 def slice_transpose(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints, value: Any = 0) -> None:
@@ -133,7 +134,8 @@ def slice_transpose_async(
     ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints, value: Any = 0
 ) -> DteEvent:
     """Start `slice_transpose` and return the event to await before `dst` is read or `src` overwritten."""
-    return issue(_SLICE_TRANSPOSE, ctx, dst, src, {"offsets": offsets, "layout": layout, "value": value})
+    parameters = {"offsets": frozen(offsets), "layout": frozen(layout), "value": value}
+    return issue(_SLICE_TRANSPOSE, ctx, dst, src, parameters)
 
 
 def transpose_deslice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints) -> None:
@@ -146,7 +148,7 @@ def transpose_deslice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints
 
 def transpose_deslice_async(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints) -> DteEvent:
     """Start `transpose_deslice` and return the event to await before `dst` is read or `src` overwritten."""
-    return issue(_TRANSPOSE_DESLICE, ctx, dst, src, {"offsets": offsets, "layout": layout})
+    return issue(_TRANSPOSE_DESLICE, ctx, dst, src, {"offsets": frozen(offsets), "layout": frozen(layout)})
 
 
 def pad(ctx: DteContext, dst: Operand, src: Operand, low: Ints, high: Ints, mid: Ints, value: Any = 0) -> None:
@@ -161,7 +163,7 @@ def pad_async(
     ctx: DteContext, dst: Operand, src: Operand, low: Ints, high: Ints, mid: Ints, value: Any = 0
 ) -> DteEvent:
     """Start `pad` and return the event to await before `dst` is read or `src` overwritten."""
-    return issue(_PAD, ctx, dst, src, {"low": low, "high": high, "mid": mid, "value": value})
+    return issue(_PAD, ctx, dst, src, {"low": frozen(low), "high": frozen(high), "mid": frozen(mid), "value": value})
 
 
 def mirror_tb(ctx: DteContext, dst: Operand, src: Operand) -> None:

@@ -1,16 +1,17 @@
-"""What can be told of a kernel from its code before it runs: whether it asks for dynamic shared memory, and where."""
+"""What can be told of a kernel from its code before it runs: its dynamic shared memory, and the constants it names."""
 
 from __future__ import annotations
 
 import dis
 import inspect
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from atops.kernels.memory import dynamic_shared
+from atops.kernels.variables import Variable
 
-__all__ = ("dynamic_shared_lines", "uses_dynamic_shared")
+__all__ = ("constants_of", "dynamic_shared_lines", "uses_dynamic_shared")
 
 _NAME = dynamic_shared.__name__
 
@@ -27,18 +28,46 @@ def dynamic_shared_lines(function: Callable[..., Any]) -> list[int]:
 
 def uses_dynamic_shared(function: Callable[..., Any]) -> bool:
     """Tell whether the function, or a Python function that it calls by a plain name, uses `dynamic_shared`."""
+    return any(dynamic_shared_lines(each) for each in _reached(function))
+
+
+def constants_of(function: Callable[..., Any]) -> list[Variable]:
+    """Return the constants that the function, or a Python function that it calls by a plain name, names: `x`, `m.x`."""
+    found: dict[Variable, None] = {}
+    for each in _reached(function):
+        for value in _named(each):
+            if isinstance(value, Variable) and value.is_constant:
+                found[value] = None
+    return list(found)
+
+
+def _reached(function: Callable[..., Any]) -> Iterator[FunctionType]:
+    """Yield the function and every Python function that it reaches by plain names, each once."""
     pending, seen = [_plain(function)], set()
     while pending:
         current = pending.pop()
         if current in seen:
             continue
         seen.add(current)
-        if dynamic_shared_lines(current):
-            return True
+        yield current
         variables = _variables(current)
         called = (variables.get(name) for _, name, _ in _names(current.__code__))
         pending += [_plain(each) for each in called if isinstance(each, FunctionType)]
-    return False
+
+
+def _named(function: FunctionType) -> Iterator[Any]:
+    """Yield what the function's global and enclosing names stand for, and what they have as `module.name`."""
+    variables = _variables(function)
+    value: Any = None
+    for opname, name, _ in _names(function.__code__):
+        if opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLASSDEREF"):
+            value = variables.get(name)
+        elif opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, ModuleType):
+            value = vars(value).get(name)
+        else:
+            value = None
+        if value is not None:
+            yield value
 
 
 def _plain(function: Callable[..., Any]) -> FunctionType:

@@ -11,8 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from atops.base.dims import Dim3, DimLike
-from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchOutOfResources
+from atops.base.errors import (
+    CooperativeLaunchTooLarge,
+    InvalidType,
+    InvalidValue,
+    LaunchOutOfResources,
+    NotSupported,
+)
+from atops.base.results import Result
 from atops.device.arch import Architecture
+from atops.kernels.compile_target import CompileTarget
 
 __all__ = ("LaunchConfig", "LaunchedKernel")
 
@@ -24,6 +32,11 @@ class LaunchedKernel(Protocol):
 
     name: str
     cooperative: bool
+    target: CompileTarget | None
+
+    @property
+    def constant_bytes(self) -> int:
+        """How much constant memory it refers to."""
 
     @property
     def uses_dynamic_shared(self) -> bool:
@@ -73,8 +86,9 @@ class LaunchConfig:
 
         Raises InvalidValue for dimensions that the chip cannot have and for dynamic shared memory without a size,
         LaunchOutOfResources for too many threads or bytes, CooperativeLaunchTooLarge for more cooperative blocks
-        than clusters. Each names what would be right.
+        than clusters, NotSupported for a chip that the kernel is not compiled for. Each names what would be right.
         """
+        _check_target(arch, kernel)
         for axis, blocks, threads in zip("xyz", self.grid, self.block, strict=True):
             if blocks * threads >= MOST_THREADS:
                 raise InvalidValue(f"{kernel.name}: grid * block is {blocks * threads} in {axis}; below 2**32 is right")
@@ -88,6 +102,11 @@ class LaunchConfig:
         if self.shared > arch.l2_usable:
             raise LaunchOutOfResources(
                 f"{kernel.name}: {self.shared} bytes of dynamic shared memory; {arch.name} has {arch.l2_usable} at most"
+            )
+        if kernel.constant_bytes > arch.constant_bytes:
+            raise LaunchOutOfResources(
+                f"{kernel.name} refers to {kernel.constant_bytes} bytes of constants; {arch.name} has "
+                f"{arch.constant_bytes} for each kernel"
             )
         if not self.shared and kernel.uses_dynamic_shared:
             raise InvalidValue(f"{kernel.name} uses dynamic shared memory; give a size, as (grid, block, bytes)")
@@ -104,3 +123,13 @@ def _check_extents(kernel: LaunchedKernel, what: str, given: Dim3, most: Dim3, a
     for axis, extent, limit in zip("xyz", given, most, strict=True):
         if extent > limit:
             raise InvalidValue(f"{kernel.name}: {what}.{axis} is {extent}; {arch.name} has {limit} at most")
+
+
+def _check_target(arch: Architecture, kernel: LaunchedKernel) -> None:
+    """Raise NotSupported where the kernel is compiled for other chips only."""
+    target = kernel.target
+    if target is not None and arch.name not in target.runs_on:
+        chips = " and ".join(target.runs_on)
+        error = NotSupported(f"{kernel.name} is compiled for {target.name}, which runs on {chips}; this is {arch.name}")
+        error.code = Result.NoBinaryForGcu  # type: ignore[misc]  # this one carries its own code
+        raise error

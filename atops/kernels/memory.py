@@ -6,27 +6,29 @@ TOPS C++, 8.2 and 8.7. The default mode hands out plain arrays, strict mode span
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Iterable, Sequence
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 
 from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
 from atops.device.call_site import caller
-from atops.device.dte import space_of
 from atops.device.geometry import Array
 from atops.device.requests import current_thread
 from atops.device.span import Space, Span
 from atops.device.thread import KernelThread
+from atops.kernels.extents import Shape, extents_of
+from atops.kernels.memory_space import AnySpace, LanguageSpace, is_below, space_in
+from atops.kernels.pointer import Pointer
 from atops.kernels.sharing import shared_object, shared_once
+from atops.kernels.variables import Variable
 
-__all__ = ("Global", "Local", "Shared", "dynamic_shared", "local", "mdspan", "shared")
+__all__ = (
+    "Constant", "Generic", "Global", "Local", "Private", "Shared", "dynamic_shared", "local", "mdspan", "shared",
+)  # fmt: skip
 
 Global, Shared, Local = Space.GLOBAL, Space.SHARED, Space.LOCAL
-
-Shape = SupportsIndex | Sequence[SupportsIndex]
+Generic, Constant, Private = LanguageSpace.GENERIC, LanguageSpace.CONSTANT, LanguageSpace.PRIVATE
 
 ALIGNMENT = 128  # of vector loads
 
@@ -38,7 +40,7 @@ def local(shape: Shape, dtype: DTypeLike) -> Any:
     in use, when the L1 has no room left (TOPS C++, 8.2, `__local__`).
     """
     thread = current_thread()
-    extents, element, size = _extents(shape, dtype)
+    extents, element, size = extents_of(shape, dtype)
     memory = thread.sip.l1
     start = -(-thread.l1_top // ALIGNMENT) * ALIGNMENT
     if start + size > len(memory):
@@ -58,7 +60,7 @@ def shared(shape: Shape, dtype: DTypeLike) -> Any:
     L2 has no room left (TOPS C++, 8.2, `__shared__`).
     """
     thread = current_thread()
-    extents, element, size = _extents(shape, dtype)
+    extents, element, size = extents_of(shape, dtype)
 
     def make() -> Any:
         block = thread.block
@@ -108,20 +110,21 @@ def dynamic_shared(dtype: DTypeLike) -> Any:
 def mdspan(*arguments: Any) -> Any:
     """Return memory in another shape: `mdspan(x, n, h, w, c)`, `mdspan(x, shape)`, or either after a memory space.
 
-    `x` is a span or a local or shared array; the leading elements that the shape needs are taken, as of a pointer, and
-    no byte is touched. A space (`k.Global`, `k.Shared`, `k.Local`) must be the one that `x` lies in. Raises
-    IllegalAddress where the shape needs more elements than `x` has, InvalidValue and InvalidType for wrong arguments
-    (TOPS C++, 8.7).
+    `x` is a span, a variable, a pointer or an array of the thread's; the leading elements that the shape needs are
+    taken, as of a pointer, and no byte is touched. A space (`k.Global`, `k.Shared`, `k.Local` ...) must be the one that
+    `x` lies in, or a parent of it. Raises IllegalAddress where the shape needs more elements than `x` has, InvalidValue
+    and InvalidType for wrong arguments (TOPS C++, 8.7).
     """
     rest = list(arguments)
-    space = rest.pop(0) if rest and isinstance(rest[0], Space) else None
-    if len(rest) < 2 or not isinstance(rest[0], Span | np.ndarray):
+    space = rest.pop(0) if rest and isinstance(rest[0], Space | LanguageSpace) else None
+    if len(rest) < 2 or not isinstance(rest[0], Span | np.ndarray | Variable | Pointer):
         raise InvalidType(f"mdspan takes an optional space, memory and a shape, not {arguments!r}")
-    memory = rest.pop(0)
+    given = rest.pop(0)
+    memory = given.memory() if isinstance(given, Pointer) else given.span() if isinstance(given, Variable) else given
     if space is not None:
         _check_space(memory, space)
     shape: Any = rest[0] if len(rest) == 1 else rest
-    extents, _, _ = _extents(shape, memory.dtype)
+    extents, _, _ = extents_of(shape, memory.dtype)
     count = math.prod(extents)
     if count > memory.size:
         raise IllegalAddress(
@@ -143,25 +146,12 @@ def _reshaped(memory: Any, extents: tuple[int, ...]) -> Any:
         raise InvalidValue(f"an array of shape {memory.shape} with gaps cannot have shape {extents}") from None
 
 
-def _check_space(memory: Any, space: Space) -> None:
-    """Raise InvalidValue unless `memory` lies in `space`."""
-    lies = memory.space if isinstance(memory, Span) else space_of(current_thread(), memory, "mdspan")
-    if lies is not space:
-        raise InvalidValue(f"{current_thread()} at {caller()}: mdspan in {space} memory of what lies in {lies} memory")
-
-
-def _extents(shape: Shape, dtype: DTypeLike) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Return shape, element type and size in bytes. Raises InvalidType and InvalidValue."""
-    element = as_dtype(dtype)
-    if type(shape) is int and shape >= 0:
-        return (shape,), element, shape * element.itemsize
-    try:
-        extents = tuple(map(operator.index, shape)) if isinstance(shape, Iterable) else (operator.index(shape),)
-    except TypeError:
-        raise InvalidType(f"shape is {shape!r}; an int or one for each dimension is right") from None
-    if extents and min(extents) < 0:
-        raise InvalidValue(f"shape is {extents}; no extent is negative")
-    return extents, element, math.prod(extents) * element.itemsize
+def _check_space(memory: Any, space: AnySpace) -> None:
+    """Raise InvalidValue unless `memory` lies in `space`, or below it."""
+    thread = current_thread()
+    lies = space_in(thread, memory, "an mdspan")
+    if not is_below(lies, space):
+        raise InvalidValue(f"{thread} at {caller()}: mdspan in {space} memory of what lies in {lies} memory")
 
 
 def _carve(

@@ -30,14 +30,15 @@ class Closing:
         driver = self._driver
         with driver.lock:
             left = driver.active_streams()
-        if left and driver.executor.now() < self._until:
+        shown = all([context.printing.idle() for context in driver.contexts])  # each has what is left shown
+        if (left or not shown) and driver.executor.now() < self._until:
             driver.executor.later(LOOK_NS, self.look)
             return
         for stream in left:
             for item in stream.pending():
                 stream.finish(item, StreamAborted(f"{driver!r} was closed while {item!r} did not end"))
         for context in driver.contexts:
-            context.memory.close("the driver's close")
+            context.close_memory("the driver's close")
             for cluster in context.chip.clusters:
                 cluster.renew()  # L1 and L2 go now: the objects around them may wait long for the collector
         driver.host.close("the driver's close")

@@ -18,6 +18,8 @@ from atops.runtime.completion import Completion
 from atops.runtime.executor import HERE, Lane
 from atops.runtime.hub import Hub
 from atops.runtime.outcomes import log_if_unseen
+from atops.runtime.printing import Printing
+from atops.runtime.signals import Signals
 
 __all__ = ("ActiveStream", "DeviceContext", "Pool")
 
@@ -72,6 +74,8 @@ class DeviceContext:
             arch.l3_bytes, arch.banks, ordinal, (2 * ordinal + 1) << 36, options.warm_bytes, arch.malloc_alignment
         )
         self.chip = Chip(arch, ordinal, options, self.memory)
+        self.printing = Printing(ordinal, self.chip.print_fifo, driver.executor)
+        self.signals = Signals(self.chip.signals)
         self.engines = CopyEngines(arch.clusters * arch.copy_engines_per_cluster)
         self.clusters = ClusterArray(self.chip.clusters)
         self.clusters.place = self._place
@@ -120,6 +124,11 @@ class DeviceContext:
             HERE.role = role
         if progress is Progress.AGAIN:
             self._run_task(task)
+
+    def close_memory(self, by: object = None) -> None:
+        """Free all memory of the device and forget the instances of declared variables, for good."""
+        self.memory.close(by)
+        self.chip.variables.clear()
 
     def check_alive(self) -> None:
         """Raise what a reset, a closed driver or a fork has to say to whoever still uses what was made here."""

@@ -25,6 +25,7 @@ from atops.base.loops import current_home
 from atops.device.allocation import Allocation
 from atops.device.arch import Architecture
 from atops.device.global_memory import MemoryStatistics
+from atops.kernels.variables import Variable
 from atops.runtime.buffer import Buffer, DeviceArray, extents_of
 from atops.runtime.completion import Completion, look_at
 from atops.runtime.context import DeviceContext
@@ -34,8 +35,11 @@ from atops.runtime.drivers import current_driver
 from atops.runtime.event import Event
 from atops.runtime.host_array import HostArray
 from atops.runtime.pool import MemoryPool
+from atops.runtime.printing import Printing
 from atops.runtime.reclaim import free_when_idle
+from atops.runtime.signals import Signals
 from atops.runtime.stream import Stream
+from atops.runtime.symbols import Symbol, symbol
 
 __all__ = ("Device", "DeviceStatistics")
 
@@ -223,6 +227,24 @@ class Device:
         array.driver = self.driver
         return array
 
+    def symbol(self, variable: Variable | str) -> Symbol:
+        """Return this device's instance of a declared variable, given itself or its name, as an array to copy.
+
+        `address` and `nbytes` say where it is; it owns nothing. Raises NotFound, InvalidValue or InvalidType for what
+        names no one variable (TOPS Runtime API, 2.6 topsGetSymbolAddress, topsMemcpyToSymbol).
+        """
+        return symbol(self.context, variable)
+
+    @property
+    def printing(self) -> Printing:
+        """Where what its kernels print goes, and how much of it is kept until then."""
+        return self.context.printing
+
+    @property
+    def signals(self) -> Signals:
+        """The kernel signals that host and kernels share (TOPS Runtime API, 2.11)."""
+        return self.context.signals
+
     # ---- waiting
 
     def sync(self, timeout: float | None = None) -> None:
@@ -270,7 +292,7 @@ class Device:
         old, items = self._retire()
         for item in items:
             await current_home().park(item)
-        old.memory.close()
+        old.close_memory()
 
     def reset_sync(self) -> None:
         """As `reset`, blocking. Raises WouldDeadlock where the wait could never end; nothing has changed then."""
@@ -278,7 +300,7 @@ class Device:
             self.driver.guard_blocking(item)
         old, items = self._retire()
         self.driver.wait_all(items)
-        old.memory.close()
+        old.close_memory()
 
     def _retire(self) -> tuple[DeviceContext, list[Completion]]:
         old = self.driver.replace_context(self.ordinal)

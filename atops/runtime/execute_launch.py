@@ -92,7 +92,7 @@ def ended(stream: StreamQueue, item: Completion, grid: Grid) -> None:
     if (stop := command.options.stop) is not None and item._state < DONE:
         stop.stamp(item, stream.driver.now())
     stream.driver.switching.end()
-    stream.finish(item, grid.error)
+    stream.context.printing.settle(command.bound, stream.finish, item, grid.error)
 
 
 def abort(stream: StreamQueue, item: Completion, grid: Grid, error: ExecutionError) -> None:

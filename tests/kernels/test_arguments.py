@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -10,7 +11,8 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, PeerAccessNotEnabled
-from tests.kernel_bench import Bench
+from atops.kernels.restrict import restrict
+from tests.kernel_bench import Bench, DeviceArray
 
 PAIR = np.dtype([("n", np.int32), ("x", np.float32)])
 
@@ -161,3 +163,75 @@ def test_resolving_checks_life_and_access(bench: Bench):
     bench.memory.free(y.allocation, "the test")
     with pytest.raises(IllegalAddress, match=r"kernel copy, parameter src: .*freed by the test"):
         bound.resolve(lambda allocation: True)
+
+
+def promised(bench: Bench, *arguments: Any, annotation: object = restrict, asynchronous: bool = False) -> list[str]:
+    """Return the warnings of a launch whose parameter `a` is restrict."""
+    if asynchronous:
+
+        async def probe(a, b, n=0): ...
+
+    else:
+
+        def probe(a, b, n=0): ...
+
+    probe.__annotations__["a"] = annotation
+    return bench.launch(k.kernel(probe), (2, 3), *arguments).warnings
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_strict_mode_reports_a_broken_restrict(make_bench: Callable[..., Bench], asynchronous: bool):
+    """Bytes that a restrict parameter shares with another are reported once, naming both; otherwise nothing is."""
+    bench = make_bench(strict=True)
+    x, y = bench.empty(8), bench.empty(8)
+    [said] = promised(bench, x, x, asynchronous=asynchronous)
+    assert "kernel probe: parameter a is restrict, and parameter b reaches its bytes: float32[8] at 0x" in said
+    assert promised(bench, x, y, 3, asynchronous=asynchronous) == []
+    low, high = Part(x, 0, 4), Part(x, 4, 4)
+    assert promised(bench, low, high) == [] and len(promised(bench, low, Part(x, 3, 2))) == 1
+    assert promised(bench, Part(x, 0, 0), x) == []
+
+
+def test_each_pair_of_aliases_is_reported_once(make_bench: Callable[..., Bench]):
+    """Two restrict parameters that are one are one report; two others that are one are none."""
+    bench = make_bench(strict=True)
+    x, y = bench.empty(8), bench.empty(8)
+
+    @k.kernel
+    def probe(a: restrict, b: restrict[np.float32], c, d, n: np.int32): ...
+
+    assert probe.restricted == {"a", "b"}
+    assert len(bench.launch(probe, (1, 2), x, x, y, y, 1).warnings) == 1
+    assert len(bench.launch(probe, (1, 2), x, y, y, x, 1).warnings) == 2
+
+
+def test_nobody_checks_restrict_by_default(bench: Bench):
+    """As the language says, the promise is the program's own affair."""
+    x = bench.empty(8)
+    assert promised(bench, x, x) == []
+
+
+@pytest.mark.parametrize("annotation", [restrict[np.float32], "restrict['fp32']", restrict[np.dtype("f4")]])
+def test_restrict_may_name_an_element_type(bench: Bench, annotation: object):
+    """It then takes memory of this type only, and no number in any case."""
+    promised(bench, bench.empty(8), 1, annotation=annotation)
+    with pytest.raises(InvalidType, match=r"parameter a got .*; memory of float32 is right"):
+        promised(bench, bench.empty(8, np.int32), 1, annotation=annotation)
+    with pytest.raises(InvalidType, match="parameter a got int 3; memory of the device is right"):
+        promised(bench, 3, 1, annotation=annotation)
+
+
+def test_restrict_of_no_type_is_refused():
+    """What is no element type is refused where it is written."""
+    with pytest.raises(InvalidType, match="float33"):
+        _ = restrict["float33"]
+
+
+class Part:
+    """A part of an array of a bench, in elements."""
+
+    def __init__(self, array: DeviceArray, start: int, count: int) -> None:
+        self.region = (array.allocation, start * array.dtype.itemsize, array.dtype, (count,))
+
+    def __kernel_argument__(self) -> tuple[Any, ...]:
+        return self.region

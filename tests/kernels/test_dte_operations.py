@@ -67,7 +67,7 @@ def test_signatures_are_those_of_the_table(name: str):
     row = OPERATIONS[name]
     for function in (getattr(dte_operations, name), getattr(dte_operations, f"{name}_async")):
         parameters = inspect.signature(function).parameters
-        source = ("src",) if row.reads_source else ()
+        source = ("src",) if row.takes_source else ()
         assert tuple(parameters) == ("ctx", "dst", *source, *row.parameters)
         defaults = {each.name: each.default for each in parameters.values() if each.default is not each.empty}
         assert defaults == dict(row.defaults)

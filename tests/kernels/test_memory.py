@@ -9,6 +9,9 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
+from atops.kernels.memory import Constant, Generic
+from atops.kernels.pointer import pointer
+from atops.kernels.variables import constant, device_variable
 from tests.kernel_bench import Bench
 
 
@@ -231,3 +234,65 @@ def test_mdspans_that_cannot_be(bench: Bench, build: Callable, error: type, why:
     with pytest.raises(LaunchFailure, match=why) as caught:
         bench.launch(wrong, (1, 1), bench.empty(24, np.int32))
     assert isinstance(caught.value.__cause__, error)
+
+
+def test_local_and_shared_memory_end_with_their_owners(make_bench: Callable[..., Bench]):
+    """Blocks that follow on the same cluster have all of L1 and L2 again, and find nothing of the blocks before."""
+    bench = make_bench(strict=True)
+    local, shared = bench.arch.l1_usable, bench.arch.l2_usable
+
+    @k.kernel
+    def fill():
+        tile, row = k.local(local, np.uint8), k.shared(shared, np.uint8)
+        assert tile[0] == row[0] == 0xA5
+        tile[0] = row[0] = 1
+
+    bench.launch(fill, (6, 1))
+
+
+def test_each_block_and_thread_has_an_instance(bench: Bench):
+    """What one block shares no other block sees, and what is local no other thread sees, at the same time."""
+    x = bench.empty((2, 3, 2), np.int32)
+
+    @k.kernel
+    async def meet(x):
+        tile, row = k.local(1, np.int32), k.shared(3, np.int32)
+        tile[0] = row[k.threadIdx.x] = k.thread_id()
+        await k.syncblocks()
+        x[k.blockIdx.x, k.threadIdx.x] = tile[0], row.sum()
+
+    bench.launch(k.cooperative(meet), (2, 3), x)
+    assert x.host.tolist() == [[[0, 3], [1, 3], [2, 3]], [[3, 12], [4, 12], [5, 12]]]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_mdspans_of_variables_and_pointers(make_bench: Callable[..., Bench], strict: bool):
+    """A variable and what a pointer points to are memory as well; a space may be a parent of the one they lie in."""
+    bench = make_bench(strict=strict)
+    table, counts = constant(np.int32, np.arange(6)), device_variable(np.int32, np.arange(6))
+
+    @k.kernel
+    def shapes(x):
+        row = k.local(6, np.int32)
+        row[...] = counts
+        for memory in (counts, row, x, table, pointer(row), pointer(table), pointer(counts)):
+            assert k.mdspan(memory, 2, 3)[1, 0] == 3
+        assert k.mdspan(k.Global, counts, 3)[2] == 2 and k.mdspan(Constant, table, 3)[2] == 2
+        assert k.mdspan(Generic, row, 3)[2] == 2 and k.mdspan(pointer(row) + 2, (2, 2))[1, 1] == 5
+        k.mdspan(k.Global, counts, 2, 3)[1, 2] = 50
+        assert counts[5] == 50
+
+    bench.launch(shapes, (1, 1), bench.upload(np.arange(6, dtype=np.int32)))
+
+    @k.kernel
+    def wrong(kind):
+        if kind == 0:
+            k.mdspan(Generic, table, 3)
+        elif kind == 1:
+            k.mdspan(pointer(table) + 2, 5)
+        else:
+            k.mdspan(k.Shared, pointer(k.local(6, np.int32)), 3)
+
+    for kind, why in enumerate(("in generic memory of what lies in constant", "needs 5 elements", "in shared memory")):
+        with pytest.raises(LaunchFailure, match=why):
+            bench.launch(wrong, (1, 1), kind)

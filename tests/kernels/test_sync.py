@@ -119,6 +119,134 @@ def test_a_cluster_barrier_spans_a_cooperative_grid(bench: Bench):
         assert len(seen) == 8
 
 
+def test_a_phase_is_over_once_and_the_count_starts_again(bench: Bench):
+    """Tokens number the phases; waiting for one that is over suspends nobody; every phase needs all its arrivals."""
+    log: list[str] = []
+
+    @k.kernel
+    async def phases():
+        gate = k.barrier(k.BarrierScope.SIP, 2)
+        me = k.threadIdx.x
+        first = gate.arrive()
+        if me == 0:
+            log.append("waits for the other")
+        await gate.wait(first)
+        log.append(f"{me} past {first}")
+        await gate.wait(first)
+        await gate.wait()
+        await k.syncthreads()
+        second = gate.arrive()
+        assert (first, second) == (0, 1)
+        await gate.wait(first)
+        log.append(f"{me} arrived in {second}")
+        await gate.wait(second)
+        log.append(f"{me} past {second}")
+        await gate.arrive_and_wait()
+        assert repr(gate) == "<Barrier: SIP barrier, phase 3, 0 of 2 arrived, 0 waiting>"
+
+    bench.launch(phases, (1, 2))
+    assert sorted(log) == ["0 arrived in 1", "0 past 0", "0 past 1", "1 arrived in 1", "1 past 0", "1 past 1",
+                           "waits for the other"]  # fmt: skip
+    assert max(log.index(f"{me} arrived in 1") for me in (0, 1)) < min(log.index(f"{me} past 1") for me in (0, 1))
+
+
+def test_one_thread_may_arrive_more_than_once(bench: Bench):
+    """The count is of arrivals: one thread can end a phase, and the phase after it, alone."""
+
+    @k.kernel
+    async def alone():
+        gate = k.barrier(k.BarrierScope.SIP, 2)
+        if k.threadIdx.x == 0:
+            assert [gate.arrive() for _ in range(4)] == [0, 0, 1, 1]
+            await gate.wait()
+        else:
+            await gate.wait(0)
+
+    bench.launch(alone, (1, 2))
+
+
+def test_a_thread_that_never_arrived_waits_for_the_current_phase(bench: Bench):
+    """It needs no arrival of its own, and goes on when the others have ended the phase it found."""
+    order: list[str] = []
+
+    @k.kernel
+    async def watch():
+        gate = k.barrier(k.BarrierScope.SIP, 2)
+        if k.threadIdx.x == 0:
+            await gate.wait()
+            order.append("watcher")
+        else:
+            order.append("arrival")
+            gate.arrive()
+
+    bench.launch(watch, (1, 3))
+    assert order == ["arrival", "arrival", "watcher"]
+
+
+@pytest.mark.parametrize("token", [1, -1, 7])
+def test_a_token_of_no_phase(bench: Bench, token: int):
+    """A phase that has not begun cannot be waited for."""
+
+    @k.kernel
+    async def ahead(token):
+        gate = k.barrier(k.BarrierScope.SIP, 2)
+        gate.arrive()
+        await gate.wait(token)
+
+    with pytest.raises(LaunchFailure, match=rf"token is {token}; what arrive\(\) returned is right, at most 0"):
+        bench.launch(ahead, (1, 2), token)
+
+
+@pytest.mark.parametrize("use", ["arrive", "wait", "arrive_and_wait"])
+@pytest.mark.parametrize("scope", [k.BarrierScope.SIP, k.BarrierScope.CLUSTER])
+def test_a_barrier_of_another_block(bench: Bench, scope: k.BarrierScope, use: str):
+    """Its threads are those of the block that made it; a thread from outside the scope is named."""
+    made: list[k.CountedBarrier] = []
+
+    @k.kernel
+    async def meddle(scope):
+        if k.blockIdx.x == 0:
+            made.append(k.barrier(scope, 1))
+        await k.syncthreads()
+        if k.blockIdx.x == 1:
+            getattr(made[0], use)()
+
+    who = r"thread \(0,0,0\) of block \(1,0,0\)"
+    with pytest.raises(LaunchFailure, match=rf"{who}.* used a {scope.name} barrier") as caught:
+        bench.launch(meddle, (2, 1), int(scope))
+    assert isinstance(caught.value.__cause__, IllegalState)
+
+
+def test_phases_over_a_cooperative_grid(bench: Bench):
+    """Every phase of a CLUSTER barrier waits for threads of both blocks."""
+    arrived = [0, 0, 0]
+
+    @k.cooperative
+    async def rounds():
+        gate = k.barrier(k.BarrierScope.CLUSTER, 8)
+        for turn in range(3):
+            arrived[turn] += 1
+            await gate.arrive_and_wait()
+            assert arrived[turn] == 8
+
+    bench.launch(rounds, (2, 4))
+    assert arrived == [8, 8, 8]
+
+
+def test_a_count_beyond_its_scope(bench: Bench):
+    """SIP counts the threads of a block even in a cooperative grid, CLUSTER those of all; the message says so."""
+
+    @k.cooperative
+    def beyond(scope, count):
+        k.barrier(scope, count)
+
+    for scope, count, why in ((0, 5, "SIP barrier count is 5; 1 to 4 threads of one block is right"),
+                              (1, 9, "CLUSTER barrier count is 9; 1 to 8 threads of the grid is right")):  # fmt: skip
+        with pytest.raises(LaunchFailure, match=why):
+            bench.launch(beyond, (2, 4), scope, count)
+    bench.launch(beyond, (2, 4), 1, 8)
+
+
 @pytest.mark.parametrize(
     ("scope", "count", "why"),
     [(0, 0, "count is 0"), (0, 5, "count is 5; 1 to 4"), (7, 1, "barrier scope is 7"), (1, 5, "1 to 4")],

@@ -1,0 +1,54 @@
+"""The built-in macros of TOPS C++, 8.1 and 8.6: numbers inside a kernel, undefined (None) on the host.
+
+Their value depends on who reads it, so a module offers them by `__getattr__` and nobody can import one.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from atops.device.requests import maybe_current_thread
+from atops.device.thread import KernelThread
+from atops.kernels.compile_target import CompileTarget
+
+__all__ = ("MACROS", "macro")
+
+IMPORT_FROM = dis.opmap["IMPORT_FROM"]
+
+
+
+def _gcu_arch(thread: KernelThread) -> int | None:
+    target: CompileTarget | None = getattr(getattr(thread.grid.entry, "kernel", None), "target", None)
+    return thread.grid.arch.gcu_arch if target is None else target.gcu_arch
+
+
+def _agcu_arch(thread: KernelThread) -> int:
+    return thread.grid.arch.agcu_arch
+
+
+MACROS: Mapping[str, Callable[[KernelThread], int | None]] = MappingProxyType(
+    {"GCU_ARCH": _gcu_arch, "AGCU_ARCH": _agcu_arch, "__AGCU_ARCH__": _agcu_arch}
+)
+
+
+def macro(name: str) -> int | None:
+    """Return what the macro `name` stands for here: its number in a kernel, None where it is undefined.
+
+    That is on the host, and GCU_ARCH in a kernel that is compiled for an abstract architecture.
+
+    It is the `__getattr__` of the kernel language's module. Raises AttributeError for other names, and ImportError
+    where the host imports one, because it would stay None in every kernel.
+    """
+    read = MACROS.get(name)
+    if read is None:
+        raise AttributeError(f"module 'atops.kernels' has no attribute {name!r}")
+    thread = maybe_current_thread()
+    if thread is not None:
+        return read(thread)
+    frame = sys._getframe(1)
+    if frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == IMPORT_FROM:
+        raise ImportError(f"{name} has its value where it is read: `from atops import kernels as k`, then `k.{name}`")
+    return None

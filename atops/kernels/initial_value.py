@@ -1,0 +1,64 @@
+"""What a declared variable begins as: a frozen array of its type and shape, changed by nothing but rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from atops.base.dtypes import DTypeLike, element_name
+from atops.base.errors import InvalidType, InvalidValue
+from atops.kernels.extents import Shape, extents_of
+
+__all__ = ("initial_value",)
+
+
+def initial_value(dtype: DTypeLike, init: Any, shape: Shape | None) -> np.ndarray[Any, Any]:
+    """Return `init` as an array of `dtype` and `shape` (its own unless told); zeros where it is None.
+
+    One value fills any shape. Raises InvalidType for what is no value of `dtype`, InvalidValue for one out of its
+    range, for another shape, and for a variable without elements.
+    """
+    given = None if init is None else _array(init)
+    extents, element, size = extents_of((() if given is None else given.shape) if shape is None else shape, dtype)
+    if not size:
+        raise InvalidValue(f"a variable of shape {extents} has no elements; extents of 1 or more are right")
+    if given is None:
+        initial = np.zeros(extents, element)
+    else:
+        if given.shape not in ((), extents):
+            raise InvalidValue(f"the initial value has shape {given.shape}; {extents}, or one value, is right")
+        initial = np.empty(extents, element)
+        initial[...] = _converted(given, element)
+    initial.flags.writeable = False
+    return initial
+
+
+def _array(init: Any) -> np.ndarray[Any, Any]:
+    try:
+        given = np.asarray(init)
+    except ValueError as error:
+        raise InvalidType(f"the initial value is {init!r}, no array: {error}") from None
+    if given.dtype.hasobject or given.dtype.kind in "SUmM":
+        raise InvalidType(f"the initial value is {init!r}; numbers are right")
+    return given
+
+
+def _converted(given: np.ndarray[Any, Any], element: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return the values as elements, whole numbers exact. Raises what `initial_value` says."""
+    if given.dtype == element:
+        return given
+    if given.dtype.kind == "c" and element.kind != "c":
+        raise InvalidType(f"the initial value is complex; a value of {element_name(element)} is right")
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            converted = given.astype(element)
+    except (TypeError, ValueError):
+        raise InvalidType(f"the initial value is of {given.dtype}; {element_name(element)} is right") from None
+    if element.kind in "biu":
+        exact = bool(np.array_equal(converted, given)) and not (element.kind == "u" and bool(np.any(given < 0)))
+    else:
+        exact = element.fields is not None or bool(np.array_equal(np.isfinite(converted), np.isfinite(given)))
+    if not exact:
+        raise InvalidValue(f"the initial value {given.tolist()} is out of the range of {element_name(element)}")
+    return converted

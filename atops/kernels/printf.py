@@ -1,0 +1,49 @@
+"""`printf` of kernels: it formats as C does and leaves the text to the device. Knows no output (TOPS C++, 8.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from atops.base.c_format import c_format
+from atops.base.errors import InvalidType, InvalidValue
+from atops.device.call_site import caller
+from atops.device.requests import maybe_current_thread
+from atops.device.span import Span
+
+__all__ = ("printf",)
+
+
+def printf(format: str, /, *arguments: Any) -> int:
+    """Print as C's `printf` does, and return the number of characters.
+
+    A kernel's text goes to its device's FIFO, which the host shows when a launch of the device is over: in the order
+    of printing, and before whoever awaits that launch goes on. A FIFO that is full loses its oldest texts; the host
+    logs how many. Nothing waits for the output. On the host it writes to `sys.stdout` at once, so that it works in
+    functions of both sides. Raises InvalidType and InvalidValue as `c_format` does, in a kernel naming thread and line.
+    """
+    thread = maybe_current_thread()
+    try:
+        text = c_format(format, arguments, _address_of)
+    except (InvalidType, InvalidValue) as error:
+        if thread is None:
+            raise
+        raise type(error)(f"{thread} at {caller()}: {error}") from None
+    if thread is None:
+        print(text, end="")
+    else:
+        thread.grid.chip.print_fifo.put(text, thread.grid.entry)  # which knows the context that the text is for
+    return len(text)
+
+
+def _address_of(value: Any) -> int | None:
+    """Return the address of device memory, in L1 and L2 its offset there; None for what is no memory of the thread."""
+    if isinstance(value, Span):
+        return value.address
+    thread = maybe_current_thread()
+    if thread is not None and isinstance(value, np.ndarray):
+        root = value if value.base is None else value.base
+        if root is thread.sip.l1 or root is thread.block.cluster.l2:
+            return int(value.ctypes.data - root.ctypes.data)
+    return None

@@ -1,0 +1,270 @@
+"""What a function of a kernel source must be: the rules of TOPS C++, 8.1, 8.2 and 8.8, told from its syntax tree.
+
+Each rule reports where it is broken; nothing is executed. Names are looked up as the function would find them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from atops.base.dtypes import as_dtype
+from atops.base.errors import InvalidType
+from atops.device.span import Span
+from atops.kernels.constant_folding import NotConstant, fold, resolve
+from atops.kernels.diagnostics import DiagnosticLog, Located, SourceText
+from atops.kernels.function_source import FunctionNode, bound_names, own_nodes
+from atops.kernels.memory import dynamic_shared, local
+from atops.kernels.source.kernel_language import DECORATORS
+from atops.kernels.sync import syncblocks
+
+__all__ = ("FunctionChecks", "decorators_of")
+
+_KERNELS = frozenset(("kernel", "cooperative"))
+_REQUESTS = ("Request", "DteEvent")  # what is awaited, by the annotation of what returns it
+_METHODS = ("arrive_and_wait", "wait")  # of barriers and events, whose type is not known before they run
+_SCALARS = (Any, object, int, float, bool, Span, np.ndarray)
+_TYPES = "k.Span, an element type such as np.float32 or 'bfloat16', int, float or bool"
+
+
+def decorators_of(node: FunctionNode, names: Mapping[str, Any]) -> dict[str, ast.expr]:
+    """Return which of the language's decorators a function has, each with its expression. Others are left out."""
+    found: dict[str, ast.expr] = {}
+    for each in node.decorator_list:
+        try:
+            value = resolve(each.func if isinstance(each, ast.Call) else each, names)
+        except NotConstant:
+            continue
+        found.update({name: each for name, decorator in DECORATORS.items() if decorator is value})
+    return found
+
+
+class FunctionChecks:
+    """The rules for one function at the top of a source; `run` goes through them all."""
+
+    def __init__(self, node: FunctionNode, names: Mapping[str, Any], source: SourceText, log: DiagnosticLog) -> None:
+        self.node = node
+        self.names = names
+        self.source = source
+        self.log = log
+        self.decorators = decorators_of(node, names)
+        self.is_kernel = bool(self.decorators.keys() & _KERNELS)
+        self.bound = bound_names(node)
+        self.what = f"{'kernel' if self.is_kernel else 'function'} {node.name}"
+
+    def run(self) -> None:
+        """Report what is wrong with the function."""
+        self._decorators()
+        self._defaults()
+        for node in ast.walk(self.node):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._awaits(node)
+                if node is not self.node and decorators_of(node, self.names).keys() & _KERNELS:
+                    self.error(f"kernel {node.name} is defined inside {self.what}; define it at the top", node)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                self.error("an import inside a function; import at the top of the source", node)
+            elif isinstance(node, ast.ClassDef):
+                self.error(f"class {node.name} inside {self.what}; kernels define no classes", node)
+            elif isinstance(node, ast.Global):
+                listed = ", ".join(node.names)
+                self.error(f"`global {listed}`: threads share memory; declare a k.device_variable at the top", node)
+            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+                self._dropped(node.value)
+            elif isinstance(node, ast.Call):
+                self._kernel_call(node)
+        if self.is_kernel:
+            self._signature()
+            self._results()
+            self._dynamic_shared()
+            self._advice()
+
+    def error(self, message: str, node: Located) -> None:
+        """Report an error in the function's text."""
+        self.log.error(message, self.source, node)
+
+    # How it is declared.
+
+    def _decorators(self) -> None:
+        known = list(self.decorators.values())
+        for each in self.node.decorator_list:
+            if each not in known:
+                text = ast.unparse(each)
+                self.error(f"decorator '{text}' is unknown; k.kernel, k.cooperative, k.device or k.host is right", each)
+            elif isinstance(each, ast.Call):
+                self._decorator_arguments(each)
+        for other in sorted(self.decorators.keys() & {"device", "host"}) if self.is_kernel else ():
+            self.error(f"{self.node.name} is a kernel and a {other} function; it can be one of them", self.node)
+
+    def _decorator_arguments(self, call: ast.Call) -> None:
+        if self.decorators.get("kernel") is not call or call.args:
+            right = "@k.kernel, @k.kernel(name=..., cooperative=..., arch=...) or @k.device"
+            return self.error(f"decorator '{ast.unparse(call)}'; {right} is right", call)
+        for each in call.keywords:
+            kind = {"name": str, "cooperative": bool, "arch": str}.get(each.arg or "")
+            if kind is None:
+                self.error(f"@k.kernel has no argument '{each.arg}'; it has name, cooperative and arch", each)
+                continue
+            try:
+                value = fold(each.value, self.names)
+            except NotConstant as error:
+                self.error(f"the {each.arg} of a kernel is a constant; {error}", error.node)
+                continue
+            if type(value) is not kind or value == "":
+                self.error(f"the {each.arg} of a kernel is {value!r}; a {kind.__name__} is right", each.value)
+
+    def _defaults(self) -> None:
+        for each in (*self.node.args.defaults, *self.node.args.kw_defaults):
+            if each is not None:
+                try:
+                    fold(each, self.names)
+                except NotConstant as error:
+                    self.error(f"a default is a constant; {error}", error.node)
+
+    def _signature(self) -> None:
+        arguments = self.node.args
+        for star, each in (("*", arguments.vararg), ("**", arguments.kwarg)):
+            if each is not None:
+                self.error(f"{self.what}: parameter {star}{each.arg} has no fixed number; kernels name each", each)
+        for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if each.annotation is not None and not self._is_type(each.annotation):
+                message = f"annotation '{ast.unparse(each.annotation)}' of parameter {each.arg} is unknown"
+                self.error(f"{message}; {_TYPES} is right", each.annotation)
+        returns = self.node.returns
+        if returns is not None and not _is_none(returns):
+            self.error(f"{self.what} is annotated with a result; a kernel returns nothing", returns)
+
+    def _is_type(self, node: ast.expr) -> bool:
+        """Return whether a parameter can be annotated so: with an element type, a span, or a type of the language."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                return self._is_type(ast.parse(node.value, mode="eval").body) or _is_element(node.value)
+            except (SyntaxError, ValueError):
+                return False
+        if isinstance(node, ast.Subscript):
+            inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            return self._is_of_language(node.value) and all(map(self._is_argument, inner))
+        try:
+            value = resolve(node, {**_PYTHON_TYPES, **self.names})
+        except NotConstant:
+            return False
+        return any(value is each for each in _SCALARS) or _is_element(value) or self._is_of_language(node)
+
+    def _is_argument(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Constant) or self._is_type(node)
+
+    def _is_of_language(self, node: ast.expr) -> bool:
+        """Return whether an expression names a type that the language defines."""
+        try:
+            value = resolve(node, self.names)
+        except NotConstant:
+            return False
+        return isinstance(value, type) and value.__module__.startswith("atops.")
+
+    # What it does.
+
+    def _awaits(self, function: FunctionNode) -> None:
+        """Report what only a coroutine can do in a plain function, and generators."""
+        for node in own_nodes(function):
+            if isinstance(node, ast.Yield | ast.YieldFrom) and self.is_kernel and function is self.node:
+                self.error(f"{self.what} is a generator; a kernel awaits and yields nothing", node)
+            waits = isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith)
+            if waits and isinstance(function, ast.FunctionDef):
+                assert isinstance(node, ast.expr | ast.stmt)
+                self.error(f"'await' in {function.name}, a plain def; make it `async def {function.name}`", node)
+
+    def _results(self) -> None:
+        for node in own_nodes(self.node):
+            if isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
+                self.error(f"{self.what} returns a value; a kernel returns nothing, it stores its results", node)
+
+    def _dropped(self, call: ast.Call) -> None:
+        """Report a request or a coroutine that is made by a statement of its own and not awaited."""
+        text, value = ast.unparse(call.func), self._meaning(call.func)
+        if isinstance(value, ast.AsyncFunctionDef) and not decorators_of(value, self.names).keys() & _KERNELS:
+            self.error(f"{text}() is a coroutine and does nothing until it is awaited: `await {text}(...)`", call)
+        elif inspect.isfunction(value):
+            returns = inspect.unwrap(value).__annotations__.get("return")
+            if returns == "DteEvent":
+                self.log.warning(
+                    f"the event of {text}() is lost; `await {text}(...)`, or keep the event and await it later",
+                    self.source, call,
+                )  # fmt: skip
+            elif returns in _REQUESTS:
+                self.error(f"{text}() is a request and does nothing until it is awaited: `await {text}()`", call)
+        elif value is None and isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS:
+            self.log.warning(f"{text}() is not awaited; a barrier's or an event's has to be", self.source, call)
+
+    def _kernel_call(self, call: ast.Call) -> None:
+        value = self._meaning(call.func)
+        function = value if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef) else None
+        if function is not None and decorators_of(function, self.names).keys() & _KERNELS:
+            self.error(f"{self.what} calls kernel {function.name}; what kernels call is a function", call)
+
+    def _dynamic_shared(self) -> None:
+        uses = [node for node in ast.walk(self.node) if self._meaning(node) is dynamic_shared]
+        for each in uses[1:]:
+            assert isinstance(each, ast.expr)
+            self.error(f"{self.what} asks for dynamic shared memory a second time; a kernel has one", each)
+            self.log.note("the first is here", self.source, uses[0])  # type: ignore[arg-type]
+
+    def _advice(self) -> None:
+        """Warn of what is allowed and rarely meant."""
+        together = "cooperative" in self.decorators or any(
+            each.arg == "cooperative" for call in self.decorators.values() if isinstance(call, ast.Call)
+            for each in call.keywords
+        )  # fmt: skip
+        for node in ast.walk(self.node):
+            if not isinstance(node, ast.Call):
+                continue
+            if self._meaning(node.func) is syncblocks and not together:
+                message = f"{self.what} uses syncblocks and is not declared cooperative: `@k.cooperative`"
+                self.log.warning(message, self.source, node)
+        for node in _in_loops(self.node):
+            if isinstance(node, ast.Call) and self._meaning(node.func) is local:
+                message = "k.local in a loop takes more memory each time; take it once, before the loop"
+                self.log.warning(message, self.source, node)
+
+    def _meaning(self, node: ast.AST) -> Any:
+        """Return what a global name, or a dotted one, stands for; None where it is the function's own or unknown."""
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name) or root.id in self.bound or not isinstance(node, ast.expr):
+            return None
+        try:
+            return resolve(node, self.names)
+        except NotConstant:
+            return None
+
+
+_PYTHON_TYPES: Mapping[str, Any] = {"int": int, "float": float, "bool": bool, "object": object}
+
+
+def _is_element(value: Any) -> bool:
+    if not isinstance(value, type | str | np.dtype):
+        return False
+    try:
+        as_dtype(value)
+    except InvalidType:
+        return False
+    return True
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (None, "None")
+
+
+def _in_loops(function: FunctionNode) -> Iterator[ast.AST]:
+    """Yield every node that stands in a loop of the function, once."""
+    seen: set[int] = set()
+    for loop in ast.walk(function):
+        if isinstance(loop, ast.For | ast.AsyncFor | ast.While):
+            for statement in loop.body:
+                for node in ast.walk(statement):
+                    if id(node) not in seen:
+                        seen.add(id(node))
+                        yield node

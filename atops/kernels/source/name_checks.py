@@ -1,0 +1,81 @@
+"""Names that nothing bears: what a function's compiled code asks for, and its text's namespace does not have.
+
+The compiler has told local names from global ones already, so what it loads as global is what must be there.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterable, Iterator, Mapping
+from types import CodeType, ModuleType, SimpleNamespace
+from typing import Any
+
+from atops.kernels.architecture_macros import MACROS
+from atops.kernels.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.source.kernel_language import BUILTINS, language
+from atops.kernels.source.nearest import nearest
+
+__all__ = ("check_names",)
+
+
+class _Position:
+    """The place of an instruction, as a node of the text has one."""
+
+    def __init__(self, found: Any, line: int, width: int = 0) -> None:
+        self.lineno: int = found.lineno or line
+        self.col_offset: int = found.col_offset or 0
+        self.end_lineno: int | None = found.end_lineno
+        self.end_col_offset: int | None = found.end_col_offset
+        if width and self.end_col_offset is not None:  # of an attribute, only its name
+            self.col_offset = max(self.col_offset, self.end_col_offset - width)
+
+
+def check_names(code: CodeType, names: Mapping[str, Any], source: SourceText, log: DiagnosticLog) -> None:
+    """Report each global name, and each name of a module, that code or the functions in it load and nobody defines."""
+    for function in _functions(code):
+        owner, spelled = None, ""
+        for each in dis.get_instructions(function):
+            if each.opname == "LOAD_GLOBAL":
+                owner, spelled = names.get(each.argval), str(each.argval)
+                if spelled not in names and spelled not in BUILTINS:
+                    _report(each, function, names, source, log)
+            elif each.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                if _lacks(owner, each.argval):
+                    _report(each, function, getattr(owner, "__all__", vars(owner)), source, log, spelled)
+                owner, spelled = vars(owner).get(each.argval) if _is_module(owner) else None, f"{spelled}.{each.argval}"
+            elif each.opname not in ("CACHE", "PUSH_NULL", "EXTENDED_ARG"):
+                owner = None
+
+
+def _is_module(owner: Any) -> bool:
+    return isinstance(owner, ModuleType | SimpleNamespace)
+
+
+def _lacks(owner: Any, name: str) -> bool:
+    """Return whether a module has no such name; some load parts of themselves when they are asked."""
+    return _is_module(owner) and name not in dir(owner) and not (owner is language() and name in MACROS)
+
+
+def _report(
+    each: dis.Instruction,
+    function: CodeType,
+    known: Iterable[str],
+    source: SourceText,
+    log: DiagnosticLog,
+    owner: str = "",
+) -> None:
+    """Report a name that nobody defines: a global one, or one of the module that is spelled `owner`."""
+    place = _Position(each.positions, function.co_firstlineno, len(each.argval) if owner else 0)
+    if owner:
+        log.error(f"'{owner}' has no name '{each.argval}'{nearest(each.argval, known)}", source, place)
+        return
+    others = [*known, *BUILTINS, *function.co_varnames, *function.co_freevars, *function.co_cellvars]
+    log.error(f"undefined name '{each.argval}'{nearest(each.argval, others)}", source, place)
+
+
+def _functions(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of every function inside."""
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from _functions(each)

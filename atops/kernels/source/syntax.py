@@ -1,0 +1,101 @@
+"""Python's own parser and compiler, whose errors and warnings become diagnostics at their places."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import threading
+import warnings
+from collections.abc import Callable
+from types import CodeType
+from typing import TypeVar
+
+from atops.kernels.diagnostics import DiagnosticLog, Place, SourceText
+from atops.kernels.source.python_unit import file_name
+
+__all__ = ("TOO_DEEP", "compile_definition", "parse")
+
+T = TypeVar("T")
+
+TOO_DEEP = "nested too deeply to be compiled"
+MOST_SYNTAX_ERRORS = 10
+ANNOTATIONS = __future__.annotations.compiler_flag  # they stay text: they are read, not run
+
+_warning = threading.Lock()  # Python's list of warning filters is one for the process
+
+
+def parse(source: SourceText, log: DiagnosticLog) -> ast.Module | None:
+    """Return the syntax tree of a text, or None where it has an error.
+
+    The parser stops at its first error. The definition around it is blanked and the rest read again, so that the
+    errors of several definitions are told at once.
+    """
+    if "\0" in source.text:
+        before = source.text[: source.text.index("\0")]
+        place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        log.error("the text has a null character", source, place)
+        return None
+    lines = list(source.lines)
+    for attempt in range(MOST_SYNTAX_ERRORS):
+        text = "\n".join(lines)
+        errors: list[SyntaxError] = []
+        tree = _quietly(lambda text=text: ast.parse(text, file_name(source)), source, log, errors)  # type: ignore[misc]
+        if not errors:
+            return tree if attempt == 0 else None
+        _report(errors[0], source, log)
+        _blank(lines, errors[0].lineno or 1)
+    return None
+
+
+def compile_definition(node: ast.stmt, source: SourceText, log: DiagnosticLog, known: bool) -> CodeType | None:
+    """Compile one statement. Where an error is `known`, a complaint of the compiler is the same once more."""
+    errors: list[SyntaxError] = []
+    tree = ast.Module([node], [])
+    code = _quietly(
+        lambda: compile(tree, file_name(source), "exec", ANNOTATIONS, dont_inherit=True), source, log, errors
+    )  # fmt: skip
+    if errors and not known:
+        _report(errors[0], source, log)
+    return code
+
+
+def _quietly(make: Callable[[], T], source: SourceText, log: DiagnosticLog, errors: list[SyntaxError]) -> T | None:
+    """Return what `make` makes, or None; a syntax error goes to `errors`, all else that is said to the log."""
+    made: T | None = None
+    with _warning, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            made = make()
+        except SyntaxError as error:
+            errors.append(error)
+        except UnicodeEncodeError:
+            log.error("the text has half a character (a lone surrogate)", source)
+        except (RecursionError, MemoryError):
+            log.error(TOO_DEEP, source)
+        except (ValueError, OverflowError) as error:
+            log.error(str(error), source)
+    for each in caught:
+        log.warning(str(each.message), source, Place(each.lineno))
+    return made
+
+
+def _report(error: SyntaxError, source: SourceText, log: DiagnosticLog) -> None:
+    line, column = error.lineno or 1, max(1, error.offset or 1)
+    end = error.end_offset if error.end_lineno == error.lineno and error.end_offset else column + 1
+    log.error(error.msg, source, Place(line, column, max(1, end - column)))
+
+
+def _blank(lines: list[str], line: int) -> None:
+    """Empty the lines of the definition around `line` (from 1), its decorators included."""
+    def begins(index: int) -> bool:
+        return bool(lines[index]) and not lines[index][0].isspace() and lines[index][0] not in ")]}#"
+
+    first = min(line, len(lines)) - 1
+    while first > 0 and not begins(first):
+        first -= 1
+    last = max(first, min(line, len(lines)) - 1) + 1
+    while last < len(lines) and not begins(last):
+        last += 1
+    while first > 0 and lines[first - 1].startswith("@"):
+        first -= 1
+    lines[first:last] = [""] * (last - first)

@@ -1,0 +1,226 @@
+"""A vector of lanes, or an array of vectors, and the operators on them. TOPS C++, 8.3.
+
+What an operator computes and for which types stands in the type; this file knows no memory.
+"""
+
+from __future__ import annotations
+
+import operator
+import reprlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
+from atops.device.geometry import Array
+from atops.kernels.vector_lanes import converted, exact, shift_count
+from atops.kernels.vector_memory import store
+from atops.kernels.vector_thread import here
+
+if TYPE_CHECKING:
+    from atops.kernels.mask import Mask
+    from atops.kernels.vector_type import VectorType
+
+__all__ = ("Vector",)
+
+
+def _binary(cpp: str, convert: Callable[..., Any] = exact) -> Callable[[Vector, Any], Vector]:
+    """Return the method for a binary operator whose result has its operands' type."""
+    role = f"y of {cpp}"
+
+    def method(self: Vector, other: Any) -> Vector:
+        kind = self.type
+        compute = kind.operators[cpp]
+        if type(other) is not type(self) or other.type is not kind:
+            return kind.wrap(compute(self.values, _operand(kind, other, role, convert)))
+        try:
+            return kind.wrap(compute(self.values, other.values))
+        except ValueError:
+            raise _unlike_counts(cpp, self, other) from None
+
+    return method
+
+
+def _reflected(cpp: str) -> Callable[[Vector, Any], Vector]:
+    """Return the method for a binary operator with a scalar on the left."""
+    role = f"x of {cpp}"
+
+    def method(self: Vector, other: Any) -> Vector:
+        kind = self.type
+        compute = kind.operators[cpp]
+        return kind.wrap(compute(_operand(kind, other, role, exact), self.values))
+
+    return method
+
+
+def _comparison(cpp: str) -> Callable[[Vector, Any], Mask]:
+    """Return the method for a comparison, whose result is a mask."""
+    role = f"y of {cpp}"
+
+    def method(self: Vector, other: Any) -> Any:
+        kind = self.type
+        compute = kind.operators[cpp]
+        if type(other) is not type(self) or other.type is not kind:
+            return kind.mask.wrap(compute(self.values, _operand(kind, other, role, exact)))
+        try:
+            return kind.mask.wrap(compute(self.values, other.values))
+        except ValueError:
+            raise _unlike_counts(cpp, self, other) from None
+
+    return method
+
+
+def _absent(sign: str, instead: str) -> Callable[[Vector, Any], NoReturn]:
+    """Return the method for an operator of Python's that vectors do not have."""
+
+    def method(self: Vector, other: Any) -> NoReturn:
+        raise InvalidType(f"{here()}{self.type.name} has no operator {sign}; {instead} is right")
+
+    return method
+
+
+class Vector:
+    """Lanes of one element type that are computed together: `__vector4 float` and its like (TOPS C++, 8.3).
+
+    Made by calling its type or by loading from memory. `values` has its lanes in the last axis: shape (lanes,), or
+    (count, lanes) for an array of vectors, on which every operator works at once; a single vector goes with each vector
+    of an array. Operators give new vectors. As everywhere in Python, `y = x` shares one vector, which shows when a lane
+    is stored or the vector incremented: `x.copy()` is what C++ does.
+    """
+
+    __slots__ = ("type", "values")
+
+    __array_ufunc__ = None  # a numpy scalar on the left leaves the operator to the vector
+    __hash__ = None  # type: ignore[assignment]  # == is lane by lane
+
+    def __init__(self, kind: VectorType, values: Array) -> None:
+        """Make a vector of an array of its element type and lanes, unchecked; `VectorType.wrap` does the same."""
+        self.type = kind
+        self.values = values
+
+    def copy(self) -> Vector:
+        """Return a vector of the same lanes that shares nothing with this one."""
+        return self.type.wrap(self.values.copy())
+
+    __copy__ = copy
+
+    def store(self, memory: Any, index: Any = 0) -> None:
+        """Store the lanes into `memory` from its element `index` on; an array of vectors one after another.
+
+        `memory` is an array of local, shared or private memory, a span, a variable or a pointer, of the same element
+        type. Raises InvalidType for another one and for masks, IllegalAddress where the address is no multiple of 128
+        bytes, or the memory ends before the vector, or is constant; InvalidValue for memory with gaps.
+        """
+        store(self.type, self.values, memory, index)
+
+    def increment(self) -> Vector:
+        """Add 1 to every lane of this very vector, and return it: `++x`. Raises InvalidType for a mask."""
+        self.type.operators["++x"](self.values, self.type.one, self.values)
+        return self
+
+    def decrement(self) -> Vector:
+        """Subtract 1 from every lane of this very vector, and return it: `--x`. Raises InvalidType for a mask."""
+        self.type.operators["--x"](self.values, self.type.one, self.values)
+        return self
+
+    __add__, __radd__ = _binary("x+y"), _reflected("x+y")
+    __sub__, __rsub__ = _binary("x-y"), _reflected("x-y")
+    __mul__, __rmul__ = _binary("x*y"), _reflected("x*y")
+    __lshift__, __rlshift__ = _binary("x<<y", shift_count), _reflected("x<<y")
+    __rshift__, __rrshift__ = _binary("x>>y", shift_count), _reflected("x>>y")
+    __and__, __rand__ = _binary("x&y"), _reflected("x&y")
+    __or__, __ror__ = _binary("x|y"), _reflected("x|y")
+    __xor__, __rxor__ = _binary("x^y"), _reflected("x^y")
+
+    __eq__ = _comparison("x==y")  # type: ignore[assignment]
+    __ne__ = _comparison("x!=y")  # type: ignore[assignment]
+    __lt__ = _comparison("x<y")
+    __le__ = _comparison("x<=y")
+    __gt__ = _comparison("x>y")
+    __ge__ = _comparison("x>=y")
+
+    __truediv__ = __rtruediv__ = _absent("/", "k.div(x, y)")
+    __floordiv__ = __rfloordiv__ = _absent("//", "k.div(x, y)")
+    __mod__ = __rmod__ = _absent("%", "k.mod(x, y)")
+    __pow__ = __rpow__ = _absent("**", "k.power(x, y)")
+
+    def __neg__(self) -> Vector:
+        kind = self.type
+        return kind.wrap(kind.operators["-x"](self.values))
+
+    def __invert__(self) -> Vector:
+        kind = self.type
+        return kind.wrap(kind.operators["~x"](self.values))
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return lane `index` as a scalar; of an array of vectors its vector `index`, which shares the lanes.
+
+        Raises IllegalAddress outside the lanes, InvalidType for what is no integer.
+        """
+        values = self.values
+        if type(index) is not int or not 0 <= index < len(values):
+            index = self._checked(index)
+        return values[index] if values.ndim == 1 else self.type.wrap(values[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Store `value` in lane `index`, a float rounded as C++ does; in an array a vector of the same type.
+
+        Raises IllegalAddress outside the lanes, InvalidType and InvalidValue for what the lane cannot hold.
+        """
+        values, kind = self.values, self.type
+        if type(index) is not int or not 0 <= index < len(values):
+            index = self._checked(index)
+        if values.ndim == 1:
+            values[index] = converted(kind.element, value, "the value of a lane")
+        elif type(value) is type(self) and value.type is kind and value.values.ndim == 1:
+            values[index] = value.values
+        else:
+            what = reprlib.repr(value)
+            raise InvalidType(f"{here()}vector {index} of an array is stored as {what}; one {kind.name} is right")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self.values)))
+
+    def __bool__(self) -> bool:
+        raise InvalidType(
+            f"{here()}a {self.type.name} has {self.type.lanes} lanes and no one truth; compare it, and ask the mask: "
+            "mask.any() or mask.all()"
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Refuse: numpy would take the lanes out of the language, and stores past the checks of memory."""
+        raise InvalidType(
+            f"{here()}a {self.type.name} is no array; x.store(memory, index) stores it, x.values are its lanes"
+        )
+
+    def __repr__(self) -> str:
+        values = np.array2string(self.values, threshold=8, edgeitems=2, separator=", ")
+        return f"<{self.type.name} {' '.join(values.split())}>"
+
+    def _checked(self, index: Any) -> int:
+        """Return `index` as an int inside."""
+        try:
+            position = operator.index(index)
+        except TypeError:
+            raise InvalidType(f"{here()}index of a {self.type.name} is {index!r}; an integer is right") from None
+        if not 0 <= position < len(self.values):
+            what = f"a {self.type.name}, whose lanes" if self.values.ndim == 1 else "an array, whose vectors"
+            raise IllegalAddress(f"{here()}index {position} of {what} are 0 to {len(self.values) - 1}")
+        return position
+
+
+def _operand(kind: VectorType, other: Any, role: str, convert: Callable[..., Any]) -> Any:
+    """Return the scalar beside a vector of type `kind`. Raises InvalidType for vectors of another type and arrays."""
+    if isinstance(other, Vector):
+        raise InvalidType(f"{here()}{role} is a {other.type.name}; a {kind.name}, as beside it, or a scalar is right")
+    if getattr(other, "ndim", 0):
+        raise InvalidType(f"{here()}{role} is memory of shape {other.shape}; {kind.python}.load(memory, i) loads it")
+    return convert(kind.element, other, role)
+
+
+def _unlike_counts(cpp: str, x: Vector, y: Vector) -> InvalidValue:
+    return InvalidValue(f"{here()}{cpp} of an array of {len(x)} and one of {len(y)} vectors; as many are right")

@@ -1,0 +1,148 @@
+"""Loads and stores of vectors: which bytes of local, shared or global memory, and what must hold of them.
+
+A vector's address is a multiple of the chip's vector alignment. It knows lanes and memory; it knows no operator.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atops.base.dtypes import element_name
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
+from atops.device.geometry import Array
+from atops.device.span import Span
+from atops.device.thread import KernelThread
+from atops.kernels.memory_space import AnySpace, LanguageSpace, space_in
+from atops.kernels.pointer import Pointer
+from atops.kernels.variables import Variable
+from atops.kernels.vector_thread import here, vector_thread
+
+if TYPE_CHECKING:
+    from atops.kernels.vector_type import VectorType
+
+__all__ = ("load", "store")
+
+# What a thread found out about arrays that it loads from, kept among its `sites`: numpy takes a microsecond to say
+# where an array lies, three times as long as the load itself.
+_ROWS = "rows of vectors"
+_MOST_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Memory as one row of elements, the first at byte `start` of its memory space. Holds `memory`: its id is a key."""
+
+    memory: Any
+    flat: Any
+    element: np.dtype[Any]
+    size: int
+    start: int
+    space: AnySpace
+
+
+def load(kind: VectorType, memory: Any, index: Any, count: Any) -> Array:
+    """Return a copy of the lanes from element `index` of `memory` on, of `count` vectors in rows or of one alone.
+
+    Raises what `VectorType.load` says.
+    """
+    thread = vector_thread(kind.name)
+    if count is None:
+        elements = kind.lanes
+    else:
+        count = _integer(count, "count of a load")
+        if count < 1:
+            raise InvalidValue(f"{here()}count of a load is {count}; 1 or more is right")
+        elements = count * kind.lanes
+    row = _row(thread, memory)
+    start = _checked(thread, row, kind, index, elements, "load")
+    part = slice(start, start + elements)
+    lanes: Array = (row.flat.touch("load", part) if isinstance(row.flat, Span) else row.flat)[part].copy()
+    return lanes if count is None else lanes.reshape(count, kind.lanes)
+
+
+def store(kind: VectorType, values: Array, memory: Any, index: Any) -> None:
+    """Store lanes into `memory` from its element `index` on. Raises what `Vector.store` says."""
+    thread = vector_thread(kind.name)
+    row = _row(thread, memory)
+    start = _checked(thread, row, kind, index, values.size, "store")
+    part = slice(start, start + values.size)
+    if isinstance(row.flat, Span):
+        if row.space is LanguageSpace.CONSTANT:
+            raise IllegalAddress(f"{here()}store of a {kind.name} into constant memory; kernels only read it")
+        row.flat.touch("store", part)[part] = values.reshape(-1)
+        row.flat.stored(part)
+    else:
+        row.flat[part] = values if values.ndim == 1 else values.reshape(-1)
+
+
+def _checked(thread: KernelThread, row: _Row, kind: VectorType, index: Any, elements: int, what: str) -> int:
+    """Return `index` as an int, the aligned begin of as many elements of the right type inside the memory."""
+    if type(index) is not int:
+        index = _integer(index, f"index of a {what}")
+    begin: int = index
+    element = kind.element
+    if kind.is_mask or (row.element is not element and row.element != element):
+        form = "masks have no form in memory" if kind.is_mask else f"memory of {element_name(element)} is right"
+        raise InvalidType(f"{here()}{what} of a {kind.name} in memory of {element_name(row.element)}; {form}")
+    if begin < 0 or begin + elements > row.size:
+        raise IllegalAddress(
+            f"{here()}{what} of a {kind.name} reaches elements {begin} to {begin + elements - 1} of {row.space} "
+            f"memory that has {row.size}"
+        )
+    alignment = thread.grid.arch.vector_alignment
+    address = row.start + begin * element.itemsize
+    if address % alignment:
+        raise IllegalAddress(
+            f"{here()}{what} of a {kind.name} at {row.space} address {address:#x} (element {begin}); a multiple of "
+            f"{alignment} bytes is right"
+        )
+    return begin
+
+
+def _row(thread: KernelThread, memory: Any) -> _Row:
+    """Return memory as a row, as it was found when the thread used it last."""
+    sites = thread.sites
+    if sites is not None and (rows := sites.get(_ROWS)) is not None and (row := rows.get(id(memory))) is not None:
+        known: _Row = row
+        return known
+    return _new_row(thread, memory)
+
+
+def _new_row(thread: KernelThread, memory: Any) -> _Row:
+    """Return memory as a row. Raises InvalidType and IllegalAddress for what is no memory, InvalidValue for gaps."""
+    if isinstance(memory, Variable):
+        memory = memory.span()
+    elif isinstance(memory, Pointer):
+        memory = memory.memory()
+    space = space_in(thread, memory, "a vector access")
+    array: Array = memory.array if isinstance(memory, Span) else memory
+    if not array.flags.c_contiguous:
+        raise InvalidValue(f"{here()}a vector access to memory of shape {array.shape} with gaps; copy it by DTE first")
+    if isinstance(memory, Span):  # tells where it lies at once, and is usually a new one
+        return _Row(memory, memory.reshape(array.size), array.dtype, array.size, memory.address, space)
+    root = array if array.base is None else array.base
+    row = _Row(memory, array.reshape(-1), array.dtype, array.size, _pointer(array) - _pointer(root), space)
+    if thread.sites is None:
+        thread.sites = {}
+    rows = thread.sites.setdefault(_ROWS, {})
+    if len(rows) == _MOST_ROWS:
+        rows.clear()  # a kernel that cuts a new view for every access
+    rows[id(memory)] = row
+    return row
+
+
+def _pointer(array: Any) -> int:
+    """Return where the first element lies in the machine's memory."""
+    pointer: int = array.__array_interface__["data"][0]
+    return pointer
+
+
+def _integer(value: Any, role: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidType(f"{here()}{role} is {value!r}; an integer is right") from None

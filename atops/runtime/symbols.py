@@ -1,0 +1,71 @@
+"""Declared variables as the host reaches them: by symbol, as arrays that streams copy. TOPS Runtime API, 2.6."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from atops.base.errors import InvalidType, InvalidValue, NotFound, OutOfMemory
+from atops.base.results import Result
+from atops.kernels.variables import Variable, variables_named
+from atops.runtime.buffer import DeviceArray, Part
+from atops.runtime.context import DeviceContext
+
+__all__ = ("ConstantSymbol", "Symbol", "symbol")
+
+
+class Symbol(DeviceArray):
+    """A declared variable's instance on one device. It owns nothing, and is dead after the device's reset."""
+
+    __slots__ = ()
+
+
+class ConstantSymbol(Symbol):
+    """A constant's instance: kernels name it, and get no pointer to it, because none would be a generic one."""
+
+    __slots__ = ()
+
+    def __kernel_argument__(self) -> NoReturn:
+        raise InvalidType(f"{self!r} is constant memory, which no parameter points to; kernels refer to it by name")
+
+    def _part(self, part: Part) -> Part:
+        super()._part(part)
+        if type(part) is DeviceArray:
+            part.__class__ = ConstantSymbol  # type: ignore[assignment]  # a part of it is no more of a pointer
+        return part
+
+
+def symbol(context: DeviceContext, which: Variable | str) -> Symbol:
+    """Return the instance of a variable on a device, made now if nobody has used it there.
+
+    A name is the variable's own, or that after its module's: "scale", "filters.scale". Raises NotFound for a name that
+    no declared variable bears, InvalidValue for one that several bear, InvalidType for anything else, and OutOfMemory.
+    """
+    context.check_alive()
+    variable = _variable(which)
+    try:
+        span = variable.on(context.chip)
+    except OutOfMemory:
+        if not context.trim_pools():
+            raise
+        span = variable.on(context.chip)
+    assert span.allocation is not None
+    kind = ConstantSymbol if variable.is_constant else Symbol
+    made = kind(span.allocation, span.offset, variable.dtype, variable.shape)
+    made.driver = context.driver
+    return made
+
+
+def _variable(which: Any) -> Variable:
+    if isinstance(which, Variable):
+        return which
+    if not isinstance(which, str):
+        raise InvalidType(f"the symbol is {which!r}; a device variable or a constant, or the name of one, is right")
+    found = variables_named(which)
+    if not found:
+        error = NotFound(f"no declared variable is called {which!r}")
+        error.code = Result.InvalidSymbol  # type: ignore[misc]  # this one carries its own code
+        raise error
+    if len(found) > 1:
+        places = ", ".join(sorted(f"{each.module} ({each.site})" for each in found))
+        raise InvalidValue(f"{len(found)} variables are called {which!r}, in {places}; give the variable itself")
+    return found[0]

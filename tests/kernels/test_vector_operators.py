@@ -1,0 +1,66 @@
+"""Which operator a type has, and that computing never warns."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from atops.base.errors import InvalidType
+from atops.kernels.tables.vectors import OPERATORS, TYPE_SETS
+from atops.kernels.vector_operators import quietly
+from atops.kernels.vector_type import VECTOR_TYPES
+from tests.kernels.vector_host import FLOATS, INTEGERS, MASKS, TYPES, UNSIGNED
+
+LONG = [each for each in TYPES if "long" in each.name]
+SHORT = [each for each in UNSIGNED + MASKS if each not in LONG]
+PERMITTED = {
+    **dict.fromkeys(("x+y", "x-y", "x*y", "++x", "--x"), FLOATS + INTEGERS),
+    **dict.fromkeys(("x<<y", "x>>y"), UNSIGNED),
+    "-x": [each for each in FLOATS + INTEGERS if each not in UNSIGNED],
+    **dict.fromkeys(("x==y", "x!=y", "x<y", "x<=y", "x>y", "x>=y"), TYPES),
+    **dict.fromkeys(("x&y", "x|y", "x^y", "~x"), SHORT),
+}
+
+
+@pytest.mark.parametrize("cpp", PERMITTED)
+def test_each_operator_has_the_types_of_the_text(cpp: str):
+    """A type that the text permits computes; any other raises, naming operator, type and what is permitted."""
+    for kind in TYPES:
+        if kind in PERMITTED[cpp]:
+            assert callable(kind.operators[cpp])
+        else:
+            with pytest.raises(InvalidType) as caught:
+                kind.operators[cpp]
+            said = str(caught.value)
+            assert said.startswith(f"{cpp} is not for {kind.name}; it is for ")
+            named = {VECTOR_TYPES[name] for name in said.rpartition(": ")[2].split(", ")}
+            assert named == {each for each in PERMITTED[cpp] if each.keyword == kind.keyword}
+
+
+def test_the_table_says_the_same():
+    """Both names of a mask are in the table's sets, and its words cover exactly the permitted types."""
+    for row in OPERATORS:
+        if row.cpp in PERMITTED:
+            names = {name for words in row.types for name in TYPE_SETS[words]}
+            assert names == {name for name, kind in VECTOR_TYPES.items() if kind in PERMITTED[row.cpp]}
+
+
+def test_computing_is_silent():
+    """Overflow, NaN and infinities give their values and no warning, on any OS thread at once."""
+    many = np.full(5000, 3e38, np.float32)
+
+    def body() -> None:
+        for _ in range(20):
+            results.append(bool(np.isinf(quietly(np.multiply, many, many)).all()))
+
+    results: list[bool] = []
+    threads = [threading.Thread(target=body) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 80
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        np.multiply(many, many)  # numpy's own setting is as it was
