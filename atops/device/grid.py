@@ -86,6 +86,8 @@ class Grid:
 
     aborted: ExecutionError | None
     error: ExecutionError | None
+    placement: Placement | None
+    _rng: random.Random | None
 
     def __init__(
         self,
@@ -123,10 +125,10 @@ class Grid:
         self.started = False
         self.warnings: list[str] = []
         self.blocks: dict[int, Any] = {}  # placed and not done; changes under the barrier's lock
-        self.placement: Placement | None = None
-        self._rng: random.Random | None = None
-        self.barrier = barrier or GridBarrier()
-        self.barrier.join(self, self.total_blocks)
+        self.placement, self._rng = None, None
+        self.barrier = barrier or GridBarrier(1, self, self.total_blocks)
+        if barrier is not None:
+            barrier.join(self, self.total_blocks)
 
     @property
     def rng(self) -> random.Random:
@@ -182,10 +184,10 @@ class Grid:
         """Note that so many blocks have ended, or will never run; report the end, or a deadlock it leaves behind."""
         barrier = self.barrier
         with barrier.lock:
-            self.remaining -= count
-            over = count > 0 and self.remaining == 0
-            barrier.quiet += count
-            stuck = barrier.stuck()
+            self.remaining = left = self.remaining - count
+            over = count > 0 and left == 0
+            barrier.quiet = quiet = barrier.quiet + count
+            stuck = quiet >= barrier.total and not (over and barrier.expected == 1) and barrier.stuck()
             if over:
                 barrier.release()
         if stuck:

@@ -39,8 +39,8 @@ class BoundKernel:
         self.kernel = kernel
         self.name = kernel.name
         self.values = values
-        memory = (value.allocation for value in values.values() if isinstance(value, MemoryArgument))
-        self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(memory))
+        memory = [value.allocation for value in values.values() if type(value) is MemoryArgument]
+        self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(memory)) if memory else ()
         self._positional: tuple[Any, ...] = ()  # until it is resolved
         self._keywords: dict[str, Any] = {}
         self.make: Callable[[], Coroutine[Any, Any, None]] | None = None

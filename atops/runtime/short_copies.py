@@ -78,8 +78,6 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
 def carry_out_run(run: list[Completion]) -> tuple[int, AtopsError | None]:
     """Carry out claimed copies. Returns how many went well, and what the next one failed with, if one did."""
     done = 0
-    kind = run[0].command.kind
-    to_device, from_device = kind != COPY_D2H, kind != COPY_H2D
     try:
         for item in run:
             if item.aborted is not None and not item.duty:
@@ -87,12 +85,13 @@ def carry_out_run(run: list[Completion]) -> tuple[int, AtopsError | None]:
             # `carry_out` spelled out. The range was checked at the call and an allocation never shrinks: only its life
             # is asked here, after its bytes were taken, since a free unmaps nothing that is held.
             dst, at, src, start, size, _, check = item.command
-            into, out = dst.view if to_device else dst, src.view if from_device else src
-            if (to_device and not dst.alive) or (from_device and not src.alive) or check is not None:
+            stores, loads = dst.__class__ is Allocation, src.__class__ is Allocation
+            into, out = dst.view if stores else dst, src.view if loads else src
+            if (stores and not dst.alive) or (loads and not src.alive) or check is not None:
                 carry_out(item.command)  # raises, naming whose life is over, unless a checksum was all
             else:
                 into[at : at + size] = out[start : start + size]
-                if to_device and (FENCED or dst.watches is not None):
+                if stores and (FENCED or dst.watches is not None):
                     dst.wrote(at, size)
             done += 1
     except Exception as failure:
