@@ -25,15 +25,18 @@ class Source(Protocol):
         """Forget a waiter that was cancelled."""
 
 
-class LoopWaiter:
+class LoopWaiter(ABC):
     """One await on one loop. It changes on that loop only, so a wake-up and a cancellation cannot race."""
 
-    __slots__ = ("home", "live", "resume")
+    __slots__ = ("home", "live")
 
-    def __init__(self, home: Home, resume: Callable[[], object]) -> None:
+    def __init__(self, home: Home) -> None:
         self.home = home
-        self.resume = resume
         self.live = True
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Have the awaiting task go on. On the loop only, at most once."""
 
     def wake(self) -> None:
         """Ask the loop to resume the awaiting task. From any thread."""
@@ -82,8 +85,13 @@ class Home(ABC):
         with self._lock:
             mail, self._mail = self._mail, deque()
             self._ringing = False
-        for call in mail:
-            call()
+        try:
+            while mail:
+                mail.popleft()()
+        finally:
+            if mail:  # a task ended with what ends a loop (SystemExit, Ctrl-C): should it run again, none is forgotten
+                for call in mail:
+                    self.deliver(call)
 
     @abstractmethod
     def ring(self) -> bool:

@@ -5,13 +5,63 @@ from __future__ import annotations
 import asyncio
 import inspect
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 from atops.base.home import Home, LoopWaiter, Source
 
-__all__ = ("AsyncioHome", "AsyncioHostTask")
+__all__ = ("AsyncioHome", "AsyncioHostTask", "TaskWaiter")
+
+
+class TaskWaiter(LoopWaiter):
+    """What an asyncio task waits for in place of a future, by asyncio's protocol for such objects.
+
+    A future would not resume the task but schedule that for the loop's next turn; this saves the turn.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_loop", "_wakeup")
+
+    def __init__(self, home: Home, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(home)
+        self._loop = loop
+        self._asyncio_future_blocking = True
+        self._cancelled: tuple[Any, ...] | None = None
+        self._wakeup: Callable[[], object] | None = None
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield self
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop of the awaiting task, which asks for it."""
+        return self._loop
+
+    def add_done_callback(self, wakeup: Callable[[Any], object], *, context: Context) -> None:
+        """Take what resumes the task; the task calls this when it suspends."""
+        self._wakeup = partial(context.run, wakeup, self)
+
+    def resume(self) -> None:
+        """Run the task's next step here and now, unless its cancellation is on the way."""
+        if self._cancelled is None and self._wakeup is not None:
+            self._wakeup()
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Have the task resumed with CancelledError. Returns False where it is being resumed already."""
+        if not self.live or self._cancelled is not None or self._wakeup is None:
+            return False
+        self._cancelled = () if msg is None else (msg,)
+        self._loop.call_soon(self._wakeup)
+        return True
+
+    def done(self) -> bool:
+        """Return whether the task is about to go on; anyio looks at this."""
+        return not self.live or self._cancelled is not None
+
+    def result(self) -> None:
+        """Raise CancelledError in the task that was cancelled, which asks for this when it is resumed."""
+        if self._cancelled is not None:
+            raise asyncio.CancelledError(*self._cancelled)
 
 
 class AsyncioHome(Home):
@@ -38,18 +88,12 @@ class AsyncioHome(Home):
         return loop is None or loop.is_closed()
 
     async def park(self, source: Source) -> None:
-        """Wait on a future of the running loop until `source` settles."""
-        future = asyncio.get_running_loop().create_future()
-
-        def resume() -> None:
-            if not future.done():
-                future.set_result(None)
-
-        waiter = LoopWaiter(self, resume)
+        """Suspend the running task until `source` settles."""
+        waiter = TaskWaiter(self, asyncio.get_running_loop())
         if not source.add_waiter(waiter):
             return
         try:
-            await future
+            await waiter
         finally:
             if waiter.live:  # cancelled, or the loop is going down
                 waiter.live = False

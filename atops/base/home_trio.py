@@ -12,7 +12,21 @@ import trio
 
 from atops.base.home import Home, LoopWaiter, Source
 
-__all__ = ("TrioHome", "TrioHostTask")
+__all__ = ("TrioHome", "TrioHostTask", "TrioWaiter")
+
+
+class TrioWaiter(LoopWaiter):
+    """One await of a trio task."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, home: Home, task: trio.lowlevel.Task) -> None:
+        super().__init__(home)
+        self._task = task
+
+    def resume(self) -> None:
+        """Put the task among those that run."""
+        trio.lowlevel.reschedule(self._task)
 
 
 class TrioHome(Home):
@@ -46,8 +60,7 @@ class TrioHome(Home):
 
     async def park(self, source: Source) -> None:
         """Suspend the running task until `source` settles."""
-        task = trio.lowlevel.current_task()
-        waiter = LoopWaiter(self, lambda: trio.lowlevel.reschedule(task))
+        waiter = TrioWaiter(self, trio.lowlevel.current_task())
         if not source.add_waiter(waiter):
             await trio.lowlevel.checkpoint()
             return

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import importlib
 import sys
+from collections.abc import Callable
 from typing import Any, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from atops.base.home import Home
 from atops.base.home_asyncio import AsyncioHome
@@ -15,6 +16,7 @@ __all__ = ("current_home", "make_trio_home", "running_home", "trio_token")
 
 # A Home lives as long as its loop, so that all waiters of one loop share one mailbox.
 HOMES: WeakKeyDictionary[Any, Home] = WeakKeyDictionary()
+LATEST: tuple[Callable[[], Any], Home | None] = (lambda: None, None)  # nearly always the one that is asked for again
 
 
 def running_home() -> Home | None:
@@ -26,7 +28,12 @@ def running_home() -> Home | None:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return None
-    return HOMES.get(loop) or HOMES.setdefault(loop, AsyncioHome(loop))
+    global LATEST
+    latest, home = LATEST
+    if latest() is not loop:
+        home = HOMES.get(loop) or HOMES.setdefault(loop, AsyncioHome(loop))
+        LATEST = ref(loop), home
+    return home
 
 
 def current_home() -> Home:

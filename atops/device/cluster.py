@@ -59,11 +59,13 @@ class ClusterArray:
     holds none, and the clusters it may use go to nobody less urgent or later. Safe from any OS thread.
     """
 
-    __slots__ = ("_all", "_free", "_held", "_launches", "_lock", "_waiting", "clusters", "place")
+    __slots__ = ("_all", "_free", "_held", "_launches", "_lock", "_sips", "_waiting", "_width", "clusters", "place")
 
     def __init__(self, clusters: Iterable[Cluster]) -> None:
         self.clusters = list(clusters)
         self._all = range(len(self.clusters))
+        self._width = len(self.clusters[0].sips)
+        self._sips = range(self._width)
         self.place: Callable[[Block], None] = _ignore
         self._lock = threading.Lock()
         self._free = {cluster.ordinal for cluster in self.clusters}
@@ -87,12 +89,21 @@ class ClusterArray:
         of each block of a cooperative grid. Raises LaunchOutOfResources where no cluster has SIPs enough, and
         CooperativeLaunchTooLarge where a cooperative grid has more blocks than clusters; InvalidValue for a bad pin.
         """
-        launch = self._admissible(grid, (priority, ticket), cluster_mask, sip_mask, pinned)
+        plain = cluster_mask is None and sip_mask is None and pinned is None and not grid.cooperative
+        if plain and grid.threads_per_block <= self._width:  # the usual case
+            launch = Launch(grid, (priority, ticket), self._all, self._sips)
+        else:
+            launch = self._admissible(grid, (priority, ticket), cluster_mask, sip_mask, pinned)
         grid.placement = self
         with self._lock:
             self._launches[grid] = launch
-            insort(self._waiting, launch)
-            placed = self._dispatch()
+            if not self._waiting and len(self._free) == len(self.clusters):
+                placed = self._take(launch, launch.clusters)  # the device was idle
+                if launch.unplaced:
+                    self._waiting.append(launch)
+            else:
+                insort(self._waiting, launch)
+                placed = self._dispatch()
         self._open(placed)
 
     def retire(self, block: Block) -> None:
@@ -146,7 +157,7 @@ class ClusterArray:
     ) -> Launch:
         """Return the launch of a grid, or raise what `submit` says."""
         clusters: Sequence[int] = _chosen(self._all, cluster_mask)
-        sips = _chosen(range(len(self.clusters[0].sips)), sip_mask)
+        sips = _chosen(self._sips, sip_mask)
         if not clusters or len(sips) < grid.threads_per_block:
             raise LaunchOutOfResources(
                 f"kernel {grid.name} has blocks of {grid.threads_per_block} threads; "
@@ -175,14 +186,20 @@ class ClusterArray:
             if launch.grid.cooperative and len(free) < len(launch.unplaced):
                 kept.update(launch.clusters)
                 continue
-            for linear, ordinal in zip(launch.unplaced, free, strict=False):
-                self._free.remove(ordinal)
-                self._held[ordinal] = launch
-                launch.held += 1
-                placed.append((launch, linear, ordinal))
-            launch.unplaced = launch.unplaced[len(free) :]
+            placed += self._take(launch, free)
         if placed:
             self._waiting = [launch for launch in self._waiting if launch.unplaced]
+        return placed
+
+    def _take(self, launch: Launch, free: Sequence[int]) -> list[tuple[Launch, int, int]]:
+        """Give a launch as many of these clusters as it has blocks left. The lock is held."""
+        placed = []
+        for linear, ordinal in zip(launch.unplaced, free, strict=False):
+            self._free.remove(ordinal)
+            self._held[ordinal] = launch
+            placed.append((launch, linear, ordinal))
+        launch.held += len(placed)
+        launch.unplaced = launch.unplaced[len(placed) :]
         return placed
 
     def _open(self, placed: list[tuple[Launch, int, int]]) -> None:

@@ -31,6 +31,9 @@ class Entry(Protocol):
     make: Callable[[], Coroutine[Any, Any, Any]] | None
     """Makes the coroutine of any thread, where that is all there is to starting one: it saves a call a thread."""
 
+    def prepare(self, grid: Any, /) -> None:
+        """Look at the grid before its first thread runs."""
+
     def start(self, thread: Any, /) -> Coroutine[Any, Any, Any] | None:
         """Return the coroutine of this thread; or run a plain function to its end and return None. May raise."""
 
@@ -86,6 +89,8 @@ class Grid:
 
     aborted: ExecutionError | None
     error: ExecutionError | None
+    placement: Placement | None
+    _rng: random.Random | None
 
     def __init__(
         self,
@@ -123,10 +128,10 @@ class Grid:
         self.started = False
         self.warnings: list[str] = []
         self.blocks: dict[int, Any] = {}  # placed and not done; changes under the barrier's lock
-        self.placement: Placement | None = None
-        self._rng: random.Random | None = None
-        self.barrier = barrier or GridBarrier()
-        self.barrier.join(self, self.total_blocks)
+        self.placement, self._rng = None, None
+        self.barrier = barrier or GridBarrier(1, self, self.total_blocks)
+        if barrier is not None:
+            barrier.join(self, self.total_blocks)
 
     @property
     def rng(self) -> random.Random:
@@ -146,6 +151,7 @@ class Grid:
             self.blocks[block.linear] = block
         if not self.started:
             self.started = True
+            self.entry.prepare(self)
             self.on_start(self)
 
     def abort(self, error: ExecutionError) -> None:
@@ -182,10 +188,10 @@ class Grid:
         """Note that so many blocks have ended, or will never run; report the end, or a deadlock it leaves behind."""
         barrier = self.barrier
         with barrier.lock:
-            self.remaining -= count
-            over = count > 0 and self.remaining == 0
-            barrier.quiet += count
-            stuck = barrier.stuck()
+            self.remaining = left = self.remaining - count
+            over = count > 0 and left == 0
+            barrier.quiet = quiet = barrier.quiet + count
+            stuck = quiet >= barrier.total and not (over and barrier.expected == 1) and barrier.stuck()
             if over:
                 barrier.release()
         if stuck:

@@ -63,12 +63,13 @@ class GridBarrier:
 
     __slots__ = ("arrived", "expected", "grids", "joined", "lock", "quiet", "total")
 
-    def __init__(self, grids: int = 1) -> None:
+    def __init__(self, grids: int = 1, only: BarrierGrid | None = None, blocks: int = 0) -> None:
+        """Make a barrier of so many grids. Where it has but one, that can be given here, with its blocks."""
         self.expected = grids
-        self.joined = 0
-        self.grids: list[BarrierGrid] = []  # until the last of them is over
+        self.joined = 0 if only is None else 1
+        self.grids: list[BarrierGrid] = [] if only is None else [only]  # until the last of them is over
         self.lock = threading.RLock()
-        self.total = 0  # blocks of all the grids
+        self.total = blocks  # of all the grids
         self.quiet = 0  # of them idle or done
         self.arrived: list[BarrierBlock] = []
 
@@ -123,7 +124,10 @@ class GridBarrier:
 
     def release(self) -> None:
         """Let go of the grids, which hold this barrier, when all of them are over. The lock is held."""
-        if self.joined == self.expected and not any(grid.remaining for grid in self.grids):
+        if self.joined == self.expected:
+            for grid in self.grids:
+                if grid.remaining:
+                    return
             self.grids = []
 
     def __repr__(self) -> str:

@@ -70,29 +70,33 @@ class StepBlock(ThreadedBlock):
         """Start the kernel in every thread and run it to its first request. Return what is left of the budget."""
         grid = self.grid
         make, start = grid.entry.make, grid.entry.start
+        left = 0
         for thread in self.threads:
             if grid.error is not None:
                 break
             cell.thread = thread
+            coro = None
             try:
-                coro = thread.coro = start(thread) if make is None else make()
+                coro = start(thread) if make is None else make()
                 if coro is None:  # a plain function, which has run to its end
                     self.ended(thread)
                     continue
                 request = coro.send(None)
             except StopIteration as error:
-                if thread.coro is None:  # out of a plain function
+                if coro is None:  # out of a plain function
                     self.fault(thread, error)
                 elif error.value is None and thread.owed is None and thread.transfers is None:
                     thread.ended = True  # it asked for nothing and owes nothing: nothing to settle
-                    self.left += 1
+                    left += 1
                 else:
                     self.ended(thread, error.value)
             except BaseException as error:
                 self.fault(thread, error)
             else:
+                thread.coro = coro
                 thread.send = coro.send
                 budget = self._attend(thread, request, budget)
+        self.left += left
         return budget - self.size
 
     def _round(self, cell: Cell, budget: int) -> int:

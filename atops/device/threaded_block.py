@@ -5,7 +5,6 @@ What a kernel raises ends in its grid.
 
 from __future__ import annotations
 
-from itertools import count, repeat
 from typing import Any
 
 from atops.base.errors import LaunchFailure
@@ -19,6 +18,8 @@ from atops.device.thread import KernelThread, Request, missing_await
 
 __all__ = ("ThreadedBlock", "serve")
 
+new_object = object.__new__
+
 
 class ThreadedBlock(Block):
     """A block with its threads, and what every way to run them has in common."""
@@ -31,8 +32,22 @@ class ThreadedBlock(Block):
         super().__init__(grid, linear, cluster)
         if sips[0].sync is None:
             equip(cluster.sips)
-        # `map`, because making the threads is a good part of what an empty launch costs.
-        self.threads = list(map(KernelThread, repeat(self), repeat(grid), count(), grid.thread_indices, sips))
+        self.threads = threads = []
+        for position, index in enumerate(grid.thread_indices):
+            # What the constructor does, without its frame: making the threads is a good part of an empty launch.
+            sip = sips[position]
+            thread = new_object(KernelThread)
+            thread.block = self
+            thread.grid = grid
+            thread.linear = position
+            thread.index = index
+            thread.sip = sip
+            thread.sync = sip.sync
+            thread.grid_sync = sip.grid_sync
+            thread.owed = thread.waiting = thread.coro = thread.sites = thread.transfers = None
+            thread.ended = False
+            thread.l1_top = 0
+            threads.append(thread)
         if grid.options.strict:
             cluster.poison()
         grid.opened(self)

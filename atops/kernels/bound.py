@@ -38,7 +38,7 @@ class Definition(Protocol):
 class BoundKernel:
     """One launch's kernel and arguments. Only `Stream.launch` runs it."""
 
-    __slots__ = ("_keywords", "_positional", "_prepares", "allocations", "context", "kernel", "make", "name", "values")
+    __slots__ = ("_keywords", "_positional", "allocations", "context", "kernel", "make", "name", "values")
 
     def __init__(self, kernel: Definition, values: Mapping[str, Any]) -> None:
         """Bind what each parameter got, in order."""
@@ -46,12 +46,11 @@ class BoundKernel:
         self.name = kernel.name
         self.values = values
         self.context = copy_context()  # of whoever launches it: what the kernel prints is for them
-        memory = (value.allocation for value in values.values() if isinstance(value, MemoryArgument))
-        self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(memory))
+        memory = [value.allocation for value in values.values() if type(value) is MemoryArgument]
+        self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(memory)) if memory else ()
         self._positional: tuple[Any, ...] = ()  # until it is resolved
         self._keywords: dict[str, Any] = {}
         self.make: Callable[[], Coroutine[Any, Any, None]] | None = None
-        self._prepares = kernel.target is not None or bool(kernel.restricted)
 
     def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
         """Make the spans that all threads of the launch get; the runtime calls it just before they run.
@@ -68,16 +67,23 @@ class BoundKernel:
             else:
                 positional.append(value)
         self._positional = tuple(positional)
-        if self.kernel.is_async and not self._prepares:
+        if self.kernel.is_async:
             self.make = partial(self.kernel.function, *positional, **self._keywords)
+
+    def prepare(self, grid: Grid) -> None:
+        """Hold the launch to what its kernel is compiled for; in strict mode report broken promises. Idempotent."""
+        if self.kernel.target is not None:
+            grid.arch = held_to(grid.chip.arch, self.kernel.target)
+        if self.kernel.restricted and grid.options.strict:
+            memory = [value for value in self.values.values() if isinstance(value, MemoryArgument)]
+            restricted = (each for each in memory if each.name in self.kernel.restricted)
+            grid.warnings += (each for each in aliases(self.name, restricted, memory) if each not in grid.warnings)
 
     def start(self, thread: KernelThread) -> Coroutine[Any, Any, None] | None:
         """Return the thread's coroutine; run a plain kernel to its end and return None.
 
         Raises LaunchFailure when a plain kernel returns a value.
         """
-        if self._prepares:
-            self._prepare(thread.grid)
         result = self.kernel.function(*self._positional, **self._keywords)
         if self.kernel.is_async:
             coroutine: Coroutine[Any, Any, None] = result
@@ -99,14 +105,6 @@ class BoundKernel:
     def returned(self, thread: KernelThread, result: object) -> LaunchFailure:
         """Return the error of a thread that returned a value (TOPS C++, 8.1)."""
         return LaunchFailure(f"{thread} returned {result!r}; a kernel returns nothing, it stores its results")
-
-    def _prepare(self, grid: Grid) -> None:
-        """Hold the launch to what its kernel is compiled for; in strict mode report broken promises. Idempotent."""
-        grid.arch = held_to(grid.chip.arch, self.kernel.target)
-        if grid.options.strict and self.kernel.restricted:
-            memory = [value for value in self.values.values() if isinstance(value, MemoryArgument)]
-            restricted = (each for each in memory if each.name in self.kernel.restricted)
-            grid.warnings += (each for each in aliases(self.name, restricted, memory) if each not in grid.warnings)
 
     def _span(self, value: MemoryArgument, can_access: Callable[[Allocation], bool]) -> Any:
         allocation = value.allocation

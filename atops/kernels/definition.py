@@ -74,14 +74,14 @@ class Kernel:
         Raises InvalidType for a wrong number or type of arguments, InvalidValue for one out of its type's range.
         """
         if not kwargs and len(args) == len(self.parameters) and not self.keyword_only:
-            given: Mapping[str, Any] = dict(zip(self.parameters, args, strict=True))
-        else:
-            try:
-                bound = self.signature.bind(*args, **(kwargs or {}))
-            except TypeError as error:
-                raise InvalidType(f"kernel {self.name}{self.signature}: {error}") from None
-            bound.apply_defaults()
-            given = bound.arguments
+            pairs = zip(self.parameters.values(), args, strict=True)
+            return BoundKernel(self, {each.name: each.take(value) for each, value in pairs})
+        try:
+            bound = self.signature.bind(*args, **(kwargs or {}))
+        except TypeError as error:
+            raise InvalidType(f"kernel {self.name}{self.signature}: {error}") from None
+        bound.apply_defaults()
+        given = bound.arguments
         return BoundKernel(self, {name: self.parameters[name].take(value) for name, value in given.items()})
 
     def configure(

@@ -110,8 +110,31 @@ class DeviceContext:
     def _place(self, block: Block) -> None:
         """Give a block that got its cluster to the kernel lane."""
         block.resume = self._run_task
+        placed = HERE.placed
+        if placed is not None:
+            placed += block.tasks()
+            return
         for task in block.tasks():
             self._run_task(task)
+
+    def drain_here(self, drain: Callable[[], None]) -> None:
+        """Run a stream's drain on the kernel lane, and then the blocks that it placed, which only would pass the queue.
+
+        Not so where several threads serve the lane, over which the queue spreads the blocks, and not where other drains
+        wait in it: what they launch may be more urgent.
+        """
+        executor = self.driver.executor
+        if self.driver.options.workers != 1:
+            drain()
+            return
+        HERE.placed = placed = list[Task]()
+        try:
+            drain()
+        finally:
+            HERE.placed = None
+        run = self._run_task if executor.waiting(self.lane) else self._step
+        for task in placed:
+            run(task)
 
     def _run_task(self, task: Task) -> None:
         self.driver.executor.run(self.lane, lambda: self._step(task))

@@ -73,6 +73,7 @@ class Here(threading.local):
     role: str | None = None
     callback: Any = None
     writer = -1  # seq of the value write that this thread is carrying out
+    placed: list[Any] | None = None  # where blocks go that this thread places and will run itself
 
 
 HERE = Here()
@@ -98,6 +99,10 @@ class Executor(ABC):
     @abstractmethod
     def run(self, lane: Lane, work: Step) -> None:
         """Run `work` on a lane. It may take long; it reports its own end. From any thread."""
+
+    @abstractmethod
+    def waiting(self, lane: Lane) -> bool:
+        """Return whether work waits on a lane that nobody has begun: a snapshot."""
 
     @abstractmethod
     def widen(self, lane: Lane, threads: int) -> None:

@@ -68,6 +68,10 @@ class InlineExecutor(Executor):
         """Queue the work as a step: one thread runs everything."""
         self.post(work)
 
+    def waiting(self, lane: Lane) -> bool:
+        """Return True: all that is posted waits for the one thread, and its order is the policy's business."""
+        return True
+
     def widen(self, lane: Lane, threads: int) -> None:
         """One thread runs everything: a lane has no width of its own."""
 

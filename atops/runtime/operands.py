@@ -14,6 +14,10 @@ from atops.runtime.buffer import Buffer, End
 
 __all__ = ("Word", "check_range", "copy_kind", "end_of", "fill_pattern", "host_bytes", "word_of")
 
+D2D, D2H, H2D, H2H, PEER = map(int, (Kind.COPY_D2D, Kind.COPY_D2H, Kind.COPY_H2D, Kind.COPY_H2H, Kind.COPY_PEER))
+new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
+CAST_CODES = frozenset("?bBhHiIlLqQefd")  # element types whose memoryview can be cast to bytes
+
 
 class Word(NamedTuple):
     """A 32- or 64-bit word in memory, and how a wait compares it."""
@@ -29,16 +33,20 @@ def end_of(value: Any, what: str, writable: bool) -> End:
     Raises InvalidType when `value` is neither device memory nor a contiguous buffer, InvalidValue when it must be
     written and cannot be, IllegalAddress when its memory was freed.
     """
-    if isinstance(value, Buffer):
+    if type(value) is np.ndarray and value.size and value.ndim and value.flags.c_contiguous:  # by far the commonest
+        dtype = value.dtype
+        view = value.data.cast("B") if dtype.char in CAST_CODES and dtype.isnative else host_bytes(value, what)
+    elif isinstance(value, Buffer):
         allocation = value.allocation
         if not allocation.alive:
             raise IllegalAddress(f"the {what} {value!r} was freed by {allocation.freed_by}")
         return value.end
-    view = host_bytes(value, what)
+    else:
+        view = host_bytes(value, what)
+        dtype = value.dtype if isinstance(value, np.ndarray | np.generic) else None
     if writable and view.readonly:
         raise InvalidValue(f"the {what} {type(value).__name__} is read-only; a writable buffer is right")
-    dtype = value.dtype if isinstance(value, np.ndarray | np.generic) else None
-    return End(view, 0, view.nbytes, dtype, -1)
+    return new_tuple(End, (view, 0, view.nbytes, dtype, -1))
 
 
 def host_bytes(value: Any, what: str) -> memoryview:
@@ -61,15 +69,13 @@ def host_bytes(value: Any, what: str) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-def copy_kind(dst: End, src: End) -> Kind:
-    """Return which way the bytes go."""
-    to = dst.bytes.device if isinstance(dst.bytes, Allocation) else None
-    back = src.bytes.device if isinstance(src.bytes, Allocation) else None
-    if to is None:
-        return Kind.COPY_H2H if back is None else Kind.COPY_D2H
-    if back is None:
-        return Kind.COPY_H2D
-    return Kind.COPY_D2D if to == back else Kind.COPY_PEER
+def copy_kind(to: int, back: int) -> int:
+    """Return which way the bytes go between two devices (`End.device`, negative for the host)."""
+    if to < 0:
+        return H2H if back < 0 else D2H
+    if back < 0:
+        return H2D
+    return D2D if to == back else PEER
 
 
 def fill_pattern(value: Any, dtype: np.dtype[Any] | None) -> bytes:

@@ -35,14 +35,13 @@ __all__ = (
     "checksum",
     "claim_run",
     "move_bytes",
-    "of_other_device",
     "settle_run",
 )
 
 DIRECT = 64 << 10  # up to here a copy costs less than the hop to a copy thread
 KEEPS_GIL = 128 << 10  # up to here a memoryview moves bytes faster than numpy, and does not give up the GIL
 RUN = 32  # copies claimed at a time
-COPY_D2D = int(Kind.COPY_D2D)
+COPY_D2D, COPY_D2H, COPY_H2D = int(Kind.COPY_D2D), int(Kind.COPY_D2H), int(Kind.COPY_H2D)
 WENT_WELL = int(Status.DONE)
 DIRECTIONS: dict[int, Direction] = {
     Kind.COPY_H2D: Direction.HOST_TO_DEVICE,
@@ -63,42 +62,37 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
     elif kind not in DIRECTIONS or not context.engines.quiet(DIRECTIONS[kind]):
         return []
     run: list[Completion] = []
+    side = 0 if kind == COPY_H2D else 2  # where the end lies that may be of another device, whose link it would take
+    here = context.ordinal
     for item in islice(queue, RUN):
         command = item.command
-        if command.__class__ is not Copy or command.kind != kind or command.size > DIRECT or item.deps is not None:
+        if command.__class__ is not Copy or command[5] != kind or command[4] > DIRECT or item.deps is not None:
             break
-        if kind != COPY_D2D and of_other_device(command, context):
+        if kind != COPY_D2D and command[side].device != here:  # type: ignore[union-attr]  # that end is an allocation
             break
         item._state = RUNNING
         run.append(item)
     return run
 
 
-def of_other_device(command: Copy, context: DeviceContext) -> bool:
-    """Whether a copy from or to the host goes over another device's link."""
-    return any(isinstance(end, Allocation) and end.device not in (None, context.ordinal) for end in command[::2])
-
-
 def carry_out_run(run: list[Completion]) -> tuple[int, AtopsError | None]:
     """Carry out claimed copies. Returns how many went well, and what the next one failed with, if one did."""
     done = 0
-    inside = run[0].command.kind == COPY_D2D
     try:
         for item in run:
             if item.aborted is not None and not item.duty:
                 return done, item.aborted
-            if inside:
-                # Spelled out. The range was checked at the call and an allocation never shrinks: only its life is asked
-                # here, after its bytes were taken, since a free unmaps nothing that is held.
-                dst, at, src, start, size, _, _ = item.command
-                into, out = dst.view, src.view
-                if not (dst.alive and src.alive):
-                    carry_out(item.command)  # raises, naming whose life is over
-                into[at : at + size] = out[start : start + size]
-                if FENCED or dst.watches is not None:
-                    dst.wrote(at, size)
+            # `carry_out` spelled out. The range was checked at the call and an allocation never shrinks: only its life
+            # is asked here, after its bytes were taken, since a free unmaps nothing that is held.
+            dst, at, src, start, size, _, check = item.command
+            stores, loads = dst.__class__ is Allocation, src.__class__ is Allocation
+            into, out = dst.view if stores else dst, src.view if loads else src
+            if (stores and not dst.alive) or (loads and not src.alive) or check is not None:
+                carry_out(item.command)  # raises, naming whose life is over, unless a checksum was all
             else:
-                carry_out(item.command)
+                into[at : at + size] = out[start : start + size]
+                if stores and (FENCED or dst.watches is not None):
+                    dst.wrote(at, size)
             done += 1
     except Exception as failure:
         return done, as_failure(failure, run[done])

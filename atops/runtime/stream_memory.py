@@ -11,7 +11,6 @@ import numpy as np
 
 from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
-from atops.base.tracing import Kind
 from atops.device.allocation import Allocation
 from atops.runtime.buffer import LATER, Buffer, DeviceArray, End, Release, extents_of
 from atops.runtime.commands import Alloc, Copy, Fill, Free
@@ -24,7 +23,6 @@ from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("StreamMemory", "taken")
 
-COPY_D2D = int(Kind.COPY_D2D)
 new_tuple = tuple.__new__
 TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is enqueued
 
@@ -51,17 +49,15 @@ class StreamMemory(StreamQueue):
         if isinstance(dst, Buffer):
             if dst.driver is not self.driver:
                 self.check_ours(dst)
-            to = dst.end
+            into, dst_offset, room, dtype, device = dst.end
         else:
-            to = end_of(dst, "destination", True)
-        into, dst_offset, room, dtype, device = to
+            into, dst_offset, room, dtype, device = end_of(dst, "destination", True)
         if isinstance(src, Buffer):
             if src.driver is not self.driver:
                 self.check_ours(src)
-            back = src.end
+            source, src_offset, size, other, origin = src.end
         else:
-            back = taken(src) or end_of(src, "source", False)
-        source, src_offset, size, other, origin = back
+            source, src_offset, size, other, origin = taken(src) or end_of(src, "source", False)
         if nbytes is not None or room != size:
             size = self._copy_size(room, size, nbytes)
         if dtype is not other and dtype is not None and other is not None and dtype != other:
@@ -77,7 +73,7 @@ class StreamMemory(StreamQueue):
             source, check = self._host_source(source, src_offset, size)  # type: ignore[arg-type]  # as above
         elif not source.alive:  # type: ignore[union-attr]  # as above
             raise IllegalAddress(f"the source {src!r} was freed by {source.freed_by}")  # type: ignore[union-attr]
-        kind = COPY_D2D if device == origin and device >= 0 else copy_kind(to, back)
+        kind = copy_kind(device, origin)
         # What the class itself would do, without the Python frame that a named tuple puts before it.
         return self.submit(new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check)), result)
 
@@ -230,4 +226,4 @@ def taken(source: Any) -> End | None:
     if type(source) is not np.ndarray or source.nbytes > TAKEN_AT_CALL or not source.flags.c_contiguous:
         return None
     dtype = source.dtype
-    return None if dtype.hasobject else End(source.tobytes(), 0, source.nbytes, dtype, -1)
+    return None if dtype.hasobject else new_tuple(End, (source.tobytes(), 0, source.nbytes, dtype, -1))

@@ -9,7 +9,10 @@ Everything here that touches the queue holds that lock; nothing that is called b
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
+from functools import partial
+from threading import Lock
 from typing import Any
 from weakref import finalize
 
@@ -28,6 +31,7 @@ __all__ = ("StreamQueue",)
 
 log = logging.getLogger("atops.stream")
 
+PATIENCE = 256  # how often a drain steps back from the lock before it queues for it
 DRAIN_COMMANDS = 64  # a drain lets others run after so many commands ...
 DRAIN_NS = 500_000  # ... or after so long, whichever comes first ...
 new_object = object.__new__
@@ -68,7 +72,7 @@ class StreamQueue(StreamState):
             return item
         if command.__class__ is Launch and self.context.clusters.idle and not driver.inline:
             # Where the kernel will run: one thread hop less. Not behind other kernels: their clusters go by urgency.
-            driver.executor.run(self.context.lane, self.drain)
+            driver.executor.run(self.context.lane, partial(self.context.drain_here, self.drain))
         else:
             driver.post(self.drain)
         return item
@@ -156,7 +160,8 @@ class StreamQueue(StreamState):
         while True:
             waiters = None
             left -= 1
-            with lock:
+            _take(lock)
+            try:
                 queue = self._queue
                 if item is not None:
                     if plain and error is None and item._lot is None and item._state < DONE:
@@ -173,15 +178,20 @@ class StreamQueue(StreamState):
                     item._state = RUNNING
                     if item.command.__class__ is Copy and not limited and owner._error is None:
                         run = claim_run(queue, self.context)
+            finally:
+                lock.release()
             if waiters is not None:
                 wake(waiters)
             if run:
                 left -= len(run)
                 done, error = carry_out_run(run) if not tracing else carry_out_traced(run, driver)
-                with lock:
+                _take(lock)
+                try:
                     waiters = settle_run(run, done, self._queue)  # type: ignore[arg-type]  # it holds the run
                     if not self._queue:
                         self.retire()  # before a waiter looks
+                finally:
+                    lock.release()
                 wake(waiters)
                 item = None if error is None else run[done]
                 run = []
@@ -320,3 +330,16 @@ class StreamQueue(StreamState):
         copy that has begun finishes. Duties (frees, callbacks) still run. The stream stays usable.
         """
         return abort_stream(self, reason)
+
+
+def _take(lock: Lock) -> None:
+    """Take the driver's lock for a drain, stepping back while a producer has it.
+
+    A drain that queued for it would get it while it has no turn with the interpreter; the producer would then queue in
+    its turn, and the two would hand both over at every command: a convoy, at twice the cost.
+    """
+    for _ in range(PATIENCE):
+        if lock.acquire(blocking=False):
+            return
+        time.sleep(0)  # gives up the turn, and nothing else
+    lock.acquire()

@@ -64,6 +64,10 @@ class ThreadedExecutor(Executor):
         """Queue work on a lane, whose thread starts when work finds none idle."""
         self._lane(lane).put(work)
 
+    def waiting(self, lane: Lane) -> bool:
+        """Return whether work waits that no thread of the lane has taken."""
+        return not self._lane(lane).empty()
+
     def widen(self, lane: Lane, threads: int) -> None:
         """Set how many threads a lane may have."""
         self._lane(lane).width = threads
@@ -156,6 +160,10 @@ class WorkerLane:
         if self._threads < self.width:
             self._start()
         self._work.put(work)
+
+    def empty(self) -> bool:
+        """Return whether no work waits: a snapshot."""
+        return self._work.empty()
 
     def abandon(self) -> None:
         """Count out a thread that never comes back, and let another take its place."""

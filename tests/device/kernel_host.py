@@ -89,6 +89,9 @@ class Bound:
     def _start(self, thread: KernelThread) -> Any:
         return self.function()
 
+    def prepare(self, grid: Grid) -> None:
+        """Have nothing to look at."""
+
     def finish(self, thread: KernelThread, value: object) -> None:
         self.finished.append(thread.linear)
 
