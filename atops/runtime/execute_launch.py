@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from functools import partial
 
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
 from atops.device.allocation import Allocation
@@ -68,7 +69,7 @@ def make_grid(stream: StreamQueue, item: Completion) -> Grid:
         cooperative=command.config.cooperative,
         options=driver.options,
         barrier=None if meeting is None else meeting.barrier,
-        offload=None if driver.inline else lambda work: driver.executor.run(COPIES, work),
+        offload=None if driver.inline or driver.options.dte != "eager" else partial(driver.executor.run, COPIES),
         on_done=lambda grid: ended(stream, item, grid),
         policy=None if driver.options.seed is None else Seeded(driver.options.seed * 1_000_003 + item.seq),
     )

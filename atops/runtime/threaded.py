@@ -190,12 +190,12 @@ class WorkerLane:
 
     def _serve(self) -> None:
         HERE.role = "callback" if "callback" in self.name else "executor"
-        get = self._work.get
+        get, me = self._work.get, threading.current_thread()
         while (work := get()) is not None:
             try:
                 work()
             except Exception:
                 log.exception("work on lane %s failed; this is a bug in atops", self.name)
             work = None
-            if self.width == 1 and threading.current_thread() is not self._newest:
+            if self.width == 1 and me is not self._newest:
                 return  # it was abandoned and came back after all: a lane of one has its one already

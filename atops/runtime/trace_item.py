@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from atops.base.errors import AtopsError
-from atops.base.tracing import Kind, Tracer, TraceTuple
+from atops.base.tracing import Kind, Status, Tracer, TraceTuple
 from atops.device.allocation import Allocation
 from atops.runtime import commands as c
 from atops.runtime.completion import Completion
@@ -31,6 +31,7 @@ __all__ = (
 Described = tuple[int, int, int, int, int, int, int, str]
 
 NOWHERE = (-1, -1)
+LAUNCH, WENT_WELL = int(Kind.LAUNCH), int(Status.DONE)
 HOST = (-1, 0)
 
 
@@ -57,7 +58,7 @@ def of_fill(item: Completion, command: c.Fill) -> Described:
 
 def of_launch(item: Completion, command: c.Launch) -> Described:
     """Describe a launch, by its kernel."""
-    return (Kind.LAUNCH, 0, *NOWHERE, *NOWHERE, -1, command.bound.name)
+    return (LAUNCH, 0, -1, -1, -1, -1, -1, command.bound.name)
 
 
 def of_record(item: Completion, command: c.Record) -> Described:
@@ -120,7 +121,8 @@ def trace_tuple(item: Completion, error: AtopsError | None, now: int, tracer: Tr
     kind, size, dst, dst_at, src, src_at, correlation, name = DESCRIBE[type(item.command)](item, item.command)
     stream = item.stream
     started = now if item.started_ns < 0 else item.started_ns
+    status = WENT_WELL if error is None else status_of(error)
     return (
         item.seq, kind, stream.context.ordinal, stream.number, item.submitted_ns, started, now,
-        status_of(error), size, dst, dst_at, src, src_at, correlation, tracer.intern(name), item.engine,
+        status, size, dst, dst_at, src, src_at, correlation, tracer.intern(name), item.engine,
     )  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 from atops.apps import bench
 from atops.apps.bench import BENCHMARKS, main
-from atops.apps.benchmarks.bare_drain import BareDrain, one_thread
+from atops.apps.benchmarks.bare_drain import TaskDrain, ThreadDrain, one_thread
 from atops.apps.benchmarks.figures import Figure, Skipped, at_least, at_most, compared, quantity, value_at_most
 from atops.apps.benchmarks.measure import Effort, Times, board, interleave
 from atops.apps.benchmarks.tracing_cost import without_trace_checks
@@ -189,10 +189,15 @@ def test_rates_and_lower_bounds_compare_speeds():
     assert quantity(0.5, "GB/s", 1e9) == 2.0
 
 
-def test_the_bare_drain_copies():
-    """The reference moves the bytes, in two threads and in one, and its last copy is done when the call returns."""
+def test_the_bare_drains_copy():
+    """The references move the bytes, on a loop, in two threads and in one; the last is done when the call returns."""
     target, source = bytearray(8), bytearray(range(8))
-    drain = BareDrain()
+    task_drain = TaskDrain()
+    for count in (0, 1, 50):
+        task_drain.copy(memoryview(target), memoryview(source), count)
+        assert target == (source if count else bytes(8))
+    task_drain.close()
+    target, drain = bytearray(8), ThreadDrain()
     slots = [drain.submit(memoryview(target), memoryview(source)) for _ in range(50)]
     drain.copy(memoryview(target), memoryview(source), 50)
     drain.close()

@@ -1,6 +1,9 @@
-"""The reference of every copy in a queue: the least that a threaded asyncio runtime must do to run one.
+"""The references of every copy in a queue: bare drains that do the same copies and nothing else.
 
-It is no part of the runtime and shares no code with it: no checks, no order between streams, no failure, no trace.
+They are no part of the runtime and share no code with it: no checks, no order between streams, no failure, no trace.
+`TaskDrain` is a deque and a task on one asyncio loop, and every copy can be awaited: what a program would write itself.
+`ThreadDrain` has its task on a loop in another thread, as a runtime must that does not need the caller's loop, and a
+copy of it has no future, only a flag: the least of all.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 
-__all__ = ("BareDrain", "Slot", "one_thread")
+__all__ = ("Slot", "TaskDrain", "ThreadDrain", "one_thread")
 
 
 class Slot:
@@ -26,7 +29,49 @@ class Slot:
 Record = tuple[memoryview, memoryview, Slot]
 
 
-class BareDrain:
+class TaskDrain:
+    """A deque of copies with a future each, and a task on the same loop that does them."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+
+    def copy(self, target: memoryview, source: memoryview, count: int) -> None:
+        """Enqueue `count` copies and wait for the last."""
+        self._loop.run_until_complete(self._copy(target, source, count))
+
+    def close(self) -> None:
+        """Close the loop."""
+        self._loop.close()
+
+    async def _copy(self, target: memoryview, source: memoryview, count: int) -> None:
+        records: deque[tuple[memoryview, memoryview, asyncio.Future[None]]] = deque()
+        work = asyncio.Event()
+        task = asyncio.create_task(_drain(records, work))
+        last = None
+        for _ in range(count):
+            last = self._loop.create_future()
+            records.append((target, source, last))
+            if not work.is_set():
+                work.set()
+        if last is not None:
+            await last
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _drain(records: deque[tuple[memoryview, memoryview, asyncio.Future[None]]], work: asyncio.Event) -> None:
+    """Do the copies of a queue, and sleep while it is empty."""
+    while True:
+        await work.wait()
+        work.clear()
+        while records:
+            target, source, future = records.popleft()
+            target[:] = source
+            future.set_result(None)
+
+
+class ThreadDrain:
     """A deque of copies, and a task on a loop in another thread that does them.
 
     Only the first record of an empty queue wakes the loop. There is no lock: append and popleft are atomic, and the

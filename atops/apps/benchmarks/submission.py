@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from atops import Stream
-from atops.apps.benchmarks.bare_drain import BareDrain, one_thread
+from atops.apps.benchmarks.bare_drain import TaskDrain, ThreadDrain, one_thread
 from atops.apps.benchmarks.figures import Figure, at_least, compared
 from atops.apps.benchmarks.measure import Effort, board, interleave, timed
 
@@ -21,7 +21,7 @@ def submit(effort: Effort) -> Iterator[Figure]:
     count = effort.size(100_000, 200)
     host = np.arange(SIZE, dtype=np.uint8)
     target, source = memoryview(bytearray(SIZE)), memoryview(bytearray(SIZE))
-    drain = BareDrain()
+    drain, threaded = TaskDrain(), ThreadDrain()
     with board(trace=0) as device, board() as traced:
         stream, other = device.create_stream(), traced.create_stream()
         a, b = device.allocate(SIZE), device.allocate(SIZE)
@@ -30,7 +30,8 @@ def submit(effort: Effort) -> Iterator[Figure]:
             ("4 KiB copies, device to device", 1.0, lambda: _copies(stream, a, b, count), at_least(0.4)),
             ("  host to device", 0.5, lambda: _copies(stream, a, host, count), None),
             ("  device to host", 0.5, lambda: _copies(stream, host, b, count), None),
-            ("  bare drain in one thread", 0.5, lambda: one_thread(target, source, count), None),
+            ("  bare drain, thread and no futures", 0.5, lambda: threaded.copy(target, source, count), None),
+            ("  bare deque, no task", 0.5, lambda: one_thread(target, source, count), None),
             ("  device to device, traced", 0.5, lambda: _copies(other, c, d, count), None),
         )
         for what, share, subject, budget in rows:
@@ -44,6 +45,7 @@ def submit(effort: Effort) -> Iterator[Figure]:
                 what, times, "subject", "drain", reference="bare drain", unit="/s", count=count, budget=budget
             )  # fmt: skip
     drain.close()
+    threaded.close()
 
 
 def _copies(stream: Stream, target: object, source: object, count: int) -> None:
