@@ -30,6 +30,8 @@ class Entry(Protocol):
     name: str
     make: Callable[[], Coroutine[Any, Any, Any]] | None
     """Makes the coroutine of any thread, where that is all there is to starting one: it saves a call a thread."""
+    prepares: bool
+    """Whether it has something to look at before the first thread runs."""
 
     def prepare(self, grid: Any, /) -> None:
         """Look at the grid before its first thread runs."""
@@ -151,7 +153,8 @@ class Grid:
             self.blocks[block.linear] = block
         if not self.started:
             self.started = True
-            self.entry.prepare(self)
+            if self.entry.prepares:
+                self.entry.prepare(self)
             self.on_start(self)
 
     def abort(self, error: ExecutionError) -> None:

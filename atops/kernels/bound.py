@@ -38,7 +38,7 @@ class Definition(Protocol):
 class BoundKernel:
     """One launch's kernel and arguments. Only `Stream.launch` runs it."""
 
-    __slots__ = ("_keywords", "_positional", "allocations", "context", "kernel", "make", "name", "values")
+    __slots__ = ("_keywords", "_positional", "allocations", "context", "kernel", "make", "name", "prepares", "values")
 
     def __init__(self, kernel: Definition, values: Mapping[str, Any]) -> None:
         """Bind what each parameter got, in order."""
@@ -51,6 +51,7 @@ class BoundKernel:
         self._positional: tuple[Any, ...] = ()  # until it is resolved
         self._keywords: dict[str, Any] = {}
         self.make: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self.prepares = kernel.target is not None or bool(kernel.restricted)
 
     def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
         """Make the spans that all threads of the launch get; the runtime calls it just before they run.

@@ -74,8 +74,10 @@ class Kernel:
         Raises InvalidType for a wrong number or type of arguments, InvalidValue for one out of its type's range.
         """
         if not kwargs and len(args) == len(self.parameters) and not self.keyword_only:
-            pairs = zip(self.parameters.values(), args, strict=True)
-            return BoundKernel(self, {each.name: each.take(value) for each, value in pairs})
+            values = {}
+            for each, value in zip(self.parameters.values(), args):  # noqa: B905  # of one length, as was just seen
+                values[each.name] = each.take(value)
+            return BoundKernel(self, values)
         try:
             bound = self.signature.bind(*args, **(kwargs or {}))
         except TypeError as error:

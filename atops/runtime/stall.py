@@ -27,7 +27,7 @@ def why(item: Completion) -> str:
     if isinstance(item.parked, Completion):
         return f"waits for {item.parked!r} (null-stream order)"
     if isinstance(command, Launch):
-        waits = item.parked.waits() if item.parked is not None else []
+        waits = [] if (grid := item.parked) is None else grid.waits()
         return f"runs kernel {command.bound.name}" + "".join(f"; {wait}" for wait in waits)
     return f"waits for {item.parked!r}" if item.parked is not None else item.state
 
@@ -70,7 +70,8 @@ class StallWatch:
             return list(streams)
 
     def _moves(self, item: Completion) -> bool:
-        return isinstance(item.command, Launch) and not item.parked.waits()
+        grid = item.parked  # None where it has just ended
+        return isinstance(item.command, Launch) and (grid is None or not grid.waits())
 
     def report(self, heads: list[tuple[Owner, Completion]]) -> str:
         """Say for each stream what its head waits for."""

@@ -25,6 +25,7 @@ from atops.runtime.stream_report import StreamStatistics, describe, log_unseen, 
 
 __all__ = ("Stream",)
 
+new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
 PLAIN = LaunchOptions()
 HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
 
@@ -149,7 +150,7 @@ class Stream(StreamMemory):
         geometry = kernel.configure(config, self.context.arch, shared, cooperative)
         for argument in arguments:
             self.check_ours(argument)
-        return Launch(kernel.bind(arguments, named), geometry, options)
+        return new_tuple(Launch, (kernel.bind(arguments, named), geometry, options))
 
     def _side_stream(self) -> StreamQueue:
         if self._closed:

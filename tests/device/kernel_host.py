@@ -89,6 +89,8 @@ class Bound:
     def _start(self, thread: KernelThread) -> Any:
         return self.function()
 
+    prepares = False
+
     def prepare(self, grid: Grid) -> None:
         """Have nothing to look at."""
 
