@@ -17,20 +17,25 @@ Every `def` enqueues or answers at once; only an `async def` waits; blocking twi
 from __future__ import annotations
 
 from atops import kernels
+from atops.base import errors
 from atops.base.dims import Dim3
 from atops.base.options import EmulatorOptions
+from atops.base.records import Kind, Status, Trace, TraceRecord
 from atops.device.watch import Condition
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.buffer import Buffer, DeviceArray
 from atops.runtime.completion import Completion
-from atops.runtime.device import Device
+from atops.runtime.device import Device, DeviceStatistics
 from atops.runtime.driver import Driver
 from atops.runtime.drivers import current_driver, default_driver
 from atops.runtime.event import Event
+from atops.runtime.host_array import HostArray
 from atops.runtime.pipeline import Pipeline, pipeline
 from atops.runtime.pool import MemoryPool
 from atops.runtime.running import run
 from atops.runtime.stream import Stream
+from atops.runtime.stream_report import StreamStatistics
+from atops.runtime.symbols import Symbol
 from atops.runtime.together import launch_together, submit_together
 
 __all__ = (
@@ -39,16 +44,25 @@ __all__ = (
     "Condition",
     "Device",
     "DeviceArray",
+    "DeviceStatistics",
     "Dim3",
     "Driver",
     "EmulatorOptions",
     "Event",
+    "HostArray",
+    "Kind",
     "LaunchConfig",
     "MemoryPool",
     "Pipeline",
+    "Status",
     "Stream",
+    "StreamStatistics",
+    "Symbol",
+    "Trace",
+    "TraceRecord",
     "current_driver",
     "default_driver",
+    "errors",
     "kernels",
     "launch_together",
     "pipeline",

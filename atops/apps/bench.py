@@ -19,6 +19,7 @@ from atops.apps.benchmarks.allocation import allocate_and_free
 from atops.apps.benchmarks.barriers import barrier_round, grid_barrier_round
 from atops.apps.benchmarks.figures import Figure, Skipped
 from atops.apps.benchmarks.import_time import import_time
+from atops.apps.benchmarks.kernels import example_kernels
 from atops.apps.benchmarks.large_copies import large_copies
 from atops.apps.benchmarks.many_streams import idle_streams
 from atops.apps.benchmarks.measure import Effort
@@ -28,7 +29,9 @@ from atops.apps.benchmarks.report_table import show
 from atops.apps.benchmarks.round_trips import await_command, launch_and_await
 from atops.apps.benchmarks.submission import submit
 from atops.apps.benchmarks.tracing_cost import tracing_cost
+from atops.apps.benchmarks.transforms import transforms
 from atops.apps.benchmarks.vector_add import busy_vector_add, vector_add
+from atops.apps.benchmarks.vectors import vector_operations
 
 __all__ = ("BENCHMARKS", "main", "measure")
 
@@ -42,6 +45,9 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "grid-barrier": grid_barrier_round,
     "vector-add": vector_add,
     "busy": busy_vector_add,
+    "kernels": example_kernels,
+    "vectors": vector_operations,
+    "transforms": transforms,
     "copy": large_copies,
     "streams": idle_streams,
     "allocate": allocate_and_free,

@@ -85,9 +85,9 @@ def c_format(
 
     Integers are Python's and numpy's, bool too; a conversion takes what fits its bits (`%d` 32, `%ld` 64, `%hhd` and
     `%hd` 32 that they cut down), an unsigned one negative values as well, which wrap. Floats are Python's, numpy's and
-    bfloat16. `%p` takes an int, and whatever `address_of` has an address for. Raises InvalidType for a wrong number of
-    arguments and an argument of another type, InvalidValue for a value that does not fit, a conversion that C does not
-    have and `%n`; each names the conversion and the value.
+    bfloat16; memory of no dimensions is its one element. `%p` takes an int, and whatever `address_of` has an address
+    for. Raises InvalidType for a wrong number of arguments and an argument of another type, InvalidValue for a value
+    that does not fit, a conversion that C does not have and `%n`; each names the conversion and the value.
     """
     if not isinstance(format, str):
         raise InvalidType(f"the format of printf is {type(format).__name__} {format!r}; a str is right")
@@ -151,13 +151,16 @@ class _Arguments:
         self._next = 0
 
     def take(self, spec: _Spec) -> Any:
-        """Return the next one. Raises InvalidType when there is none."""
+        """Return the next one; memory of no dimensions is its one element, but for %p. Raises InvalidType."""
         if self._next == len(self._values):
             raise InvalidType(
                 f"printf format {self._format!r}: {spec.text} has no argument left; {len(self._values)} were given"
             )
         self._next += 1
-        return self._values[self._next - 1]
+        value = self._values[self._next - 1]
+        if spec.kind != "p" and getattr(value, "ndim", 1) == 0 and not isinstance(value, np.generic):
+            return value[()]
+        return value
 
     def whole(self, spec: _Spec, what: str = "an integer") -> int:
         """Return the next one as an int. Raises InvalidType where it is none."""

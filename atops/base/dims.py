@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, SupportsIndex
+from typing import NamedTuple, Self, SupportsIndex
 
 from atops.base.errors import InvalidType, InvalidValue
 
 __all__ = ("Dim3", "DimLike")
 
 
-class Dim3(NamedTuple):
-    """An extent or an index in three dimensions. Missing dimensions of an extent are 1 (TOPS C++, 8.5)."""
+class _Extents(NamedTuple):
+    """The three dimensions of an extent, as fields."""
 
     x: int
     y: int = 1
     z: int = 1
+
+
+class Dim3(_Extents):
+    """An extent in three dimensions, each at least 1, which is what missing ones are (TOPS C++, 8.5)."""
+
+    __slots__ = ()
+
+    def __new__(cls, x: SupportsIndex, y: SupportsIndex = 1, z: SupportsIndex = 1) -> Self:
+        """Make an extent. Raises InvalidType where a dimension is no int, InvalidValue where one is below 1."""
+        return super().__new__(cls, *_checked((x, y, z), (x, y, z), "Dim3"))
 
     @classmethod
     def of(cls, value: DimLike, what: str = "dimensions") -> Dim3:
@@ -27,13 +37,7 @@ class Dim3(NamedTuple):
         parts: Sequence[SupportsIndex] = value if isinstance(value, Sequence) else (value,)
         if not 1 <= len(parts) <= 3:
             raise InvalidValue(f"{what} has {len(parts)} dimensions: {value!r}; one to three are right")
-        try:
-            extents = [operator.index(part) for part in parts]
-        except TypeError:
-            raise InvalidType(f"{what} is {value!r}; an int or one to three ints are right") from None
-        if min(extents) < 1:
-            raise InvalidValue(f"{what} is {value!r}; each dimension is at least 1")
-        return cls(*extents)
+        return super().__new__(cls, *_checked(parts, value, what))
 
     @property
     def volume(self) -> int:
@@ -57,6 +61,17 @@ class Dim3(NamedTuple):
             for y in range(self.y):
                 for x in range(self.x):
                     yield x, y, z
+
+
+def _checked(parts: Sequence[SupportsIndex], value: object, what: str) -> list[int]:
+    """Return dimensions as ints. Raises InvalidType and InvalidValue, which name `what` and show `value`."""
+    try:
+        extents = [operator.index(part) for part in parts]
+    except TypeError:
+        raise InvalidType(f"{what} is {value!r}; an int or one to three ints are right") from None
+    if min(extents) < 1:
+        raise InvalidValue(f"{what} is {value!r}; each dimension is at least 1")
+    return extents
 
 
 DimLike = SupportsIndex | Sequence[SupportsIndex]

@@ -10,9 +10,12 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-__all__ = ("Home", "HostTask", "LoopWaiter", "Source")
+__all__ = ("Home", "HostFunction", "HostTask", "LoopWaiter", "Report", "Source")
+
+HostFunction: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
+Report: TypeAlias = Callable[[BaseException | None, Any], None]  # takes an error, or None and a value
 
 
 class Source(Protocol):
@@ -49,18 +52,32 @@ class LoopWaiter(ABC):
             self.resume()
 
 
-class HostTask(Protocol):
-    """A coroutine that runs on a home loop."""
+class HostTask(ABC):
+    """A coroutine of the host's, run in a task of a home loop. Its outcome is reported exactly once."""
 
+    def __init__(self, home: Home, function: HostFunction, context: Context, done: Report) -> None:
+        self._home = home
+        self._function = function
+        self._context = context
+        self._done = done
+
+    @abstractmethod
+    def start(self) -> None:
+        """Make the task. On the loop."""
+
+    @abstractmethod
     def cancel(self) -> None:
         """Ask the loop to cancel it. From any thread, at most once."""
 
+    @abstractmethod
     def forget(self) -> None:
         """Let a closed loop's coroutine go without a complaint that nobody ended it. From any thread."""
 
 
 class Home(ABC):
     """One event loop, reached from any thread. A loop that closed meanwhile is dropped quietly."""
+
+    host_task: type[HostTask]  # of this kind of loop
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -105,14 +122,12 @@ class Home(ABC):
     async def park(self, source: Source) -> None:
         """Wait until `source` settles. Cancelling this wait changes nothing but the wait."""
 
-    @abstractmethod
-    def spawn(
-        self,
-        function: Callable[[], Coroutine[Any, Any, Any]],
-        context: Context,
-        done: Callable[[BaseException | None, Any], None],
-    ) -> HostTask:
+    def spawn(self, function: HostFunction, context: Context, done: Report) -> HostTask:
         """Run `function()` as a task of the loop in `context`; call `done(error, value)` once, when it ended.
 
         From any thread. When the loop is closed already, `done` is called at once with `RuntimeError`.
         """
+        task = self.host_task(self, function, context, done)
+        if not self.deliver(task.start):
+            done(RuntimeError("the event loop is closed"), None)
+        return task

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import weakref
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Generator
 from contextvars import Context
 from functools import partial
 from typing import Any
 
-from atops.base.home import Home, LoopWaiter, Source
+from atops.base.home import Home, HostTask, LoopWaiter, Source
 
 __all__ = ("AsyncioHome", "AsyncioHostTask", "TaskWaiter")
 
@@ -64,70 +64,11 @@ class TaskWaiter(LoopWaiter):
             raise asyncio.CancelledError(*self._cancelled)
 
 
-class AsyncioHome(Home):
-    """Wake tasks of one asyncio loop."""
+class AsyncioHostTask(HostTask):
+    """A host coroutine on an asyncio loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
-        self._loop = weakref.ref(loop)  # the table of homes is keyed by the loop: a strong one would keep it for ever
-
-    def ring(self) -> bool:
-        """Have the loop read its mail. Returns False when the loop is closed or gone."""
-        loop = self._loop()
-        if loop is None:
-            return False
-        try:
-            loop.call_soon_threadsafe(self._read_mail)
-        except RuntimeError:  # the loop is closed
-            return False
-        return True
-
-    def closed(self) -> bool:
-        """Return whether the loop was closed or is gone."""
-        loop = self._loop()
-        return loop is None or loop.is_closed()
-
-    async def park(self, source: Source) -> None:
-        """Suspend the running task until `source` settles."""
-        waiter = TaskWaiter(self, asyncio.get_running_loop())
-        if not source.add_waiter(waiter):
-            return
-        try:
-            await waiter
-        finally:
-            if waiter.live:  # cancelled, or the loop is going down
-                waiter.live = False
-                source.discard_waiter(waiter)
-
-    def spawn(
-        self,
-        function: Callable[[], Coroutine[Any, Any, Any]],
-        context: Context,
-        done: Callable[[BaseException | None, Any], None],
-    ) -> AsyncioHostTask:
-        """Run `function()` as a task of this loop. As `Home.spawn`."""
-        task = AsyncioHostTask(self, function, context, done)
-        if not self.deliver(task.start):
-            done(RuntimeError("the event loop is closed"), None)
-        return task
-
-
-class AsyncioHostTask:
-    """A host coroutine on an asyncio loop. Its outcome is reported exactly once."""
-
-    def __init__(
-        self,
-        home: AsyncioHome,
-        function: Callable[[], Coroutine[Any, Any, Any]],
-        context: Context,
-        done: Callable[[BaseException | None, Any], None],
-    ) -> None:
-        self._home = home
-        self._function = function
-        self._context = context
-        self._done = done
-        self._task: asyncio.Task[Any] | None = None
-        self._cancelled = False
+    _task: asyncio.Task[Any] | None = None
+    _cancelled = False
 
     def start(self) -> None:
         """Make the task. On the loop."""
@@ -162,3 +103,41 @@ class AsyncioHostTask:
         self._cancelled = True
         if self._task is not None:
             self._task.cancel()
+
+
+class AsyncioHome(Home):
+    """Wake tasks of one asyncio loop."""
+
+    host_task = AsyncioHostTask
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._loop = weakref.ref(loop)  # the table of homes is keyed by the loop: a strong one would keep it for ever
+
+    def ring(self) -> bool:
+        """Have the loop read its mail. Returns False when the loop is closed or gone."""
+        loop = self._loop()
+        if loop is None:
+            return False
+        try:
+            loop.call_soon_threadsafe(self._read_mail)
+        except RuntimeError:  # the loop is closed
+            return False
+        return True
+
+    def closed(self) -> bool:
+        """Return whether the loop was closed or is gone."""
+        loop = self._loop()
+        return loop is None or loop.is_closed()
+
+    async def park(self, source: Source) -> None:
+        """Suspend the running task until `source` settles."""
+        waiter = TaskWaiter(self, asyncio.get_running_loop())
+        if not source.add_waiter(waiter):
+            return
+        try:
+            await waiter
+        finally:
+            if waiter.live:  # cancelled, or the loop is going down
+                waiter.live = False
+                source.discard_waiter(waiter)

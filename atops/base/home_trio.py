@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
-from typing import Any
 
 import trio
 
-from atops.base.home import Home, LoopWaiter, Source
+from atops.base.home import Home, HostFunction, HostTask, LoopWaiter, Report, Source
 
 __all__ = ("TrioHome", "TrioHostTask", "TrioWaiter")
 
@@ -29,8 +27,45 @@ class TrioWaiter(LoopWaiter):
         trio.lowlevel.reschedule(self._task)
 
 
+class TrioHostTask(HostTask):
+    """A host coroutine in a trio system task: no nursery of the program's owns it."""
+
+    def __init__(self, home: Home, function: HostFunction, context: Context, done: Report) -> None:
+        super().__init__(home, function, context, done)
+        self._scope = trio.CancelScope()
+
+    def start(self) -> None:
+        """Make the system task. In the run."""
+        # A run that is ending takes none and would crash by the refusal. Whoever is owed one asks whether it closed.
+        with suppress(RuntimeError):
+            trio.lowlevel.spawn_system_task(self._run, context=self._context)
+
+    async def _run(self) -> None:
+        error: BaseException | None = RuntimeError("cancelled")
+        value = None
+        try:
+            with self._scope:
+                value = await self._function()
+                error = None
+        except BaseException as raised:  # a system task that raises would crash the whole run
+            error = raised
+            if isinstance(raised, trio.Cancelled):
+                raise
+        finally:
+            self._done(error, value)
+
+    def cancel(self) -> None:
+        """Cancel the task on its run. From any thread."""
+        self._home.deliver(self._scope.cancel)
+
+    def forget(self) -> None:
+        """A run ends every task that it has taken: there is nothing to let go."""
+
+
 class TrioHome(Home):
     """Wake tasks of one trio run."""
+
+    host_task = TrioHostTask
 
     def __init__(self, token: trio.lowlevel.TrioToken) -> None:
         super().__init__()
@@ -72,62 +107,6 @@ class TrioHome(Home):
 
         await trio.lowlevel.wait_task_rescheduled(give_up)
 
-    def spawn(
-        self,
-        function: Callable[[], Coroutine[Any, Any, Any]],
-        context: Context,
-        done: Callable[[BaseException | None, Any], None],
-    ) -> TrioHostTask:
-        """Run `function()` in a system task of this run. As `Home.spawn`."""
-        task = TrioHostTask(self, function, context, done)
-        if not self.deliver(task.start):
-            done(RuntimeError("the trio run has finished"), None)
-        return task
-
 
 def _nothing() -> None:
     """Do nothing: sent to a run to learn whether it still takes calls."""
-
-
-class TrioHostTask:
-    """A host coroutine in a trio system task: no nursery of the program's owns it. Its outcome is reported once."""
-
-    def __init__(
-        self,
-        home: TrioHome,
-        function: Callable[[], Coroutine[Any, Any, Any]],
-        context: Context,
-        done: Callable[[BaseException | None, Any], None],
-    ) -> None:
-        self._home = home
-        self._function = function
-        self._context = context
-        self._done = done
-        self._scope = trio.CancelScope()
-
-    def start(self) -> None:
-        """Make the system task. In the run."""
-        # A run that is ending takes none and would crash by the refusal. Whoever is owed one asks whether it closed.
-        with suppress(RuntimeError):
-            trio.lowlevel.spawn_system_task(self._run, context=self._context)
-
-    async def _run(self) -> None:
-        error: BaseException | None = RuntimeError("cancelled")
-        value = None
-        try:
-            with self._scope:
-                value = await self._function()
-                error = None
-        except BaseException as raised:  # a system task that raises would crash the whole run
-            error = raised
-            if isinstance(raised, trio.Cancelled):
-                raise
-        finally:
-            self._done(error, value)
-
-    def cancel(self) -> None:
-        """Cancel the task on its run. From any thread."""
-        self._home.deliver(self._scope.cancel)
-
-    def forget(self) -> None:
-        """A run ends every task that it has taken: there is nothing to let go."""

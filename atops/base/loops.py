@@ -40,7 +40,10 @@ def current_home() -> Home:
     """Return the home of the loop that runs in this thread. Raises RuntimeError in plain code."""
     home = running_home()
     if home is None:
-        raise RuntimeError("no asyncio or trio loop runs in this thread; use wait_sync() or sync()")
+        raise RuntimeError(
+            "no asyncio or trio loop runs in this thread; await where one does, or block with wait_sync() or sync() in "
+            "plain code"
+        )
     return home
 
 

@@ -6,9 +6,12 @@ import os
 import sys
 from types import CodeType
 
+import numpy as np
+
 __all__ = ("Site", "caller")
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+NOT_THE_PROGRAM = (PACKAGE, os.path.dirname(np.__file__) + os.sep)  # numpy's operators call the package's arrays
 
 
 class Site:
@@ -59,9 +62,9 @@ class Site:
 
 
 def caller() -> Site:
-    """Return the innermost frame outside this package; the caller's own frame where the whole stack is inside it."""
+    """Return the innermost frame outside this package and numpy; the caller's own where the stack has no such frame."""
     first = frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(PACKAGE):
+    while frame.f_code.co_filename.startswith(NOT_THE_PROGRAM):
         outer = frame.f_back
         if outer is None:
             frame = first

@@ -19,36 +19,50 @@ from atops.device.signals import KernelSignals
 __all__ = ("POISON", "Chip", "Cluster", "Scratchpad", "Sip")
 
 POISON = 0xA5
+ALIGNMENT = 128  # bytes: of a vector load
 
 
 class Scratchpad:
     """The usable bytes of an L1 or L2, made when first touched and kept between kernels: their contents are stale."""
 
-    __slots__ = ("_bytes", "_poison", "capacity")
+    __slots__ = ("_bytes", "_poison", "capacity", "ready")
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._bytes: npt.NDArray[np.uint8] | None = None
         self._poison = False
+        self.ready: npt.NDArray[np.uint8] | None = None  # `bytes`, where nothing is to be done first
 
     @property
     def bytes(self) -> npt.NDArray[np.uint8]:
         """The memory, as one array of bytes; poisoned now if that is due."""
         held = self._bytes
         if held is None:
-            held = self._bytes = np.zeros(self.capacity, np.uint8)  # the same in every run
+            held = self._bytes = _zeros(self.capacity)  # the same in every run
         if self._poison:
             self._poison = False
             held.fill(POISON)
+        self.ready = held
         return held
 
     def poison(self) -> None:
         """Make the next access find 0xA5 in every byte: nothing that an earlier block left here can be read."""
         self._poison = True
+        self.ready = None
 
     def replace(self) -> None:
         """Leave the memory to whoever still writes to it, and have fresh memory from now on."""
-        self._bytes = None
+        self._bytes = self.ready = None
+
+
+def _zeros(size: int) -> npt.NDArray[np.uint8]:
+    """Return aligned zeros. Views of them have them as their base, for what they lie in is no array.
+
+    Not only for vectors: some processors copy at a tenth of their speed to 1 to 31 bytes behind the source in a page.
+    """
+    room = np.zeros(size + ALIGNMENT, np.uint8)
+    first = -room.ctypes.data % ALIGNMENT
+    return np.frombuffer(room.data[first : first + size], np.uint8)
 
 
 class Sip:
@@ -66,7 +80,8 @@ class Sip:
     @property
     def l1(self) -> npt.NDArray[np.uint8]:
         """The usable bytes of this SIP's L1."""
-        return self._l1.bytes
+        held = self._l1.ready
+        return held if held is not None else self._l1.bytes
 
     def __repr__(self) -> str:
         return f"<Sip {self.ordinal} of cluster {self.cluster.ordinal}>"
@@ -88,9 +103,12 @@ class Cluster:
         return self._l2.bytes
 
     def poison(self) -> None:
-        """Make the next block find 0xA5 in L1 and L2 wherever it has not written itself (strict mode)."""
-        for pad in self._scratchpads():
-            pad.poison()
+        """Make the next block find 0xA5 in L1 wherever it has not written itself (strict mode).
+
+        Not in L2, which is large: whoever hands out a part of it poisons that part.
+        """
+        for sip in self.sips:
+            sip._l1.poison()
 
     def renew(self) -> None:
         """Leave L1, L2 and requests to a kernel that was abandoned, so that nothing it does reaches the next one."""

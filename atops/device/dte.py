@@ -8,26 +8,31 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from atops.base.errors import DteError, InvalidType, InvalidValue
-from atops.device.call_site import caller
+from atops.base.errors import InvalidType, InvalidValue
+from atops.device.dte_operand import apart, fault, no_context, operand_of
 from atops.device.geometry import Array
+from atops.device.policy import RoundRobin
 from atops.device.requests import CELL, current_thread, missing_await
 from atops.device.span import Space, Span
-from atops.device.transfer import PENDING, DteEvent, Operand, perform, poison
+from atops.device.transfer import PENDING, TURNS, DteEvent, perform, poison
 from atops.device.transforms import OPERATIONS, Operation
 
 if TYPE_CHECKING:
     from atops.device.block import Block
+    from atops.device.dte_chain import Chain
+    from atops.device.dte_descriptor import Descriptor
     from atops.device.thread import KernelThread
 
-__all__ = ("DteContext", "fault", "issue", "no_context", "space_of", "transfer")
+__all__ = ("DteContext", "check_arch", "issue", "lend", "new_event", "start", "transfer")
 
 MEMCPY = OPERATIONS["memcpy"]
 new_event = object.__new__
+ndarray, GLOBAL = np.ndarray, Space.GLOBAL  # an enumeration's member takes longer to find than a transfer to check
 DECLARED, READY, DESTROYED = "declared", "ready", "destroyed"
 
 
@@ -39,30 +44,37 @@ class DteContext:
     in flight at most: from its issue until its event has been waited for.
     """
 
-    __slots__ = ("busy", "home", "lock", "owner", "shared", "state")
+    __slots__ = ("busy", "chain", "descriptor", "home", "lock", "owner", "shared", "state", "turns", "user")
 
     home: Array  # the scratchpad whose plain arrays are known at sight: L1, or L2 of a shared context
     lock: threading.RLock  # of a shared context only
+    busy: DteEvent | None
+    chain: Chain | None  # what it is connected to
+    descriptor: Descriptor | None  # what it is configured to do
+    user: KernelThread | None  # who may use it without being asked anything else: its owner, while it is ready
+    turns: int
 
     def __init__(self) -> None:
         """Declare a private context of the running thread. Raises IllegalState on the host."""
         cell = CELL.get()
         thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
-        self.busy: DteEvent | None = None
+        self.busy = self.chain = self.descriptor = self.user = None
         self.home = thread.sip.l1
         self.owner: KernelThread | Block = thread
         self.shared = False
         self.state = DECLARED
+        self.turns = 0
 
     @classmethod
-    def of_block(cls, block: Block) -> DteContext:
+    def of_block(cls, block: Block) -> Self:
         """Declare a context that all threads of `block` share."""
         context = cls.__new__(cls)
-        context.busy = None
+        context.busy = context.chain = context.descriptor = context.user = None
         context.home = block.cluster.l2
         context.owner = block
         context.shared = True
         context.state = DECLARED
+        context.turns = 0
         context.lock = threading.RLock()
         return context
 
@@ -71,13 +83,31 @@ class DteContext:
         cell = CELL.get()
         if cell is None or self.owner is not cell.thread:  # of a block, of another thread, or on the host
             self._check_owner(current_thread(), "init")
+        else:
+            self.user = cell.thread
         self.state = READY
 
     def destroy(self) -> None:
         """Give the context back. Raises DteError when it is not initialised or a transfer is in flight."""
-        thread = current_thread()
-        self.check(thread, "destroy")
+        self.check(current_thread(), "destroy")
         self.state = DESTROYED
+        self.user = self.descriptor = None
+        if self.chain is not None:
+            self.chain.cut()
+
+    def release(self) -> None:
+        """Take note that the transfer in flight has been waited for."""
+        self.busy = None
+        if not self.shared:
+            grid = self.owner.grid
+            options = grid.options
+            late = options.dte == "wait" and not options.strict and options.workers != "sip"
+            self.turns = TURNS if late and grid.observer is None and type(grid.policy) is RoundRobin else 0
+
+    def take_back(self) -> None:
+        """End what `lend` began."""
+        self.user = None
+        self.lock.release()
 
     def check(self, thread: KernelThread, what: str) -> None:
         """Raise DteError, naming the thread and its line, unless `thread` may use the context now."""
@@ -103,137 +133,126 @@ class DteContext:
 
 
 def issue(
-    operation: Operation, context: DteContext, destination: Operand, source: Operand | None,
-    parameters: Mapping[str, Any], depth: int = 2,
+    operation: Operation, context: DteContext, destination: Any, source: Any, parameters: Mapping[str, Any],
+    depth: int = 2, now: bool = False,
 ) -> DteEvent:  # fmt: skip
     """Issue a transfer for the running thread, `depth` frames below the kernel's line, and return its event.
 
-    Raises DteError where the context or an operand cannot be used so, IllegalAddress on dead memory, MissingAwait
-    when an earlier request of the thread was never awaited.
+    With `now` it is done, too, unless the context is connected. Raises DteError where the context or an operand cannot
+    be used so, IllegalAddress on dead memory, MissingAwait when an earlier request of the thread was never awaited.
     """
     cell = CELL.get()
     thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
-    if type(context) is not DteContext:
-        raise no_context(thread, context, operation.name)
-    frame = sys._getframe(depth)
-    if context.shared:
-        with context.lock:
-            event = _checked(thread, operation, context, destination, source, parameters)
-            event.code, event.issued = frame.f_code, frame.f_lasti  # before others see it: they may name its line
-            context.busy = event
+    try:
+        free = context.user is thread and context.busy is None and thread.owed is None
+    except AttributeError:
+        raise no_context(thread, context, operation.name) from None
+    if not free:
+        return _issue_lent(thread, operation, context, destination, source, parameters, depth + 2, now)
+    # An array of the context's own scratchpad is known at sight, and live global memory; everything else is looked at.
+    if type(destination) is ndarray and destination.base is context.home:
+        into = destination
+    elif type(destination) is Span and destination.space is GLOBAL and destination.allocation.alive:  # type: ignore[union-attr]
+        into = destination.array
     else:
-        event = _checked(thread, operation, context, destination, source, parameters)
-        event.code = frame.f_code
-        event.issued = frame.f_lasti
-        context.busy = event
-    if thread.transfers is None:
+        destination, into = operand_of(thread, destination, "dst", operation.name, context.shared)
+    if source is None or (type(source) is ndarray and source.base is context.home):
+        out = source
+    elif type(source) is Span and source.space is GLOBAL and source.allocation.alive:  # type: ignore[union-attr]
+        out = source.array
+    else:
+        source, out = operand_of(thread, source, "src", operation.name, context.shared)
+    # A plain copy between memories that are apart is the most frequent by far, and can have no other fault.
+    near = type(destination) is type(source) and not apart(destination, source)
+    if near or operation is not MEMCPY or out is None or into.nbytes < out.nbytes:
+        _check_geometry(thread, operation, into, out, parameters)
+    event = new_event(DteEvent)  # its constructor makes an event of no transfer
+    event.state, event.thread, event.context = PENDING, thread, context
+    event.operation, event.parameters, event.into = operation, parameters, into
+    event.destination, event.source, event.out = destination, source, out
+    context.descriptor = None  # the engine is set up for this one now
+    if now and context.chain is None:
+        perform(event, thread)
+    else:
+        start(event, thread, context, sys._getframe(depth))
+    return event
+
+
+def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: FrameType) -> None:
+    """Have a checked transfer in flight, which was issued where `frame` stands."""
+    event.code = frame.f_code
+    event.issued = frame.f_lasti
+    context.busy = event
+    if context.chain is not None:
+        context.chain.started(event)
+    transfers = thread.transfers
+    if transfers is None:
         thread.transfers = [event]
     else:
-        thread.transfers.append(event)
+        transfers.append(event)
+    if context.turns:
+        return  # neither strict nor early: `release` has looked
     grid = thread.grid
     options = grid.options
-    if options.strict:
-        poison(operation, event.into, event.out, parameters)
+    if options.strict and event.state is PENDING:  # the destination of a chained one may be the source of one before
+        poison(event.operation, event.into, event.out, event.parameters)
     if options.dte != "wait" and (options.dte == "eager" or grid.rng.random() < 0.5):
         event.begin()
-    return event
 
 
 def transfer(
-    operation: Operation, context: DteContext, destination: Operand, source: Operand | None,
-    parameters: Mapping[str, Any],
+    operation: Operation, context: DteContext, destination: Any, source: Any, parameters: Mapping[str, Any]
 ) -> None:  # fmt: skip
     """Do a transfer for the running thread, from check to effect. Raises what `issue` raises."""
-    if type(context) is not DteContext or context.shared:
-        issue(operation, context, destination, source, parameters, 3).complete()
-        return
-    thread = current_thread()
-    perform(_checked(thread, operation, context, destination, source, parameters), thread)
+    event = issue(operation, context, destination, source, parameters, 3, True)
+    if context.chain is not None:
+        event.complete()
 
 
-def no_context(thread: KernelThread, what: object, who: str) -> DteError:
-    """Return the error for something that was given to `who` in place of a context."""
-    return fault(thread, f"{who} got {what!r} as its DTE context; tops_dte_ctx_t(), dte_scope() and the like make one")
-
-
-def fault(thread: KernelThread, what: str) -> DteError:
-    """Return the error of `thread` at the line of its kernel."""
-    return DteError(f"{thread} at {caller()}: {what}")
-
-
-def _checked(
-    thread: KernelThread, operation: Operation, context: DteContext, destination: Operand, source: Operand | None,
-    parameters: Mapping[str, Any],
+def _issue_lent(
+    thread: KernelThread, operation: Operation, context: DteContext, destination: Any, source: Any,
+    parameters: Mapping[str, Any], depth: int, now: bool,
 ) -> DteEvent:  # fmt: skip
-    """Return the event of a transfer that hardware could do; raise for any other."""
+    """Issue a transfer of a block's context; raise for any other, which is not free."""
+    lend(context, thread, operation.name)
+    try:
+        return issue(operation, context, destination, source, parameters, depth, now)
+    finally:
+        context.take_back()
+
+
+def lend(context: DteContext, thread: KernelThread, what: str) -> None:
+    """Make the context of a block a thread's own until it is taken back.
+
+    Raises DteError for what is no context and for one that is not free for the thread; MissingAwait.
+    """
     if thread.owed is not None:
         raise missing_await(thread)
-    if context.state is not READY or context.busy is not None or context.owner is not thread:
-        context.check(thread, operation.name)
-    event = new_event(DteEvent)  # its constructor makes an event of no transfer
-    # An array of the context's own scratchpad is known at sight; everything else is looked at.
-    if type(destination) is np.ndarray and destination.base is context.home:
-        into: Array = destination
-    else:
-        into = _operand(thread, operation, context, destination, "dst")
-    if source is None or (type(source) is np.ndarray and source.base is context.home):
-        out: Array | None = source
-    else:
-        out = _operand(thread, operation, context, source, "src")
-    # A plain copy between a span and a scratchpad is the most frequent by far, and can have no other fault.
-    if operation is not MEMCPY or type(destination) is type(source) or out is None or into.nbytes < out.nbytes:
-        _check_geometry(thread, operation, into, out, parameters)
-    event.state = PENDING
-    event.into = into
-    event.out = out
-    event.thread = thread
-    event.context = context
-    event.operation = operation
-    event.destination = destination
-    event.source = source
-    event.parameters = parameters
-    return event
+    if not isinstance(context, DteContext):
+        raise no_context(thread, context, what)
+    context.check(thread, what)  # raises for every private context: one that is free needs not be lent
+    context.lock.acquire()
+    try:
+        context.check(thread, what)  # another OS thread may have been faster
+    except BaseException:
+        context.lock.release()
+        raise
+    context.user = thread
 
 
 def _check_geometry(
     thread: KernelThread, operation: Operation, into: Array, out: Array | None, parameters: Mapping[str, Any]
 ) -> None:
     """Raise DteError where shapes, types, offsets or places do not fit, or the chip lacks the operation."""
-    arch = thread.grid.arch
-    if operation.gcu_arch > arch.gcu_arch:
-        raise fault(thread, f"{operation.name} needs gcu{operation.gcu_arch}; this is {arch.name}")
+    check_arch(thread, operation)
     try:
         operation.check(into, out, **parameters)
     except (InvalidValue, InvalidType) as error:
         raise fault(thread, str(error)) from error
 
 
-def _operand(thread: KernelThread, operation: Operation, context: DteContext, operand: Any, role: str) -> Array:
-    """Return the array of an operand that lies in live device memory which the context can reach."""
-    if type(operand) is Span:
-        allocation, space, array = operand.allocation, operand.space, operand.array
-        if allocation is not None and not allocation.alive:
-            raise allocation.violation(operand.offset, array.nbytes, f"{operation.name} of {thread} at {caller()}")
-    else:
-        space, array = space_of(thread, operand, f"{role} of {operation.name}"), operand
-    if space is Space.LOCAL and context.shared:
-        raise fault(thread, f"{role} of {operation.name} lies in local memory; a shared DTE context moves between "
-                            "global and shared memory only, use a private one")  # fmt: skip
-    return array
-
-
-def space_of(thread: KernelThread, array: object, what: str) -> Space:
-    """Return where a plain array lies: numpy's views of one memory all name it as their base.
-
-    Raises DteError, naming `what`, for an array outside the thread's own L1 and L2, and for what is no array.
-    """
-    if isinstance(array, np.ndarray):
-        root = array if array.base is None else array.base
-        if root is thread.sip.l1:
-            return Space.LOCAL
-        if root is thread.block.cluster.l2:
-            return Space.SHARED
-        raise fault(thread, f"{what} is an array outside this thread's memories; k.local, k.shared and the kernel's "
-                            "arguments are right")  # fmt: skip
-    raise fault(thread, f"{what} is {array!r}; a span or a k.local or k.shared array is right")
-
+def check_arch(thread: KernelThread, operation: Operation) -> None:
+    """Raise DteError where the chip lacks the operation."""
+    arch = thread.grid.arch
+    if operation.gcu_arch > arch.gcu_arch:
+        raise fault(thread, f"{operation.name} needs gcu{operation.gcu_arch}; this is {arch.name}")

@@ -11,11 +11,14 @@ import numpy as np
 
 from atops.device.geometry import Array, Ints, may_overlap, spread, window
 
-__all__ = ("HELD_BYTES", "WORDS", "assign", "cut", "fill", "fill_around", "move", "repeat", "surround")
+__all__ = (
+    "HELD_BYTES", "LOCKED_ELEMENTS", "WORDS", "assign", "cut", "fill", "fill_around", "move", "repeat", "surround",
+)  # fmt: skip
 
 # Up to here one contiguous run is moved through memoryviews, which keep the interpreter lock: numpy lets it go, and
 # beside a busy Python thread each getting back costs a whole switch interval.
 HELD_BYTES = 128 << 10
+LOCKED_ELEMENTS = 500  # up to here numpy keeps it too, and is faster
 
 # Element types that a memoryview can assign; of others the bytes are moved.
 _BUFFER_CODES = frozenset("?bBhHiIlLqQefd")

@@ -6,9 +6,9 @@ It knows allocations and the thread that is running; it knows no context, no tra
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -17,6 +17,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.allocation import Allocation
+from atops.device.array_functions import READING, SHAPE_ONLY, STORES_FIRST
 from atops.device.call_site import caller
 from atops.device.geometry import Array
 from atops.device.indexing import check_bounds, is_basic
@@ -26,15 +27,6 @@ __all__ = ("Access", "Space", "Span")
 
 # With the interpreter lock nothing reorders a store and the look at `watches`; without it `wrote` has the fence.
 _FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
-# numpy functions that read only shapes and types, or give another view: no access to the bytes.
-_SHAPE_ONLY = frozenset(
-    (np.shape, np.ndim, np.size, np.empty_like, np.zeros_like, np.ones_like, np.full_like, np.transpose, np.swapaxes,
-     np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.flip)
-)  # fmt: skip
-# numpy functions that store into their first argument.
-_STORES_FIRST = frozenset((np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal))
-
-
 _new_span = object.__new__
 
 
@@ -56,12 +48,6 @@ class Access(NamedTuple):
     device: int | None  # None where the memory is the host's
     offset: int
     size: int
-
-# What an array's methods may do to a span as well: they read it, and return something that is no view of it.
-READING = frozenset((
-    "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "copy", "cumprod", "cumsum", "dot", "max",
-    "mean", "min", "nonzero", "prod", "round", "std", "sum", "tobytes", "tolist", "trace", "var",
-))  # fmt: skip
 
 
 class Span(NDArrayOperatorsMixin):
@@ -130,12 +116,31 @@ class Span(NDArrayOperatorsMixin):
                 return part
         if not is_basic(key):
             return self._indexed("load", key)
-        check_bounds(self, key)
+        start_of = self._start(key if type(key) is tuple else (key,))
+        if start_of is None:  # what is no plain index, or not inside
+            check_bounds(self, key)
         part = self.array[key]
         if isinstance(part, np.ndarray):
-            return self._like(part)
+            return self._like(part) if start_of is None else Span(self.allocation, part, start_of, self.space)
         self.touch("load", key)
         return part
+
+    def _start(self, keys: tuple[Any, ...]) -> int | None:
+        """Return where the part at these indices begins, in bytes; None unless they are plain, positive and inside."""
+        start, array = self.offset, self.array
+        if len(keys) > array.ndim:
+            return None
+        for key, extent, stride in zip(keys, array.shape, array.strides, strict=False):
+            if type(key) is int:
+                first, last = key, key + 1
+            elif type(key) is slice and key.step is None:
+                first, last = 0 if key.start is None else key.start, extent if key.stop is None else key.stop
+            else:
+                return None
+            if type(first) is not int or type(last) is not int or not 0 <= first <= last <= extent:
+                return None
+            start += first * stride
+        return start
 
     # Access.
 
@@ -143,7 +148,8 @@ class Span(NDArrayOperatorsMixin):
         """Make sure that the running thread may access this span, report it, and return the array.
 
         `kind` is "load", "store" or "escape"; `key` says which part. Raises IllegalAddress naming the thread where
-        the allocation is dead or the chip has no direct access to global memory, IllegalState on the host.
+        the allocation is dead, the chip has no direct access to global memory, or a store goes where kernels only
+        read (constant memory); IllegalState on the host.
         """
         thread = current_thread()
         allocation, grid = self.allocation, thread.grid
@@ -155,6 +161,10 @@ class Span(NDArrayOperatorsMixin):
                     f"{thread} at {caller()}: {self!r} was indexed; {grid.arch.name} cannot reach global memory "
                     "directly, move it by DTE into k.local or k.shared memory"
                 )
+        if kind == "store" and not self.array.flags.writeable:
+            raise IllegalAddress(
+                f"{thread} at {caller()}: a store into {self!r}; this {self.space} memory is read-only in kernels"
+            )
         if grid.observer is not None:
             grid.observer(kind, thread, self._access(key))
         return self.array
@@ -181,14 +191,10 @@ class Span(NDArrayOperatorsMixin):
             self._indexed("store", key, value)
         self.stored(key)
 
-    def __getattr__(self, name: str) -> Any:
-        """Return a reading method of the array (`sum`, `max`, `copy` ...), which counts as a load when it is called.
+    if TYPE_CHECKING:
 
-        Raises AttributeError for what an array has and a span has not.
-        """
-        if name not in READING:
-            raise AttributeError(f"a Span has no {name!r}; np.asarray(span) is an array that has, unobserved")
-        return lambda *args, **named: getattr(self.touch("load"), name)(*args, **named)
+        def __getattr__(self, name: str) -> Any:
+            """Return one of the reading methods, which are put in below."""
 
     def fill(self, value: Any) -> None:
         """Store `value` in every element."""
@@ -218,10 +224,12 @@ class Span(NDArrayOperatorsMixin):
         kwargs = {name: _loaded(value) for name, value in kwargs.items()}
         operands = [_loaded(value) for value in inputs]
         if out is None:
+            target = inputs[0] if method == "at" else None
+            if isinstance(target, Span):
+                target.touch("store")  # before the call: numpy itself stores into read-only arrays here
             result = getattr(ufunc, method)(*operands, **kwargs)
-            if method == "at" and isinstance(inputs[0], Span):
-                inputs[0].touch("store")
-                inputs[0].stored()
+            if isinstance(target, Span):
+                target.stored()
             return result
         targets = tuple(each.touch("store") if isinstance(each, Span) else each for each in out)
         result = getattr(ufunc, method)(*operands, out=targets, **kwargs)
@@ -234,10 +242,10 @@ class Span(NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run any other numpy function on the spans' elements; views come back as spans."""
-        unwrap = _bare if function in _SHAPE_ONLY else _loaded
+        unwrap = _bare if function in SHAPE_ONLY else _loaded
         out = kwargs.get("out")
         targets = [each for each in (out if isinstance(out, tuple) else (out,)) if isinstance(each, Span)]
-        if function in _STORES_FIRST and isinstance(args[0], Span):
+        if function in STORES_FIRST and isinstance(args[0], Span):
             targets.append(args[0])
         for each in targets:
             each.touch("store")
@@ -355,6 +363,21 @@ class Span(NDArrayOperatorsMixin):
         if self.allocation is None:
             return Access(self.space, current_thread().grid.chip.ordinal, offset, size)
         return Access(self.space, self.allocation.device, self.allocation.offset + offset, size)
+
+
+
+def _reading(name: str) -> Callable[..., Any]:
+    """Return the method of a span that calls an array's of the same name: it reads the elements."""
+
+    def method(self: Span, *args: Any, **named: Any) -> Any:
+        return getattr(self.touch("load"), name)(*args, **named)
+
+    method.__name__, method.__doc__ = name, f"Return what numpy's ndarray.{name} makes of the elements, which are read."
+    return method
+
+
+for _name in READING:  # no `__getattr__`: its mere presence would slow every attribute of a span
+    setattr(Span, _name, _reading(_name))
 
 
 def _loaded(value: Any) -> Any:

@@ -7,7 +7,7 @@ the bytes, and its context only as something to set free.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -17,14 +17,14 @@ from atops.base.errors import DteError, IllegalAddress
 from atops.base.waiting import ThreadWaiter, Waiter
 from atops.device.call_site import Site
 from atops.device.geometry import Array
-from atops.device.requests import Reach, Request, current_thread
+from atops.device.requests import CELL, Reach, Request, current_thread
 from atops.device.span import Span
 from atops.device.transforms import Operation
 
 if TYPE_CHECKING:
     from atops.device.thread import KernelThread
 
-__all__ = ("PENDING", "DteEvent", "Engine", "Operand", "finish_transfers", "perform", "poison")
+__all__ = ("CHAINED", "PENDING", "TURNS", "DteEvent", "Engine", "Operand", "finish_transfers", "perform", "poison")
 
 Operand = Span | Array
 
@@ -35,10 +35,20 @@ class Engine(Protocol):
     shared: bool  # of a block, not of a thread
     lock: threading.RLock
     busy: Any  # the transfer in flight, or None
+    turns: int  # how many more transfers may be done at their await before a wait suspends the thread
+
+    def release(self) -> None:
+        """Take note that the transfer in flight has been waited for."""
+
 
 POISON = b"\xa5"
-# Of no transfer; issued; being moved by a copy thread; moved and not waited for; waited for.
-IDLE, PENDING, MOVING, MOVED, DONE = "idle", "pending", "moving", "moved", "done"
+# Of no transfer; issued; issued behind others that come first; being moved, or about to be, by a copy thread; moved
+# and not waited for; waited for.
+IDLE, PENDING, CHAINED, MOVING, MOVED, DONE = "idle", "pending", "chained", "moving", "moved", "done"
+# Being suspended only to go on costs a third of a small transfer, so most waits for one are over at once. Not all:
+# a thread that polls by DTE must let others run.
+TURNS = 4
+_AT_ONCE: Generator[Any, Any, None] = iter(())  # type: ignore[assignment]  # any iterator serves
 _lock = threading.Lock()  # a leaf: between copy threads that end transfers and kernel threads that wait for them
 
 
@@ -49,8 +59,8 @@ class DteEvent(Request):
     event of no transfer, which may be awaited and need not be.
     """
 
-    __slots__ = ("code", "context", "destination", "error", "into", "issued", "operation", "out", "parameters",
-                 "source", "state", "thread", "waiters")  # fmt: skip
+    __slots__ = ("after", "code", "context", "destination", "error", "into", "issued", "operation", "out",
+                 "parameters", "source", "state", "thread", "waiters")  # fmt: skip
 
     # Set by whoever issues the transfer, once it has been checked.
     thread: KernelThread
@@ -63,6 +73,7 @@ class DteEvent(Request):
     parameters: Mapping[str, Any]
     code: CodeType  # where it was issued; not the frame, which would keep the kernel's variables alive
     issued: int
+    after: list[Any]  # of a chained one: the transfers that come first, or the contexts that have yet to start them
 
     reach: ClassVar[Reach] = Reach.OUTSIDE  # who is parked here waits for a copy thread
 
@@ -71,10 +82,23 @@ class DteEvent(Request):
         self.state = IDLE
 
     def __await__(self) -> Generator[Any, Any, None]:
-        """Suspend the kernel thread until the transfer has been done. Returns None."""
-        # Who was parked while a copy thread moved the bytes asks once more, to hear how it ended.
-        turns = (self,) if self.state is not MOVING else (self, self)
-        return iter(turns)  # type: ignore[return-value]  # any iterator serves, and this one is the cheapest
+        """Let the kernel thread go on once the transfer has been done. Returns None."""
+        state = self.state
+        if state is PENDING and (context := self.context).turns:
+            thread, cell = self.thread, CELL.get()
+            if cell is not None and cell.thread is thread and thread.grid.error is None:
+                owed = thread.owed
+                if owed is None or owed is self:  # nothing that the interpreter would have to do or to say
+                    context.turns -= 1
+                    thread.owed = self.frame = None
+                    self.state = DONE
+                    context.busy = None
+                    thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
+                    perform(self, thread)
+                    return _AT_ONCE
+        if state is MOVING or state is CHAINED:
+            return self._turns()
+        return iter((self,))  # type: ignore[return-value]  # any iterator serves, and this one is the cheapest
 
     def wait(self) -> Request:
         """Return the request to await: `await event.wait()` does what `await event` does."""
@@ -83,49 +107,57 @@ class DteEvent(Request):
     def serve(self, thread: KernelThread) -> bool:
         """Let the thread go on once the bytes are moved, which is done now if nobody has done it.
 
-        Raises DteError when the transfer belongs to another thread's private context, IllegalAddress when its memory
-        was freed meanwhile.
+        Raises DteError when the transfer belongs to another thread's private context, or comes after one that nobody
+        started, IllegalAddress when its memory was freed meanwhile.
         """
         self.frame = None  # a frame holds its kernel's variables, and so this event
-        state = self.state
-        if state is PENDING and self.thread is thread and not self.context.shared:  # nearly always
-            self.state = DONE
-            self.context.busy = None
-            thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
-            perform(self, thread)
+        if self.state is DONE or self.state is IDLE:
             return True
-        if state is DONE or state is IDLE:
-            return True
-        if self.thread is thread and not self.context.shared:
-            return self._serve_now(thread)
-        if not self.context.shared:
+        if self.thread is not thread and not self.context.shared:
             raise DteError(f"{thread} waits for the {self.operation.name} of {self.site}, which {self.thread} issued "
                            "in its private DTE context; only that thread can wait for it")  # fmt: skip
-        with self.context.lock:  # two OS threads may wait at the same time; the second finds it done
-            return self._serve_now(thread)
+        return self._served(thread)
 
     def cancel(self, thread: KernelThread) -> None:
         """Forget a thread that is being closed."""
         with _lock:
             if self.state is MOVING and thread in self.waiters:
                 self.waiters.remove(thread)
+        if self.state is CHAINED:
+            for step in self.after:
+                if isinstance(step, DteEvent):
+                    step.cancel(thread)
 
     def complete(self) -> None:
         """Move the bytes now if nobody has, and set the context free. Blocks while a copy thread moves them."""
+        if self.state is CHAINED:
+            for step in self._steps():
+                step.complete()
         gate = ThreadWaiter()
         if self.state is MOVING and self._park(gate):
             gate.wait()
-        if self.context.shared:
-            with self.context.lock:
-                self._serve_now(self.thread)
-        else:
-            self._serve_now(self.thread)
+        self._served(self.thread)
 
     def begin(self) -> None:
-        """Move the bytes at the issue: on a copy thread where there are any, else here."""
+        """Move the bytes as soon as what comes first is moved: on a copy thread where there are any, else here."""
+        steps = self.after if self.state is CHAINED else ()
+        if not all(isinstance(step, DteEvent) for step in steps):
+            return  # it stays chained, and is moved when it is waited for
+        for step in steps:
+            if step.state is PENDING or step.state is CHAINED:
+                step.begin()
+        if any(step.state is CHAINED for step in steps):
+            return
         self.error: BaseException | None = None
         self.waiters: list[Waiter] = []
         self.state = MOVING
+        self.wake()
+
+    def wake(self) -> None:
+        """Go on towards moving: another transfer, which this one had to let go first, has been moved."""
+        for step in getattr(self, "after", ()):
+            if step.state is MOVING and step._park(self):
+                return
         offload = self.thread.grid.offload
         if offload is None:
             self._move()
@@ -141,30 +173,52 @@ class DteEvent(Request):
         """Return where the transfer was issued."""
         return Site(self.code, self.issued)
 
+    def _turns(self) -> Generator[Any, Any, None]:
+        """Suspend as often as it takes: who was parked while bytes were moved asks again, to hear how it ended."""
+        while self.state is not DONE:
+            yield self
+
+    def _served(self, thread: KernelThread) -> bool:
+        if not self.context.shared:
+            return self._serve_now(thread)
+        with self.context.lock:  # two OS threads may wait at the same time; the second finds it done
+            return self._serve_now(thread)
+
     def _serve_now(self, thread: KernelThread) -> bool:
+        if self.state is CHAINED:
+            if not all(step._served(thread) for step in self._steps()):
+                return False
+            self.state = PENDING
         if self.state is MOVING and self._park(thread):
             return False
         if self.state is DONE:
             return True
         pending = self.state is PENDING
-        self._over()
+        self.state = DONE
+        self.context.release()
+        transfers = self.thread.transfers
+        if transfers is not None:
+            transfers.remove(self)
         if pending:
             perform(self, thread)
         elif self.error is not None:
             raise self.error
         return True
 
-    def _over(self) -> None:
-        """Set the context free: the transfer has been waited for."""
-        self.state = DONE
-        self.context.busy = None
-        transfers = self.thread.transfers
-        if transfers is not None:
-            transfers.remove(self)
+    def _steps(self) -> Iterator[DteEvent]:
+        """Yield the transfers that come first. Raises DteError at one that was not started."""
+        for step in self.after:
+            if not isinstance(step, DteEvent):
+                raise DteError(f"{self.thread} waits for the {self.describe()}, which comes after a transfer of "
+                               f"{step!r}; trigger that one first, or it never begins")  # fmt: skip
+            yield step
 
     def _move(self) -> None:
         """Move the bytes, perhaps on a copy thread, keep the error and wake who waits."""
         try:
+            failed = [step.error for step in getattr(self, "after", ()) if getattr(step, "error", None) is not None]
+            if failed:
+                raise failed[0]
             perform(self, self.thread)
         except BaseException as error:
             self.error = error
@@ -188,18 +242,18 @@ class DteEvent(Request):
 
 def perform(event: DteEvent, thread: KernelThread) -> None:
     """Move the bytes of a checked transfer. Raises IllegalAddress when its memory was freed meanwhile."""
-    destination, source, stored = event.destination, event.source, False
+    destination, source, watched = event.destination, event.source, False
     if type(source) is Span and (allocation := source.allocation) is not None and not allocation.alive:
         raise _freed(source, event)
     if type(destination) is Span and (allocation := destination.allocation) is not None:
         if not allocation.alive:
             raise _freed(destination, event)
-        stored = True
+        watched = True
     if event.parameters:
         event.operation.apply(event.into, event.out, **event.parameters)
     else:
         event.operation.apply(event.into, event.out)
-    if stored:
+    if watched:
         destination.stored()  # type: ignore[union-attr]  # a span, as above
     observer = thread.grid.observer
     if observer is not None:

@@ -17,7 +17,7 @@ from atops.device import transform_checks as checks
 from atops.device import transform_checks_gcu300 as checks_300
 from atops.device import transforms_gcu300 as moves_300
 from atops.device.geometry import Array, Ints, inverse, window
-from atops.device.movement import HELD_BYTES, assign, cut, fill, move, repeat, surround
+from atops.device.movement import HELD_BYTES, LOCKED_ELEMENTS, assign, cut, fill, move, repeat, surround
 from atops.device.transform_checks import MIRRORED_AXIS
 
 __all__ = (
@@ -65,6 +65,9 @@ class Operation:
 
 def memcpy(dst: Array, src: Array) -> None:
     """Copy all bytes of src, in row-major order, to the first bytes of dst; the types may differ."""
+    if dst.size <= LOCKED_ELEMENTS and dst.dtype is src.dtype and dst.shape == src.shape:
+        dst[...] = src
+        return
     if dst.ndim == 1 and dst.nbytes <= HELD_BYTES:
         try:
             memoryview(dst)[:] = memoryview(src)  # type: ignore[arg-type]  # nearly always: one shape, one plain type

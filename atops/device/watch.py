@@ -16,7 +16,7 @@ from sortedcontainers import SortedDict
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.allocation import Allocation
 
-__all__ = ("Condition", "Watch", "notify", "satisfied")
+__all__ = ("Condition", "Watch", "satisfied")
 
 CELL_SHIFT = 3
 
@@ -198,11 +198,6 @@ class _Index:
 
     def __len__(self) -> int:
         return self._count
-
-
-def notify(allocation: Allocation, offset: int, size: int) -> None:
-    """Test the watches that a store of `size` bytes at `offset` of `allocation` overlaps, as `wrote` does."""
-    allocation.wrote(offset, size)
 
 
 def _new_lock() -> None:

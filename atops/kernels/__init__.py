@@ -15,14 +15,15 @@ It stands on the chip alone: whoever launches a kernel knows the language, the l
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from atops.device.span import Space, Span
 from atops.kernels.architecture_macros import macro
 from atops.kernels.assertion import assert_
 from atops.kernels.bound import BoundKernel
-from atops.kernels.compile_options import CompileOptions
 from atops.kernels.definition import Kernel, cooperative, kernel
 from atops.kernels.device_function import device
-from atops.kernels.diagnostics import Diagnostic, DiagnosticLog, Severity
 from atops.kernels.dte import dte_scope, event, shared_dte_ctx, tops_destroy_dte, tops_dte_ctx_t, tops_init_dte, wait
 from atops.kernels.dte_operations import (
     broadcast,
@@ -72,7 +73,6 @@ from atops.kernels.dte_operations_gcu300 import (
     sub_sample,
     sub_sample_async,
 )
-from atops.kernels.function_attributes import FunctionAttributes, function_attributes
 from atops.kernels.functions import (
     abs,
     acos,
@@ -105,10 +105,8 @@ from atops.kernels.functions import (
     tanh,
 )
 from atops.kernels.host_function import host
-from atops.kernels.image import CodeImage
 from atops.kernels.index import blockDim, blockIdx, gridDim, thread_count, thread_id, threadIdx, tiles
 from atops.kernels.launch_config import LaunchConfig
-from atops.kernels.loading import load_module
 from atops.kernels.mask import Mask
 from atops.kernels.memory import (
     Constant,
@@ -122,11 +120,9 @@ from atops.kernels.memory import (
     mdspan,
     shared,
 )
-from atops.kernels.module import Module
 from atops.kernels.pointer import Pointer, generic, pointer
 from atops.kernels.printf import printf
 from atops.kernels.private import private
-from atops.kernels.program import CompiledProgram, Program, compile_source
 from atops.kernels.restrict import restrict
 from atops.kernels.signals import signal_add, signal_read, signal_wait, signal_write
 from atops.kernels.sync import (
@@ -142,7 +138,38 @@ from atops.kernels.variables import Variable, constant, device_variable
 from atops.kernels.vector import Vector
 from atops.kernels.vector_type import VectorType, sizeof, vector, vector2, vector4
 
-__getattr__ = macro  # k.GCU_ARCH and k.AGCU_ARCH: numbers in a kernel, None on the host
+if TYPE_CHECKING:
+    from atops.kernels.compile_options import CompileOptions
+    from atops.kernels.diagnostics import Diagnostic, DiagnosticLog, Severity
+    from atops.kernels.kernel_attributes import FunctionAttributes, function_attributes
+    from atops.kernels.image import CodeImage
+    from atops.kernels.loading import load_module
+    from atops.kernels.module import Module
+    from atops.kernels.program import CompiledProgram, Program, compile_source
+
+# What compiles source text is loaded when it is first asked for: most programs never do, and pay nothing for it.
+COMPILING = {
+    "CompileOptions": "atops.kernels.compile_options",
+    "Diagnostic": "atops.kernels.diagnostics",
+    "DiagnosticLog": "atops.kernels.diagnostics",
+    "Severity": "atops.kernels.diagnostics",
+    "FunctionAttributes": "atops.kernels.kernel_attributes",
+    "function_attributes": "atops.kernels.kernel_attributes",
+    "CodeImage": "atops.kernels.image",
+    "load_module": "atops.kernels.loading",
+    "Module": "atops.kernels.module",
+    "CompiledProgram": "atops.kernels.program",
+    "Program": "atops.kernels.program",
+    "compile_source": "atops.kernels.program",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return what compiles, or k.GCU_ARCH and k.AGCU_ARCH: numbers in a kernel, None on the host."""
+    if name in COMPILING:
+        return getattr(import_module(COMPILING[name]), name)
+    return macro(name)
+
 
 __all__ = (
     "BarrierScope",

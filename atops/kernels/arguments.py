@@ -18,7 +18,8 @@ import numpy as np
 from atops.base.dtypes import as_dtype, element_name
 from atops.base.errors import InvalidType, InvalidValue
 from atops.device.allocation import Allocation
-from atops.device.span import Span
+from atops.device.span import Space, Span
+from atops.kernels.memory_space import LanguageSpace
 from atops.kernels.restrict import restricted_type
 
 __all__ = ("KernelArgument", "MemoryArgument", "Parameter", "parameter")
@@ -150,7 +151,8 @@ class Parameter:
 def parameter(kernel: str, given: inspect.Parameter, evaluate: Callable[[str], Any]) -> Parameter:
     """Return the parameter that a kernel declares. `evaluate` reads an annotation that is still text.
 
-    Raises InvalidType for `*args` and `**kwargs`: a kernel's parameters are counted.
+    Raises InvalidType for `*args` and `**kwargs`, because a kernel's parameters are counted, and for one annotated with
+    a memory space (TOPS C++, 8.2).
     """
     if given.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
         raise InvalidType(f"kernel {kernel}: parameter {given} has no fixed number; kernels name each of theirs")
@@ -158,6 +160,11 @@ def parameter(kernel: str, given: inspect.Parameter, evaluate: Callable[[str], A
     if isinstance(annotation, str):
         with suppress(Exception):  # the name of an element type, or of something known to type checkers only
             annotation = evaluate(annotation)
+    if isinstance(annotation, Space | LanguageSpace):
+        raise InvalidType(
+            f"kernel {kernel}: parameter {given.name} is annotated with {annotation} memory; no parameter names a "
+            "memory space, all of them point to the generic one"
+        )
     if annotation is inspect.Parameter.empty or annotation in (Any, object):
         return Parameter(kernel, given.name, None, False)
     if annotation in (int, float, bool):

@@ -13,7 +13,7 @@ __all__ = ("assert_",)
 
 
 def assert_(condition: object, message: object = None) -> None:
-    """Go on if `condition` is true; otherwise end the launch with KernelAssert, whose code is topsErrorAssert.
+    """Go on if `condition` is true; otherwise end the launch with KernelAssert: topsErrorAssert (Runtime API, 2.3).
 
     The error names the condition as it is written, its line, block and thread. Python's own `assert` ends a launch
     alike, but `python -O` removes it. On the host, in functions of both sides, AssertionError is raised.

@@ -81,10 +81,20 @@ class Kernel:
         try:
             bound = self.signature.bind(*args, **(kwargs or {}))
         except TypeError as error:
-            raise InvalidType(f"kernel {self.name}{self.signature}: {error}") from None
+            count = self._count(len(args) + len(kwargs or ()))
+            raise InvalidType(f"kernel {self.name}{self.signature}: {error}{count}") from None
         bound.apply_defaults()
         given = bound.arguments
         return BoundKernel(self, {name: self.parameters[name].take(value) for name, value in given.items()})
+
+    def _count(self, given: int) -> str:
+        """Say how many arguments were given and how many are wanted; nothing where the number is right."""
+        most = len(self.parameters)
+        least = sum(each.default is each.empty for each in self.signature.parameters.values())
+        if least <= given <= most:
+            return ""
+        wanted = f"{least}" if least == most else f"{least} to {most}"
+        return f"; {given} argument{'s' if given != 1 else ''} given, {wanted} wanted"
 
     def configure(
         self, config: Any, arch: Architecture, shared: int | None = None, cooperative: bool | None = None

@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 from atops.base.errors import InvalidType
 from atops.device.call_site import caller
-from atops.device.dte import DteContext, no_context
+from atops.device.dte_operand import no_context
 from atops.device.requests import Request, current_thread
 from atops.device.transfer import DteEvent
+from atops.kernels.dte_configuration import tops_dte_ctx_t
 from atops.kernels.sharing import shared_object
 
 __all__ = (
@@ -22,25 +23,24 @@ __all__ = (
     "wait",
 )
 
-tops_dte_ctx_t: TypeAlias = DteContext
 event: TypeAlias = DteEvent
 
 
-def shared_dte_ctx() -> DteContext:
+def shared_dte_ctx() -> tops_dte_ctx_t:
     """Return the block's context of this line, one and the same for all its threads: `__shared__ tops_dte_ctx_t ctx`.
 
     One thread initialises it; it moves between global and shared memory, for one thread at a time (TOPS C++, 8.7).
     """
     thread = current_thread()
-    return shared_object(thread, lambda: DteContext.of_block(thread.block))
+    return shared_object(thread, lambda: tops_dte_ctx_t.of_block(thread.block))
 
 
-def tops_init_dte(ctx: DteContext) -> None:
+def tops_init_dte(ctx: tops_dte_ctx_t) -> None:
     """Make a context ready for use, as `ctx.init()` does. Raises DteError on another thread's (TOPS C++, 8.7)."""
     _context(ctx, "tops_init_dte").init()
 
 
-def tops_destroy_dte(ctx: DteContext) -> None:
+def tops_destroy_dte(ctx: tops_dte_ctx_t) -> None:
     """Give a context back, as `ctx.destroy()` does. Raises DteError while a transfer is in flight (TOPS C++, 8.7)."""
     _context(ctx, "tops_destroy_dte").destroy()
 
@@ -59,16 +59,17 @@ class dte_scope:  # the language's own name
     """Initialise a context for a `with` block and destroy it at the end: `tops::dte_scope`.
 
     Without an argument the context is a private one of its own. At the end of the block no transfer may be in flight
-    (DteError), unless an exception is already under way.
+    (DteError), unless an exception is already under way. The text does not have it, published kernels do (beside
+    TOPS C++, 8.7).
     """
 
     __slots__ = ("_ctx",)
 
-    def __init__(self, ctx: DteContext | None = None) -> None:
+    def __init__(self, ctx: tops_dte_ctx_t | None = None) -> None:
         """Take a context, or make a private one."""
-        self._ctx = DteContext() if ctx is None else _context(ctx, "dte_scope")
+        self._ctx = tops_dte_ctx_t() if ctx is None else _context(ctx, "dte_scope")
 
-    def __enter__(self) -> DteContext:
+    def __enter__(self) -> tops_dte_ctx_t:
         self._ctx.init()
         return self._ctx
 
@@ -77,7 +78,7 @@ class dte_scope:  # the language's own name
             self._ctx.destroy()
 
 
-def _context(ctx: object, who: str) -> DteContext:
-    if not isinstance(ctx, DteContext):
+def _context(ctx: object, who: str) -> tops_dte_ctx_t:
+    if not isinstance(ctx, tops_dte_ctx_t):
         raise no_context(current_thread(), ctx, who)
     return ctx

@@ -66,7 +66,7 @@ _NONE: Mapping[str, Any] = {}
 def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> None:
     """Copy all bytes of `src`, in row-major order, to the first bytes of `dst`; the types may differ.
 
-    `dst` has at least as many bytes.
+    `dst` has at least as many bytes (TOPS C++, 8.7).
     """
     transfer(_MEMCPY, ctx, dst, src, _NONE)
 
@@ -77,7 +77,7 @@ def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
 
 
 def memset(ctx: DteContext, dst: Operand, value: Any) -> None:
-    """Set every element of `dst` to `value`, a value of its element type."""
+    """Set every element of `dst` to `value`, a value of its element type (TOPS C++, 8.7)."""
     transfer(_MEMSET, ctx, dst, None, {"value": value})
 
 
@@ -89,7 +89,7 @@ def memset_async(ctx: DteContext, dst: Operand, value: Any) -> DteEvent:
 def slice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, value: Any = 0) -> None:
     """Copy the window of `dst`'s shape at `offsets` of `src`; what lies beyond `src` becomes `value`.
 
-    `offsets` has an int, not negative, for each dimension, outermost first.
+    `offsets` has an int, not negative, for each dimension, outermost first (TOPS C++, 8.7).
     """
     transfer(_SLICE, ctx, dst, src, {"offsets": offsets, "value": value})
 
@@ -102,7 +102,7 @@ def slice_async(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, valu
 def deslice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints) -> None:
     """Copy `src` over the window of its shape at `offsets` of `dst`; the rest of `dst` stays.
 
-    The window lies inside `dst`.
+    The window lies inside `dst` (TOPS C++, 8.7).
     """
     transfer(_DESLICE, ctx, dst, src, {"offsets": offsets})
 
@@ -113,7 +113,10 @@ def deslice_async(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints) ->
 
 
 def transpose(ctx: DteContext, dst: Operand, src: Operand, layout: Ints) -> None:
-    """Copy `src` with its dimensions permuted: `dst.shape[i] == src.shape[layout[i]]`, as numpy.transpose."""
+    """Copy `src` with its dimensions permuted: `dst.shape[i] == src.shape[layout[i]]`, as numpy.transpose.
+
+    `layout` is a permutation of the dimensions (TOPS C++, 8.7).
+    """
     transfer(_TRANSPOSE, ctx, dst, src, {"layout": layout})
 
 
@@ -125,7 +128,7 @@ def transpose_async(ctx: DteContext, dst: Operand, src: Operand, layout: Ints) -
 def slice_transpose(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints, value: Any = 0) -> None:
     """Cut a window at `offsets` of `src` and transpose it into `dst`; beyond `src` is `value`.
 
-    The window has the shape `s` with `dst.shape[i] == s[layout[i]]`.
+    The window has the shape `s` with `dst.shape[i] == s[layout[i]]` (TOPS C++, 8.7).
     """
     transfer(_SLICE_TRANSPOSE, ctx, dst, src, {"offsets": offsets, "layout": layout, "value": value})
 
@@ -141,7 +144,7 @@ def slice_transpose_async(
 def transpose_deslice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints) -> None:
     """Transpose `src` by `layout` and copy it over the window at `offsets` of `dst`; the rest stays.
 
-    The window lies inside `dst`.
+    The window lies inside `dst` (TOPS C++, 8.7).
     """
     transfer(_TRANSPOSE_DESLICE, ctx, dst, src, {"offsets": offsets, "layout": layout})
 
@@ -154,7 +157,8 @@ def transpose_deslice_async(ctx: DteContext, dst: Operand, src: Operand, offsets
 def pad(ctx: DteContext, dst: Operand, src: Operand, low: Ints, high: Ints, mid: Ints, value: Any = 0) -> None:
     """Copy `src` with `value` around it and between its elements.
 
-    Per dimension: `low` before, `mid` between neighbours, `high` after; `dst` has low + n + (n - 1) * mid + high.
+    Per dimension: `low` before, `mid` between neighbours, `high` after, none negative; `dst` has
+    low + n + (n - 1) * mid + high (TOPS C++, 8.7).
     """
     transfer(_PAD, ctx, dst, src, {"low": low, "high": high, "mid": mid, "value": value})
 
@@ -167,7 +171,7 @@ def pad_async(
 
 
 def mirror_tb(ctx: DteContext, dst: Operand, src: Operand) -> None:
-    """Last axis reversed: copy `src` mirrored along X, the last entry of its shape."""
+    """Last axis reversed: copy `src` mirrored along X, the last entry of its shape (TOPS C++, 8.7)."""
     transfer(_MIRROR_TB, ctx, dst, src, _NONE)
 
 
@@ -177,7 +181,7 @@ def mirror_tb_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
 
 
 def mirror_lr(ctx: DteContext, dst: Operand, src: Operand) -> None:
-    """Last axis but one reversed: copy `src` mirrored along Y, the last but one entry of its shape."""
+    """Last axis but one reversed: copy `src` mirrored along Y, the last but one entry of its shape (TOPS C++, 8.7)."""
     transfer(_MIRROR_LR, ctx, dst, src, _NONE)
 
 
@@ -187,7 +191,10 @@ def mirror_lr_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
 
 
 def broadcast(ctx: DteContext, dst: Operand, src: Operand) -> None:
-    """Copy `src`, repeated along the dimensions that it lacks or has once, to `dst`'s shape."""
+    """Copy `src`, repeated along the dimensions that it lacks or has once, to `dst`'s shape.
+
+    As numpy.broadcast_to: each extent of `src`, counted from the last, is 1 or `dst`'s (TOPS C++, 8.7).
+    """
     transfer(_BROADCAST, ctx, dst, src, _NONE)
 
 

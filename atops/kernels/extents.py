@@ -22,6 +22,14 @@ def extents_of(shape: Shape, dtype: DTypeLike) -> tuple[tuple[int, ...], np.dtyp
     element = as_dtype(dtype)
     if type(shape) is int and shape >= 0:
         return (shape,), element, shape * element.itemsize
+    if type(shape) is tuple:  # nearly every other call, and several times as fast so
+        size = element.itemsize
+        for extent in shape:
+            if type(extent) is not int or extent < 0:
+                break
+            size *= extent
+        else:
+            return shape, element, size
     try:
         extents = tuple(map(operator.index, shape)) if isinstance(shape, Iterable) else (operator.index(shape),)
     except TypeError:

@@ -17,7 +17,7 @@ def host(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function that only the host may call.
 
     Calling it in a kernel raises IllegalState naming the thread, the kernel and the line. Together with `@device`, in
-    either order, it is `__host__ __device__`: both sides call it, and `k.AGCU_ARCH is None` tells which one does.
-    Raises InvalidType for what is no function, and for a kernel.
+    either order, it is `__host__ __device__`: both sides call it, and `k.AGCU_ARCH is None` tells which one does
+    (TOPS C++, 8.1). Raises InvalidType for what is no function, and for a kernel.
     """
     return qualified(function, ExecutionSpace.HOST)

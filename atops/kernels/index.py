@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import SupportsIndex
+from typing import NoReturn, SupportsIndex
 
 from atops.base.errors import InvalidType, InvalidValue
 from atops.device.requests import current_thread
@@ -14,7 +14,10 @@ __all__ = ("BuiltIn", "blockDim", "blockIdx", "gridDim", "threadIdx", "thread_co
 
 
 class BuiltIn:
-    """A built-in variable: three numbers x, y and z that are known inside a kernel (IllegalState elsewhere)."""
+    """A built-in variable: three numbers x, y and z that are known inside a kernel (TOPS C++, 8.5).
+
+    Reading one elsewhere raises IllegalState.
+    """
 
     __slots__ = ("_name", "_read")
 
@@ -40,6 +43,14 @@ class BuiltIn:
     def __iter__(self) -> Iterator[int]:
         return iter(self._read(current_thread()))
 
+    def __index__(self) -> NoReturn:
+        """Refuse to be one number: in a slice or a range one of the three is meant. Raises InvalidType."""
+        raise InvalidType(f"{self._name} is three numbers; {self._name}.x is meant where one is wanted")
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
+        """Refuse to be an array: as an index, or in arithmetic, one number is meant. Raises InvalidType."""
+        self.__index__()
+
     def __repr__(self) -> str:
         return f"<built-in variable {self._name} of kernels>"
 
@@ -51,13 +62,16 @@ gridDim = BuiltIn("gridDim", lambda thread: thread.grid.grid_dim)
 
 
 def thread_id() -> int:
-    """Return the running thread's number in the whole grid, x fastest. Raises IllegalState on the host."""
+    """Return the running thread's number in the whole grid, by block, then by thread, x fastest (8.5).
+
+    Raises IllegalState on the host.
+    """
     thread = current_thread()
     return thread.block.linear * thread.grid.block_dim.volume + thread.linear
 
 
 def thread_count() -> int:
-    """Return how many threads the whole grid has. Raises IllegalState on the host."""
+    """Return how many threads the whole grid has, by gridDim and blockDim (8.5). Raises IllegalState on the host."""
     grid = current_thread().grid
     return grid.grid_dim.volume * grid.block_dim.volume
 

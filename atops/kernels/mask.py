@@ -17,8 +17,9 @@ __all__ = ("Mask",)
 class Mask(Vector):
     """A vector of one truth value for each lane: `__vector4 bool int` and its like (TOPS C++, 8.3).
 
-    It has the operators & | ^ ~ (those of 64-bit lanes have comparisons only). What follows is not in the text, which
-    has no other use for a mask.
+    Its two names, `bool int` and `bool unsigned int`, are one type, which comparing float gives too; `__fp16` and
+    `__bf16` give `bool short`. It has the operators & | ^ ~ (those of 64-bit lanes have comparisons only). What follows
+    is not in the text, which has no other use for a mask.
     """
 
     __slots__ = ()

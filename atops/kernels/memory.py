@@ -13,6 +13,7 @@ import numpy as np
 from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
 from atops.device.call_site import caller
+from atops.device.chip import POISON
 from atops.device.geometry import Array
 from atops.device.requests import current_thread
 from atops.device.span import Space, Span
@@ -87,7 +88,8 @@ def shared(shape: Shape, dtype: DTypeLike) -> Any:
 def dynamic_shared(dtype: DTypeLike) -> Any:
     """Return the shared memory whose size the launch gives, as one row: `extern __shared__ T x[]` (TOPS C++, 8.2).
 
-    A kernel may have one such line. Raises LaunchFailure at a second one, and InvalidValue without a size.
+    A kernel may have one such line: its definition refuses a second one, and what that cannot see is a LaunchFailure
+    here. Raises InvalidValue without a size, as the launch does; a size that no kernel asks for is right.
     """
     thread = current_thread()
     element, size = as_dtype(dtype), thread.grid.shared_bytes
@@ -159,4 +161,8 @@ def _carve(
 ) -> Any:  # fmt: skip
     """Return a part of a scratchpad as the mode has it: a plain view, or in strict mode a span."""
     array = np.ndarray(extents, element, memory, start)  # its base is `memory` itself
-    return Span(None, array, start, space) if thread.grid.options.strict else array
+    if not thread.grid.options.strict:
+        return array
+    if space is Space.SHARED:  # what an earlier block left here is no business of this one's
+        memory[start : start + array.nbytes] = POISON
+    return Span(None, array, start, space)

@@ -22,7 +22,7 @@ PRIVATE_ARRAYS = "private arrays"  # where a thread's `sites` keep them
 
 
 class LanguageSpace(Enum):
-    """A memory space that only the language has: no DTE moves there."""
+    """A memory space that only the language has: no DTE moves there (TOPS C++, 8.2)."""
 
     GENERIC = "generic"
     CONSTANT = "constant"

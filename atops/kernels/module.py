@@ -14,7 +14,7 @@ from atops.base.errors import InvalidHandle, InvalidType, NotFound
 from atops.device.arch import Architecture
 from atops.kernels.compile_target import CompileTarget
 from atops.kernels.definition import Kernel
-from atops.kernels.function_attributes import FunctionAttributes, function_attributes
+from atops.kernels.kernel_attributes import FunctionAttributes, function_attributes
 from atops.kernels.lowered_names import lowered_name, lowered_name_of
 from atops.kernels.source.front_end import Definitions
 from atops.kernels.source.nearest import nearest

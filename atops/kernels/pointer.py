@@ -26,7 +26,8 @@ class Pointer:
 
     `p + n`, `n + p`, `p - n` and `p - q` count elements; `p[i]` reads, `p[i] = v` stores, `p[i:j]` and `memory()` give
     the elements as a span or an array; pointers into the same memory compare by address. Where two pointers meet, the
-    one converts to the other's space by itself if that is a parent space, and InvalidType names both where neither is.
+    one converts to the other's space by itself if that is a parent space, and InvalidType names both where neither
+    is (TOPS C++, 8.2).
     """
 
     __slots__ = ("_bytes", "_offset", "_origin", "dtype", "space")

@@ -11,6 +11,8 @@ from atops.base.errors import InvalidType, InvalidValue
 from atops.device.call_site import caller
 from atops.device.requests import maybe_current_thread
 from atops.device.span import Span
+from atops.kernels.pointer import Pointer
+from atops.kernels.variables import Variable
 
 __all__ = ("printf",)
 
@@ -21,7 +23,8 @@ def printf(format: str, /, *arguments: Any) -> int:
     A kernel's text goes to its device's FIFO, which the host shows when a launch of the device is over: in the order
     of printing, and before whoever awaits that launch goes on. A FIFO that is full loses its oldest texts; the host
     logs how many. Nothing waits for the output. On the host it writes to `sys.stdout` at once, so that it works in
-    functions of both sides. Raises InvalidType and InvalidValue as `c_format` does, in a kernel naming thread and line.
+    functions of both sides. Raises InvalidType and InvalidValue as `c_format` does, in a kernel naming thread and
+    line (TOPS C++, 8.2, in whose examples it stands).
     """
     thread = maybe_current_thread()
     try:
@@ -39,6 +42,10 @@ def printf(format: str, /, *arguments: Any) -> int:
 
 def _address_of(value: Any) -> int | None:
     """Return the address of device memory, in L1 and L2 its offset there; None for what is no memory of the thread."""
+    if isinstance(value, Pointer):
+        return value.place[1]
+    if isinstance(value, Variable):
+        value = value.span()
     if isinstance(value, Span):
         return value.address
     thread = maybe_current_thread()

@@ -15,7 +15,7 @@ from atops.base.errors import CompilationError, IllegalState, InvalidOption, Inv
 from atops.kernels.compile_options import CompileOptions, parse_options
 from atops.kernels.definition import Kernel
 from atops.kernels.diagnostics import DiagnosticLog, SourceText
-from atops.kernels.function_attributes import function_attributes
+from atops.kernels.kernel_attributes import function_attributes
 from atops.kernels.image import CodeImage, FunctionEntry, VariableEntry
 from atops.kernels.lowered_names import lowered_name, lowered_name_of, name_expression
 from atops.kernels.module import Module

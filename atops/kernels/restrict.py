@@ -19,7 +19,7 @@ class restrict(Span):  # the language's own name
     """An annotation: device memory that no other argument of the launch reaches. It arrives as a Span.
 
     `x: k.restrict`, or `x: k.restrict[np.float32]` for elements of this type only. Nothing checks it by default; strict
-    mode reports a launch that breaks it.
+    mode reports a launch that breaks it (TOPS C++, 8.2, `__restrict__`).
     """
 
     __slots__ = ()

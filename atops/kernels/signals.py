@@ -16,7 +16,7 @@ __all__ = ("signal_add", "signal_read", "signal_wait", "signal_write")
 
 
 def signal_read(handle: SupportsIndex) -> int:
-    """Return the value of a signal, 0 to 2**32 - 1.
+    """Return the value of a signal, 0 to 2**32 - 1 (for the host: Runtime API, 2.11).
 
     All four functions take the handle that the host passed to the kernel. They raise InvalidValue for a handle that the
     chip does not have, InvalidType for what is no integer, IllegalState on the host.
@@ -25,12 +25,15 @@ def signal_read(handle: SupportsIndex) -> int:
 
 
 def signal_write(handle: SupportsIndex, value: SupportsIndex) -> None:
-    """Store `value`, modulo 2**32, and let those go on whose condition it meets."""
+    """Store `value`, modulo 2**32, and let those go on whose condition it meets (for the host: 2.11)."""
     current_thread().grid.chip.signals.set(_whole(handle, "handle"), _whole(value, "value"))
 
 
 def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
-    """Add `value`, modulo 2**32, in one step that no other thread can come between; return the value before."""
+    """Add `value`, modulo 2**32, in one step that no other thread can come between; return the value before.
+
+    Neither the language text nor Runtime API, 2.11 has such a function.
+    """
     return current_thread().grid.chip.signals.add(_whole(handle, "handle"), _whole(value, "value"))
 
 
@@ -39,7 +42,8 @@ def signal_wait(handle: SupportsIndex, value: SupportsIndex, condition: str = "g
 
     Conditions are those of the runtime's value waits: "gte" (cyclic over 32 bits), "eq", "and" (a common bit) and
     "nor". Whoever may set it (the host, other kernels) is unknown, so such a wait is no deadlock; an abort ends it.
-    Raises InvalidValue for another condition, MissingAwait when an earlier request was never awaited.
+    Neither the language text nor Runtime API, 2.11 has such a function. Raises InvalidValue for another condition,
+    MissingAwait when an earlier request was never awaited.
     """
     thread = current_thread()
     signals = thread.grid.chip.signals

@@ -68,16 +68,19 @@ class CountedBarrier:
         return self._barrier.count
 
     def arrive(self) -> int:
-        """Arrive without waiting. Returns a token of the phase for `wait`."""
+        """Arrive without waiting. Returns a token of the phase for `wait`; the text has none (TOPS C++, 8.8)."""
         return self._barrier.arrive(current_thread())
 
     def wait(self, token: int | None = None) -> Request:
-        """Return the request that waits for the end of the phase `token`, by default of this thread's last arrival."""
+        """Return the request that waits for the end of the phase `token` (TOPS C++, 8.8).
+
+        Without a token it is the phase of this thread's last arrival, if it never arrived the current one.
+        """
         thread = current_thread()
         return self._barrier.wait(thread, token).owed_by(thread)
 
     def arrive_and_wait(self) -> Request:
-        """Arrive, and return the request that waits for the end of that phase."""
+        """Arrive, and return the request that waits for the end of that phase (TOPS C++, 8.8)."""
         thread = current_thread()
         return self._barrier.arrive_and_wait(thread).owed_by(thread)
 

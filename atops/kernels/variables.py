@@ -19,10 +19,11 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from atops.base.dtypes import DTypeLike, element_name
 from atops.base.errors import IllegalAddress, IllegalState, InvalidValue, LaunchFailure
 from atops.device.arch import ARCHITECTURES
+from atops.device.array_functions import READING
 from atops.device.call_site import Site, caller
 from atops.device.chip import Chip
 from atops.device.requests import maybe_current_thread
-from atops.device.span import READING, Span
+from atops.device.span import Span
 from atops.device.thread import KernelThread
 from atops.kernels.extents import Shape
 from atops.kernels.initial_value import initial_value
@@ -41,7 +42,8 @@ class Variable(NDArrayOperatorsMixin):
 
     In a kernel it is used as an array: indexed, sliced, given to numpy functions; `x[...]` is its Span. On the host
     `device.symbol(x)` is its instance. `dtype`, `shape`, `size` and `nbytes` are an array's, `initial` is what a fresh
-    instance holds, `is_constant` whether kernels may only read it, `site` where it was declared.
+    instance holds, `is_constant` whether kernels may only read it, `site` where it was declared
+    (TOPS C++, 8.2).
     """
 
     __slots__ = ("__weakref__", "_name", "dtype", "initial", "is_constant", "module", "nbytes", "shape", "site", "size")
@@ -189,9 +191,10 @@ def device_variable(dtype: DTypeLike, init: Any = None, *, shape: Shape | None =
 
 
 def constant(dtype: DTypeLike, init: Any = None, *, shape: Shape | None = None, name: str = "") -> Variable:
-    """Declare a variable of constant memory: `__constant__ T x = init` (TOPS C++, 8.2). Arguments as above.
+    """Declare a variable of constant memory: `__constant__ T x = init` (TOPS C++, 8.2).
 
-    Kernels only read it, the host writes it by symbol. Raises as `device_variable` does, InvalidValue for more bytes
+    Arguments are those of `device_variable`. Kernels only read it, the host writes it by symbol. It lies below no other
+    memory space, so no generic pointer reaches it. Raises as `device_variable` does, InvalidValue for more bytes
     than any chip's constant memory, and IllegalState in a kernel.
     """
     thread, frame = maybe_current_thread(), sys._getframe(1)

@@ -156,9 +156,12 @@ class Vector:
     def __getitem__(self, index: Any) -> Any:
         """Return lane `index` as a scalar; of an array of vectors its vector `index`, which shares the lanes.
 
-        Raises IllegalAddress outside the lanes, InvalidType for what is no integer.
+        `v[i:j]` is the array of vectors i to j - 1 of an array, which shares them too. Raises IllegalAddress outside
+        the lanes, InvalidType for what is no integer, or a slice of a single vector.
         """
         values = self.values
+        if type(index) is slice:
+            return self.type.wrap(values[self._part(index)])
         if type(index) is not int or not 0 <= index < len(values):
             index = self._checked(index)
         return values[index] if values.ndim == 1 else self.type.wrap(values[index])
@@ -200,6 +203,17 @@ class Vector:
     def __repr__(self) -> str:
         values = np.array2string(self.values, threshold=8, edgeitems=2, separator=", ")
         return f"<{self.type.name} {' '.join(values.split())}>"
+
+    def _part(self, index: slice) -> slice:
+        """Return a slice of an array of vectors that is inside."""
+        count = len(self.values)
+        if self.values.ndim == 1 or index.step is not None:
+            raise InvalidType(f"{here()}{index!r} of a {self.type.name}; i:j of an array of vectors is right")
+        first = 0 if index.start is None else operator.index(index.start)
+        last = count if index.stop is None else operator.index(index.stop)
+        if not 0 <= first <= last <= count:
+            raise IllegalAddress(f"{here()}vectors {first}:{last} of an array of {count}; 0 to {count} is right")
+        return slice(first, last)
 
     def _checked(self, index: Any) -> int:
         """Return `index` as an int inside."""

@@ -34,7 +34,10 @@ _MOST_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Memory as one row of elements, the first at byte `start` of its memory space. Holds `memory`: its id is a key."""
+    """Memory as one row of elements, the first at byte `start` of its memory space. Holds `memory`: its id is a key.
+
+    `width` is that of an element and `alignment` the chip's, both in bytes: asked for at every access.
+    """
 
     memory: Any
     flat: Any
@@ -42,6 +45,8 @@ class _Row:
     size: int
     start: int
     space: AnySpace
+    width: int
+    alignment: int
 
 
 def load(kind: VectorType, memory: Any, index: Any, count: Any) -> Array:
@@ -58,34 +63,45 @@ def load(kind: VectorType, memory: Any, index: Any, count: Any) -> Array:
             raise InvalidValue(f"{here()}count of a load is {count}; 1 or more is right")
         elements = count * kind.lanes
     row = _row(thread, memory)
-    start = _checked(thread, row, kind, index, elements, "load")
-    part = slice(start, start + elements)
-    lanes: Array = (row.flat.touch("load", part) if isinstance(row.flat, Span) else row.flat)[part].copy()
+    if not _fits(row, kind, index, elements):
+        index = _checked(row, kind, index, elements, "load")
+    flat, part = row.flat, slice(index, index + elements)
+    lanes: Array = (flat.touch("load", part) if type(flat) is Span else flat)[part].copy()
     return lanes if count is None else lanes.reshape(count, kind.lanes)
 
 
 def store(kind: VectorType, values: Array, memory: Any, index: Any) -> None:
     """Store lanes into `memory` from its element `index` on. Raises what `Vector.store` says."""
     thread = vector_thread(kind.name)
-    row = _row(thread, memory)
-    start = _checked(thread, row, kind, index, values.size, "store")
-    part = slice(start, start + values.size)
-    if isinstance(row.flat, Span):
+    row, elements = _row(thread, memory), values.size
+    if not _fits(row, kind, index, elements):
+        index = _checked(row, kind, index, elements, "store")
+    flat, part = row.flat, slice(index, index + elements)
+    if type(flat) is Span:
         if row.space is LanguageSpace.CONSTANT:
             raise IllegalAddress(f"{here()}store of a {kind.name} into constant memory; kernels only read it")
-        row.flat.touch("store", part)[part] = values.reshape(-1)
-        row.flat.stored(part)
+        flat.touch("store", part)[part] = values.reshape(-1)
+        flat.stored(part)
     else:
-        row.flat[part] = values if values.ndim == 1 else values.reshape(-1)
+        flat[part] = values if values.ndim == 1 else values.reshape(-1)
 
 
-def _checked(thread: KernelThread, row: _Row, kind: VectorType, index: Any, elements: int, what: str) -> int:
+def _fits(row: _Row, kind: VectorType, index: Any, elements: int) -> bool:
+    """Tell whether as many elements from `index` on are plainly an access that is allowed, as nearly always."""
+    return (
+        type(index) is int
+        and kind.element is row.element
+        and not kind.is_mask
+        and 0 <= index <= row.size - elements
+        and not (row.start + index * row.width) % row.alignment
+    )
+
+
+def _checked(row: _Row, kind: VectorType, index: Any, elements: int, what: str) -> int:
     """Return `index` as an int, the aligned begin of as many elements of the right type inside the memory."""
-    if type(index) is not int:
-        index = _integer(index, f"index of a {what}")
-    begin: int = index
+    begin = _integer(index, f"index of a {what}")
     element = kind.element
-    if kind.is_mask or (row.element is not element and row.element != element):
+    if kind.is_mask or row.element != element:
         form = "masks have no form in memory" if kind.is_mask else f"memory of {element_name(element)} is right"
         raise InvalidType(f"{here()}{what} of a {kind.name} in memory of {element_name(row.element)}; {form}")
     if begin < 0 or begin + elements > row.size:
@@ -93,12 +109,11 @@ def _checked(thread: KernelThread, row: _Row, kind: VectorType, index: Any, elem
             f"{here()}{what} of a {kind.name} reaches elements {begin} to {begin + elements - 1} of {row.space} "
             f"memory that has {row.size}"
         )
-    alignment = thread.grid.arch.vector_alignment
-    address = row.start + begin * element.itemsize
-    if address % alignment:
+    address = row.start + begin * row.width
+    if address % row.alignment:
         raise IllegalAddress(
             f"{here()}{what} of a {kind.name} at {row.space} address {address:#x} (element {begin}); a multiple of "
-            f"{alignment} bytes is right"
+            f"{row.alignment} bytes is right"
         )
     return begin
 
@@ -122,10 +137,11 @@ def _new_row(thread: KernelThread, memory: Any) -> _Row:
     array: Array = memory.array if isinstance(memory, Span) else memory
     if not array.flags.c_contiguous:
         raise InvalidValue(f"{here()}a vector access to memory of shape {array.shape} with gaps; copy it by DTE first")
+    extent, steps = (array.dtype, array.size), (array.itemsize, thread.grid.arch.vector_alignment)
     if isinstance(memory, Span):  # tells where it lies at once, and is usually a new one
-        return _Row(memory, memory.reshape(array.size), array.dtype, array.size, memory.address, space)
+        return _Row(memory, memory.reshape(array.size), *extent, memory.address, space, *steps)
     root = array if array.base is None else array.base
-    row = _Row(memory, array.reshape(-1), array.dtype, array.size, _pointer(array) - _pointer(root), space)
+    row = _Row(memory, array.reshape(-1), *extent, _pointer(array) - _pointer(root), space, *steps)
     if thread.sites is None:
         thread.sites = {}
     rows = thread.sites.setdefault(_ROWS, {})

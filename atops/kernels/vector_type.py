@@ -30,8 +30,10 @@ __all__ = ("VECTOR_TYPES", "VectorFamily", "VectorType", "sizeof", "vector", "ve
 class VectorType:
     """A vector type: `lanes` elements of a dtype, `nbytes` by sizeof. There is one object for each type.
 
+    A keyword has one size, but for `__vector4 long` and `unsigned long`: 128 lanes, as the text says, in 1024 bytes.
+
     `name` is the text's, such as "__vector4 unsigned int". `mask` is the type that comparisons give, a mask's own for
-    masks, whose `element` is bool.
+    masks, whose `element` is bool (TOPS C++, 8.3).
     """
 
     keyword: str

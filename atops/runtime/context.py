@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
+from atops.device.address_space import device_base
 from atops.device.allocation import Allocation
 from atops.device.arch import Architecture
 from atops.device.block import Block, Progress, Task
@@ -71,7 +72,7 @@ class DeviceContext:
         self.ordinal = ordinal
         self.arch = arch
         self.memory = GlobalMemory(
-            arch.l3_bytes, arch.banks, ordinal, (2 * ordinal + 1) << 36, options.warm_bytes, arch.malloc_alignment
+            arch.l3_bytes, arch.banks, ordinal, device_base(ordinal), options.warm_bytes, arch.malloc_alignment
         )
         self.chip = Chip(arch, ordinal, options, self.memory)
         self.printing = Printing(ordinal, self.chip.print_fifo, driver.executor)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -61,14 +62,15 @@ class DeviceStatistics:
 class Device:
     """Device `ordinal` (the current one unless told) of `driver` (the current one unless told).
 
-    A handle: making two for one device makes one device. Raises InvalidDevice when the board has no such device.
+    A handle: making two for one device makes one device. Raises InvalidDevice when the board has no such device,
+    InvalidType for an ordinal that is no int.
     """
 
     __slots__ = ("_saved", "driver", "ordinal")
 
     def __init__(self, ordinal: int | None = None, driver: Driver | None = None) -> None:
         self.driver = current_driver() if driver is None else driver
-        self.ordinal = current_ordinal() if ordinal is None else ordinal
+        self.ordinal = current_ordinal() if ordinal is None else ordinal if type(ordinal) is int else _whole(ordinal)
         self._saved: list[Any] = []
         self.driver.context(self.ordinal)
 
@@ -151,7 +153,9 @@ class Device:
 
     def create_event(self, *, timing: bool = True, once: bool = False, queryable: bool = True) -> Event:
         """Create an event of this device. See `Event`."""
-        return Event(self.ordinal, timing=timing, once=once, queryable=queryable)
+        event = Event(self.ordinal, timing=timing, once=once, queryable=queryable)
+        event.driver = self.driver
+        return event
 
     def create_pool(self, *, max_size: int | None = None, name: str = "") -> MemoryPool:
         """Create a memory pool on this device (TOPS Runtime API, 2.6 topsMemPoolCreate)."""
@@ -375,3 +379,9 @@ class Device:
     def __repr__(self) -> str:
         return f"<Device {self.ordinal}: {self.name}>"
 
+
+def _whole(ordinal: object) -> int:
+    """Return an ordinal as an int. Raises InvalidType for what is none: 1.0 and True are equal to one and none."""
+    if isinstance(ordinal, SupportsIndex) and not isinstance(ordinal, bool):
+        return operator.index(ordinal)
+    raise InvalidType(f"the ordinal of a device is {ordinal!r}; an int, as in Device(0), is right")

@@ -21,12 +21,15 @@ class Event:
     is complete. `end - start` is the time between two events in milliseconds.
     """
 
-    __slots__ = ("__weakref__", "_record", "_time", "device", "launch", "number", "once", "queryable", "timing")
+    __slots__ = (
+        "__weakref__", "_record", "_time", "device", "driver", "launch", "number", "once", "queryable", "timing",
+    )  # fmt: skip
 
     def __init__(
         self, device: int | None = None, *, timing: bool = True, once: bool = False, queryable: bool = True
     ) -> None:
         self.device = device  # ordinal that it was made for, or None for any
+        self.driver: Any = None  # whose event it is: who made it, else who recorded it first
         self.timing = timing
         self.once = once
         self.queryable = queryable
@@ -87,7 +90,7 @@ class Event:
                 raise InvalidHandle(f"{event!r} was never recorded; record it in a stream first")
         first, last = start._record, self._record
         assert first is not None and last is not None
-        if first.stream.context.ordinal != last.stream.context.ordinal:
+        if start.driver is not self.driver or first.stream.context.ordinal != last.stream.context.ordinal:
             raise InvalidHandle(f"{start!r} and {self!r} were recorded on different devices")
         if start.launch is not self.launch:
             raise InvalidHandle(f"{start!r} and {self!r} are not bound to the same launch")
@@ -110,6 +113,7 @@ class Event:
     def recorded_by(self, record: Completion) -> None:
         """Make `record` current. With the order of submission."""
         self._record = record
+        self.driver = record.stream.driver
 
     def stamp(self, record: Completion, time: int) -> None:
         """Note the time of a record that completes; a record that is no longer current does not count."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from types import GeneratorType, TracebackType
 from typing import Any
 
 import anyio
 
-from atops.base.errors import IllegalState, InvalidType, InvalidValue, PriorLaunchFailure
+from atops.base.errors import IllegalState, InvalidType, InvalidValue, PriorLaunchFailure, StreamAborted
+from atops.base.loops import current_home
 from atops.runtime.buffer import Buffer
 from atops.runtime.completion import Completion
 from atops.runtime.device import Device
+from atops.runtime.source_reader import SourceReader
 from atops.runtime.stream import Stream
 
-__all__ = ("Pipeline", "Stage", "arrived", "drop", "fetched", "is_over", "pipeline")
+__all__ = ("Pipeline", "Stage", "arrived", "drop", "fetched", "first", "is_over", "over", "pipeline")
 
 Stage = Callable[[Stream, Any], Any]
 
@@ -40,9 +42,10 @@ def pipeline(
             async for result in results:
                 ...
 
-    Inside `async with` a task of its own reads the source, so that a slow source does not delay a result that is ready;
-    a plain `async for` reads it in between. A plain iterable is advanced on the event loop: let it not block. When the
-    block ends, by an error or a cancellation too, the streams' work is dropped and all they allocated is freed.
+    Inside `async with` chunks are taken and started while the consumer is busy; a plain `async for` does so only while
+    it waits for a result. Either way a slow source does not delay a result that is ready. A plain iterable is advanced
+    on the event loop: let it not block. When the block ends, by an error or a cancellation too, the streams' work is
+    dropped and all they allocated is freed; without a block `aclose` does that.
 
     Raises InvalidType for a source or a stage that is none, InvalidValue for numbers below 1.
     """
@@ -65,6 +68,7 @@ class Pipeline(AsyncIterator[Any]):
             raise InvalidType(f"the source {source!r} is not iterable; an (async) iterable of arrays is right")
         self.in_flight = in_flight
         self._source: Any = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
+        self._reader: SourceReader | None = None  # of an async source, where no task of a block reads it
         self._stages = stages
         self._streams = [device.create_stream(name=f"pipeline {number}") for number in range(streams)]
         self._window: deque[Any] = deque()  # of what each chunk's stages returned, in order
@@ -105,14 +109,21 @@ class Pipeline(AsyncIterator[Any]):
                 stream.abort()
                 stream.close()
             self._window.clear()
+            self._notify()  # whoever waits for a result in another task
             with anyio.CancelScope(shield=True):  # bounded: the work was aborted
                 for stream in self._streams:
                     await stream.aclose()
         if self._feeding:
             self._feeder.cancel()  # it may be inside the source now; the end of the scope waits for it, then closes
+            return
+        with anyio.CancelScope(shield=True):
+            await self._close_source()
+
+    async def _close_source(self) -> None:
+        if self._reader is not None:
+            await self._reader.aclose()
         elif (close := getattr(self._source, "aclose", None)) is not None:
-            with anyio.CancelScope(shield=True):
-                await close()
+            await close()
         elif isinstance(self._source, GeneratorType):  # its `finally` is owed now; other iterators are their owner's
             self._source.close()
 
@@ -120,6 +131,8 @@ class Pipeline(AsyncIterator[Any]):
         if not getattr(self, "_closed", True):
             for stream in self._streams:
                 stream.driver.post(partial(drop, stream))  # never a lock in a finalizer
+            if self._reader is not None:
+                self._streams[0].driver.post(self._reader.cancel)
 
     # ---- the consumer's side
 
@@ -140,6 +153,11 @@ class Pipeline(AsyncIterator[Any]):
             self._given += 1
             self._notify()
             return result
+        except StreamAborted:
+            if not self._closed:
+                await self.aclose()
+                raise
+            raise IllegalState("the pipeline was closed while a result was waited for") from None
         except BaseException:
             await self.aclose()
             raise
@@ -147,14 +165,35 @@ class Pipeline(AsyncIterator[Any]):
     async def _fill(self) -> bool:
         """Have a chunk at the head of the window. Returns False at the end of the source."""
         if self._feeding:
-            while not self._window and not self._exhausted:
+            while not (self._window or self._exhausted or self._closed):
                 await self._news.wait()
         else:
-            while not self._exhausted and self._room() and not (self._window and is_over(self._window[0])):
-                await self._start_one()
+            while not (self._exhausted or self._closed) and self._room() and not self._head_is_over():
+                await self._advance()
+        if self._closed and not self._exhausted:
+            raise IllegalState("the pipeline was closed while a result was waited for")
         if not self._window and self._failure is not None:
             raise self._failure
         return bool(self._window)
+
+    def _head_is_over(self) -> bool:
+        return bool(self._window) and is_over(self._window[0])
+
+    async def _advance(self) -> None:
+        """Start the source's next chunk, or return when the head's result is there before it."""
+        if isinstance(self._source, AsyncIterator):
+            if self._reader is None:
+                self._reader = SourceReader(self._source)
+            self._reader.ask()
+            if self._window:
+                async with anyio.create_task_group() as race:
+                    for wait in (self._reader.ready, partial(over, self._window[0])):
+                        race.start_soon(first, wait, race.cancel_scope)
+            else:
+                await self._reader.ready()
+            if self._closed or not self._reader.has_answer:
+                return
+        await self._start_one()
 
     # ---- the source's side
 
@@ -171,18 +210,26 @@ class Pipeline(AsyncIterator[Any]):
     async def _start_one(self) -> None:
         """Take a chunk from the source and enqueue everything that happens to it."""
         try:
-            if isinstance(self._source, AsyncIterator):
-                chunk = await anext(self._source)
-            else:
-                chunk = next(self._source)
-            self._window.append(self._enqueue(chunk))
+            self._window.append(self._enqueue(await self._next_chunk()))
             self._started += 1
-        except (StopIteration, StopAsyncIteration):
+        except StopAsyncIteration:
             self._exhausted = True
         except Exception as error:  # the source or a stage failed: the results before it are still given
             self._failure = error
             self._exhausted = True
         self._notify()
+
+    async def _next_chunk(self) -> Any:
+        if self._reader is not None:
+            self._reader.ask()
+            await self._reader.ready()
+            return self._reader.take()
+        if isinstance(self._source, AsyncIterator):
+            return await anext(self._source)
+        try:
+            return next(self._source)
+        except StopIteration:  # which no coroutine may raise
+            raise StopAsyncIteration from None
 
     def _enqueue(self, chunk: Any) -> Any:
         stream = self._streams[self._started % len(self._streams)]
@@ -227,6 +274,21 @@ async def arrived(outcome: Any) -> Any:
     except PriorLaunchFailure:
         outcome.stream.raise_error()  # what failed, rather than that the fetch was skipped for it
         raise
+
+
+async def over(outcome: Any) -> None:
+    """Wait until what `fetched` enqueued is over, well or not."""
+    for each in outcome if isinstance(outcome, tuple) else (outcome,):
+        if isinstance(each, tuple):
+            await over(each)
+        else:
+            await current_home().park(each)
+
+
+async def first(wait: Callable[[], Awaitable[None]], race: anyio.CancelScope) -> None:
+    """Wait, then end the wait of the others in the race."""
+    await wait()
+    race.cancel()
 
 
 def is_over(outcome: Any) -> bool:

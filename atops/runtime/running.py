@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 from collections.abc import Callable, Coroutine
+from types import FrameType
 from typing import Any, TypeVar
 
 from atops.base.clock import VirtualClock
@@ -11,9 +14,10 @@ from atops.base.errors import InvalidType, InvalidValue
 from atops.base.loops import running_home
 from atops.base.options import EmulatorOptions
 from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.executor import HERE
 from atops.runtime.inline import InlineExecutor
 
-__all__ = ("drive", "run")
+__all__ = ("drive", "interruptible", "run", "takes_interrupts")
 
 T = TypeVar("T")
 
@@ -23,8 +27,9 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
 
     The same program with the same `options.seed` takes the same steps in the same order and leaves the same trace. With
     `options.clock="virtual"` time advances only when no step is ready. The driver is current inside `main` and closed
-    afterwards. Raises InvalidType when `main` is no coroutine function, InvalidValue for options that need threads,
-    RuntimeError inside a running loop.
+    afterwards. Ctrl-C cancels the program, as with `asyncio.run`, and ends a kernel or a host call that is running: it
+    might never give the thread back. Raises InvalidType when `main` is no coroutine function, InvalidValue for options
+    that need threads, RuntimeError inside a running loop.
     """
     if not asyncio.iscoroutinefunction(main):
         raise InvalidType(f"run of {main!r}; a coroutine function is right: async def main(): ...")
@@ -43,13 +48,45 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
     with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
         driver = Driver(options, executor=executor)
         token = CURRENT.set(driver)
+        # Not the task's own result: asyncio formats the finished task, and with it what may be millions of numbers.
+        results: list[T] = []
+        program = drive(main, arguments, driver, results)
         try:
-            return runner.run(drive(main, arguments, driver))
+            runner.run(interruptible(program) if takes_interrupts() else program)
         finally:
             CURRENT.reset(token)
+    return results.pop()
 
 
-async def drive(main: Callable[..., Coroutine[Any, Any, T]], arguments: tuple[Any, ...], driver: Driver) -> T:
-    """Run the program inside its driver's scope."""
+async def drive(
+    main: Callable[..., Coroutine[Any, Any, T]], arguments: tuple[Any, ...], driver: Driver, results: list[T]
+) -> None:
+    """Run the program inside its driver's scope, and put what it returns into `results`."""
     async with driver:
-        return await main(*arguments)
+        results.append(await main(*arguments))
+
+
+def takes_interrupts() -> bool:
+    """Return whether asyncio's runner will handle Ctrl-C here: in the main thread, unless the program does itself."""
+    in_main = threading.current_thread() is threading.main_thread()
+    return in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+async def interruptible(program: Coroutine[Any, Any, None]) -> None:
+    """Run the program so that one Ctrl-C also ends the kernel or the host call that holds the loop's thread.
+
+    There KeyboardInterrupt is raised. The runner's handler, which is called first, can do no more than ask the program
+    to end when the loop has its thread again.
+    """
+    cancel: Any = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        cancel(number, frame)
+        if HERE.role in ("executor", "callback"):
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        await program
+    finally:
+        signal.signal(signal.SIGINT, cancel)

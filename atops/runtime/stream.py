@@ -173,7 +173,7 @@ class Stream(StreamMemory):
     def record(self, event: Event | None = None) -> Event:
         """Enqueue a mark: the event is complete when everything enqueued so far is. Returns the event.
 
-        Raises InvalidHandle for an event of another device (TOPS Runtime API, 2.5 topsEventRecord).
+        Raises InvalidHandle for an event of another device or driver (TOPS Runtime API, 2.5 topsEventRecord).
         """
         event = Event(self.context.ordinal) if event is None else event
         self._mark(Completion(self, Record(event)), (event,), None)
@@ -185,6 +185,7 @@ class Stream(StreamMemory):
         for event in events:
             if not isinstance(event, Event):
                 raise InvalidType(f"record of {event!r}; an Event, or nothing, is right")
+            self.check_ours(event)
             if event.device is not None and event.device != self.context.ordinal:
                 raise InvalidHandle(
                     f"{event!r} is of device {event.device}, {self.label} of device {self.context.ordinal}"
@@ -205,10 +206,12 @@ class Stream(StreamMemory):
     def wait(self, event: Event) -> Completion:
         """Enqueue a wait: later work starts after the event's current record. Never recorded: no wait.
 
-        The event may be of another stream or device (TOPS Runtime API, 2.4 topsStreamWaitEvent).
+        The event may be of another stream or device (TOPS Runtime API, 2.4 topsStreamWaitEvent). Raises InvalidHandle
+        for one of another driver.
         """
         if not isinstance(event, Event):
             raise InvalidType(f"wait for {event!r}; an Event is right")
+        self.check_ours(event)
         record = event.record
         if record is not None:
             waited = self.waited = self.waited or {}

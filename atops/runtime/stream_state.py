@@ -69,6 +69,8 @@ class StreamState(ABC):
         self.capacity: Capacity | None = capacity
         self.number = 0 if null else self.driver.next_stream_number()
         self.label: str = label or ("null stream" if null else f"stream {self.number}")
+        if label or null:
+            self.driver.tracer.label_stream(context.ordinal, self.number, self.label)
         self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
         self._last: Completion | None = None  # the newest command
         self._ordered: Completion | None = None  # the newest that null-stream order counts

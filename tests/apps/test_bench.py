@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,17 @@ import pytest
 
 from atops.apps import bench
 from atops.apps.bench import BENCHMARKS, main
+from atops.apps.benchmarks import kernels, vectors
 from atops.apps.benchmarks.bare_drain import TaskDrain, ThreadDrain, one_thread
 from atops.apps.benchmarks.figures import Figure, Skipped, at_least, at_most, compared, quantity, value_at_most
+from atops.apps.benchmarks.kernels import example_kernels
 from atops.apps.benchmarks.measure import Effort, Times, board, interleave
 from atops.apps.benchmarks.tracing_cost import without_trace_checks
+from atops.apps.benchmarks.transforms import FULL, Case, cases
 from atops.apps.benchmarks.vector_add import Vectors, add_shares, add_slices, add_tiles
+from atops.apps.benchmarks.vectors import STATEMENTS, in_kernel
+from atops.base.errors import LaunchFailure
+from atops.device.transforms import OPERATIONS
 
 FIGURE_KEYS = {
     "benchmark", "what", "value", "unit", "reference", "reference_value", "ratio", "spread", "budget", "held",
@@ -234,3 +241,59 @@ def test_a_build_without_trace_checks_traces_nothing():
         with without_trace_checks():
             assert records_of_a_fill() == 0
         assert records_of_a_fill() == 1
+
+
+def test_every_example_kernel_has_a_row():
+    """A smoke run yields one figure for each file of the folder beside the harness, with the budget of kernels."""
+    figures = list(example_kernels(Effort(smoke=True)))
+    assert len(figures) == len(list(kernels.FOLDER.glob("*.py"))) - 1
+    assert len({figure.what for figure in figures}) == len(figures)
+    assert {figure.budget for figure in figures} == {at_most(12)}
+
+
+def test_without_the_source_tree_kernels_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An installed package has no examples; their row says so and is no failure."""
+    monkeypatch.setattr(kernels, "FOLDER", tmp_path / "kernels")
+    with pytest.raises(Skipped, match="source tree"):
+        list(example_kernels(Effort(smoke=True)))
+
+
+def test_a_kernel_that_is_wrong_has_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is not numpy's equal fails before it is timed."""
+    for path in (kernels.FOLDER / "measured.py", kernels.FOLDER / "elementwise.py"):
+        (tmp_path / path.name).write_text(path.read_text(encoding="utf-8").replace("result += 1", "result += 2"))
+    monkeypatch.setattr(kernels, "FOLDER", tmp_path)
+    with pytest.raises(AssertionError, match="element-wise"):
+        list(example_kernels(Effort(smoke=True)))
+
+
+def test_every_transform_has_a_case_of_a_mebibyte():
+    """Each of the 22 is measured once, and moves or fills 1 MiB at full size."""
+    found = list(cases(FULL))
+    assert [case.name for case in found] == list(OPERATIONS)
+    for case in found:
+        assert any(each is not None and abs(each.nbytes - (1 << 20)) < 1 << 15 for each in (case.dst, case.src))
+
+
+@pytest.mark.parametrize("case", list(cases(32)), ids=lambda case: case.name)
+def test_the_expressions_of_a_transform_are_its_equals(case: Case):
+    """Each leaves the same bytes; one that leaves others is refused."""
+    case.check()
+    with pytest.raises(AssertionError, match=f"{case.name}: expression 0"):
+        replace(case, expressions=(lambda dst, src: None,)).check()
+
+
+def test_vectors_and_numpy_compute_the_same(monkeypatch: pytest.MonkeyPatch):
+    """The statements of each row are equals on the chip; a row whose sides differ fails the launch."""
+    uneven = ("add and subtract", "v + w", "x - y")
+    monkeypatch.setattr(vectors, "STATEMENTS", (*STATEMENTS, uneven))
+    seconds: list[float] = []
+    with board() as device:
+        stream = device.create_stream()
+        for row, _ in enumerate(STATEMENTS):
+            for side in range(2):
+                stream.launch(in_kernel, (1, 1), row, side, 2, seconds.append).wait_sync()
+        assert len(seconds) == 2 * len(STATEMENTS) and min(seconds) > 0
+        with pytest.raises(LaunchFailure, match=r"v \+ w is not x - y"):
+            stream.launch(in_kernel, (1, 1), len(STATEMENTS), 0, 2, seconds.append).wait_sync()
+        stream.clear_error()

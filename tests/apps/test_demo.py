@@ -155,7 +155,7 @@ def test_the_standard_library(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr()
     assert "Python's standard library" in printed.out
     assert "chunks agree with numpy.bincount" in printed.out
-    assert all(f"  stream {number}" in printed.out for number in (1, 2, 3, 4))
+    assert all(f"  pipeline {number}" in printed.out for number in range(4))
     assert printed.err == ""
 
 

@@ -99,6 +99,12 @@ def test_what_is_written(format: str, arguments: tuple[Any, ...], text: str):
     assert c_format(format, arguments) == text
 
 
+def test_memory_of_no_dimensions_is_its_element():
+    """A variable prints as its value, also as a width; %p asks for its place."""
+    assert c_format("%*d|%.1f|%s", [np.array(3), np.array(7), np.array(0.25), np.array("a")[()]]) == "  7|0.2|a"
+    assert c_format("%p", [np.array(7)], lambda value: 0x40 if isinstance(value, np.ndarray) else None) == "0x40"
+
+
 def test_memory_has_an_address():
     """%p asks for it; what has none has to be an address itself."""
     addresses = {"x": 0x40, "y": 0}

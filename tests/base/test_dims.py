@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,32 @@ def test_what_is_no_extent_is_refused(value: Any) -> None:
     """Neither text nor fractions count anything."""
     with pytest.raises(InvalidType, match="block"):
         Dim3.of(value, "block")
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "why"),
+    [
+        ((-1,), InvalidValue, r"\(-1, 1, 1\); each dimension is at least 1"),
+        ((2, 0), InvalidValue, "at least 1"),
+        ((2, 2, -5), InvalidValue, "at least 1"),
+        ((1.5,), InvalidType, "1.5"),
+        (("2",), InvalidType, "'2'"),
+        ((None,), InvalidType, "None"),
+    ],
+)
+def test_the_constructor_refuses_them_too(values: Any, error: type[Exception], why: str) -> None:
+    """An extent that cannot be is refused where it is written, not where it is used."""
+    with pytest.raises(error, match=f"Dim3.*{why}"):
+        Dim3(*values)
+
+
+def test_an_extent_is_a_tuple_of_ints() -> None:
+    """It equals, hashes and unpacks as a tuple, takes names, and survives copies."""
+    extent = Dim3(np.int64(4), z=2)
+    assert extent == (4, 1, 2) and hash(extent) == hash((4, 1, 2)) and type(extent.x) is int
+    assert repr(extent) == "Dim3(x=4, y=1, z=2)"
+    assert pickle.loads(pickle.dumps(extent)) == copy.copy(extent) == extent
+    assert type(copy.copy(extent)) is Dim3
 
 
 def test_x_runs_fastest() -> None:

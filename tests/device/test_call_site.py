@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from types import CodeType
 
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
 from atops.device import call_site as site
 from atops.device.call_site import Site, caller
 
 
 def inside(source: str) -> dict[str, object]:
     """Run source as if it were a file of the package, and return its names."""
-    names: dict[str, object] = {"caller": caller}
+    names: dict[str, object] = {"caller": caller, "Mixin": NDArrayOperatorsMixin}
     exec(compile(source, os.path.join(site.PACKAGE, "planted.py"), "exec"), names)
     return names
 
@@ -65,3 +67,12 @@ def test_sites_compare_by_place():
     assert first != other
     assert first != "somewhere"
     assert repr(other).startswith("<Site test_call_site.py:")
+
+
+def test_frames_of_numpy_are_skipped():
+    """The operators of numpy call back from one of its files; the place is the line with the operator."""
+    found: list[Site] = []
+    planted = inside("class Asks(Mixin):\n    def __array_ufunc__(self, *a, **n):\n        return caller()\n")
+    found.append(planted["Asks"]() + 1)  # type: ignore[operator]
+    line = test_frames_of_numpy_are_skipped.__code__.co_firstlineno + 4
+    assert str(found[0]) == f"test_call_site.py:{line} in test_frames_of_numpy_are_skipped"

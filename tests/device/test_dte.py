@@ -565,3 +565,78 @@ def test_an_abort_leaves_the_rest_alone(bench: Bench):
     with pytest.raises(LaunchFailure, match="KeyError") as caught:
         bench.launch(fail, (1, 1), bench.upload(NUMBERS))
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+SCALES = k.constant(np.float32, NUMBERS)
+TOTALS = k.device_variable(np.float32, shape=8)
+
+
+def test_variables_and_pointers_are_operands(bench: Bench):
+    """A declared variable stands for its span, a pointer for its memory from there on; constants are only read."""
+    x = bench.empty(8)
+
+    @k.kernel
+    async def run(x, wrong: bool):
+        tile = k.local(8, np.float32)
+        with k.dte_scope() as dte:
+            await k.memcpy_async(dte, tile, SCALES)
+            k.memcpy(dte, TOTALS, tile)
+            k.memcpy(dte, x, k.pointer(TOTALS) + 2)
+            k.deslice(dte, k.pointer(x), tile[:2], [6])
+            if wrong:
+                k.memcpy(dte, SCALES, tile)
+
+    bench.launch(run, (1, 1), x, False)
+    assert list(x.host) == [3, 4, 5, 6, 7, 8, 1, 2]
+    line = run.function.__code__.co_firstlineno + 9
+    with pytest.raises(DteError, match=rf"thread \(0,0,0\).*test_dte.py:{line} .*memcpy lies in constant memory"):
+        bench.launch(run, (1, 1), x, True)
+
+
+def test_an_array_that_is_only_read_is_no_destination(bench: Bench):
+    """A view that numpy made read-only is refused at the issue."""
+
+    @k.kernel
+    def run(x):
+        rows = np.broadcast_to(k.shared(8, np.float32), (8,))
+        with k.dte_scope() as dte:
+            k.memcpy(dte, rows, x)
+
+    with pytest.raises(DteError, match="dst of memcpy is an array that kernels only read"):
+        bench.launch(run, (1, 1), bench.upload(NUMBERS))
+
+
+@pytest.mark.parametrize("workers", [1, "sip"])
+def test_a_thread_that_polls_by_dte_lets_others_run(make_bench: Callable[..., Bench], workers: object):
+    """One thread fetches a flag until it is set, another sets it: waits that are over at once do not keep the turn."""
+    bench = make_bench(workers=workers)
+    flag = bench.empty(1, np.int32)
+
+    @k.kernel
+    async def poll(flag):
+        mine = k.local(1, np.int32)
+        mine[0] = k.threadIdx.x
+        with k.dte_scope() as dte:
+            if k.threadIdx.x == 1:
+                await k.memcpy_async(dte, flag, mine)
+            while mine[0] == 0:
+                await k.memcpy_async(dte, mine, flag)
+
+    bench.launch(poll, (1, 2), flag)
+    assert flag.host[0] == 1
+
+
+def test_a_stopped_grid_ends_a_kernel_that_only_moves(bench: Bench):
+    """A thread that transfers for ever is closed at a wait once its grid has failed."""
+
+    @k.kernel
+    async def forever(x):
+        tile = k.local(8, np.float32)
+        if k.threadIdx.x == 1:
+            raise ValueError("enough")
+        with k.dte_scope() as dte:
+            while True:
+                await k.memcpy_async(dte, tile, x)
+
+    with pytest.raises(LaunchFailure, match="enough"):
+        bench.launch(forever, (1, 2), bench.upload(NUMBERS))

@@ -171,6 +171,36 @@ def test_gcu210_has_no_direct_access(make_bench: Callable[..., Bench]):
     assert list(x.host) == [0, 1, 2, 3]
 
 
+def test_an_operator_names_the_programs_line(make_bench: Callable[..., Bench]):
+    """What goes wrong in an operator stands in the program's own line, not in numpy, which calls the span."""
+    bench = make_bench(arch="gcu210")
+    x = bench.upload(np.zeros(4, np.float32))
+
+    def body(span: Span) -> None:
+        span + 1
+
+    with pytest.raises(LaunchFailure, match=rf"at test_span.py:{body.__code__.co_firstlineno + 1} in .*body: <Span"):
+        inside(bench, body, x)
+
+
+def test_a_view_that_is_read_only_is_not_stored_into(bench: Bench):
+    """A broadcast view is read-only; every store is an IllegalAddress that names thread, line and view."""
+    x = bench.upload(np.zeros(1, np.float32))
+    for store in (
+        lambda view: view.__setitem__(0, 1),
+        lambda view: view.__setitem__([0, 1], 1),
+        lambda view: np.add.at(view, [0, 1], 1),
+        lambda view: np.add(view, 1, out=view),
+        lambda view: np.copyto(view, 1),
+        lambda view: view.fill(1),
+    ):
+        said = r"thread \(0,0,0\).*at test_span.py:\d+ in .*: a store into <Span float32\[4\].*read-only in kernels"
+        with pytest.raises(LaunchFailure, match=said) as caught:
+            inside(bench, lambda x, store=store: store(np.broadcast_to(x, (4,))), x)
+        assert isinstance(caught.value.__cause__, IllegalAddress)
+    assert list(x.host) == [0]
+
+
 def test_access_to_freed_memory_is_a_fault(bench: Bench):
     """A span outlives its allocation only as a name: an access tells who freed it."""
     x = bench.upload(np.arange(4))

@@ -15,7 +15,7 @@ import pytest
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.allocation import Allocation, fill, move
 from atops.device.global_memory import GlobalMemory
-from atops.device.watch import Condition, Watch, notify, satisfied
+from atops.device.watch import Condition, Watch, satisfied
 
 GTE, EQ, AND, NOR, GTE_UNSIGNED = Condition.Gte, Condition.Eq, Condition.And, Condition.Nor, Condition.GteUnsigned
 ALL = None
@@ -146,7 +146,7 @@ def test_a_cancelled_watch_hears_nothing(memory: GlobalMemory, cells: Allocation
 
 
 def test_every_way_of_writing_is_seen(memory: GlobalMemory, cells: Allocation):
-    """Fills, moves of both sizes, and `notify` after a plain store wake a watch inside their range."""
+    """Fills, moves of both sizes, and `wrote` after a plain store wake a watch inside their range."""
     source = memory.allocate(80_000)
     source.data[:] = 0
     source.data[40_000] = 1
@@ -154,7 +154,7 @@ def test_every_way_of_writing_is_seen(memory: GlobalMemory, cells: Allocation):
         lambda: fill(cells, 39_996, b"\1\0\0\0", 2),
         lambda: move(cells, 39_000, source, 39_000, 2_000),
         lambda: move(cells, 0, source, 0, 80_000),
-        lambda: (cells.view.__setitem__(40_000, 1), notify(cells, 40_000, 1)),
+        lambda: (cells.view.__setitem__(40_000, 1), cells.wrote(40_000, 1)),
     ):
         cells.data[:] = 0
         told = Told()

@@ -110,6 +110,18 @@ def test_arguments_are_counted_and_named():
     ):
         with pytest.raises(InvalidType, match=rf"kernel axpy\(x, y, /.*{why}"):
             axpy.bind(args, named)
+    for args, named, count in (
+        ((), {}, "0 arguments given, 2 to 4 wanted"),
+        ((1,), {}, "1 argument given, 2 to 4 wanted"),
+        ((1, 2, 3, 4, 5), {}, "5 arguments given, 2 to 4 wanted"),
+        ((1, 2, 3), {"beta": 4, "gamma": 5}, "5 arguments given, 2 to 4 wanted"),
+    ):
+        with pytest.raises(InvalidType, match=count):
+            axpy.bind(args, named)
+    with pytest.raises(InvalidType, match=r"kernel probe\(a\): too many .*; 2 arguments given, 1 wanted$"):
+        k.kernel(lambda a: None, name="probe").bind((1, 2))
+    with pytest.raises(InvalidType, match=r"unexpected keyword argument 'gamma'$"):
+        axpy.bind((1, 2), {"gamma": 1})  # the number is right
     bound = axpy.bind((1, 2), {"beta": 3})
     assert dict(bound.values) == {"x": 1, "y": 2, "alpha": 1.0, "beta": 3.0}
     assert repr(bound) == "<BoundKernel axpy(x=1, y=2, alpha=np.float32(1.0), beta=np.float32(3.0))>"
@@ -235,3 +247,14 @@ class Part:
 
     def __kernel_argument__(self) -> tuple[Any, ...]:
         return self.region
+
+
+@pytest.mark.parametrize("space", [k.Global, k.Local, k.Generic, "k.Shared"])
+def test_no_parameter_names_a_memory_space(space: Any):
+    """It is refused at the definition, by name (TOPS C++, 8.2)."""
+
+    def body(x): ...
+
+    body.__annotations__["x"] = space
+    with pytest.raises(InvalidType, match=r"parameter x is annotated with \w+ memory; no parameter names"):
+        k.kernel(body)

@@ -32,7 +32,10 @@ def test_a_host_function_is_the_hosts(bench: Bench):
         if k.threadIdx.x == 1:
             log(2)  # here
 
-    said = r"thread \(1,0,0\) of block \(0,0,0\) of kernel wrong at test_execution_space.py:\d+ .*: host function twice"
+    said = (
+        r"thread \(1,0,0\) of block \(0,0,0\) of kernel wrong raised IllegalState at test_execution_space.py:\d+ .*: "
+        "host function twice"
+    )
     with pytest.raises(LaunchFailure, match=said) as caught:
         bench.launch(wrong, (1, 2))
     assert isinstance(caught.value.__cause__, IllegalState)

@@ -54,7 +54,7 @@ def test_there_are_29_functions():
 def test_the_docstring_says_what_the_row_says(row: MathFunction):
     """Parameters, bound, section and architecture agree between the function and its row."""
     function = getattr(functions, row.name)
-    assert row.python == f"{row.name}({', '.join(inspect.signature(function).parameters)})"
+    assert row.python == f"k.{row.name}({', '.join(inspect.signature(function).parameters)})"
     assert (row.section, row.gcu_arch) == ("8.4", 300)
     accuracy = {0.0: "Exact", 0.5: "nearest value (0.5 ulp)"}.get(row.ulp, f"Error at most {row.ulp} ulp")
     told = " ".join((inspect.getdoc(function) or "").split())

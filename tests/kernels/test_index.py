@@ -40,6 +40,26 @@ def test_the_host_has_no_place():
     assert repr(k.threadIdx) == "<built-in variable threadIdx of kernels>"
 
 
+def test_a_built_in_variable_is_not_one_number(bench: Bench):
+    """As an index, in a slice, as an extent or in arithmetic it says what it is, and that one of three is meant."""
+    x = bench.upload(np.zeros(8, np.float32))
+
+    @k.kernel
+    def wrong(x, number):
+        tile = k.local(8, np.float32)
+        uses[number](x, tile)
+
+    uses = [
+        lambda x, tile: x[k.threadIdx], lambda x, tile: tile[k.threadIdx], lambda x, tile: x[: k.threadIdx],
+        lambda x, tile: x.__setitem__(k.threadIdx, 1), lambda x, tile: tile.__setitem__(k.threadIdx, 1),
+        lambda x, tile: list(range(k.threadIdx)), lambda x, tile: tile + k.threadIdx, lambda x, tile: x * k.threadIdx,
+    ]  # fmt: skip
+    for number in range(len(uses)):
+        with pytest.raises(LaunchFailure, match=r"threadIdx is three numbers; threadIdx\.x is meant") as caught:
+            bench.launch(wrong, (1, 2), x, number)
+        assert isinstance(caught.value.__cause__, InvalidType)
+
+
 @given(total=st.integers(0, 300), tile=st.integers(1, 40), blocks=st.integers(1, 3), threads=st.integers(1, 5))
 def test_tiles_cover_everything_once(total: int, tile: int, blocks: int, threads: int):
     """All threads' slices together are each element once, full but for the last, dealt out in turn."""

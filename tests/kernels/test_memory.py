@@ -9,6 +9,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
+from atops.device.chip import POISON
 from atops.kernels.memory import Constant, Generic
 from atops.kernels.pointer import pointer
 from atops.kernels.variables import constant, device_variable
@@ -74,6 +75,39 @@ def test_shared_memory_is_the_blocks(bench: Bench):
 
     bench.launch(count, (2, 12), x)
     assert x.host.tolist() == [[12, 100], [12, 100]]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_strict_blocks_find_poison_in_shared_memory(make_bench: Callable[..., Bench], strict: bool):
+    """In strict mode a block reads nothing that an earlier one left in L2, static or dynamic; else it is stale."""
+    bench = make_bench(strict=strict)
+    seen: list[tuple[int, int, int]] = []
+
+    @k.kernel
+    async def look():
+        first, second, dynamic = k.shared(5, np.uint8), k.shared(300, np.uint8), k.dynamic_shared(np.uint8)
+        if k.threadIdx.x == 0:
+            seen.append((int(first[4]), int(second[299]), int(dynamic[63])))
+        await k.syncthreads()
+        first[4], second[299], dynamic[63] = 1, 2, 3
+
+    for _ in range(3):
+        bench.launch(look, (1, 2, 64))
+    assert seen[1:] == [(POISON,) * 3 if strict else (1, 2, 3)] * 2
+    assert seen[0] == ((POISON,) * 3 if strict else (0, 0, 0))
+
+
+def test_strict_mode_poisons_no_more_than_is_handed_out(make_bench: Callable[..., Bench]):
+    """The L2 has tens of megabytes: what nobody asked for is left alone."""
+    bench = make_bench(strict=True)
+
+    @k.kernel
+    def little():
+        k.shared(100, np.uint8)
+
+    bench.launch(little, (1, 1))
+    l2 = bench.chip.clusters[0].l2
+    assert (l2[:100] == POISON).all() and not l2[100:].any()
 
 
 def test_a_line_passed_again_gives_other_shared_memory(bench: Bench):

@@ -10,7 +10,9 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import InvalidType, LaunchFailure
+from atops.kernels.pointer import pointer
 from atops.kernels.printf import printf
+from atops.kernels.variables import constant, device_variable
 from tests.kernel_bench import Bench
 
 
@@ -63,6 +65,23 @@ def test_the_text_s_examples(bench: Bench):
     text = printed(bench)
     assert text == "1.000000\n1.000000 1.500000\n-1 n %"
     assert sum(counts) == len(text)
+
+
+SCALE, TOTAL = constant(np.float32, 1.5), device_variable(np.int32, 7)
+
+
+@pytest.mark.parametrize("arch", ["gcu210", "gcu300"])
+def test_variables_print_as_in_the_text(make_bench: Callable[..., Bench], arch: str):
+    """The printf of a variable in 8.2 as it stands, and the addresses of a variable and a pointer."""
+    bench = make_bench(arch=arch)
+
+    @k.kernel
+    def show():
+        printf("%f %d %p %p\n", SCALE, TOTAL, TOTAL, pointer(TOTAL) + 1)
+
+    bench.launch(show, (1, 1))
+    address = TOTAL.on(bench.chip).address
+    assert printed(bench) == f"1.500000 7 {address:#x} {address + 4:#x}\n"
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -208,6 +208,8 @@ def test_kernels_only_read_constants(make_bench: Callable[..., Bench], chip: str
         lambda: FILTER.__setitem__(0, 1), lambda: FILTER.fill(0), lambda: FILTER[1:].__setitem__(0, 1),
         lambda: np.add(FILTER, 1, out=FILTER), lambda: np.add(FILTER, 1, out=FILTER[...]),
         lambda: np.copyto(FILTER, 0), ufunc_at, by_dte, lambda: np.asarray(FILTER).__setitem__(0, 9),
+        lambda: np.add.at(FILTER[...], 0, 1), lambda: np.add.at(FILTER[1:], [0], 1), lambda: np.copyto(FILTER[...], 0),
+        lambda: FILTER[...].__setitem__([0, 1], 1), lambda: FILTER[...].fill(0),
     ]  # fmt: skip
 
     @k.kernel
@@ -234,6 +236,19 @@ def test_a_direct_store_into_a_constant_names_it(bench: Bench):
     with pytest.raises(LaunchFailure, match=said) as caught:
         bench.launch(store, (1, 1))
     assert isinstance(caught.value.__cause__, IllegalAddress)
+
+
+def test_a_store_into_a_slice_of_a_constant_says_why(bench: Bench):
+    """It is an illegal address that names thread, line and memory, not numpy's complaint of an array."""
+
+    @k.kernel
+    def store():
+        part = FILTER[1:]
+        part[0] = 1
+
+    said = r"raised IllegalAddress at test_variables.py:\d+ in .*store: a store into <Span float32\[2\] constant .*"
+    with pytest.raises(LaunchFailure, match=said + "this constant memory is read-only in kernels"):
+        bench.launch(store, (1, 1))
 
 
 def test_a_kernel_names_so_many_bytes_of_constants(bench: Bench):

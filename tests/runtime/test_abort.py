@@ -15,6 +15,8 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError, InvalidHandle, StreamAborted
+from atops.runtime.driver import COPY_THREADS
+from atops.runtime.execute_copy import HALVES
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import KernelLatch, StreamLatch, StubbornLatch, hold
 
@@ -249,6 +251,45 @@ def test_a_kernel_that_ends_within_the_grace_is_not_abandoned(caplog):
 
 
 # ---- scopes
+
+
+@pytest.mark.parametrize("way", ["up", "within", "down"])
+def test_an_abort_during_a_large_copy(device: atops.Device, way: str):
+    """A 64 MiB copy that is under way goes on: its memory is not freed under it, though the program has let go of it;
+    what stands behind it is dropped, and the stream is usable.
+    """
+    size, gate, halves = 64 << 20, threading.Event(), device.driver.executor
+    stream = device.create_stream()
+    x, y = stream.zeros(size, np.uint8), stream.zeros(size, np.uint8)
+    stream.sync()
+    host = np.ones(size, np.uint8)
+    begun = threading.Semaphore(0)
+    for _ in range(COPY_THREADS):  # the copy's first half runs, its second waits for one of these
+        halves.run(HALVES, lambda: (begun.release(), gate.wait(LONG)))
+    for _ in range(COPY_THREADS):
+        assert begun.acquire(timeout=LONG)
+    copy = stream.copy(*{"up": (x, host), "within": (x, y), "down": (host, x)}[way])
+    behind = stream.fill(x, 7)
+    while copy.state != "running" or copy.parked is not device.context.engines:
+        assert not copy.done
+    stream.abort()
+    x.close()
+    y.close()
+    assert not copy.done and x.allocation.alive and y.allocation.alive
+    other = device.create_stream()
+    apart = other.zeros(size, np.uint8)
+    other.sync()
+    assert min(apart.address + size, x.address + size) <= max(apart.address, x.address)
+    assert x.allocation.alive
+    gate.set()
+    with pytest.raises(StreamAborted):
+        behind.wait_sync(LONG)
+    stream.sync(LONG)
+    assert copy.done and (copy.exception() is None or isinstance(copy.exception(), StreamAborted))
+    assert not x.allocation.alive and not y.allocation.alive
+    assert not other.fetch(apart).wait_sync(LONG).any()
+    assert (stream.fetch(stream.upload(host)).wait_sync(LONG) == host).all()
+    assert way != "down" or not host.any()
 
 
 @on_every_host

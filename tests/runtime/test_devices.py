@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -646,3 +647,13 @@ def test_resets_at_once(pair: tuple[Device, Device]) -> None:
     assert not any(thread.is_alive() for thread in users + resetters)
     assert not errors
     assert works(first.driver)
+
+
+@pytest.mark.parametrize("ordinal", [1.0, True, "1", np.float32(1), (1,)], ids=repr)
+def test_an_ordinal_is_an_int(driver: Driver, ordinal: Any) -> None:
+    """What only equals an int is refused, whether or not that device is in use already; numpy's ints are ints."""
+    for _ in range(2):
+        with pytest.raises(InvalidType, match=re.escape(f"{ordinal!r}; an int, as in Device(0)")):
+            Device(ordinal, driver)
+        assert type(Device(np.int64(1), driver).ordinal) is int
+    assert Device(np.int8(1), driver) == Device(1, driver)

@@ -63,3 +63,13 @@ def test_an_interrupt_ends_the_wait_and_not_the_work() -> None:
 def test_an_interrupt_of_a_loop_aborts_the_scope() -> None:
     """Ctrl-C while a loop awaits leaves the stream's scope by an exception: its work is dropped, the board works."""
     assert interrupt(start("interrupts", "loop"), 1).split("\n") == ["interrupted", "result 0.0", ""]
+
+
+def test_an_interrupt_ends_a_kernel_that_is_never_suspended() -> None:
+    """Inline, one Ctrl-C ends such a kernel and the program, which cleans up; Python handles the next one."""
+    assert interrupt(start("interrupts", "kernel"), 1).split("\n") == ["KeyboardInterrupt", "interrupted True", ""]
+
+
+def test_an_interrupt_ends_a_host_call() -> None:
+    """Inline, one Ctrl-C ends a host call that holds the only thread, and then the program."""
+    assert interrupt(start("interrupts", "call"), 1).split("\n") == ["KeyboardInterrupt", "interrupted", ""]

@@ -51,6 +51,33 @@ def test_memory_of_another_driver(drivers: tuple[atops.Driver, atops.Driver]) ->
     assert not stream.pending()
 
 
+def test_events_of_another_driver(drivers: tuple[atops.Driver, atops.Driver]) -> None:
+    """A record, a wait and a launch refuse them, recorded or not; both boards' events give no time together."""
+    ours, theirs = (atops.Device(0, driver) for driver in drivers)
+    stream, other = ours.create_stream(), theirs.create_stream()
+    nobodys = atops.Event()
+    foreign = (theirs.create_event(), other.record(), other.record(nobodys))
+    assert foreign[2] is nobodys
+    x = ours.empty(1, np.int32)
+    for event in foreign:
+        for refused in (
+            lambda event=event: stream.record(event),
+            lambda event=event: stream.wait(event),
+            lambda event=event: stream.launch(touch, (1, 1), x, start=event),
+            lambda event=event: stream.launch(touch, (1, 1), x, stop=event),
+        ):
+            with pytest.raises(InvalidHandle, match=r"Event .* is of <Driver.* is of <Driver"):
+                refused()
+    stream.sync()
+    other.sync()
+    assert not stream.pending()
+    mine = stream.record(atops.Event())
+    stream.sync()
+    with pytest.raises(InvalidHandle, match="different devices"):
+        mine - foreign[1]
+    stream.wait(mine).wait_sync()
+
+
 @pytest.mark.parametrize(("mask", "error"), [("q", InvalidType), (1 << 40, InvalidValue), (-1, InvalidValue)])
 def test_mask_of_a_value_wait(drivers: tuple[atops.Driver, atops.Driver], mask: object, error: type) -> None:
     """A mask that is no int, or has bits that the word has not, is refused at the call; the stream stays usable."""

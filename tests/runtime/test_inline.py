@@ -244,6 +244,26 @@ def exit_now() -> None:
     raise SystemExit(1)
 
 
+class Formatted:
+    """A result that tells when somebody formats it."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __repr__(self) -> str:
+        self.times += 1
+        return "<Formatted>"
+
+
+def test_the_result_is_not_formatted() -> None:
+    """What a program returns, maybe a large array, is given back and never turned into text on the way."""
+
+    async def main() -> Formatted:
+        return Formatted()
+
+    assert inline(main).times == 0
+
+
 # ---- who may use it
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import atops
 from atops import kernels as k
 from atops.base.errors import (
     AtopsError,
@@ -25,6 +26,7 @@ from atops.base.errors import (
     MissingAwait,
     PriorLaunchFailure,
 )
+from atops.base.options import EmulatorOptions
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
@@ -382,3 +384,52 @@ def test_a_kernel_is_launched_and_not_called() -> None:
     """Calling a kernel on the host says how it is launched."""
     with pytest.raises(IllegalState, match="launch"):
         add_one(None)
+
+
+@k.kernel
+async def awaits(number: np.int32) -> None:
+    """Await something that the host made; a list holds it, as kernels take no objects."""
+    await HELD[number]
+
+
+HELD: list[Any] = []
+
+
+def hosts_work(stream: Stream) -> list[tuple[Any, str]]:
+    """Return what the host may await and a kernel may not, and its name."""
+    other = Device(0, stream.driver).create_stream(name="other")
+    word = other.zeros(1, "uint32")
+    held = other.wait_value(word, 1, "Eq")
+    return [(held, "<Completion"), (other, "<Stream"), (other.record(), "<Event")]
+
+
+def test_a_kernel_awaits_no_work_of_the_host(stream: Stream) -> None:
+    """Awaiting a completion, a stream or an event says what it was and what is right, and not to block."""
+    HELD[:] = [each for each, _ in hosts_work(stream)]
+    for number, name in enumerate(("<Completion", "<Stream|other", "<Event")):
+        said = rf"thread \(0,0,0\).* awaited .*({name}).*; kernels may only await kernel requests: .*k.signal_wait"
+        with pytest.raises(LaunchFailure, match=said) as caught:
+            stream.launch(awaits, (1, 1), number).wait_sync(PATIENCE)
+        assert "wait_sync" not in str(caught.value)
+        code = awaits.function.__code__
+        assert f"({code.co_filename}:{code.co_firstlineno + 3})" in str(caught.value)
+        stream.clear_error()
+    HELD[1].abort()
+    HELD[1].close()
+    HELD.clear()
+
+
+def test_a_kernel_awaits_no_work_of_the_host_inline() -> None:
+    """The same inline, where the kernel runs in the very loop that could wait."""
+
+    async def main() -> str:
+        stream = Device(0).create_stream()
+        HELD[:] = [each for each, _ in hosts_work(stream)]
+        with pytest.raises(LaunchFailure) as caught:
+            await stream.launch(awaits, (1, 1), 0)
+        HELD.clear()
+        return str(caught.value)
+
+    said = atops.run(main, EmulatorOptions())
+    assert "awaited <Completion" in said and "kernels may only await kernel requests: " in said
+    assert said.count("thread (0,0,0)") == 1

@@ -170,6 +170,67 @@ async def test_a_slow_source_does_not_delay_what_is_ready(device: Device) -> Non
             assert await collect(results) == [4, 5]
 
 
+@pytest.mark.parametrize("scoped", [True, False])
+async def test_a_result_that_gets_ready_does_not_wait_for_the_source(device: Device, scoped: bool) -> None:
+    """A result that is ready only after the source was asked is given while the source still works on its chunk."""
+    source, latch = Source(3, hold_at=1), Latch(device)
+
+    def stage(stream: Any, array: Any) -> Any:
+        latch.hold(stream)
+        return plus_one(stream, array)
+
+    results = pipeline(source, stage, device=device)
+    if scoped:
+        await results.__aenter__()
+
+    async def open_later() -> None:
+        await source.reached.wait()
+        await anyio.wait_all_tasks_blocked()
+        latch.open()
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(open_later)
+            assert (await anext(results) == 1).all()
+        assert source.taken == 1
+        source.gate.set()
+        assert await collect(results) == [2, 3]
+    if scoped:
+        await results.__aexit__(None, None, None)
+    latch.close()
+
+
+async def test_a_source_may_hold_a_scope_open(device: Device) -> None:
+    """An async source is always entered by the same task: what it holds open between two chunks stays sound."""
+
+    async def source() -> AsyncIterator[Any]:
+        async with anyio.create_task_group():
+            for number in range(5):
+                await checkpoint()
+                yield chunk(number)
+
+    assert await collect(pipeline(source(), plus_one, device=device)) == [1, 2, 3, 4, 5]
+
+
+async def test_a_plain_pipeline_may_be_entered_later(device: Device) -> None:
+    """The block goes on where the plain iteration stopped, though the source is in the middle of a chunk."""
+    source = Source(6, hold_at=2)
+    results = pipeline(source, plus_one, device=device, in_flight=3)
+    with anyio.fail_after(PATIENCE):
+        assert [(await anext(results))[0] for _ in range(2)] == [1, 2]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(entered, results, [3, 4, 5, 6])
+            await source.reached.wait()
+            source.gate.set()
+    assert source.closed
+
+
+async def entered(results: Any, expected: list[int]) -> None:
+    """Consume what is left of a pipeline in its block."""
+    async with results:
+        assert await collect(results) == expected
+
+
 async def test_stages_of_all_kinds(device: Device) -> None:
     """New arrays, host work, tuples, and a last stage that gives a completion."""
 
@@ -373,6 +434,112 @@ async def test_cancelled_while_the_source_is_busy(device: Device) -> None:
         assert (await anext(results) == 1).all()
         await anyio.wait_all_tasks_blocked()
     assert cleaned == [True]
+
+
+@pytest.mark.parametrize("scoped", [True, False])
+@pytest.mark.parametrize("ready", [0, 1])
+async def test_closed_while_another_task_waits(device: Device, scoped: bool, ready: int) -> None:
+    """`aclose` ends the wait inside the source, lets it clean up, closes it, and the waiting task is told."""
+    cleaned, told = [], []
+    waiting, started = anyio.Event(), anyio.Event()
+
+    async def source() -> AsyncIterator[Any]:
+        try:
+            for _ in range(ready):
+                yield chunk(0)
+            started.set()
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await checkpoint()
+            cleaned.append(True)
+
+    results = pipeline(source(), plus_one, device=device)
+
+    async def consume() -> None:
+        for _ in range(ready):
+            await anext(results)
+        waiting.set()
+        with pytest.raises(IllegalState, match="closed while") as caught:
+            await anext(results)
+        told.append(caught.value)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            if scoped:
+                await results.__aenter__()
+            tasks.start_soon(consume)
+            await waiting.wait()
+            await started.wait()
+            await results.aclose()
+            if scoped:
+                await results.__aexit__(None, None, None)
+            assert cleaned == [True]
+    assert len(told) == 1
+
+
+async def test_closed_while_a_result_is_waited_for(device: Device) -> None:
+    """A task that waits for a chunk in flight gets the same answer when the pipeline is closed."""
+    latch = Latch(device)
+
+    def stage(stream: Any, array: Any) -> Any:
+        latch.hold(stream)
+        return array
+
+    results = pipeline(Source(1), stage, device=device)
+
+    async def consume() -> None:
+        with pytest.raises(IllegalState, match="closed while a result was waited for"):
+            await anext(results)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consume)
+            await anyio.wait_all_tasks_blocked()
+            await results.aclose()
+    latch.close()
+
+
+async def test_a_source_that_closes_its_pipeline(device: Device) -> None:
+    """It does not wait for itself; the pipeline is closed and the consumer told."""
+    made: list[Any] = []
+
+    async def source() -> AsyncIterator[Any]:
+        await made[0].aclose()
+        yield chunk(0)
+
+    made.append(pipeline(source(), plus_one, device=device))
+    with anyio.fail_after(PATIENCE), pytest.raises(IllegalState, match="closed while"):
+        await anext(made[0])
+
+
+async def test_cancelled_while_the_source_is_slow(device: Device) -> None:
+    """A consumer of a plain pipeline that is cancelled closes it, and the source is left in order."""
+    source = Source(3, hold_at=1)
+    results = pipeline(source, plus_one, device=device)
+    with anyio.fail_after(PATIENCE):
+        assert (await anext(results) == 1).all()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anext, results)
+            await source.reached.wait()
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+    assert source.closed
+    with pytest.raises(IllegalState):
+        await anext(results)
+
+
+async def test_a_forgotten_pipeline_with_an_async_source(device: Device) -> None:
+    """Its reader is cancelled too, where it waits, and the source cleans up."""
+    source = Source(3, hold_at=1)
+    results = pipeline(source, plus_one, device=device)
+    assert (await anext(results) == 1).all()
+    del results
+    gc.collect()
+    with anyio.fail_after(PATIENCE):
+        while not source.closed:
+            await checkpoint()
+    await settled(device.driver)
 
 
 async def test_two_pipelines_share_a_device(device: Device) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 import atops
 from atops import kernels as k
 from atops.base.errors import InvalidValue
+from atops.base.records import Kind
+from atops.device.copy_engine import CopyJob, Direction
+from atops.runtime.short_copies import DIRECT
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import KernelLatch, StreamLatch
 
@@ -95,6 +99,31 @@ async def test_a_cooperative_launch_waits_for_all_its_clusters(device):
     for item in items:
         await item
     assert [name for name, _ in log] == ["top"] + ["whole"] * clusters + ["same"]
+
+
+@on_hosts("asyncio", "trio", "inline")
+async def test_copy_engines_serve_the_most_urgent(device):
+    """While every copy engine is taken, copies queue up; then they run by priority, and by ticket among equals."""
+    engines, size = device.context.engines, 2 * DIRECT
+    taken = [CopyJob(-3, ticket, Direction.NONE, lambda: None) for ticket in range(engines.engines)]
+    for job in taken:
+        engines.request(job)
+    streams = {
+        name: device.create_stream(priority=priority, name=name)
+        for name, priority in (("low", 0), ("mid", -1), ("top", -2), ("low2", 0), ("top2", -2), ("mid2", -1))
+    }
+    source = device.empty(size, np.uint8)
+    copies = [stream.copy(device.empty(size, np.uint8), source) for stream in streams.values()]
+    await StreamLatch(device).passed()
+    assert len(engines.waiting) == len(copies)
+    engines.release(taken.pop())  # one for all, so that they end in the order in which they begin
+    for copy in copies:
+        await copy
+    names = {stream.number: name for name, stream in streams.items()}
+    order = [names[each.stream] for each in device.driver.tracer.records() if each.kind == Kind.COPY_D2D]
+    assert order == ["top", "top2", "mid", "mid2", "low", "low2"]
+    for job in taken:
+        engines.release(job)
 
 
 def test_priority_does_not_reorder_a_stream(device: atops.Device):

@@ -116,4 +116,25 @@ _OPERATIONS: tuple[Construct, ...] = (
          "Copy each dim_stride-th element of src in each dimension: dst has ceil(n / stride).", gcu_arch=300),
 )  # fmt: skip
 
-DTE: tuple[Construct, ...] = (*_CONTEXTS, *_OPERATIONS)
+_CONFIGURED: tuple[Construct, ...] = (
+    _row("ctx.config_memcpy(dst, src);", "ctx.config_memcpy(dst, src)",
+         "Configure an operation without starting it; each operation has such a method, config_ before its name.",
+         _COMMON),
+    _row("ctx.set_src_addr(address);", "ctx.set_src_addr(memory)",
+         "Read the configured shape from the start of other memory.", f"{_ADDRESS}; {_COMMON}"),
+    _row("ctx.set_dst_addr(address);", "ctx.set_dst_addr(memory)",
+         "Write the configured shape to the start of other memory.", f"{_ADDRESS}; {_COMMON}"),
+    _row("ctx.set_src_offset(dim, offset);", "ctx.set_src_offset(dim, offset)",
+         "Move the window in src along one dimension, the outermost being 0.", _COMMON),
+    _row("ctx.set_dst_offset(dim, offset);", "ctx.set_dst_offset(dim, offset)",
+         "Move the window in dst along one dimension, the outermost being 0.", _COMMON),
+    _row("ctx.set_total_size(bytes);", "ctx.set_total_size(size)", "Change how many bytes a configured memcpy moves.",
+         f"`bytes` is `size`; {_COMMON}"),
+    _row("tops::event ev = ctx.trigger();", "ev = ctx.trigger()", "Start what is configured and get its event.",
+         _COMMON),
+    _row("ctx.trigger_and_wait();", "ctx.trigger_and_wait()", "Do what is configured.", _COMMON),
+    _row("a.connect(b);", "a.connect(b)",
+         "Let each transfer of b begin after one of a: start both, wait only for b's.", _COMMON),
+)  # fmt: skip
+
+DTE: tuple[Construct, ...] = (*_CONTEXTS, *_OPERATIONS, *_CONFIGURED)

@@ -7,66 +7,73 @@ from atops.kernels.tables.construct import Construct
 __all__ = ("SPACES",)
 
 _FREE = "Python functions and numpy's have no mark, and most are of use on both sides"
-_VIEW = "a parameter arrives as a Span, whose elements kernels index; k.pointer(x) is the pointer"
+_VIEW = "a parameter arrives as a Span, whose elements kernels index; `k.pointer(x)` is the pointer"
 _CALLS = "a declaration is a call, so that each pass takes more: it stands before a loop, not in it"
 
 _EXECUTION = (
     Construct("8.1", "__global__ void f(T* x)", "@k.kernel", "The entry of a launch: it runs on the device in every "
               "thread, and only the host starts it."),
-    Construct("8.1", "void (the result of a __global__ function)", "no result", "A kernel returns nothing: an "
+    Construct("8.1", "`void`, the result of a `__global__` function", "no result", "A kernel returns nothing: an "
               "annotated result is refused when it is defined, a returned value fails the launch."),
-    Construct("8.1", "a __global__ function is no member of a class", "def f, outside of classes",
+    Construct("8.1", "a `__global__` function is no member of a class", "`def f`, outside of classes",
               "A method, a static method and a function of a class are refused."),
     Construct("8.1", "f<<<grid, block, bytes>>>(x)", "stream.launch(f, (grid, block, bytes), x)",
-              "Every call has an execution configuration; f(x) is refused on both sides.",
+              "Every call has an execution configuration; `f(x)` is refused on both sides.",
               differs="the stream is the object that is asked, not the configuration's fourth part"),
-    Construct("8.1", "the call of a __global__ function is asynchronous", "stream.launch(...)",
+    Construct("8.1", "the call of a `__global__` function is asynchronous", "stream.launch(...)",
               "It returns before the device has run the kernel, with a completion that can be awaited."),
     Construct("8.1", "__device__ T f(T x)", "@k.device", "It runs on the device, called by kernels and other device "
               "functions; the host is refused.", differs="one that waits is an `async def`, and is awaited"),
     Construct("8.1", "__global__ __device__", "refused", "A function is not both, in either order."),
     Construct("8.1", "__host__ T f(T x)", "@k.host", "It runs on the host, called by the host; a kernel that calls it "
               "fails, naming thread, kernel and line."),
-    Construct("8.1", "T f(T x), without a specifier", "a function without a decorator", "Both sides may call it.",
+    Construct("8.1", "`T f(T x)`, without a specifier", "a function without a decorator", "Both sides may call it.",
               differs=f"in C++ it is the host's alone; {_FREE}"),
     Construct("8.1", "__global__ __host__", "refused", "A function is not both, in either order."),
-    Construct("8.1", "__host__ __device__ T f(T x)", "@k.host above @k.device, or below", "Both sides call it."),
+    Construct("8.1", "__host__ __device__ T f(T x)", "`@k.host` above `@k.device`, or below", "Both sides call it."),
     Construct("8.1", "#if __AGCU_ARCH__ >= 300 ... #elif !defined(__AGCU_ARCH__)",
               "if k.__AGCU_ARCH__ is None: ... elif k.__AGCU_ARCH__ >= 300: ...",
               "One function's code for the host and for each architecture.",
               differs="chosen when it runs, not when it is compiled; on the host the name is None, which has no order, "
               "so the host's branch comes first"),
-    Construct("8.1", "__cooperative__ __global__ void f(T* x)", "@k.cooperative, alone or above @k.kernel",
+    Construct("8.1", "__cooperative__ __global__ void f(T* x)", "`@k.cooperative`, alone or above `@k.kernel`",
               "All blocks start together and may synchronise; more blocks than clusters are refused at the launch."),
 )  # fmt: skip
 
 _MEMORY = (
-    Construct("8.2", "T x; T x[n]; (automatic)", "a Python variable; k.private(n, T)",
+    Construct("8.2", "`T x; T x[n];` (automatic)", "a Python variable, or `k.private(n, T)`",
               "Private memory of one thread, on its stack: of bounded size, out of every DTE's reach.",
               differs=f"it lasts as long as the thread; {_CALLS}"),
-    Construct("8.2", "T* p = x", "p = k.pointer(x)", "A pointer, generic unless it says otherwise: arithmetic in "
-              "elements, difference, comparison, p[i].",
-              differs="immutable, with its space as p.space; beyond the memory it was made of is IllegalAddress"),
-    Construct("8.2", "void f(T* x) (parameters)", "k.pointer(x) of a parameter",
-              "No parameter names a space; a pointer to what it points to is generic.", differs=_VIEW),
+    Construct("8.2", "T* p = x", "p = k.pointer(x)", "A pointer to what x holds: arithmetic in "
+              "elements, difference, comparison, `p[i]`.",
+              differs="its space, `p.space`, is the one that x lies in, and generic for a parameter; immutable (`*p++` "
+              "is `p[0]`, then `p = p + 1`); beyond the memory it was made of is IllegalAddress"),
+    Construct("8.2", "`void f(T* x)` (parameters)", "`k.pointer(x)` of a parameter",
+              "No parameter names a space, which is refused; a pointer to what it points to is generic.",
+              differs=_VIEW),
     Construct("8.2", "__device__ T x = v;", "x = k.device_variable(T, v)",
               "A variable in global memory, one instance a device from its first use to the device's reset; every "
               "thread reaches it, on each chip also by index.",
-              differs="x[i] or x[...] where C++ writes x: a Python name cannot be stored through"),
+              differs="`x[i]` or `x[...]` where C++ writes `x`: a Python name cannot be stored through"),
     Construct("8.2", "topsMemcpyToSymbol(&x, &v, n); topsMemcpyFromSymbol",
               "stream.copy(device.symbol(x), v); stream.fetch(device.symbol(x))",
-              "The host reaches a variable by itself or by name; address and nbytes are what topsGetSymbol* gives."),
-    Construct("8.2", "extern __device__ T x;", "from module import x", "The variable that another file declares.",
+              "The host reaches a variable by itself or by name; its symbol's address and nbytes are what "
+              "topsGetSymbolAddress and topsGetSymbolSize give."),
+    Construct("8.2", "extern __device__ T x;", "`from module import x`", "The variable that another file declares.",
               differs="Python has no declaration apart from the definition: the object itself is imported"),
-    Construct("8.2", "static __device__ T x = v; (of a file)", "_x = k.device_variable(T, v)",
+    Construct("8.2", "`static __device__ T x = v;` (of a file)", "_x = k.device_variable(T, v)",
               "A variable of this file.", differs="Python has no linkage: a leading underscore says so, and a "
               "name that two modules use is found with its module's before it"),
-    Construct("8.2", "static __device__ T x = v; (in a function)", "x = k.device_variable(T, v) in a kernel",
+    Construct("8.2", "`static __device__ T x = v;` (in a function)", "`x = k.device_variable(T, v)` in a kernel",
               "One variable for the line, for all threads and launches of a device."),
     Construct("8.2", "__constant__ T x = v;", "x = k.constant(T, v)",
               "Kernels read it and the host writes it; what a kernel names is bounded in bytes.",
               differs="bounded where it is defined and launched, as there is no linker"),
-    Construct("8.2", "__device__ __constant__ T x = v;", "x = k.constant(T, v)", "The same as __constant__ alone."),
+    Construct("8.2", "__device__ __constant__ T x = v;", "x = k.constant(T, v)", "The same as `__constant__` alone."),
+    Construct("8.2", "struct P { float a; int b; }; __device__ P x;",
+              'x = k.device_variable(np.dtype([("a", np.float32), ("b", np.int32)]))',
+              "Variables of a structure, in this and every other memory space.",
+              differs='a structured type of numpy; `x["a"]` where C++ writes `x.a`'),
     Construct("8.2", "__shared__ T x[n];", "x = k.shared(n, T)",
               "Memory of a block in L2, for its threads alone, as long as the block."),
     Construct("8.2", "extern __shared__ T x[];", "x = k.dynamic_shared(T)",
@@ -74,7 +81,9 @@ _MEMORY = (
               differs="a launch that gives bytes to a kernel without one is right"),
     Construct("8.2", "__local__ T x[n];", "x = k.local(n, T)",
               "Memory of a thread in L1, for what it computes on, as long as the thread.", differs=_CALLS),
-    Construct("8.2", "const T* __restrict__ x", "x: k.restrict, x: k.restrict[T]",
+    Construct("8.2", "__device__ __shared__ T x[n]; __device__ __local__ T x[n];", "k.shared(n, T); k.local(n, T)",
+              "The same as without `__device__`."),
+    Construct("8.2", "const T* __restrict__ x", "`x: k.restrict`, `x: k.restrict[T]`",
               "A parameter whose bytes no other one reaches; nobody checks it, but strict mode reports a launch that "
               "breaks it.", differs="of kernels only: a device function's arguments are Python's"),
     Construct("8.2", "__local__ char* p; char* q = p;", "q = k.generic(p)",
@@ -85,10 +94,10 @@ _MEMORY = (
               differs="checked: the bytes must lie in that space"),
     Construct("8.2", "__local__ char* p; (__shared__ char*) p", "refused",
               "A pointer into one specific space never becomes one into another.",
-              differs="when it runs, not when it is compiled"),
+              differs="refused when it runs, not when it is compiled"),
     Construct("8.2", "__constant__ char* p; char* q = p;", "refused",
               "Constant memory lies below no other space: no generic pointer reaches it, and no parameter does.",
-              differs="when it runs, not when it is compiled"),
+              differs="refused when it runs, not when it is compiled"),
     Construct("8.2", "(int*) p", "p.cast(np.int32)", "The same bytes as elements of another type."),
 )  # fmt: skip
 
@@ -99,13 +108,13 @@ _BUILT_IN = (
     Construct("8.5", "threadIdx", "k.threadIdx", "The thread's index in its block.", ("uint3",)),
     Construct("8.6", "GCU_ARCH", "k.GCU_ARCH", "The chip that the kernel is compiled for: 210 or 300.",
               differs="a number in kernels, None on the host and in a kernel for an abstract architecture; read as "
-              "k.X, never imported"),
-    Construct("8.6", "AGCU_ARCH", "k.AGCU_ARCH; k.__AGCU_ARCH__",
+              "`k.GCU_ARCH`, never imported"),
+    Construct("8.6", "AGCU_ARCH", "`k.AGCU_ARCH`, `k.__AGCU_ARCH__`",
               "The abstract architecture that the kernel is compiled for: 200 (gcu210, gcu300) or 300 (gcu300).",
-              differs="a number in kernels, None on the host; read as k.X, never imported"),
-    Construct("8.6", "a compilation for AGCU200 or AGCU300", '@k.kernel(arch="agcu200")',
+              differs="a number in kernels, None on the host; read as `k.AGCU_ARCH`, never imported"),
+    Construct("8.6", "compilation for `AGCU200` or `AGCU300`", '@k.kernel(arch="agcu200")',
               "The kernel runs on the chips of that architecture and is held to what all of them can do.",
-              differs="without arch, a kernel is compiled for whichever chip runs it"),
+              differs="without `arch`, a kernel is compiled for whichever chip runs it"),
 )  # fmt: skip
 
 SPACES: tuple[Construct, ...] = _EXECUTION + _MEMORY + _BUILT_IN

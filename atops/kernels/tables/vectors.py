@@ -99,7 +99,7 @@ def _type_row(form: VectorForm) -> Construct:
     what = "bool" if form.is_mask else form.spelling
     differs = ""
     if form.is_mask and "unsigned" in form.spelling:
-        differs = f"The same type as __{form.keyword} {form.spelling.replace('unsigned ', '')}."
+        differs = f"The same type as `__{form.keyword} {form.spelling.replace('unsigned ', '')}`."
     elif form.cpp == "__vector2 bool int":
         differs = "The text says 128 lanes, a slip: it is what comparing 64 int gives."
     return _row(form.cpp, f"k.{form.keyword}[{key}]", f"{form.lanes} {what}, {form.nbytes} bytes.", differs=differs)
@@ -114,7 +114,7 @@ _KEYWORD_ROWS = tuple(
 OPERATORS: tuple[Construct, ...] = (
     _row("x+y", "x + y", "Add; integers wrap.", (_NUMBERS,), _OPERANDS),
     _row("x-y", "x - y", "Subtract; integers wrap.", (_NUMBERS,)),
-    _row("x*y", "x * y", "Multiply; integers wrap.", (_NUMBERS,)),
+    _row("x*y", "x * y", "Multiply; integers wrap.", (_NUMBERS,), "The text says subtraction, a slip."),
     _row("x<<y", "x << y", "Shift left, a count for each lane or one for all; one of the width or more gives 0.",
          (_UNSIGNED,), "A negative count is an error."),
     _row("x>>y", "x >> y", "Shift right and fill with 0; a count of the width or more gives 0.", (_UNSIGNED,),
@@ -123,7 +123,7 @@ OPERATORS: tuple[Construct, ...] = (
          "Bounds are checked: an index outside the lanes, a negative one too, is an IllegalAddress."),
     _row("-x", "-x", "Negate; the least integer gives itself.", (_SIGNED,)),
     _row("++x", "x.increment()", "Add 1 to every lane, in place.", (_NUMBERS,),
-         "`x += 1` makes a new vector, so that another name of x keeps the old one."),
+         "`x += 1` makes a new vector, so that another name of x keeps the old one. Python has no `++`."),
     _row("--x", "x.decrement()", "Subtract 1 from every lane, in place.", (_NUMBERS,)),
     _row("sizeof(x)", "k.sizeof(x)", "Return the size of a vector or of its type in bytes.", (_EVERY,),
          "A function. A mask has its keyword's bytes."),

@@ -23,6 +23,8 @@ STATEMENTS = [row for row in DTE if row.cpp.endswith(";")]
 
 MAKE, INIT, MOVE = "ctx = k.tops_dte_ctx_t()", "ctx.init()", "k.memcpy(ctx, y, x)"
 START = "ev = k.memcpy_async(ctx, y, x)"
+READY, BOTH = f"{MAKE}; {INIT}", "a, b = k.tops_dte_ctx_t(), k.tops_dte_ctx_t(); a.init(); b.init()"
+TILE, GO = "tile = k.local(12, np.int32)", "ctx.trigger_and_wait()"
 EXTENTS = "memory, (n, h, w, c) = x, (1, 2, 3, 2)"
 SHAPED = ("assert x.shape == (1, 2, 3, 2)", MOVE)
 
@@ -41,6 +43,18 @@ AROUND: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ev = k.memcpy_async(ctx, dst, src)": ((MAKE, INIT, "dst, src = y, x"), ("assert not y[:].any()", "await ev")),
     "ev = k.event()": ((MAKE, INIT, MOVE), ("await ev",)),
     "await k.wait(ev)": ((MAKE, INIT, START, "assert not y[:].any()"), ("assert y[:].all()",)),
+    "ctx.config_memcpy(dst, src)": ((READY, "dst, src = y, x"), ("assert not y[:].any()", GO)),
+    "ctx.set_src_addr(memory)": ((READY, "ctx.config_memcpy(y, y[:])", "memory = x"), (GO,)),
+    "ctx.set_dst_addr(memory)": ((READY, "ctx.config_memcpy(x, x[:])", "memory = y"), (GO,)),
+    "ctx.set_src_offset(dim, offset)": (
+        (READY, "ctx.config_slice(y, x, [12])", GO, "assert not y[:].any(); dim = offset = 0"), (GO,)),
+    "ctx.set_dst_offset(dim, offset)": ((READY, "ctx.config_deslice(y, x, [12])", "dim = offset = 0"), (GO,)),
+    "ctx.set_total_size(size)": (
+        (READY, "ctx.config_memcpy(y, x)", "ctx.set_total_size(4)", GO, "assert y[:].sum() == 1; size = 48"), (GO,)),
+    "ev = ctx.trigger()": ((READY, "ctx.config_memcpy(y, x)"), ("assert not y[:].any()", "await ev")),
+    "ctx.trigger_and_wait()": ((READY, "ctx.config_memcpy(y, x)"), ("assert y[:].all()",)),
+    "a.connect(b)": (
+        (BOTH, TILE, "a.config_memcpy(tile, x); b.config_memcpy(y, tile)"), ("a.trigger(); await b.trigger()",)),
     "await ev.wait()": ((MAKE, INIT, START, "assert not y[:].any()"), ("assert y[:].all()",)),
 }
 
@@ -86,7 +100,7 @@ def test_a_construct_runs_as_its_row_says(bench: Bench, row: Construct):
     """What the row has kernels write, between what it needs, moves x to y."""
     before, after = AROUND[row.python]
     lines = [*before, row.python.replace("...", MOVE), *after]
-    names: dict[str, Any] = {"k": k, "refused": refused}
+    names: dict[str, Any] = {"k": k, "np": np, "refused": refused}
     exec("async def body(y, x):\n" + textwrap.indent("\n".join(lines), "    "), names)
     x, y = bench.upload(np.arange(1, 13, dtype=np.int32)), bench.empty(12, np.int32)
 

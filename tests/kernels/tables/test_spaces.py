@@ -95,7 +95,7 @@ def _entry(make: Callable[..., Bench]) -> None:
     assert x.host.all()
 
 
-@proves("void (the result of a __global__ function)")
+@proves("`void`, the result of a `__global__` function")
 def _no_result(make: Callable[..., Bench]) -> None:
     def typed() -> int: ...
 
@@ -105,7 +105,7 @@ def _no_result(make: Callable[..., Bench]) -> None:
         run(make(), lambda: 1)
 
 
-@proves("a __global__ function is no member of a class")
+@proves("a `__global__` function is no member of a class")
 def _no_member(make: Callable[..., Bench]) -> None:
     class Holder:
         def method(self): ...
@@ -138,7 +138,7 @@ def _configured(make: Callable[..., Bench]) -> None:
     refused(make(), lambda: entry(), IllegalState, "called kernel entry")
 
 
-@proves("the call of a __global__ function is asynchronous")
+@proves("the call of a `__global__` function is asynchronous")
 def _asynchronous(make: Callable[..., Bench]) -> None:
     with boards.device() as gcu:
         stream, latch = gcu.create_stream(), boards.Latch(gcu)
@@ -183,7 +183,7 @@ def _host(make: Callable[..., Bench]) -> None:
     refused(make(), lambda: here(1), IllegalState, r"thread \(0,0,0\).*test_spaces.py:\d+.*only the host calls it")
 
 
-@proves("T f(T x), without a specifier")
+@proves("`T f(T x)`, without a specifier")
 def _unmarked(make: Callable[..., Bench]) -> None:
     def plain(value):
         return value + 1
@@ -250,7 +250,7 @@ def _cooperative(make: Callable[..., Bench]) -> None:
 # 8.2
 
 
-@proves("T x; T x[n]; (automatic)")
+@proves("`T x; T x[n];` (automatic)")
 def _automatic(make: Callable[..., Bench]) -> None:
     bench = make()
     room = bench.arch.stack_bytes
@@ -287,7 +287,7 @@ def _pointer(make: Callable[..., Bench]) -> None:
     run(bench, entry, (1, 1), bench.empty(4, np.int32))
 
 
-@proves("void f(T* x) (parameters)")
+@proves("`void f(T* x)` (parameters)")
 def _parameters(make: Callable[..., Bench]) -> None:
     bench = make()
 
@@ -335,14 +335,14 @@ def _extern(make: Callable[..., Bench]) -> None:
     assert COUNTER.on(bench.chip).array == 3
 
 
-@proves("static __device__ T x = v; (of a file)")
+@proves("`static __device__ T x = v;` (of a file)")
 def _static_of_file(make: Callable[..., Bench]) -> None:
     bench = make()
     run(bench, lambda: _static.__setitem__(..., 5))
     assert _static.on(bench.chip).array == 5 and _static.name == "_static"
 
 
-@proves("static __device__ T x = v; (in a function)")
+@proves("`static __device__ T x = v;` (in a function)")
 def _static_in_function(make: Callable[..., Bench]) -> None:
     seen: list[float] = []
 
@@ -407,6 +407,21 @@ def _shared(make: Callable[..., Bench]) -> None:
     refused(bench, lambda: k.shared(bench.arch.l2_usable + 1, np.int8), LaunchOutOfResources, "bytes of L2")
 
 
+@proves("struct P { float a; int b; }; __device__ P x;")
+def _structure(make: Callable[..., Bench]) -> None:
+    kind = np.dtype([("a", np.float32), ("b", np.int32)])
+    held = device_variable(kind)
+    bench = make()
+
+    def entry():
+        for memory in (held, k.local(1, kind), k.shared(1, kind), private(1, kind)):
+            memory["a"], memory["b"] = 0.5, 7
+            assert memory["a"] == 0.5 and memory["b"] == 7
+
+    run(bench, entry)
+    assert held.on(bench.chip).array.item() == (0.5, 7)
+
+
 @proves("extern __shared__ T x[];")
 def _dynamic_shared(make: Callable[..., Bench]) -> None:
     @k.kernel
@@ -441,6 +456,13 @@ def _local(make: Callable[..., Bench]) -> None:
 
     run(bench, entry, (4, 3))
     refused(bench, lambda: k.local(bench.arch.l1_usable + 1, np.int8), LaunchOutOfResources, "bytes of L1")
+
+
+@proves("__device__ __shared__ T x[n]; __device__ __local__ T x[n];")
+def _device_shared(make: Callable[..., Bench]) -> None:
+    seen: list[Any] = []
+    run(make(), lambda: seen.extend((pointer(k.shared(2, np.int32)).space, pointer(k.local(2, np.int32)).space)))
+    assert seen == [k.Shared, k.Local]
 
 
 @proves("const T* __restrict__ x")
@@ -540,7 +562,7 @@ proves("GCU_ARCH")(_macro("GCU_ARCH", (210, 300)))
 proves("AGCU_ARCH")(_macro("AGCU_ARCH", (200, 300)))
 
 
-@proves("a compilation for AGCU200 or AGCU300")
+@proves("compilation for `AGCU200` or `AGCU300`")
 def _compiled_for(make: Callable[..., Bench]) -> None:
     seen: list[tuple[int | None, int]] = []
 

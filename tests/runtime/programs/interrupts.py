@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 
 import atops
+from atops import kernels as k
+from atops.base.errors import HostCallFailure
 from atops.runtime.device import Device
 from tests.runtime.boards import Latch
 
@@ -44,5 +47,60 @@ def loop_is_interrupted() -> None:
     print("result", stream.fetch(stream.zeros(5)).wait_sync().sum(), flush=True)
 
 
+def kernel_is_interrupted() -> None:
+    """Run a kernel inline that is never suspended; one interrupt ends it and the program, whose `finally` runs."""
+
+    async def main() -> None:
+        async with atops.Device(0).create_stream() as stream:
+            launched = stream.launch(spinning, (2, 3))
+            try:
+                await launched
+            finally:
+                print(type(launched.exception().__cause__).__name__, flush=True)
+
+    try:
+        atops.run(main)
+    except KeyboardInterrupt:
+        print("interrupted", signal.getsignal(signal.SIGINT) is signal.default_int_handler, flush=True)
+
+
+def call_is_interrupted() -> None:
+    """The same of a host call, while the program blocks."""
+
+    def spin() -> None:
+        print("waiting", flush=True)
+        while True:
+            pass
+
+    async def main() -> None:
+        stream = atops.Device(0).create_stream()
+        stream.call(spin)
+        try:
+            stream.sync()
+        except HostCallFailure as failure:
+            print(type(failure.__cause__).__name__, flush=True)
+        await asyncio.sleep(0)
+
+    try:
+        atops.run(main)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+
+
+@k.kernel
+def spinning() -> None:
+    """Never end and never be suspended."""
+    print("waiting", flush=True)
+    while True:
+        pass
+
+
+WAYS = {
+    "sync": sync_is_interrupted,
+    "loop": loop_is_interrupted,
+    "kernel": kernel_is_interrupted,
+    "call": call_is_interrupted,
+}
+
 if __name__ == "__main__":
-    {"sync": sync_is_interrupted, "loop": loop_is_interrupted}[sys.argv[1]]()
+    WAYS[sys.argv[1]]()

@@ -10,7 +10,7 @@ from atops import kernels as k
 from atops.base.errors import LaunchFailure
 from atops.device.arch import architecture
 from atops.device.requests import current_thread
-from atops.kernels.function_attributes import FunctionAttributes, function_attributes
+from atops.kernels.kernel_attributes import FunctionAttributes, function_attributes
 from atops.kernels.private import private
 from atops.kernels.program import compile_source
 from tests.kernel_bench import Bench

@@ -1,0 +1,44 @@
+"""What `import atops` gives by name: all that programs need, each the very object of the floor that owns it."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import atops
+
+HOMES = {
+    "base.records": ("Kind", "Status", "Trace", "TraceRecord"),
+    "runtime.device": ("Device", "DeviceStatistics"),
+    "runtime.host_array": ("HostArray",),
+    "runtime.stream_report": ("StreamStatistics",),
+    "runtime.symbols": ("Symbol",),
+}
+
+
+@pytest.mark.parametrize(("home", "name"), [(home, name) for home, names in HOMES.items() for name in names])
+def test_what_verbs_return_has_a_name(home: str, name: str):
+    """The types of what the API's verbs return are at hand, for annotations and checks."""
+    assert getattr(atops, name) is getattr(importlib.import_module(f"atops.{home}"), name)
+
+
+def test_the_errors_are_at_hand():
+    """Every error can be caught by a name under `atops.errors`."""
+    assert atops.errors is importlib.import_module("atops.base.errors")
+    with pytest.raises(atops.errors.InvalidType):
+        atops.Device("first")  # type: ignore[arg-type]  # the point
+
+
+def test_the_types_are_those_of_what_the_verbs_return():
+    """A device's host memory, its statistics, a stream's, and a trace are of these types."""
+    with atops.Device(0) as device:
+        stream = device.create_stream()
+        stream.zeros(4).close()
+        stream.sync()
+        assert isinstance(device.host_malloc(4), atops.HostArray)
+        assert isinstance(device.statistics(), atops.DeviceStatistics)
+        assert isinstance(stream.statistics(), atops.StreamStatistics)
+        trace = device.driver.tracer.snapshot()
+        assert isinstance(trace, atops.Trace) and isinstance(trace.records[-1], atops.TraceRecord)
+        assert isinstance(trace.records[-1].kind, atops.Kind) and trace.records[-1].status is atops.Status.DONE
