@@ -122,6 +122,8 @@ def summary(records: Sequence[TraceRecord]) -> Summary:
         if record.status is Status.DONE:
             kind_bytes[record.kind] += record.bytes
         kinds[record.kind].append(interval(record))
+        if record.kind is Kind.API:
+            continue  # the host's time: no stream is busy with it
         by_stream = waiting if record.kind in WAITS else busy
         by_stream[record.device, record.stream].append(interval(record))
     busy_ns = {key: length(merge(busy[key])) for key in sorted({*busy, *waiting})}
@@ -154,7 +156,8 @@ def critical_path(records: Sequence[TraceRecord]) -> list[TraceRecord]:
     Before each record comes what it had to wait for longest: the record before it in its stream, or the one that
     satisfied its wait, whichever finished later.
     """
-    ordered = sorted(records, key=lambda record: (record.seq, record.finished_ns))  # a command may have several parts
+    commands = (record for record in records if record.kind is not Kind.API)  # a call of the host's waits in no stream
+    ordered = sorted(commands, key=lambda record: (record.seq, record.finished_ns))  # a command may have several parts
     by_seq = {record.seq: place for place, record in enumerate(ordered) if record.seq >= 0}
     before: list[int | None] = []
     latest: dict[tuple[int, int], int] = {}

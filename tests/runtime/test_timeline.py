@@ -45,6 +45,17 @@ def test_overlap_is_the_copy_time_beside_kernels_of_the_same_device() -> None:
     assert figures.busy_ns == {(0, 1): 70, (0, 2): 50, (0, 3): 100, (1, 0): 50}
 
 
+def test_calls_of_the_host_are_counted_and_keep_no_stream_busy() -> None:
+    """A C-style call is in the counts; it neither ends the critical path nor fills the time in which nothing ran."""
+    fill, kernel = record(0, Kind.FILL, 0, 10), record(1, Kind.LAUNCH, 30, 40)
+    call = record(-1, Kind.API, 5, 60, stream=-1)
+    figures = summary([fill, call, kernel])
+    assert figures.counts[Kind.API] == 1 and figures.kind_ns[Kind.API] == 55
+    assert figures.busy_ns == {(0, 0): 20} and figures.longest_idle in ((10, 30), (40, 60))
+    assert figures.idle_ns == 40
+    assert critical_path([fill, call, kernel]) == [fill, kernel]
+
+
 def test_idle_time_counts_waits_as_idle() -> None:
     """Between 10 and 30 a stream only waits and another ends at 15: idle from 15 to 30, and from 40 to 45."""
     figures = summary(
@@ -81,7 +92,7 @@ def test_figures_agree_with_counting_nanoseconds(records: list[TraceRecord]) -> 
     """Every time in a summary is the number of nanoseconds a naive model finds."""
     figures = summary(records)
     for (device, stream), busy in figures.busy_ns.items():
-        own = [each for each in records if (each.device, each.stream) == (device, stream)]
+        own = [each for each in records if (each.device, each.stream) == (device, stream) and each.kind is not Kind.API]
         working = covered([each for each in own if each.kind not in WAITS])
         assert busy == len(working)
         assert figures.waiting_ns[device, stream] == len(covered(own) - working)
@@ -91,7 +102,7 @@ def test_figures_agree_with_counting_nanoseconds(records: list[TraceRecord]) -> 
         computed = covered([each for each in records if each.device == device and each.kind is Kind.LAUNCH])
         copies, kernels, both = copies + len(copied), kernels + len(computed), both + len(copied & computed)
     assert (figures.copy_ns, figures.kernel_ns, figures.overlap_ns) == (copies, kernels, both)
-    working = covered([each for each in records if each.kind not in WAITS])
+    working = covered([each for each in records if each.kind not in WAITS and each.kind is not Kind.API])
     assert figures.idle_ns == figures.span_ns - len(working)
     assert sum(figures.counts.values()) == sum(figures.statuses.values()) == len(records)
     start, end = figures.longest_idle
@@ -162,5 +173,5 @@ def test_the_critical_path_ends_with_the_last_to_finish_and_repeats_nothing(reco
     """Whatever the trace, even with causes in a circle, the chain is finite and ends where the trace ends."""
     path = critical_path(records)
     assert len({each.seq for each in path}) == len(path)
-    if records:
-        assert path[-1].finished_ns == max(each.finished_ns for each in records)
+    ends = [each.finished_ns for each in records if each.kind is not Kind.API]
+    assert [each.finished_ns for each in path[-1:]] == ([max(ends)] if ends else [])
