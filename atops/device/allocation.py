@@ -56,12 +56,8 @@ class Allocation:
     device. `watches`: None while nobody waits for a value here.
     """
 
-    __slots__ = ("__weakref__", "_source", "address", "alive", "bank", "data", "device", "flags", "freed_by",
-                 "host_address", "host_visible", "label", "managed", "offset", "serial", "site", "size", "view",
-                 "watches")
-
-    data: Bytes
-    view: memoryview
+    __slots__ = ("__weakref__", "_data", "_source", "_view", "address", "alive", "bank", "device", "flags", "freed_by",
+                 "host_address", "host_visible", "label", "managed", "offset", "serial", "site", "size", "watches")
 
     def __init__(
         self, address: int, size: int, device: int | None, offset: int, bank: int, flags: int, source: Source,
@@ -77,6 +73,8 @@ class Allocation:
         self.flags = flags
         self.alive = True
         self._source = source
+        self._data: Bytes | None = None
+        self._view: memoryview | None = None
         self.site = site
         self.freed_by: object = None
         self.label = label
@@ -105,8 +103,8 @@ class Allocation:
         """Mark the allocation dead, let go of its bytes and tell its watches. Only memories end allocations."""
         self.freed_by = by
         self.alive = False
-        self.data = NO_BYTES
-        self.view = NO_VIEW
+        self._data = NO_BYTES
+        self._view = NO_VIEW
         self._source = NOTHING
         if _FENCE is not None:
             with _FENCE:
@@ -125,16 +123,23 @@ class Allocation:
         """Return the error for a second end of this allocation, now by `by`."""
         return IllegalAddress(f"{self!r} is freed twice, now by {by}; it was freed by {self.freed_by}")
 
-    def __getattr__(self, name: str) -> object:
-        """Make `data` or `view` when it is first asked for; later it is an attribute like the others."""
-        made: Bytes | memoryview
-        if name == "data":
-            self.data = made = self._source[0][self.offset : self.offset + self.size]
-        elif name == "view":
-            self.view = made = self._source[1][self.offset : self.offset + self.size]
-        else:
-            raise AttributeError(f"an allocation has no {name!r}")
-        return made
+    # Made when first asked for: most allocations are used by kernels or copies in one of the two forms only.
+
+    @property
+    def data(self) -> Bytes:
+        """The bytes as an array; empty once the allocation is dead."""
+        data = self._data
+        if data is None:
+            self._data = data = self._source[0][self.offset : self.offset + self.size]
+        return data
+
+    @property
+    def view(self) -> memoryview:
+        """The bytes as a memoryview; empty once the allocation is dead."""
+        view = self._view
+        if view is None:
+            self._view = view = self._source[1][self.offset : self.offset + self.size]
+        return view
 
     @property
     def where(self) -> str:

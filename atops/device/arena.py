@@ -28,11 +28,12 @@ class Arena:
     """`size` bytes that read as 0 and cost nothing until touched.
 
     Mapped shared at `base_address` when `fixed` is set and the place is free, else anywhere; `at_home` tells which and
-    `host_address` where. `array` (uint8) and `memory` (memoryview "B") cover all of it. The mapping goes when the last
-    view of them has died, not before, so that no view ever points at nothing.
+    `host_address` where. `array` (uint8) and `memory` (memoryview "B") cover all of it; `source`, what allocations are
+    made of, is both. The mapping goes when the last view of them has died, not before, so that no view ever points at
+    nothing.
     """
 
-    __slots__ = ("_source", "at_home", "fd", "host_address", "name", "size")
+    __slots__ = ("at_home", "fd", "host_address", "name", "size", "source")
 
     def __init__(
         self, size: int, base_address: int, *, fixed: bool = True, name: str = "", descriptor: int | None = None
@@ -60,7 +61,7 @@ class Arena:
         else:
             memory = memoryview(mmap.mmap(-1, size)).cast("B")
             self.host_address = np.frombuffer(memory, np.uint8).ctypes.data
-        self._source: Source = np.frombuffer(memory, np.uint8), memory
+        self.source: Source = np.frombuffer(memory, np.uint8), memory
         self.at_home = self.host_address == base_address
 
     def close(self) -> None:
@@ -68,7 +69,7 @@ class Arena:
         fd, self.fd = self.fd, None
         if fd is not None:
             os.close(fd)
-        self._source = NOTHING
+        self.source = NOTHING
 
     def punch(self, offset: int, length: int) -> None:
         """Give the whole pages in [offset, offset + length) back to the system; they read as 0 afterwards.
@@ -85,19 +86,14 @@ class Arena:
                                  f"{os.strerror(error)}")
 
     @property
-    def source(self) -> Source:
-        """All bytes, both ways; what allocations are made of."""
-        return self._source
-
-    @property
     def array(self) -> Bytes:
         """All bytes as one array; empty once closed."""
-        return self._source[0]
+        return self.source[0]
 
     @property
     def memory(self) -> memoryview:
         """All bytes as one memoryview of format "B"; empty once closed."""
-        return self._source[1]
+        return self.source[1]
 
     @property
     def resident(self) -> int:

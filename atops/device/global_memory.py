@@ -13,7 +13,7 @@ from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, NotInit
 from atops.device.allocation import Allocation
 from atops.device.arena import PAGE, Arena
 from atops.device.banks import Banks
-from atops.device.call_site import caller
+from atops.device.call_site import Site, caller
 from atops.device.integer_set import IntegerSet
 from atops.device.memory_statistics import BankStatistics, MemoryStatistics
 from atops.device.ranges import NoRoom
@@ -49,6 +49,8 @@ class GlobalMemory:
         self._past: deque[Allocation] = deque(maxlen=REMEMBERED)
         self._arena: Arena | None = None
         self._closed = False
+        self._asker: Site | None = None  # where the latest allocation was asked for,
+        self._freer: Site | None = None  # and where the latest free
         self._clear()
 
     # ---- lifecycle
@@ -101,29 +103,24 @@ class GlobalMemory:
         `zero_ok` it is an error. `site` is where it is asked for (default: the caller outside this package).
         Raises OutOfMemory, InvalidValue for a negative size or an unknown bank, NotInitialized when closed.
         """
-        try:
-            size = operator.index(size)
-        except TypeError:
-            raise InvalidType(f"an allocation of {size!r} bytes; an int is right") from None
-        if size < 0 or (size == 0 and not zero_ok):
-            raise InvalidValue(f"an allocation of {size} bytes; {'0' if zero_ok else '1'} or more are right")
+        if type(size) is not int or size <= 0:
+            size = _checked(size, zero_ok)
         if bank is not None and not 0 <= bank < self._bank_count:
             raise InvalidValue(f"bank {bank} of device {self.device}; 0 to {self._bank_count - 1} are right")
         if site is None:
-            site = caller()
+            self._asker = site = caller(1, self._asker)
         with self._lock:
-            if self._closed:
-                raise NotInitialized(f"the memory of device {self.device} is closed")
             arena = self._arena or self._open()
             if self._returned:
                 self._settle()
             try:
-                offset = self._banks.allocate(size, bank, top_down=top_down)
+                offset = self._banks.allocate(size, bank, top_down)
             except NoRoom:
                 raise self._out_of_memory(size, bank) from None
+            address = self.base_address + offset
             allocation = Allocation(
-                self.base_address + offset, size, self.device, offset, offset // self._part, flags, arena.source, site,
-                label, arena.host_address + offset,
+                address, size, self.device, offset, offset // self._part, flags, arena.source, site, label,
+                address if arena.at_home else arena.host_address + offset,
             )
             self._at[offset] = allocation
             if self._starts is not None:
@@ -136,10 +133,12 @@ class GlobalMemory:
 
         Raises IllegalAddress naming who freed it first, and InvalidValue for an allocation of another memory.
         """
-        by = caller() if by is None else by
+        if by is None:
+            self._freer = by = caller(1, self._freer)
         if self._live.pop(allocation.serial, None) is None:
             raise self._not_live(allocation, by)
-        self._end(allocation, by)
+        allocation.end(by)
+        self._past.append(allocation)
         self._give_back(allocation)
 
     def quarantine(self, allocation: Allocation, by: object = None) -> None:
@@ -153,7 +152,8 @@ class GlobalMemory:
         self._end(allocation, f"{by}, into quarantine")
         with self._lock:
             self._settle()
-            self._quarantined += self._forget(allocation)
+            if (size := self._forget(allocation)) >= 0:
+                self._quarantined += self._rounded(size)
 
     # ---- ranges with several lives: a pool gives the same bytes out again before their last owner is done with them
 
@@ -170,7 +170,7 @@ class GlobalMemory:
                 raise NotInitialized(f"the memory of device {self.device} is closed")
             if arena is None or self._at.get(old.offset) is not old:
                 raise IllegalAddress(f"the range of {old!r} is not its own any more; it cannot be used again")
-            room = self._kept.get(old.offset) or self._banks.parts[0].rounded(old.size)
+            room = self._kept.get(old.offset) or self._rounded(old.size)
             if not 0 <= size <= room:
                 raise InvalidValue(f"{size} bytes in the range of {old!r}; 0 to {room} are right")
             self._kept[old.offset] = room
@@ -257,6 +257,8 @@ class GlobalMemory:
         self._quarantined = 0
 
     def _open(self) -> Arena:
+        if self._closed:
+            raise NotInitialized(f"the memory of device {self.device} is closed")
         self._arena = Arena(self.total, self.base_address, name=f"device {self.device} L3")
         return self._arena
 
@@ -268,7 +270,7 @@ class GlobalMemory:
         """Let the range of an ended allocation be used again: now, or when whoever has the lock is done with it."""
         if self._lock.acquire(False):
             try:
-                if size := self._forget(ended):
+                if (size := self._forget(ended)) >= 0:
                     self._banks.free(ended.offset, size)
                 if self._returned or self._banks.warm.total > self._warm_limit:
                     self._settle()
@@ -281,7 +283,7 @@ class GlobalMemory:
         """Catch up with the frees that found the lock taken, and give back the pages beyond what may stay warm."""
         while self._returned:
             ended = self._returned.popleft()
-            if size := self._forget(ended):
+            if (size := self._forget(ended)) >= 0:
                 self._banks.free(ended.offset, size)
         banks = self._banks
         while banks.warm.total > self._warm_limit:
@@ -290,18 +292,21 @@ class GlobalMemory:
                 self._arena.punch(start, end - start)
 
     def _forget(self, ended: Allocation) -> int:
-        """Take the range of an ended allocation out of the index and return its bytes; 0 if it is not its own any more.
+        """Take the range of an ended allocation out of the index and return its bytes; -1 if it is not its own now.
 
         It is not when it was renewed, or when a reset came in between.
         """
         offset = ended.offset
         if self._at.get(offset) is not ended:
-            return 0
+            return -1
         del self._at[offset]
         if self._starts is not None:
             self._starts.remove(offset // self._granule)
-        size = self._kept.pop(offset, 0) if self._kept else 0
-        return size or -(-ended.size // self._granule) * self._granule or self._granule
+        return self._kept.pop(offset) if offset in self._kept else ended.size
+
+    def _rounded(self, size: int) -> int:
+        """Return the bytes of the granules that hold `size` bytes; at least one granule."""
+        return (-(-size // self._granule) or 1) * self._granule
 
     def _not_live(self, allocation: Allocation, by: object) -> IllegalAddress | InvalidValue:
         if not allocation.alive or self._at.get(allocation.offset) is allocation:
@@ -352,3 +357,14 @@ class GlobalMemory:
             f"{place} has no {size} bytes in one piece: {free} of {part.capacity} bytes are free, the largest free "
             f"range has {largest} (fragmentation {1 - largest / free if free else 0:.0%})"
         )
+
+
+def _checked(size: object, zero_ok: bool) -> int:
+    """Return a size that is not a plain positive int as one. Raises InvalidType, InvalidValue."""
+    try:
+        number = operator.index(size)  # type: ignore[arg-type]  # which tells
+    except TypeError:
+        raise InvalidType(f"an allocation of {size!r} bytes; an int is right") from None
+    if number < 0 or (number == 0 and not zero_ok):
+        raise InvalidValue(f"an allocation of {number} bytes; {'0' if zero_ok else '1'} or more are right")
+    return number

@@ -70,6 +70,9 @@ class IntegerSet:
 
     def at_least(self, bound: int) -> int:
         """Return the least member that is at least `bound`, or -1."""
+        word = self._levels[0].get(bound >> SHIFT, 0) >> (bound & LOW)
+        if word:  # the next one is near, as it mostly is
+            return bound + (word & -word).bit_length() - 1
         for height, level in enumerate(self._levels):
             key = bound >> SHIFT
             word = level.get(key, 0) >> (bound & LOW)

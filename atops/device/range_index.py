@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
@@ -25,53 +26,70 @@ class RangeIndex(Protocol):
 class SizeIndex:
     """Free ranges by length: for each length that occurs a heap of starts, whose least is the one to take.
 
-    A range that goes may leave its entry behind in the heap, where `free` tells that it is stale; stale entries are
+    A range that goes leaves its entry behind in the heap, where `free` tells that it is stale; stale entries are
     dropped when they come up, or all at once when they outnumber the others.
     """
 
-    __slots__ = ("_bins", "_count", "_lengths", "entries", "free")
+    __slots__ = ("_bins", "_bound", "_lengths", "_stale", "free")
 
-    BOUND = 1 << 40
-
-    def __init__(self, free: dict[int, int]) -> None:
-        """Index ranges of `free` (start to length), which whoever owns the ranges keeps up to date.
-
-        `entries` counts what the heaps hold, stale entries included.
-        """
+    def __init__(self, free: dict[int, int], bound: int) -> None:
+        """Index ranges of `free` (start to length, below `bound`), which whoever owns the ranges keeps up to date."""
         self.free = free
+        self._bound = bound
         self._bins: dict[int, list[int]] = {}
-        self._lengths = IntegerSet(self.BOUND)
-        self._count = 0
-        self.entries = 0
+        self._lengths = IntegerSet(bound)
+        self._stale = 0
+
+    def claim(self, need: int) -> int:
+        """Take out the range that `best` finds, which the owner then takes out of `free`, and return its start."""
+        length, heap = need, self._bins.get(need)
+        if not heap or self.free.get(heap[0]) != need:
+            start = self.best(need)
+            if start < 0:
+                return -1
+            length = self.free[start]
+            heap = self._bins[length]
+        start = heappop(heap)
+        if not heap:
+            del self._bins[length]
+            self._lengths.remove(length)
+        return start
 
     def best(self, need: int) -> int:
         """Return the start of the shortest range of at least `need`, the least start among equals, or -1."""
-        length = need
-        heap = self._bins.get(need)
-        free = self.free
+        free, bins = self.free, self._bins
+        length, heap = need, bins.get(need)
         while True:
-            if heap is None:
-                length = self._lengths.at_least(need)
-                if length < 0:
-                    return -1
-                heap = self._bins[length]
             while heap:
-                if free.get(heap[0]) == length:
-                    return heap[0]
+                start = heap[0]
+                if free.get(start) == length:
+                    return start
                 heappop(heap)
-                self.entries -= 1
-            del self._bins[length]
-            self._lengths.remove(length)
-            heap = None
+                self._stale -= 1
+            if heap is not None:
+                del bins[length]
+                self._lengths.remove(length)
+            length = self._lengths.at_least(need)
+            if length < 0:
+                return -1
+            heap = bins[length]
 
     def largest(self) -> int:
         """Return the length of the longest range, 0 if there is none."""
-        while (length := self._lengths.at_most(self.BOUND - 1)) >= 0:
+        while (length := self._lengths.at_most(self._bound - 1)) >= 0:
             if any(self.free.get(start) == length for start in self._bins[length]):
                 return length
-            self.entries -= len(self._bins.pop(length))
+            self._stale -= len(self._bins.pop(length))
             self._lengths.remove(length)
         return 0
+
+    def longest_first(self) -> Iterator[int]:
+        """Yield the starts of all ranges; nothing may change meanwhile."""
+        length = self._bound
+        while (length := self._lengths.at_most(length - 1)) >= 0:
+            for start in self._bins[length]:
+                if self.free.get(start) == length:
+                    yield start
 
     def add(self, start: int, length: int) -> None:
         """Put a range in that `free` has already."""
@@ -81,37 +99,29 @@ class SizeIndex:
             self._lengths.add(length)
         else:
             heappush(heap, start)
-        self._count += 1
-        self.entries += 1
-        if self.entries > 2 * self._count + STALE_SLACK:
-            self._drop_stale()
 
     def remove(self, start: int, length: int) -> None:
         """Take a range out that `free` has no more."""
-        self._count -= 1
-        heap = self._bins[length]
-        if heap[0] == start:
-            heappop(heap)
-            self.entries -= 1
-        elif heap[-1] == start:  # the last leaf of a heap can go without repair
-            heap.pop()
-            self.entries -= 1
-        if not heap:
-            del self._bins[length]
-            self._lengths.remove(length)
+        self._stale = stale = self._stale + 1
+        if stale > len(self.free) + STALE_SLACK:
+            self._drop_stale()
+
+    @property
+    def entries(self) -> int:
+        """How many entries the heaps hold, stale ones included."""
+        return sum(map(len, self._bins.values()))
 
     def _drop_stale(self) -> None:
-        bins: dict[int, list[int]] = self._bins
+        bins = self._bins
         self._bins = {}
-        self._lengths = IntegerSet(self.BOUND)
-        self.entries = 0
+        self._lengths = IntegerSet(self._bound)
+        self._stale = 0
         for length, heap in bins.items():
             starts = list({start for start in heap if self.free.get(start) == length})
             if starts:
                 heapify(starts)
                 self._bins[length] = starts
                 self._lengths.add(length)
-                self.entries += len(starts)
 
 
 class AddressIndex:

@@ -63,7 +63,9 @@ class Buffer:
         self.allocation = allocation
         self.offset = offset
         self.nbytes = allocation.size - offset if nbytes is None else nbytes
-        self.end = End(allocation, offset, self.nbytes, None, -2 if allocation.device is None else allocation.device)
+        device = allocation.device
+        # The tuple itself, since every buffer makes one: `End(...)` and `_replace` go through Python code.
+        self.end = tuple.__new__(End, (allocation, offset, self.nbytes, None, -2 if device is None else device))
         self.driver: Any = None  # whose memory it is, where that is known
         self._release = release
 
@@ -71,7 +73,9 @@ class Buffer:
 
     def close(self) -> None:
         """Give the memory back once the work enqueued so far no longer needs it. Idempotent; a slice owns nothing."""
-        self.release_in(None)
+        release, self._release = self._release, None  # `release_in` without an answer
+        if release is not None:
+            release(self, None)
 
     def release_in(self, stream: Any) -> bool:
         """Give the memory back in the order of `stream` (None: of the stream it was made by, or of the whole device).
@@ -174,7 +178,7 @@ class DeviceArray(Buffer):
         super().__init__(allocation, offset, size, release)
         self.dtype = dtype
         self.shape = shape
-        self.end = self.end._replace(dtype=dtype)
+        self.end = tuple.__new__(End, (allocation, offset, size, dtype, self.end.device))
 
     @property
     def size(self) -> int:

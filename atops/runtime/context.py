@@ -11,6 +11,7 @@ from atops.device.address_space import device_base
 from atops.device.allocation import Allocation
 from atops.device.arch import Architecture
 from atops.device.block import Block, Progress, Task
+from atops.device.call_site import Site
 from atops.device.chip import Chip
 from atops.device.cluster import ClusterArray
 from atops.device.copy_engine import CopyEngines
@@ -92,6 +93,8 @@ class DeviceContext:
         self.pools: WeakSet[Any] = WeakSet()
         self.default_pool: Pool = default_pool(self)
         self.pool: Pool | None = None  # what allocations without a pool use; None is the default pool
+        self.asker: Site | None = None  # where the latest buffer was asked for
+        self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
 
     @property

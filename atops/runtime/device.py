@@ -25,6 +25,7 @@ from atops.base.errors import (
 from atops.base.loops import current_home
 from atops.device.allocation import Allocation
 from atops.device.arch import Architecture
+from atops.device.call_site import caller
 from atops.device.global_memory import MemoryStatistics
 from atops.kernels.variables import Variable
 from atops.runtime.buffer import Buffer, DeviceArray, extents_of
@@ -167,18 +168,19 @@ class Device:
         `close` gives it back once the work enqueued on the device by then is over. Raises OutOfMemory, InvalidValue
         (TOPS Runtime API, 2.6 topsMalloc, topsExtMallocWithFlags).
         """
-        context = self.context
-        take = partial(context.memory.allocate, nbytes, bank=bank, top_down=top_down, label=label)
+        context = self.driver.context(self.ordinal)
+        memory = context.memory
+        context.asker = site = caller(1, context.asker)
         try:
-            allocation = take()
+            allocation = memory.allocate(nbytes, bank=bank, top_down=top_down, site=site, label=label)
         except OutOfMemory:
             if not context.trim_pools():
                 raise
-            allocation = take()
-        free = context.memory.free
-        buffer = Buffer(
-            allocation, 0, nbytes, lambda buffer, stream: free_when_idle(context, buffer.allocation, stream, free)
-        )
+            allocation = memory.allocate(nbytes, bank=bank, top_down=top_down, site=site, label=label)
+        release = context.release
+        if release is None:
+            context.release = release = partial(free_when_idle, context, memory.free)
+        buffer = Buffer(allocation, 0, nbytes, release)
         buffer.driver = self.driver
         return buffer
 
@@ -214,7 +216,7 @@ class Device:
             allocation,
             view.dtype,
             view.shape,
-            lambda buffer, stream: free_when_idle(context, buffer.allocation, stream, host.unregister),
+            partial(free_when_idle, context, host.unregister),
             view,
         )
         registered.driver = self.driver
@@ -224,10 +226,8 @@ class Device:
         dtype = as_dtype(dtype)
         shape = extents_of(shape)
         size = math.prod(shape) * dtype.itemsize
-        context, free = self.context, self.driver.host.free
-        array = HostArray(
-            make(size), dtype, shape, lambda buffer, stream: free_when_idle(context, buffer.allocation, stream, free)
-        )
+        context = self.context
+        array = HostArray(make(size), dtype, shape, partial(free_when_idle, context, self.driver.host.free))
         array.driver = self.driver
         return array
 

@@ -201,7 +201,10 @@ class Driver(Hub):
 
     def active_streams(self) -> list[StreamQueue]:
         """Return every stream that has work. With the lock held."""
-        return [stream for context in self._contexts.values() for stream in context.active]
+        streams: list[StreamQueue] = []
+        for context in self._contexts.values():
+            streams += context.active
+        return streams
 
     def next_stream_number(self) -> int:
         """Return a number that no stream of this driver has had."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from atops.base.errors import IllegalAddress
 from atops.device.allocation import Allocation
-from atops.runtime.buffer import LATER
+from atops.runtime.buffer import LATER, Buffer
 from atops.runtime.context import DeviceContext
 
 __all__ = ("Countdown", "CountdownWaiter", "free_when_idle")
@@ -17,33 +17,39 @@ __all__ = ("Countdown", "CountdownWaiter", "free_when_idle")
 Free = Callable[[Allocation, object], None]
 
 
-def free_when_idle(context: DeviceContext, allocation: Allocation, stream: Any, free: Free) -> None:
-    """Free `allocation` once all work is over that the board has now, or the stream if one is given.
+def free_when_idle(context: DeviceContext, free: Free, buffer: Buffer, stream: Any) -> None:
+    """Free the memory of `buffer` once all work is over that the board has now, or the stream if one is given.
 
     All of the board's: a peer, or another device's stream, may use it too.
     """
+    driver = context.driver
     if stream is LATER:
-        context.driver.post(lambda: free_when_idle(context, allocation, None, free))
+        driver.post(partial(free_when_idle, context, free, Buffer(buffer.allocation), None))  # this one is dying
         return
-    with context.driver.lock:
-        streams = context.driver.active_streams() if stream is None else [stream]
-        newest = context.driver.seq
-    by = "close" if stream is None else stream.label
+    with driver.lock:
+        streams = driver.active_streams() if stream is None else [stream]
+        newest = driver.seq
+    _free_after(context, free, buffer.allocation, "close" if stream is None else stream.label, streams, newest)
 
-    def look() -> None:
-        items = [item for each in streams for item in each.outstanding() if item.seq <= newest]
-        if not items:
-            with suppress(IllegalAddress):  # a reset or the driver's close was faster
-                free(allocation, by)
-            return
-        # And once more then: an abort ends what is last in a queue before the command that runs.
-        countdown = Countdown(context, look, len(items))
-        for item in items:
-            if not item.add_waiter(CountdownWaiter(countdown)):
-                countdown.one_over()
-        countdown.one_over()
 
-    look()
+def _free_after(
+    context: DeviceContext, free: Free, allocation: Allocation, by: object, streams: list[Any], newest: int
+) -> None:
+    """Free `allocation` once the streams are through with their commands up to number `newest`."""
+    items = [item for each in streams for item in each.outstanding() if item.seq <= newest] if streams else ()
+    if not items:
+        try:  # noqa: SIM105  # every close comes here, and suppress() is slow
+            free(allocation, by)
+        except IllegalAddress:  # a reset or the driver's close was faster
+            pass
+        return
+    # And once more then: an abort ends what is last in a queue before the command that runs.
+    again = partial(_free_after, context, free, allocation, by, streams, newest)
+    countdown = Countdown(context, again, len(items))
+    for item in items:
+        if not item.add_waiter(CountdownWaiter(countdown)):
+            countdown.one_over()
+    countdown.one_over()
 
 
 class Countdown:

@@ -32,7 +32,7 @@ def test_views_are_exactly_the_requested_bytes(memory: GlobalMemory):
     assert (first.data == 7).all()
     assert not second.data.any()
     assert first.data is first.data
-    with pytest.raises(AttributeError, match="no 'bytes'"):
+    with pytest.raises(AttributeError, match="no attribute 'bytes'"):
         _ = first.bytes
 
 

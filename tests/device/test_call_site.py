@@ -76,3 +76,31 @@ def test_frames_of_numpy_are_skipped():
     found.append(planted["Asks"]() + 1)  # type: ignore[operator]
     line = test_frames_of_numpy_are_skipped.__code__.co_firstlineno + 4
     assert str(found[0]) == f"test_call_site.py:{line} in test_frames_of_numpy_are_skipped"
+
+
+def test_the_same_place_is_the_same_site():
+    """An answer given before comes back for the same place, and is none for another or from deeper in the package."""
+    outer = inside("def outer(last):\n    return inner(last)\ndef inner(last):\n    return caller(1, last)\n")["outer"]
+    last = None
+    for _ in range(3):
+        found = outer(last)  # type: ignore[operator]
+        assert last is None or found == last
+        last = found
+    first, again = None, None
+    for _ in range(2):
+        first, again = again, caller(0, again)
+    assert first is again
+    assert caller(0, again) != again
+
+
+def test_frames_known_to_be_inside_may_be_all_there_are():
+    """A thread that runs a function of the package has no frame outside it; the function is the answer then."""
+    import _thread
+
+    over = _thread.allocate_lock()
+    over.acquire()
+    found: list[Site] = []
+    source = "def run():\n    try:\n        found.append(caller(1))\n    finally:\n        over.release()\n"
+    _thread.start_new_thread(inside_with(source, found=found, over=over)["run"], ())  # type: ignore[arg-type]
+    assert over.acquire(timeout=30)
+    assert str(found[0]) == "planted.py:3 in run"

@@ -10,7 +10,7 @@ from atops.device.range_index import AddressIndex, SizeIndex
 def test_stale_entries_are_bounded():
     """Ranges that come and go leave no more entries behind than there ever were ranges, plus a constant."""
     free: dict[int, int] = {}
-    index = SizeIndex(free)
+    index = SizeIndex(free, 4)
     seeded = random.Random(5)
     for step in range(50_000):
         start = seeded.randrange(400) * 8

@@ -33,25 +33,16 @@ def test_a_hull_follows_its_free_range():
     """Cut, it stays with the rest as far as it reached there; merged, it grows to cover both parts."""
     free = {0: 100}
     index = WarmIndex(free)
-    index.add(0, 100)
     assert (index.total, list(index)) == (0, [])
-    for start, end, before, after in (
-        (10, 20, [(0, 10), (20, 80)], (0, 100)),
-        (50, 60, [(0, 100)], (0, 100)),
-    ):
-        index.freeing(start, end)
-        for first, length in before:
-            index.remove(first, length)
-        index.add(*after)
+    for start, stop in ((10, 20), (50, 60)):
+        index.cut(0, start, stop, 100)
+        index.join(0, start, stop, 100)
     assert list(index) == [(10, 60)]
-    index.taking()
-    index.remove(0, 100)
-    index.add(0, 15)
-    index.add(40, 60)
-    assert list(index) == [(10, 15), (40, 60)]
-    assert index.total == 25
+    index.cut(0, 15, 40, 100)
     free.clear()
     free.update({0: 15, 40: 60})
+    assert list(index) == [(10, 15), (40, 60)]
+    assert index.total == 25
     assert index.cool(3) == ((10, 13), (0, 15))
     assert index.cool(100) == ((13, 15), (0, 15))
     assert index.cool(100) == ((40, 60), (40, 100))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import numpy as np
@@ -40,6 +41,20 @@ def test_device_memory_is_no_array(chip: Device):
         with pytest.raises(InvalidType, match=r"stream\.fetch"):
             np.asarray(memory)
     assert np.asarray(chip.host_malloc(6, np.int16)).shape == (6,)
+
+
+def test_a_closed_buffer_is_no_garbage(chip: Device):
+    """Closing makes no reference cycle: of a program that allocates and frees the collector finds nothing."""
+    times = 500
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(times):
+            chip.allocate(16).close()
+            chip.empty((2, 3)).close()
+        assert gc.collect() < times  # others in this process may leave a little
+    finally:
+        gc.enable()
 
 
 @pytest.mark.anyio
