@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-__all__ = ("READING", "SHAPE_ONLY", "STORES_FIRST")
+__all__ = ("READING", "SHAPE_ONLY", "STORES_FIRST", "reading_method")
 
 # numpy functions that read only shapes and types, or give another view: no access to the bytes.
 SHAPE_ONLY = frozenset(
@@ -19,3 +22,13 @@ READING = frozenset((
     "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "copy", "cumprod", "cumsum", "dot", "max",
     "mean", "min", "nonzero", "prod", "round", "std", "sum", "tobytes", "tolist", "trace", "var",
 ))  # fmt: skip
+
+
+def reading_method(name: str) -> Callable[..., Any]:
+    """Return the method of a span that calls an array's of the same name: it reads the elements."""
+
+    def method(self: Any, *args: Any, **named: Any) -> Any:
+        return getattr(self.touch("load"), name)(*args, **named)
+
+    method.__name__, method.__doc__ = name, f"Return what numpy's ndarray.{name} makes of the elements, which are read."
+    return method

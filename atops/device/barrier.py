@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import ClassVar
 
-from atops.base.errors import IllegalState, InvalidValue
+from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.base.waiting import ParkingLot
 from atops.device.chip import Sip
 from atops.device.requests import Reach, Request
@@ -22,6 +23,7 @@ __all__ = (
     "Scope",
     "SignalWait",
     "SyncRequest",
+    "barrier_form",
     "equip",
     "grid_sync",
 )
@@ -103,19 +105,26 @@ class Scope(IntEnum):
     CLUSTER = 1  # in a cooperative grid those of all its blocks, else of one block
 
 
+def barrier_form(scope: Scope | int, count: int) -> tuple[Scope, int]:
+    """Return the scope and the count of a barrier. Raises InvalidValue for no scope, InvalidType for no whole count."""
+    try:
+        return Scope(scope), operator.index(count)
+    except ValueError:
+        raise InvalidValue(f"barrier scope is {scope!r}; SIP (0) or CLUSTER (1) is right") from None
+    except TypeError:
+        raise InvalidType(f"barrier count is {count!r}; an int, the arrivals of one phase, is right") from None
+
+
 class Barrier:
     """A barrier for `count` arrivals in each phase (TOPS C++, 8.8). Every thread of its scope shares one object.
 
-    Raises InvalidValue for a count below 1 or above the scope's threads.
+    Raises what `barrier_form` raises, and InvalidValue for a count below 1 or above the scope's threads.
     """
 
     __slots__ = ("_last", "_lot", "_waits", "count", "missing", "owner", "phase", "scope")
 
     def __init__(self, scope: Scope | int, count: int, maker: KernelThread) -> None:
-        try:
-            self.scope = Scope(scope)
-        except ValueError:
-            raise InvalidValue(f"barrier scope is {scope!r}; SIP (0) or CLUSTER (1) is right") from None
+        self.scope, count = barrier_form(scope, count)
         grid = maker.grid
         self.owner: object = maker.block
         threads = maker.block.size
@@ -153,11 +162,14 @@ class Barrier:
     def wait(self, thread: KernelThread, token: int | None = None) -> PhaseWait:
         """Return the request to wait for the end of phase `token`; by default the phase of this thread's last arrival.
 
-        A thread that never arrived waits for the current phase. Raises IllegalState as `arrive`, and InvalidValue for
-        a phase that has not begun.
+        A thread that never arrived waits for the current phase. Raises IllegalState as `arrive`, InvalidValue for a
+        phase that has not begun, and InvalidType for what is no token.
         """
         self._check(thread)
-        phase = self._last.get(thread, self.phase) if token is None else token
+        try:
+            phase = self._last.get(thread, self.phase) if token is None else operator.index(token)
+        except TypeError:
+            raise InvalidType(f"token is {token!r}; what arrive() returned is right") from None
         if not 0 <= phase <= self.phase:
             raise InvalidValue(f"token is {phase!r}; what arrive() returned is right, at most {self.phase} by now")
         return self._waits(self, phase)

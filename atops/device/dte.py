@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from atops.base.errors import InvalidType, InvalidValue
+from atops.base.errors import DteError, InvalidType, InvalidValue
 from atops.device.dte_operand import apart, fault, no_context, operand_of
 from atops.device.geometry import Array
 from atops.device.policy import RoundRobin
@@ -79,12 +79,17 @@ class DteContext:
         return context
 
     def init(self) -> None:
-        """Make the context ready for use; one that is ready stays so. Raises DteError on another thread's context."""
+        """Make the context ready for use; one that is ready stays so.
+
+        Raises DteError on another thread's context, and while a transfer is in flight.
+        """
         cell = CELL.get()
         if cell is None or self.owner is not cell.thread:  # of a block, of another thread, or on the host
             self._check_owner(current_thread(), "init")
         else:
             self.user = cell.thread
+        if self.busy is not None:
+            raise self._in_flight(current_thread(), self.busy, "init")
         self.state = READY
 
     def destroy(self) -> None:
@@ -116,16 +121,16 @@ class DteContext:
             why = "was not initialised" if self.state is DECLARED else "was destroyed"
             raise fault(thread, f"{what} on {self!r}, which {why}; call init() first")
         if self.busy is not None:
-            raise fault(
-                thread,
-                f"{what} on {self!r}, whose transfer is in flight: {self.busy.describe()}, issued by "
-                f"{self.busy.thread}; wait for its event first, or use a second context",
-            )
+            raise self._in_flight(thread, self.busy, what)
 
     def _check_owner(self, thread: KernelThread, what: str) -> None:
         if self.owner is not (thread.block if self.shared else thread):
             whose = "the threads of its block use it" if self.shared else "only its own thread uses it"
             raise fault(thread, f"{what} on {self!r}; {whose}")
+
+    def _in_flight(self, thread: KernelThread, event: DteEvent, what: str) -> DteError:
+        return fault(thread, f"{what} on {self!r}, whose transfer is in flight: {event.describe()}, issued by "
+                             f"{event.thread}; wait for its event first, or use a second context")  # fmt: skip
 
     def __repr__(self) -> str:
         kind = "shared" if self.shared else "private"

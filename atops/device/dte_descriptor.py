@@ -122,6 +122,8 @@ class Descriptor:
             has = " and ".join(f"{each} offsets" for each in names) or "no offsets at all"
             raise InvalidValue(f"{self.operation.name} has no {role} offsets; it has {has}")
         try:
+            if bool in (type(dim), type(offset)):
+                raise TypeError  # as in the lists that it changes
             axis, value = operator.index(dim), operator.index(offset)
         except TypeError:
             raise InvalidType(f"dimension {dim!r} and offset {offset!r}; two ints are right") from None

@@ -16,7 +16,9 @@ from atops.device.span import Space, Span
 from atops.device.thread import KernelThread
 from atops.device.transfer import Operand
 
-__all__ = ("apart", "fault", "no_context", "operand_of")
+__all__ = ("PRIVATE_ARRAYS", "apart", "fault", "no_context", "operand_of")
+
+PRIVATE_ARRAYS = "private arrays"  # where a thread's `sites` keep those that the language made for it
 
 
 def operand_of(thread: KernelThread, memory: Any, role: str, operation: str, shared: bool) -> tuple[Operand, Array]:
@@ -66,13 +68,16 @@ def fault(thread: KernelThread, what: str) -> DteError:
 def _space_of(thread: KernelThread, array: object, what: str) -> Space:
     """Return where a plain array lies: numpy's views of one memory all name it as their base.
 
-    Raises DteError, naming `what`, for an array outside the thread's own L1 and L2, and for what is no array.
+    Raises DteError, naming `what`, for private memory, for any other array outside the thread's own L1 and L2, and for
+    what is no array.
     """
     if isinstance(array, np.ndarray):
         if array.base is thread.sip.l1:
             return Space.LOCAL
         if array.base is thread.block.cluster.l2:
             return Space.SHARED
+        if thread.sites is not None and any(array.base is each for each in thread.sites.get(PRIVATE_ARRAYS, ())):
+            raise fault(thread, f"{what} lies in private memory, which no DTE reaches; k.local is right")
         raise fault(thread, f"{what} is an array outside this thread's memories; k.local, k.shared and the kernel's "
                             "arguments are right")  # fmt: skip
     raise fault(thread, f"{what} is {array!r}; a span or a k.local or k.shared array is right")

@@ -138,9 +138,12 @@ def check_rank(op: str, dst: Shaped, src: Shaped) -> int:
 def check_numbers(op: str, what: str, numbers: Ints, rank: int, least: int = 0) -> tuple[int, ...]:
     """Return `numbers` as one int for each of `rank` dimensions, none below `least`.
 
-    Raises InvalidType where they are no ints, and InvalidValue naming the dimension where one is too small.
+    Raises InvalidType where they are no ints, bools among them, and InvalidValue naming the dimension where one is too
+    small.
     """
     try:
+        if bool in map(type, numbers):
+            raise TypeError  # an index to Python, a mask to numpy
         count, values = len(numbers), tuple(map(operator.index, numbers))
     except TypeError:
         raise InvalidType(f"{op}: {what} is {numbers!r}; an int for each of {rank} dimensions is right") from None

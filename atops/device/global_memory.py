@@ -47,6 +47,7 @@ class GlobalMemory:
         self._live: dict[int, Allocation] = {}
         self._returned: deque[Allocation] = deque()
         self._past: deque[Allocation] = deque(maxlen=REMEMBERED)
+        self._pinned: dict[int, int] = {}  # by serial, how often the ranges are lent to other processes
         self._arena: Arena | None = None
         self._closed = False
         self._asker: Site | None = None  # where the latest allocation was asked for,
@@ -154,6 +155,27 @@ class GlobalMemory:
             self._settle()
             if (size := self._forget(allocation)) >= 0:
                 self._quarantined += self._rounded(size)
+
+    # ---- ranges that other processes have mapped
+
+    def pin(self, allocation: Allocation) -> bool:
+        """Keep the range of `allocation` from being used again until `unpin`, even if it is freed meanwhile.
+
+        Returns False, and does nothing, when it is over. Callers take turns with each other, not with those who free.
+        """
+        self._pinned[allocation.serial] = self._pinned.get(allocation.serial, 0) + 1
+        if not allocation.alive:  # looked at last: who frees ends it before he looks for pins
+            self.unpin(allocation)
+            return False
+        return True
+
+    def unpin(self, allocation: Allocation) -> None:
+        """Undo one `pin`; the last gives the range back if its allocation is over."""
+        left = self._pinned.pop(allocation.serial) - 1
+        if left:
+            self._pinned[allocation.serial] = left
+        elif not allocation.alive:
+            self._give_back(allocation)
 
     # ---- ranges with several lives: a pool gives the same bytes out again before their last owner is done with them
 
@@ -268,6 +290,8 @@ class GlobalMemory:
 
     def _give_back(self, ended: Allocation) -> None:
         """Let the range of an ended allocation be used again: now, or when whoever has the lock is done with it."""
+        if self._pinned and ended.serial in self._pinned:
+            return
         if self._lock.acquire(False):
             try:
                 if (size := self._forget(ended)) >= 0:

@@ -5,10 +5,12 @@ Which kernel thread runs is kept once per OS thread; a kernel's code and the fun
 
 from __future__ import annotations
 
+import sys
 from contextvars import ContextVar
 from threading import get_ident
 
 from atops.base.errors import IllegalState
+from atops.device.call_site import PACKAGE, Site
 from atops.device.grid_barrier import Reach
 from atops.device.thread import KernelThread, Request, missing_await
 
@@ -44,8 +46,23 @@ def maybe_current_thread() -> KernelThread | None:
 
 
 def current_thread() -> KernelThread:
-    """Return the kernel thread that is running here. Raises IllegalState on the host (TOPS C++, 8.5)."""
+    """Return the kernel thread that is running here. Raises IllegalState on the host, naming what was used there."""
     cell = CELL.get()
     if cell is None or cell.thread is None:
-        raise IllegalState("this name has a meaning only inside a kernel (TOPS C++, 8.5); it was used on the host")
+        raise _used_on_host()
     return cell.thread
+
+
+def _used_on_host() -> IllegalState:
+    """Return the error that names the function of this package which the program used, and the program's line."""
+    used, frame = None, sys._getframe(1)
+    while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
+        used, frame = frame, frame.f_back
+    name = "this name"
+    if used is not None and used.f_code is not current_thread.__code__:
+        owner, _, name = used.f_code.co_qualname.rpartition(".")
+        if owner and "self" in used.f_locals:
+            one = used.f_locals["self"]
+            name = type(one).__name__ if name == "__init__" else f"{name} of {one!r}"
+    site = Site(frame.f_code, frame.f_lasti)
+    return IllegalState(f"{site}: {name} was used on the host; it has a meaning only inside a kernel")

@@ -6,8 +6,9 @@ It knows allocations and the thread that is running; it knows no context, no tra
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import Enum
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.allocation import Allocation
-from atops.device.array_functions import READING, SHAPE_ONLY, STORES_FIRST
+from atops.device.array_functions import READING, SHAPE_ONLY, STORES_FIRST, reading_method
 from atops.device.call_site import caller
 from atops.device.geometry import Array
 from atops.device.indexing import check_bounds, is_basic
@@ -82,6 +83,10 @@ class Span(NDArrayOperatorsMixin):
         data = allocation.data  # taken before the check: it stays mapped, whoever frees the allocation meanwhile
         allocation.check(offset, size, maybe_current_thread() or "a span")
         return cls(allocation, data[offset : offset + size].view(element).reshape(shape), offset)
+
+    def __class_getitem__(cls, dtype: DTypeLike) -> GenericAlias:
+        """Return the annotation of a parameter that takes memory of `dtype` only: `x: k.Span[np.float32]`."""
+        return GenericAlias(cls, (as_dtype(dtype),))
 
     # Other views: no access.
 
@@ -365,19 +370,8 @@ class Span(NDArrayOperatorsMixin):
         return Access(self.space, self.allocation.device, self.allocation.offset + offset, size)
 
 
-
-def _reading(name: str) -> Callable[..., Any]:
-    """Return the method of a span that calls an array's of the same name: it reads the elements."""
-
-    def method(self: Span, *args: Any, **named: Any) -> Any:
-        return getattr(self.touch("load"), name)(*args, **named)
-
-    method.__name__, method.__doc__ = name, f"Return what numpy's ndarray.{name} makes of the elements, which are read."
-    return method
-
-
 for _name in READING:  # no `__getattr__`: its mere presence would slow every attribute of a span
-    setattr(Span, _name, _reading(_name))
+    setattr(Span, _name, reading_method(_name))
 
 
 def _loaded(value: Any) -> Any:

@@ -201,7 +201,10 @@ class DteEvent(Request):
             transfers.remove(self)
         if pending:
             perform(self, thread)
-        elif self.error is not None:
+            return True
+        for step in getattr(self, "after", ()):  # moved before this one was, so whoever waits for it waited for them
+            step._served(thread)
+        if self.error is not None:
             raise self.error
         return True
 

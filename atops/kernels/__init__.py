@@ -141,8 +141,8 @@ from atops.kernels.vector_type import VectorType, sizeof, vector, vector2, vecto
 if TYPE_CHECKING:
     from atops.kernels.compile_options import CompileOptions
     from atops.kernels.diagnostics import Diagnostic, DiagnosticLog, Severity
-    from atops.kernels.kernel_attributes import FunctionAttributes, function_attributes
     from atops.kernels.image import CodeImage
+    from atops.kernels.kernel_attributes import FunctionAttributes, function_attributes
     from atops.kernels.loading import load_module
     from atops.kernels.module import Module
     from atops.kernels.program import CompiledProgram, Program, compile_source

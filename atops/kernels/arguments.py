@@ -11,7 +11,8 @@ import operator
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from types import UnionType
+from typing import Any, Protocol, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
@@ -23,6 +24,12 @@ from atops.kernels.memory_space import LanguageSpace
 from atops.kernels.restrict import restricted_type
 
 __all__ = ("KernelArgument", "MemoryArgument", "Parameter", "parameter")
+
+# What an annotation can be, as a message says it; the types that say no more than what `_plain` takes anyway; and
+# numpy's types without a size, which stand for several.
+_ANNOTATIONS = "k.Span, an element type such as np.float32 or 'bfloat16', int, float, bool or Any"
+_OPEN: Any = (Callable, tuple, int, float, complex, np.dtype)
+_ABSTRACT = (np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating)
 
 Region = tuple[Allocation, int, Any, tuple[int, ...]]
 
@@ -152,14 +159,13 @@ def parameter(kernel: str, given: inspect.Parameter, evaluate: Callable[[str], A
     """Return the parameter that a kernel declares. `evaluate` reads an annotation that is still text.
 
     Raises InvalidType for `*args` and `**kwargs`, because a kernel's parameters are counted, and for one annotated with
-    a memory space (TOPS C++, 8.2).
+    a memory space (TOPS C++, 8.2) or with what is no type of an argument.
     """
     if given.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
         raise InvalidType(f"kernel {kernel}: parameter {given} has no fixed number; kernels name each of theirs")
     annotation = given.annotation
     if isinstance(annotation, str):
-        with suppress(Exception):  # the name of an element type, or of something known to type checkers only
-            annotation = evaluate(annotation)
+        annotation = _evaluated(annotation, evaluate)
     if isinstance(annotation, Space | LanguageSpace):
         raise InvalidType(
             f"kernel {kernel}: parameter {given.name} is annotated with {annotation} memory; no parameter names a "
@@ -172,12 +178,57 @@ def parameter(kernel: str, given: inspect.Parameter, evaluate: Callable[[str], A
     restricted, elements = restricted_type(annotation)
     if restricted:
         return Parameter(kernel, given.name, None, True, True, elements)
-    if annotation is Span or annotation is np.ndarray:
+    if get_origin(annotation) is Span:
+        return Parameter(kernel, given.name, None, True, False, annotation.__args__[0])
+    if annotation is Span or np.ndarray in (annotation, get_origin(annotation)):
         return Parameter(kernel, given.name, None, True)
+    if _is_template(annotation):
+        return Parameter(kernel, given.name, None, False)
     try:
         return Parameter(kernel, given.name, as_dtype(annotation), False)
     except InvalidType:
-        return Parameter(kernel, given.name, None, False)
+        pass
+    raise InvalidType(
+        f"kernel {kernel}: parameter {given.name} is annotated with {given.annotation!r}; {_ANNOTATIONS} is right"
+    )
+
+
+def _evaluated(text: str, evaluate: Callable[[str], Any]) -> Any:
+    """Return what an annotation that is text stands for: itself where it may be the name of an element type.
+
+    A name that is missing in a module which knows TYPE_CHECKING may be one for type checkers only: it is Any.
+    """
+    try:
+        return evaluate(text)
+    except NameError:
+        try:
+            return as_dtype(text)
+        except InvalidType:
+            return Any if _has_names_for_checkers(evaluate) else text
+    except Exception:  # no expression, or one without a value
+        return text
+
+
+def _has_names_for_checkers(evaluate: Callable[[str], Any]) -> bool:
+    for name in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        with suppress(NameError):
+            evaluate(name)
+            return True
+    return False
+
+
+def _is_template(annotation: Any) -> bool:
+    """Return whether an annotation leaves open which number, tuple of numbers, type or function is passed."""
+    if isinstance(annotation, TypeVar):
+        return True
+    if get_origin(annotation) in (Union, UnionType):
+        return all(each in (Any, int, float, bool) or _is_template(each) for each in get_args(annotation))
+    kind = get_origin(annotation) or annotation
+    if not isinstance(kind, type):
+        return False
+    if kind.__module__.startswith("atops.") or kind in _ABSTRACT:
+        return True
+    return issubclass(kind, _OPEN) and not issubclass(kind, np.generic)
 
 
 def _type_name(dtype: np.dtype[Any] | type) -> str:

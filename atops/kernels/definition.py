@@ -50,6 +50,8 @@ class Kernel:
             raise InvalidType(f"{function!r} is {space} already; a kernel has no other execution space")
         if isinstance(function, staticmethod | classmethod) or not inspect.isfunction(function):
             raise InvalidType(f"a kernel is made of a function, not of {function!r}")
+        if not isinstance(name, str | None):
+            raise InvalidType(f"name of kernel {function.__name__} is {name!r}; a text or None is right")
         self.name = name or function.__name__
         _check_form(function, self.name)
         functools.update_wrapper(self, function)

@@ -19,7 +19,7 @@ from typing import Any, get_type_hints
 
 from atops.base.errors import InvalidImage, InvalidType
 
-__all__ = ("CodeImage", "FunctionEntry", "VariableEntry")
+__all__ = ("CodeImage", "FunctionEntry", "VariableEntry", "image_size")
 
 MAGIC = b"\x7fATOPS\r\n"  # no text begins so, and a transfer that changes ends of lines shows
 VERSION = 1
@@ -134,6 +134,13 @@ class CodeImage:
         """Read the image in a file. Raises OSError where there is none, InvalidImage as `from_bytes` does."""
         with open(path, "rb") as file:
             return cls.from_bytes(file.read(MOST_BYTES + 1))
+
+
+def image_size(data: bytes) -> int:
+    """Return the bytes of the image that `data` begins with, as its header has them; those of `data` if none does."""
+    if not data.startswith(MAGIC) or len(data) < _HEADER.size:
+        return len(data)
+    return int(_HEADER.unpack_from(data)[4])
 
 
 def _sealed(data: bytes) -> bytes:

@@ -16,10 +16,13 @@ __all__ = ("BuiltIn", "blockDim", "blockIdx", "gridDim", "threadIdx", "thread_co
 class BuiltIn:
     """A built-in variable: three numbers x, y and z that are known inside a kernel (TOPS C++, 8.5).
 
-    Reading one elsewhere raises IllegalState.
+    Reading one elsewhere raises IllegalState. The three together have no operator: `threadIdx == 0` raises InvalidType,
+    `tuple(threadIdx)` can be compared.
     """
 
     __slots__ = ("_name", "_read")
+
+    __hash__ = object.__hash__  # it is known by its identity; == is refused
 
     def __init__(self, name: str, read: Callable[[KernelThread], tuple[int, int, int]]) -> None:
         self._name = name
@@ -50,6 +53,21 @@ class BuiltIn:
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
         """Refuse to be an array: as an index, or in arithmetic, one number is meant. Raises InvalidType."""
         self.__index__()
+
+    def __bool__(self) -> NoReturn:
+        """Refuse to be true or false, as C++ does. Raises InvalidType."""
+        self.__index__()
+
+    def _operator(self, other: object) -> NoReturn:
+        """Refuse every operator: C++ has none on the three together. Raises InvalidType."""
+        self.__index__()
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _operator
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __divmod__ = __pow__ = _operator
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rdivmod__ = __rpow__ = _operator
+    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __matmul__ = _operator
+    __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = __rmatmul__ = _operator
+    __neg__ = __pos__ = __invert__ = __abs__ = __bool__
 
     def __repr__(self) -> str:
         return f"<built-in variable {self._name} of kernels>"

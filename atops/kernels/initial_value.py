@@ -7,28 +7,41 @@ from typing import Any
 import numpy as np
 
 from atops.base.dtypes import DTypeLike, element_name
-from atops.base.errors import InvalidType, InvalidValue
+from atops.base.errors import InvalidType, InvalidValue, OutOfMemory
+from atops.device.arch import ARCHITECTURES
 from atops.kernels.extents import Shape, extents_of
 
 __all__ = ("initial_value",)
 
+MOST_BYTES = {
+    "global": max(arch.l3_bytes for arch in ARCHITECTURES.values()),
+    "constant": max(arch.constant_bytes for arch in ARCHITECTURES.values()),  # for each kernel
+}
 
-def initial_value(dtype: DTypeLike, init: Any, shape: Shape | None) -> np.ndarray[Any, Any]:
+
+def initial_value(
+    dtype: DTypeLike, init: Any, shape: Shape | None, name: str, space: str
+) -> np.ndarray[Any, Any]:  # fmt: skip
     """Return `init` as an array of `dtype` and `shape` (its own unless told); zeros where it is None.
 
     One value fills any shape. Raises InvalidType for what is no value of `dtype`, InvalidValue for one out of its
-    range, for another shape, and for a variable without elements.
+    range, for another shape, for a variable without elements, and for one of more bytes than any chip has in `space`,
+    "global" or "constant"; OutOfMemory where the host has not so many.
     """
     given = None if init is None else _array(init)
     extents, element, size = extents_of((() if given is None else given.shape) if shape is None else shape, dtype)
     if not size:
         raise InvalidValue(f"a variable of shape {extents} has no elements; extents of 1 or more are right")
-    if given is None:
+    what = f"{'a constant' if space == 'constant' else 'a device variable'} {name}".rstrip()
+    if size > MOST_BYTES[space]:
+        raise InvalidValue(f"{what} of {size} bytes; {space} memory has {MOST_BYTES[space]}")
+    if given is not None and given.shape not in ((), extents):
+        raise InvalidValue(f"the initial value has shape {given.shape}; {extents}, or one value, is right")
+    try:
         initial = np.zeros(extents, element)
-    else:
-        if given.shape not in ((), extents):
-            raise InvalidValue(f"the initial value has shape {given.shape}; {extents}, or one value, is right")
-        initial = np.empty(extents, element)
+    except MemoryError:
+        raise OutOfMemory(f"{what} of {size} bytes, which the host cannot hold") from None
+    if given is not None:
         initial[...] = _converted(given, element)
     initial.flags.writeable = False
     return initial

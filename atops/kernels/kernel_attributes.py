@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from atops.base.errors import InvalidType
 from atops.device.arch import Architecture
-from atops.kernels.compile_target import TARGETS, CompileTarget
+from atops.kernels.compile_options import DEFAULT_TARGET
+from atops.kernels.compile_target import CompileTarget, compile_target
 from atops.kernels.definition import Kernel
 from atops.kernels.function_source import plain_function, variables_of
 from atops.kernels.memory import ALIGNMENT
@@ -48,10 +50,17 @@ class FunctionAttributes:
     virtual_version: int
 
 
-def function_attributes(kernel: Kernel, target: CompileTarget | Architecture) -> FunctionAttributes:
-    """Return the attributes of a kernel on an architecture, or as it was compiled for a target."""
-    if isinstance(target, Architecture):
-        target = TARGETS[target.name]
+def function_attributes(
+    kernel: Kernel, target: CompileTarget | Architecture | str | None = None
+) -> FunctionAttributes:  # fmt: skip
+    """Return the attributes of a kernel on an architecture, or as it was compiled for a target, by name too: "gcu300".
+
+    Without `target` they are those of the target that the kernel names, or of gcu300. Raises InvalidType for what is
+    no kernel and no target, InvalidValue for an unknown name.
+    """
+    if not isinstance(kernel, Kernel):
+        raise InvalidType(f"attributes of {kernel!r}; a kernel is right")
+    target = _target(target if target is not None else kernel.target or DEFAULT_TARGET)
     chip = target.figures
     memory = static_memory(kernel.function)
     left = chip.l2_usable if memory.shared is not None else None
@@ -69,6 +78,17 @@ def function_attributes(kernel: Kernel, target: CompileTarget | Architecture) ->
         binary_version=(target.agcu_arch if target.gcu_arch is None else target.gcu_arch) // 10,
         virtual_version=target.agcu_arch // 10,
     )
+
+
+def _target(given: CompileTarget | Architecture | str) -> CompileTarget:
+    """Return what a target, an architecture or the name of either stands for."""
+    if isinstance(given, CompileTarget):
+        return given
+    if isinstance(given, Architecture):
+        return compile_target(given.name)
+    if isinstance(given, str):
+        return compile_target(given)
+    raise InvalidType(f"target is {given!r}; an architecture, a compile target or a name, as 'gcu300', is right")
 
 
 def _registers(function: Callable[..., Any], chain: list[FunctionType]) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from atops.base.errors import AtopsError, InvalidImage
+from atops.base.errors import AtopsError, InvalidImage, InvalidType
 from atops.kernels.compile_target import TARGETS
 from atops.kernels.image import CodeImage
 from atops.kernels.module import Module
@@ -25,8 +25,10 @@ def load_module(image: CodeImage | bytes | bytearray | memoryview | str | os.Pat
     """
     if isinstance(image, str | os.PathLike):
         image = CodeImage.load(image)
-    elif not isinstance(image, CodeImage):
+    elif isinstance(image, bytes | bytearray | memoryview):
         image = CodeImage.from_bytes(image)
+    elif not isinstance(image, CodeImage):
+        raise InvalidType(f"image is {image!r}; a code image, its bytes or the path of its file is right")
     target = TARGETS.get(image.arch)
     if target is None:
         raise InvalidImage(f"code image {image.name} is for {image.arch}; {', '.join(TARGETS)} are known")

@@ -114,8 +114,8 @@ def mdspan(*arguments: Any) -> Any:
 
     `x` is a span, a variable, a pointer or an array of the thread's; the leading elements that the shape needs are
     taken, as of a pointer, and no byte is touched. A space (`k.Global`, `k.Shared`, `k.Local` ...) must be the one that
-    `x` lies in, or a parent of it. Raises IllegalAddress where the shape needs more elements than `x` has, InvalidValue
-    and InvalidType for wrong arguments (TOPS C++, 8.7).
+    `x` lies in, or a parent of it. Raises IllegalAddress where the shape needs more elements than `x` has and for an
+    array outside the thread's memories, InvalidValue and InvalidType for wrong arguments (TOPS C++, 8.7).
     """
     rest = list(arguments)
     space = rest.pop(0) if rest and isinstance(rest[0], Space | LanguageSpace) else None
@@ -123,7 +123,7 @@ def mdspan(*arguments: Any) -> Any:
         raise InvalidType(f"mdspan takes an optional space, memory and a shape, not {arguments!r}")
     given = rest.pop(0)
     memory = given.memory() if isinstance(given, Pointer) else given.span() if isinstance(given, Variable) else given
-    if space is not None:
+    if space is not None or not isinstance(memory, Span):  # a span lies where it says
         _check_space(memory, space)
     shape: Any = rest[0] if len(rest) == 1 else rest
     extents, _, _ = extents_of(shape, memory.dtype)
@@ -148,11 +148,11 @@ def _reshaped(memory: Any, extents: tuple[int, ...]) -> Any:
         raise InvalidValue(f"an array of shape {memory.shape} with gaps cannot have shape {extents}") from None
 
 
-def _check_space(memory: Any, space: AnySpace) -> None:
-    """Raise InvalidValue unless `memory` lies in `space`, or below it."""
+def _check_space(memory: Any, space: AnySpace | None) -> None:
+    """Raise InvalidValue unless `memory` lies in `space`, or below it; IllegalAddress where it is not the thread's."""
     thread = current_thread()
     lies = space_in(thread, memory, "an mdspan")
-    if not is_below(lies, space):
+    if space is not None and not is_below(lies, space):
         raise InvalidValue(f"{thread} at {caller()}: mdspan in {space} memory of what lies in {lies} memory")
 
 

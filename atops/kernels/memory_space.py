@@ -13,12 +13,11 @@ import numpy as np
 
 from atops.base.errors import IllegalAddress, InvalidType
 from atops.device.call_site import caller
+from atops.device.dte_operand import PRIVATE_ARRAYS
 from atops.device.span import Space, Span
 from atops.device.thread import KernelThread
 
 __all__ = ("AnySpace", "LanguageSpace", "common_space", "is_below", "space_in")
-
-PRIVATE_ARRAYS = "private arrays"  # where a thread's `sites` keep them
 
 
 class LanguageSpace(Enum):

@@ -65,9 +65,12 @@ class Module:
         variable: Variable = found
         return variable
 
-    def attributes(self, name: str, arch: Architecture | None = None) -> FunctionAttributes:
-        """Return the attributes of a kernel (2.8, topsFuncGetAttributes), on `arch` if given. Raises as `function`."""
-        return function_attributes(self.function(name), arch or self.target)
+    def attributes(self, name: str, arch: Architecture | str | None = None) -> FunctionAttributes:
+        """Return the attributes of a kernel (2.8, topsFuncGetAttributes), on `arch` if given.
+
+        Raises as `function` and `function_attributes` do.
+        """
+        return function_attributes(self.function(name), self.target if arch is None else arch)
 
     @property
     def kernels(self) -> Mapping[str, Kernel]:

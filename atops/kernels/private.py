@@ -10,9 +10,9 @@ from atops.base.dtypes import DTypeLike
 from atops.base.errors import LaunchOutOfResources
 from atops.device.call_site import caller
 from atops.device.chip import POISON
+from atops.device.dte_operand import PRIVATE_ARRAYS
 from atops.device.requests import current_thread
 from atops.kernels.extents import Shape, extents_of
-from atops.kernels.memory_space import PRIVATE_ARRAYS
 
 __all__ = ("private",)
 

@@ -5,6 +5,7 @@ It knows no language: a front end reads the text.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -15,8 +16,8 @@ from atops.base.errors import CompilationError, IllegalState, InvalidOption, Inv
 from atops.kernels.compile_options import CompileOptions, parse_options
 from atops.kernels.definition import Kernel
 from atops.kernels.diagnostics import DiagnosticLog, SourceText
-from atops.kernels.kernel_attributes import function_attributes
 from atops.kernels.image import CodeImage, FunctionEntry, VariableEntry
+from atops.kernels.kernel_attributes import function_attributes
 from atops.kernels.lowered_names import lowered_name, lowered_name_of, name_expression
 from atops.kernels.module import Module
 from atops.kernels.source.front_end import Unit
@@ -60,7 +61,7 @@ class Program:
         """
         if not isinstance(expression, str):
             raise InvalidType(f"name expression is {expression!r}; a text is right")
-        if not name_expression(expression):
+        if not _is_expression(name_expression(expression)):
             raise InvalidValue(f"name expression is {expression!r}; a name, as 'scale' or '&scale', is right")
         if self._tried:
             raise IllegalState(f"program {self.name} was compiled; name expressions are added before")
@@ -191,6 +192,14 @@ class CompiledProgram:
             self.name, self.language, target.name, self.options.arguments(), tuple(self.lowered), tuple(functions),
             tuple(variables), self.headers, self.source,
         )  # fmt: skip
+
+
+def _is_expression(text: str) -> bool:
+    """Return whether a text can name something: an expression, for kernels may be called `scale-2`, and no constant."""
+    try:
+        return not isinstance(ast.parse(text, mode="eval").body, ast.Constant)
+    except (SyntaxError, ValueError):
+        return False
 
 
 def compile_source(

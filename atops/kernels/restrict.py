@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from types import GenericAlias
 from typing import TYPE_CHECKING, Any, get_origin
 
-from atops.base.dtypes import as_dtype
 from atops.device.span import Span
 
 if TYPE_CHECKING:
@@ -23,9 +21,6 @@ class restrict(Span):  # the language's own name
     """
 
     __slots__ = ()
-
-    def __class_getitem__(cls, dtype: Any) -> GenericAlias:
-        return GenericAlias(cls, (as_dtype(dtype),))
 
 
 def restricted_type(annotation: Any) -> tuple[bool, Any]:

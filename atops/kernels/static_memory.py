@@ -129,7 +129,10 @@ class _Measuring:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 return _times(self.sequence(ast.iter_child_nodes(node)), None)  # nobody knows how often it is called
             case ast.Call():
-                return _both(self.sequence(ast.iter_child_nodes(node)), self._call(node))
+                parts = [*([] if self._allocator(node.func) else [node.func]), *node.args, *node.keywords]
+                return _both(self.sequence(parts), self._call(node))
+            case ast.Name() | ast.Attribute() if (name := self._allocator(node)) is not None:
+                return {name: _Extent(None, 0, True)}  # passed on or kept: nobody knows how often it is called
             case _:
                 return self.sequence(ast.iter_child_nodes(node))
 
@@ -173,6 +176,14 @@ class _Measuring:
             return {}
         found = self.function(plain)
         return {name: _Extent(None, 0, True) for _, name, _ in _ALLOCATORS} if found is None else found
+
+    def _allocator(self, node: ast.expr) -> str | None:
+        """Return the figure of the allocator that an expression names."""
+        try:
+            function = resolve(node, self.names)
+        except NotConstant:
+            return None
+        return next((name for allocator, name, _ in _ALLOCATORS if function is allocator), None)
 
     def _allocation(self, node: ast.Call, alignment: int) -> _Extent:
         """Return what one call of an allocator takes, where shape and type are constants."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from sys import _getframe
 
 from atops.base.errors import IllegalState, LaunchFailure
-from atops.device.barrier import Barrier, Scope, grid_sync
+from atops.device.barrier import Barrier, Scope, barrier_form, grid_sync
 from atops.device.call_site import caller
 from atops.device.requests import CELL, Request, current_thread, missing_await
 from atops.kernels.sharing import shared_object
@@ -92,15 +92,16 @@ def barrier(scope: Scope | int, count: int) -> CountedBarrier:
     """Return a barrier for `count` arrivals a phase: `tte::barrier<scope>(count)` (TOPS C++, 8.8).
 
     The threads of a block, for scope CLUSTER in a cooperative grid those of all blocks, share what they get from the
-    same line. Raises InvalidValue for a count below 1 or above the scope's threads, LaunchFailure where another thread
-    asked for another barrier there.
+    same line. Raises InvalidValue for a count below 1 or above the scope's threads, InvalidType for one that is no int,
+    LaunchFailure where another thread asked for another barrier there.
     """
     thread = current_thread()
-    everywhere = scope == Scope.CLUSTER and thread.grid.cooperative
+    scope, count = barrier_form(scope, count)
+    everywhere = scope is Scope.CLUSTER and thread.grid.cooperative
     made = shared_object(thread, lambda: CountedBarrier(Barrier(scope, count, thread)), of_grid=everywhere)
-    if made.scope != scope or made.count != count:
+    if made.scope is not scope or made.count != count:
         raise LaunchFailure(
-            f"{thread} at {caller()}: a {scope!r} barrier of {count} was asked for, and by another thread "
+            f"{thread} at {caller()}: a {scope.name} barrier of {count} was asked for, and by another thread "
             f"a {made.scope.name} barrier of {made.count}; the same is right"
         )
     return made

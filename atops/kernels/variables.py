@@ -18,7 +18,6 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from atops.base.dtypes import DTypeLike, element_name
 from atops.base.errors import IllegalAddress, IllegalState, InvalidValue, LaunchFailure
-from atops.device.arch import ARCHITECTURES
 from atops.device.array_functions import READING
 from atops.device.call_site import Site, caller
 from atops.device.chip import Chip
@@ -30,8 +29,6 @@ from atops.kernels.initial_value import initial_value
 from atops.kernels.memory_space import LanguageSpace
 
 __all__ = ("Variable", "constant", "device_variable", "variables_named")
-
-MOST_CONSTANT = max(arch.constant_bytes for arch in ARCHITECTURES.values())
 
 _making = threading.Lock()  # between OS threads that use a variable on a device for the first time
 _declared: WeakSet[Variable] = WeakSet()
@@ -177,11 +174,12 @@ def device_variable(dtype: DTypeLike, init: Any = None, *, shape: Shape | None =
     module's level or in a function, each call declares a variable; each device has an instance from its first use
     until it is reset. In a kernel the line declares one for all threads and launches: `static __device__ T x = init`.
 
-    Raises InvalidType and InvalidValue where `init` is no value of `dtype` or has another shape; LaunchFailure where
-    a line of a kernel declares something else than it did before.
+    Raises InvalidType and InvalidValue where `init` is no value of `dtype` or has another shape; InvalidValue for more
+    bytes than any chip's global memory, OutOfMemory for more than the host has; LaunchFailure where a line of a kernel
+    declares something else than it did before.
     """
     thread, frame = maybe_current_thread(), sys._getframe(1)
-    initial = initial_value(dtype, init, shape)
+    initial = initial_value(dtype, init, shape, name, "global")
     site, module = Site(frame.f_code, frame.f_lasti), frame.f_globals.get("__name__", "")
     variable = Variable(initial, name, module, site, False)
     if thread is not None:
@@ -200,9 +198,7 @@ def constant(dtype: DTypeLike, init: Any = None, *, shape: Shape | None = None, 
     thread, frame = maybe_current_thread(), sys._getframe(1)
     if thread is not None:
         raise IllegalState(f"{thread} at {caller()}: a constant is declared outside of kernels")
-    initial = initial_value(dtype, init, shape)
-    if initial.nbytes > MOST_CONSTANT:
-        raise InvalidValue(f"a constant of {initial.nbytes} bytes; constant memory has {MOST_CONSTANT} for each kernel")
+    initial = initial_value(dtype, init, shape, name, "constant")
     module = frame.f_globals.get("__name__", "")
     variable = Variable(initial, name, module, Site(frame.f_code, frame.f_lasti), True)
     _declared.add(variable)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import operator
 import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.geometry import Array
+from atops.kernels.tables.functions import FUNCTIONS
 from atops.kernels.vector_lanes import converted, exact, shift_count
 from atops.kernels.vector_memory import store
 from atops.kernels.vector_thread import here
@@ -71,13 +73,32 @@ def _comparison(cpp: str) -> Callable[[Vector, Any], Mask]:
     return method
 
 
-def _absent(sign: str, instead: str) -> Callable[[Vector, Any], NoReturn]:
-    """Return the method for an operator of Python's that vectors do not have."""
+def _absent(sign: str, name: str) -> Callable[[Vector, Any], NoReturn]:
+    """Return the method for an operator of Python's that vectors do not have; function `name` does it for some."""
+    row = next(row for row in FUNCTIONS if row.name == name)
 
     def method(self: Vector, other: Any) -> NoReturn:
-        raise InvalidType(f"{here()}{self.type.name} has no operator {sign}; {instead} is right")
+        right = "is right" if self.type.name in row.permitted else f"is for {' and '.join(row.types)}"
+        raise InvalidType(f"{here()}{self.type.name} has no operator {sign}; k.{name}(x, y) {right}")
 
     return method
+
+
+def _pythons(name: str) -> Callable[..., NoReturn]:
+    """Return the method for a function of Python's that the language has under the same name."""
+
+    def method(self: Vector, *rest: Any) -> NoReturn:
+        raise InvalidType(f"{here()}{name} of Python takes no {self.type.name}; k.{name}(x) is right")
+
+    return method
+
+
+def _no_number(self: Vector) -> NoReturn:
+    """Refuse to be one number, as the functions of math and the built-in ones want it."""
+    raise InvalidType(
+        f"{here()}a {self.type.name} has {self.type.lanes} lanes and is no number; x[i] is one, and k.exp(x) and its "
+        "like (TOPS C++, 8.4) compute all lanes"
+    )
 
 
 class Vector:
@@ -91,7 +112,6 @@ class Vector:
 
     __slots__ = ("type", "values")
 
-    __array_ufunc__ = None  # a numpy scalar on the left leaves the operator to the vector
     __hash__ = None  # type: ignore[assignment]  # == is lane by lane
 
     def __init__(self, kind: VectorType, values: Array) -> None:
@@ -140,10 +160,13 @@ class Vector:
     __gt__ = _comparison("x>y")
     __ge__ = _comparison("x>=y")
 
-    __truediv__ = __rtruediv__ = _absent("/", "k.div(x, y)")
-    __floordiv__ = __rfloordiv__ = _absent("//", "k.div(x, y)")
-    __mod__ = __rmod__ = _absent("%", "k.mod(x, y)")
-    __pow__ = __rpow__ = _absent("**", "k.power(x, y)")
+    __truediv__ = __rtruediv__ = _absent("/", "div")
+    __floordiv__ = __rfloordiv__ = _absent("//", "div")
+    __mod__ = __rmod__ = _absent("%", "mod")
+    __pow__ = __rpow__ = _absent("**", "power")
+
+    __float__ = __int__ = __complex__ = __trunc__ = _no_number
+    __abs__, __round__, __floor__, __ceil__ = map(_pythons, ("abs", "round", "floor", "ceil"))
 
     def __neg__(self) -> Vector:
         kind = self.type
@@ -200,6 +223,15 @@ class Vector:
             f"{here()}a {self.type.name} is no array; x.store(memory, index) stores it, x.values are its lanes"
         )
 
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Compute an operator with a numpy scalar on the left; numpy's functions raise InvalidType."""
+        reflected = _REFLECTED.get(ufunc)
+        if reflected is None or method != "__call__" or isinstance(inputs[0], Vector):
+            raise InvalidType(
+                f"{here()}np.{ufunc.__name__} of a {self.type.name}; k.exp(x) and its like (TOPS C++, 8.4) take vectors"
+            )
+        return getattr(self, reflected)(inputs[0])
+
     def __repr__(self) -> str:
         values = np.array2string(self.values, threshold=8, edgeitems=2, separator=", ")
         return f"<{self.type.name} {' '.join(values.split())}>"
@@ -225,6 +257,17 @@ class Vector:
             what = f"a {self.type.name}, whose lanes" if self.values.ndim == 1 else "an array, whose vectors"
             raise IllegalAddress(f"{here()}index {position} of {what} are 0 to {len(self.values) - 1}")
         return position
+
+
+# What `scalar + vector` and its like ask for, where the scalar is numpy's.
+_REFLECTED: Mapping[np.ufunc, str] = MappingProxyType(
+    {np.add: "__radd__", np.subtract: "__rsub__", np.multiply: "__rmul__",
+     np.left_shift: "__rlshift__", np.right_shift: "__rrshift__", np.bitwise_and: "__rand__",
+     np.bitwise_or: "__ror__", np.bitwise_xor: "__rxor__", np.equal: "__eq__",
+     np.not_equal: "__ne__", np.less: "__gt__", np.less_equal: "__ge__", np.greater: "__lt__",
+     np.greater_equal: "__le__", np.true_divide: "__rtruediv__", np.floor_divide: "__rfloordiv__",
+     np.remainder: "__rmod__", np.power: "__rpow__"}
+)  # fmt: skip
 
 
 def _operand(kind: VectorType, other: Any, role: str, convert: Callable[..., Any]) -> Any:

@@ -16,10 +16,13 @@ from atops.device.chip import Chip
 from atops.device.cluster import ClusterArray
 from atops.device.copy_engine import CopyEngines
 from atops.device.global_memory import GlobalMemory
+from atops.runtime.buffer import Buffer
 from atops.runtime.completion import Completion
+from atops.runtime.constant_buffers import ConstantBuffers
 from atops.runtime.executor import HERE, Lane
 from atops.runtime.hub import Hub
 from atops.runtime.outcomes import log_if_unseen
+from atops.runtime.prefetch_buffer import PrefetchBuffer
 from atops.runtime.printing import Printing
 from atops.runtime.signals import Signals
 
@@ -78,6 +81,9 @@ class DeviceContext:
         self.chip = Chip(arch, ordinal, options, self.memory)
         self.printing = Printing(ordinal, self.chip.print_fifo, driver.executor)
         self.signals = Signals(self.chip.signals)
+        self.constants = ConstantBuffers()
+        self.prefetched = PrefetchBuffer(arch.l2_reserved)
+        self.scattered: dict[int, Buffer] = {}  # by serial, the parts that scatter memory here owns
         self.engines = CopyEngines(arch.clusters * arch.copy_engines_per_cluster)
         self.clusters = ClusterArray(self.chip.clusters)
         self.clusters.place = self._place
@@ -96,11 +102,22 @@ class DeviceContext:
         self.asker: Site | None = None  # where the latest buffer was asked for
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
+        self.granted: dict[int, int] = {}  # by serial, allocations elsewhere that they may reach, and how often granted
 
     @property
     def current_pool(self) -> Pool:
         """The pool of allocations that name none."""
         return self.pool or self.default_pool
+
+    def grant(self, allocation: Allocation) -> None:
+        """Let kernels here reach one allocation of another device. With the driver's lock held."""
+        self.granted[allocation.serial] = self.granted.get(allocation.serial, 0) + 1
+
+    def revoke(self, allocation: Allocation) -> None:
+        """Undo one `grant`. With the driver's lock held."""
+        left = self.granted.pop(allocation.serial) - 1
+        if left:
+            self.granted[allocation.serial] = left
 
     def release_excess(self) -> None:
         """Let every pool give back what it keeps beyond its threshold: what synchronising does."""

@@ -162,8 +162,10 @@ class Device:
         """Create a memory pool on this device (TOPS Runtime API, 2.6 topsMemPoolCreate)."""
         return MemoryPool(self.context, max_size=max_size, name=name)
 
-    def allocate(self, nbytes: int, *, bank: int | None = None, top_down: bool = False, label: str = "") -> Buffer:
-        """Allocate device memory now, outside any stream's order. `bank` and `top_down` say where.
+    def allocate(
+        self, nbytes: int, *, bank: int | None = None, top_down: bool = False, flags: int = 0, label: str = ""
+    ) -> Buffer:
+        """Allocate device memory now, outside any stream's order. `bank` and `top_down` say where; `flags` are kept.
 
         `close` gives it back once the work enqueued on the device by then is over. Raises OutOfMemory, InvalidValue
         (TOPS Runtime API, 2.6 topsMalloc, topsExtMallocWithFlags).
@@ -172,11 +174,11 @@ class Device:
         memory = context.memory
         context.asker = site = caller(1, context.asker)
         try:
-            allocation = memory.allocate(nbytes, bank=bank, top_down=top_down, site=site, label=label)
+            allocation = memory.allocate(nbytes, bank=bank, top_down=top_down, flags=flags, site=site, label=label)
         except OutOfMemory:
             if not context.trim_pools():
                 raise
-            allocation = memory.allocate(nbytes, bank=bank, top_down=top_down, site=site, label=label)
+            allocation = memory.allocate(nbytes, bank=bank, top_down=top_down, flags=flags, site=site, label=label)
         release = context.release
         if release is None:
             context.release = release = partial(free_when_idle, context, memory.free)
@@ -195,22 +197,22 @@ class Device:
         array.driver = self.driver
         return array
 
-    def host_malloc(self, shape: int | tuple[int, ...], dtype: Any = "uint8") -> HostArray:
-        """Allocate pinned host memory that every device reaches (TOPS Runtime API, 2.6 topsHostMalloc)."""
-        return self._host_array(self.driver.host.allocate, shape, dtype)
+    def host_malloc(self, shape: int | tuple[int, ...], dtype: Any = "uint8", *, flags: int = 0) -> HostArray:
+        """Allocate pinned host memory that every device reaches; `flags` are kept (Runtime API, 2.6 topsHostMalloc)."""
+        return self._host_array(partial(self.driver.host.allocate, flags=flags), shape, dtype)
 
     def malloc_managed(self, shape: int | tuple[int, ...], dtype: Any = "uint8") -> HostArray:
         """Allocate managed memory: one pointer for the host and every device."""
         return self._host_array(self.driver.host.managed, shape, dtype)
 
-    def register(self, array: Any) -> HostArray:
+    def register(self, array: Any, *, flags: int = 0) -> HostArray:
         """Let every device reach a writable numpy array or buffer; `close` ends that and leaves the bytes alone.
 
         Its device pointer differs from the host's. Raises InvalidType, or InvalidValue when it is read-only, empty or
         registered already (TOPS Runtime API, 2.6 topsHostRegister).
         """
         context, host = self.context, self.driver.host
-        allocation = host.register(array)  # which says what is wrong with what is no writable buffer
+        allocation = host.register(array, flags)  # which says what is wrong with what is no writable buffer
         view = array if isinstance(array, np.ndarray) else np.frombuffer(array, np.uint8)
         registered = HostArray(
             allocation,

@@ -22,17 +22,28 @@ class Event:
     """
 
     __slots__ = (
-        "__weakref__", "_record", "_time", "device", "driver", "launch", "number", "once", "queryable", "timing",
+        "__weakref__", "_record", "_time", "device", "driver", "flags", "interprocess", "launch", "number",
+        "once", "queryable", "shared", "timing",
     )  # fmt: skip
 
     def __init__(
-        self, device: int | None = None, *, timing: bool = True, once: bool = False, queryable: bool = True
+        self,
+        device: int | None = None,
+        *,
+        timing: bool = True,
+        once: bool = False,
+        queryable: bool = True,
+        interprocess: bool = False,
+        flags: int = 0,
     ) -> None:
         self.device = device  # ordinal that it was made for, or None for any
         self.driver: Any = None  # whose event it is: who made it, else who recorded it first
         self.timing = timing
         self.once = once
         self.queryable = queryable
+        self.flags = flags  # as it was created with in C style
+        self.interprocess = interprocess  # whether other processes may open it
+        self.shared: Any = None  # the records of all processes, once others may know it (`ipc_event`)
         self.number = next(SERIAL)
         self.launch: Any = None  # the launch that it is bound to, if any
         self._record: Completion | None = None
@@ -42,7 +53,7 @@ class Event:
 
     def __await__(self) -> Generator[Any, Any, None]:
         self._check_queryable("awaited")
-        record = self._record
+        record = self.record
         if record is not None:
             yield from record.__await__()
 
@@ -52,14 +63,17 @@ class Event:
         `timeout` is in seconds. Raises TimeoutError, WouldDeadlock, or what the recorded work failed with.
         """
         self._check_queryable("waited for")
-        if self._record is not None:
-            self._record.wait_sync(timeout)
+        record = self.record
+        if record is not None:
+            record.wait_sync(timeout)
 
     # ---- queries
 
     @property
     def state(self) -> str:
         """One of "idle" (never recorded), "recording", "recorded", "failed"."""
+        if self.shared is not None:
+            return str(self.shared.state)
         if self._record is None:
             return "idle"
         return {"pending": "recording", "running": "recording", "done": "recorded"}.get(self._record.state, "failed")
@@ -68,11 +82,16 @@ class Event:
     def is_done(self) -> bool:
         """Whether the current record is complete, or there is none."""
         self._check_queryable("queried")
+        if self.shared is not None:
+            return bool(self.shared.state != "recording")
         return self._record is None or self._record.done
 
     @property
     def record(self) -> Completion | None:
-        """The current record, or None."""
+        """The current record, or None; None also for one of another process that is complete."""
+        if self.shared is not None:
+            record: Completion | None = self.shared.latest()
+            return record
         return self._record
 
     def __sub__(self, start: Event) -> float:
@@ -114,6 +133,8 @@ class Event:
         """Make `record` current. With the order of submission."""
         self._record = record
         self.driver = record.stream.driver
+        if self.shared is not None:
+            self.shared.recorded(record)
 
     def stamp(self, record: Completion, time: int) -> None:
         """Note the time of a record that completes; a record that is no longer current does not count."""

@@ -76,8 +76,11 @@ def make_grid(stream: StreamQueue, item: Completion) -> Grid:
 
 
 def reachable(context: DeviceContext, allocation: Allocation) -> bool:
-    """Whether kernels of this device may touch the allocation: its own, host memory, or an enabled peer's."""
-    return allocation.device is None or allocation.device == context.ordinal or allocation.device in context.peers
+    """Whether kernels of this device may touch the allocation: its own, host memory, an enabled peer's, or granted."""
+    device = allocation.device
+    if device is None or device == context.ordinal or device in context.peers:
+        return True
+    return allocation.serial in context.granted
 
 
 def began(item: Completion, now: int) -> None:

@@ -212,6 +212,8 @@ class Stream(StreamMemory):
         if not isinstance(event, Event):
             raise InvalidType(f"wait for {event!r}; an Event is right")
         self.check_ours(event)
+        if event.shared is not None and self.driver.options.strict:
+            event.shared.waited_by(self.label)
         record = event.record
         if record is not None:
             waited = self.waited = self.waited or {}
@@ -275,7 +277,11 @@ class Stream(StreamMemory):
         if home is None and is_async(function):
             raise IllegalState(f"{function!r} is a coroutine function and no loop runs here; enqueue it from one")
         command = Call(function, arguments, holds, wants_error, home, copy_context())
-        return self.submit(command, duty=wants_error)
+        item = self.submit(command, duty=wants_error)
+        if not holds:
+            with self.driver.lock:
+                self._loose = True  # should the queue be empty again by now, this costs a look and no more
+        return item
 
     def room(self, places: int = 1) -> Room:
         """Reserve places in a stream with a capacity: `async with stream.room(n):`, first come, first served.

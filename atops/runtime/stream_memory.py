@@ -11,6 +11,7 @@ import numpy as np
 
 from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
+from atops.base.tracing import Kind
 from atops.device.allocation import Allocation
 from atops.runtime.buffer import LATER, Buffer, DeviceArray, End, Release, extents_of
 from atops.runtime.commands import Alloc, Copy, Fill, Free
@@ -19,6 +20,8 @@ from atops.runtime.context import Pool
 from atops.runtime.event import Event
 from atops.runtime.operands import copy_kind, end_of, fill_pattern
 from atops.runtime.pool import MemoryPool
+from atops.runtime.scattered import Scattered
+from atops.runtime.scattered_copy import ScatteredCopy
 from atops.runtime.short_copies import checksum
 from atops.runtime.stream_queue import StreamQueue
 
@@ -41,7 +44,7 @@ class StreamMemory(StreamQueue):
 
     # ---- moving bytes
 
-    def copy(self, dst: Any, src: Any, nbytes: int | None = None) -> Completion:
+    def copy(self, dst: Any, src: Any, nbytes: int | None = None) -> Completion:  # noqa: C901  # a call would show
         """Enqueue a copy of `src` to `dst`; either may be a Buffer, a DeviceArray or a host buffer (numpy, bytes, ...).
 
         Sizes are equal unless `nbytes` says how much; typed ends have equal dtypes. Host memory is touched when the
@@ -77,6 +80,9 @@ class StreamMemory(StreamQueue):
         elif not source.alive:  # type: ignore[union-attr]  # as above
             raise IllegalAddress(f"the source {src!r} was freed by {source.freed_by}")  # type: ignore[union-attr]
         kind = copy_kind(device, origin)
+        if into.__class__ is Scattered or source.__class__ is Scattered:
+            copy = ScatteredCopy(into, dst_offset, source, src_offset, size, kind)
+            return self.submit(copy, result)  # type: ignore[arg-type]  # a verb of the extensions
         # What the class itself would do, without the Python frame that a named tuple puts before it.
         return self.submit(new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check)), result)
 
@@ -112,6 +118,10 @@ class StreamMemory(StreamQueue):
             raise InvalidValue(f"a fill of {count} x {len(pattern)} bytes in {to.nbytes} bytes; 0 to {whole} is right")
         if not isinstance(to.bytes, Allocation):
             raise InvalidType(f"a fill of {type(dst).__name__}; device memory or pinned host memory is right")
+        if isinstance(to.bytes, Scattered):
+            data = pattern * count
+            copy = ScatteredCopy(to.bytes, to.offset, data, 0, len(data), int(Kind.FILL))
+            return self.submit(copy)  # type: ignore[arg-type]  # a verb of the extensions
         return self.submit(Fill(to.bytes, to.offset, pattern, count))
 
     def upload(self, host: Any) -> DeviceArray:

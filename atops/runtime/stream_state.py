@@ -29,6 +29,7 @@ class StreamState(ABC):
         "_detached",
         "_error",
         "_last",
+        "_loose",
         "_ordered",
         "_parent",
         "_queue",
@@ -76,6 +77,7 @@ class StreamState(ABC):
         self._ordered: Completion | None = None  # the newest that null-stream order counts
         self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
         self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
+        self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
         self._side: Any = None  # the queue of any-order launches
         self._parent: StreamState | None = None  # of a side queue: whose failure its failures are
         self._scheduled = False
@@ -109,7 +111,7 @@ class StreamState(ABC):
 
     def retire(self) -> None:
         """Become idle. With the driver's lock held."""
-        self._scheduled = False
+        self._scheduled = self._loose = False
         self._last = self._ordered = None  # an idle stream keeps nothing alive
         if self.null:
             self.context.null_last = None
@@ -137,6 +139,9 @@ class StreamState(ABC):
                 streams += [each for each in self.context.active if each.blocking and each is not self]
             for stream in streams:
                 items += stream._detached or ()
+                if stream._loose:  # what comes last in the queue does not wait for them
+                    calls = (each for each in stream._queue or () if each.command.__class__ is Call)
+                    items += [call for call in calls if not call.command.holds]
                 if stream._queue and stream._queue[0] is not stream._last and stream._queue[0]._state == RUNNING:
                     items.append(stream._queue[0])  # an abort would end the last before it
                 if stream._last is not None and stream._last._state < DONE:

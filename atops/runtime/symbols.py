@@ -6,11 +6,13 @@ from typing import Any, NoReturn
 
 from atops.base.errors import InvalidType, InvalidValue, NotFound, OutOfMemory
 from atops.base.results import Result
+from atops.device.allocation import Allocation
 from atops.kernels.variables import Variable, variables_named
-from atops.runtime.buffer import DeviceArray, Part
+from atops.runtime.buffer import Buffer, DeviceArray, Part
 from atops.runtime.context import DeviceContext
+from atops.runtime.reclaim import free_when_idle
 
-__all__ = ("ConstantSymbol", "Symbol", "symbol")
+__all__ = ("ConstantSymbol", "Symbol", "forget", "symbol")
 
 
 class Symbol(DeviceArray):
@@ -53,6 +55,20 @@ def symbol(context: DeviceContext, which: Variable | str) -> Symbol:
     made = kind(span.allocation, span.offset, variable.dtype, variable.shape)
     made.driver = context.driver
     return made
+
+
+def forget(context: DeviceContext, variable: Variable) -> None:
+    """Give back a variable's instance on a device, if it has one there, once all work that is enqueued now is over."""
+    span = context.chip.variables.get(variable)
+    if span is None:
+        return
+
+    def free(allocation: Allocation, by: object) -> None:
+        if context.chip.variables.get(variable) is span:
+            del context.chip.variables[variable]
+        context.memory.free(allocation, by)
+
+    free_when_idle(context, free, Buffer(span.allocation), None)
 
 
 def _variable(which: Any) -> Variable:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from atops import kernels as k
 from atops.base.errors import IllegalState
 from atops.device.requests import CELL, Request, cell_here, current_thread, maybe_current_thread
 from tests.device.kernel_host import Host
@@ -15,8 +18,22 @@ from tests.device.kernel_host import Host
 def test_the_host_has_no_kernel_thread():
     """The name says where it has a meaning."""
     assert maybe_current_thread() is None
-    with pytest.raises(IllegalState, match=r"only inside a kernel \(TOPS C\+\+, 8.5\)"):
+    with pytest.raises(IllegalState, match="on the host; it has a meaning only inside a kernel"):
         current_thread()
+
+
+@pytest.mark.parametrize(
+    ("use", "name"),
+    [(lambda: k.tops_dte_ctx_t(), "tops_dte_ctx_t"), (lambda: k.local(1, np.int8), "local"),
+     (lambda: k.pointer(np.zeros(3)), "pointer"), (lambda: k.signal_read(1), "signal_read"),
+     (lambda: k.dte_scope(), "dte_scope"), (lambda: k.thread_id(), "thread_id"),
+     (lambda: k.threadIdx.x, "x of <built-in variable threadIdx of kernels>")],
+)  # fmt: skip
+def test_the_host_is_told_what_it_used_and_where(use: Callable[[], object], name: str):
+    """The message begins with the program's line and names the function that the program called."""
+    line = use.__code__.co_firstlineno
+    with pytest.raises(IllegalState, match=rf"^test_requests.py:{line} in <lambda>: {name} was used on the host"):
+        use()
 
 
 def test_a_context_copied_to_another_thread_gets_its_own_cell():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, PeerAccessNotEnabled
+from atops.device.span import Span
 from atops.kernels.restrict import restrict
 from tests.kernel_bench import Bench, DeviceArray
 
@@ -50,7 +52,7 @@ def test_scalars_arrive_as_annotated(annotation: object, value: object, expected
 
 @pytest.mark.parametrize(
     ("annotation", "value"),
-    [(Any, 3), (object, 2.5), (int, 7), (float, 0.1), (bool, False), ("Unknown", 5), (Any, np.int8(1)),
+    [(Any, 3), (object, 2.5), (int, 7), (float, 0.1), (bool, False), ("Any", 5), (Any, np.int8(1)),
      (Any, (1, 2, (3, 4.0))), (Any, np.dtype("f4")), (Any, np.float32)],
 )  # fmt: skip
 def test_other_scalars_stay_as_they_are(annotation: object, value: object):
@@ -64,6 +66,35 @@ def test_python_types_convert_numpy_scalars():
     assert type(taken(int, np.int64(3))) is int
     assert type(taken(float, 3)) is float
     assert type(taken(bool, np.bool_(True))) is bool
+
+
+@pytest.mark.parametrize(
+    "annotation", ["int23", "'int23'", list, "list", dict, str, None, 5, "int +", "k.Spam", np.object_]
+)
+def test_annotations_that_are_no_types_are_refused(annotation: object):
+    """An annotation of no meaning names parameter and annotation, at the definition; it is not ignored."""
+    with pytest.raises(InvalidType, match=r"kernel probe: parameter a is annotated with .*; k\.Span, an element type"):
+        taken(annotation, 1)
+
+
+@pytest.mark.parametrize("checking", ["TYPE_CHECKING", "typing"])
+def test_names_for_type_checkers_are_left_to_them(monkeypatch: pytest.MonkeyPatch, checking: str):
+    """A module that knows TYPE_CHECKING may annotate with names that are missing when it runs, not with wrong ones."""
+    monkeypatch.setitem(globals(), checking, sys.modules["typing"])
+    assert taken("Unknown", 5) == 5 and type(taken("half", 1)) is np.float16
+    with pytest.raises(InvalidType, match="annotated with 'list'"):
+        taken("list", 5)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [(int | float, 3), (tuple[int, ...], (1, 2)), (Callable[..., Any], len), (type, np.int8),
+     (np.dtype, np.dtype("f4")),
+     (np.integer, np.int8(1)), (complex, 1j)],
+)  # fmt: skip
+def test_annotations_may_leave_the_type_open(annotation: object, value: object):
+    """Unions of numbers, tuples, functions, types and numpy's abstract types take what an unannotated one does."""
+    assert taken(annotation, value) is value or taken(annotation, value) == value
 
 
 @pytest.mark.parametrize(
@@ -231,6 +262,23 @@ def test_restrict_may_name_an_element_type(bench: Bench, annotation: object):
         promised(bench, bench.empty(8, np.int32), 1, annotation=annotation)
     with pytest.raises(InvalidType, match="parameter a got int 3; memory of the device is right"):
         promised(bench, 3, 1, annotation=annotation)
+
+
+@pytest.mark.parametrize("annotation", [Span[np.float32], "Span['fp32']"])
+def test_a_span_may_name_an_element_type(bench: Bench, annotation: object):
+    """It then takes memory of this type only, which others may reach as well, and no number in any case."""
+
+    def probe(x): ...
+
+    probe.__annotations__["x"] = annotation
+    typed = k.kernel(probe)
+    assert typed.parameters["x"].elements == np.float32 and not typed.restricted
+    bench.launch(typed, (1, 1), bench.empty(8))
+    for wrong in (bench.empty(8, np.int32), 3):
+        with pytest.raises(InvalidType, match=r"parameter x got .*; memory of"):
+            bench.launch(typed, (1, 1), wrong)
+    with pytest.raises(InvalidType, match="float33"):
+        _ = Span["float33"]
 
 
 def test_restrict_of_no_type_is_refused():

@@ -17,6 +17,12 @@ async def scale(x, y, alpha: np.float32 = 2.0):
     """Scale x into y."""
 
 
+def test_the_name_of_a_kernel_is_a_text():
+    """Another name is refused where the kernel is made."""
+    with pytest.raises(InvalidType, match="name of kernel <lambda> is 5; a text or None is right"):
+        k.kernel(name=5)(lambda: None)
+
+
 def test_a_kernel_knows_its_function():
     """Name, signature, documentation and kind are the function's; the repr shows them."""
     assert scale.name == "scale" and scale.__doc__ == "Scale x into y." and scale.is_async and not scale.cooperative

@@ -515,3 +515,108 @@ def test_a_blocks_context_is_configured_once(make_bench: Callable[..., Bench], m
 
     bench.launch(stage, (1, 4), x, y)
     assert np.array_equal(y.host, x.host)
+
+
+LAST = [
+    *MODES, {"workers": 2}, *({"dte": "seeded", "seed": seed} for seed in range(6)),
+    *({"workers": "sip", "dte": dte, "seed": 1} for dte in ("eager", "seeded")),
+    *({"strict": True, "dte": dte, "seed": 2} for dte in ("eager", "seeded")),
+    *({"offload": True, "dte": dte, "seed": 3} for dte in ("eager", "seeded")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["private", "shared"])
+@pytest.mark.parametrize("backwards", [False, True], ids=["in order", "backwards"])
+@pytest.mark.parametrize("mode", LAST, ids=str)
+def test_the_last_event_of_a_chain_is_enough(
+    make_bench: Callable[..., Bench], mode: dict, backwards: bool, shared: bool
+):  # fmt: skip
+    """In every mode a wait for the last sets all contexts before it free, time after time, and nothing is forgotten."""
+    bench = make_bench(**{name: value for name, value in mode.items() if name != "offload"})
+    x, y = bench.upload(np.arange(4 * TILE, dtype=np.float32)), bench.empty(4 * TILE)
+
+    @k.kernel
+    async def run(x, y):
+        tile, turned = k.shared(TILE, np.float32), k.shared(TILE, np.float32)
+        if k.threadIdx.x == 0:
+            made = (k.shared_dte_ctx(), k.shared_dte_ctx(), k.shared_dte_ctx()) if shared else (None, None, None)
+            with k.dte_scope(made[0]) as first, k.dte_scope(made[1]) as second, k.dte_scope(made[2]) as third:
+                first.config_slice(tile, x, (0,))
+                second.config_mirror_tb(turned, tile)
+                third.config_deslice(y, turned, (0,))
+                first.connect(second)
+                second.connect(third)
+                for part in range(4):
+                    first.set_src_offset(0, part * TILE)
+                    third.set_dst_offset(0, part * TILE)
+                    order = (third, second, first) if backwards else (first, second, third)
+                    events = [context.trigger() for context in order]
+                    await events[0 if backwards else 2]
+                first.set_src_offset(0, 0)
+                third.set_dst_offset(0, 0)
+                first.trigger(), second.trigger()
+                third.trigger_and_wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        grid = bench.launch(run, (1, 2), x, y, offload=pool.submit if "offload" in mode else None)
+    assert grid.warnings == []
+    assert np.array_equal(y.host.reshape(4, TILE), x.host.reshape(4, TILE)[:, ::-1])
+
+
+@pytest.mark.parametrize("mode", LAST, ids=str)
+def test_rows_are_flipped_by_two_contexts(make_bench: Callable[..., Bench], mode: dict):
+    """What the guide shows: fetch and store are connected, each thread has several rows, only stores are awaited."""
+    bench = make_bench(**{name: value for name, value in mode.items() if name != "offload"})
+    x, y = bench.upload(np.arange(60, dtype=np.float32).reshape(30, 2)), bench.empty((30, 2))
+
+    @k.kernel
+    async def flip_rows(x, y):
+        row = k.local((1, x.shape[1]), np.float32)
+        with k.dte_scope() as fetch, k.dte_scope() as store:
+            fetch.config_slice(row, x, (0, 0))
+            store.config_deslice(y, row, (0, 0))
+            fetch.connect(store)
+            for r in range(k.thread_id(), x.shape[0], k.thread_count()):
+                fetch.set_src_offset(0, r)
+                store.set_dst_offset(0, x.shape[0] - 1 - r)
+                fetch.trigger()
+                await store.trigger()
+
+    with ThreadPoolExecutor(2) as pool:
+        bench.launch(flip_rows, (2, 4), x, y, offload=pool.submit if "offload" in mode else None)
+    assert np.array_equal(y.host, x.host[::-1])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("again", [tops_dte_ctx_t.init, k.tops_init_dte, lambda ctx: k.dte_scope(ctx).__enter__()])
+def test_a_context_in_flight_is_not_initialised_again(bench: Bench, again: Callable[..., object], shared: bool):
+    """In either spelling, and by a scope, it names the transfer; before and after one it changes nothing."""
+
+    @refused(bench, f"init on <{'shared' if shared else 'private'} DTE context.*in flight: memset of test_dte_conf")
+    async def busy(x):
+        ctx = k.shared_dte_ctx() if shared else k.tops_dte_ctx_t()
+        again(ctx)
+        await k.memset_async(ctx, x, 1)
+        again(ctx)
+        k.memset_async(ctx, x, 2)
+        again(ctx)
+
+
+def test_bools_are_no_offsets(bench: Bench):
+    """A layout, a window and a patch take ints; True is none."""
+
+    @refused(bench, r"transpose: layout is \(True, False\); an int for each of 2")
+    def layout(x):
+        with k.dte_scope() as dte:
+            k.transpose(dte, k.local((2, 4), np.float32), k.mdspan(x, 4, 2), (True, False))
+
+    @refused(bench, r"slice: offset is \(True,\); an int for each of 1")
+    def offset(x):
+        with k.dte_scope() as dte:
+            k.slice(dte, k.local(4, np.float32), x, (True,))
+
+    @refused(bench, "dimension 0 and offset True; two ints")
+    def patch(x):
+        with k.dte_scope() as dte:
+            dte.config_slice(k.local(4, np.float32), x, (0,))
+            dte.set_src_offset(0, True)

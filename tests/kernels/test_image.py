@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from atops.base.errors import InvalidImage, InvalidType, NotFound
 from atops.base.results import Result
-from atops.kernels.image import CodeImage
+from atops.kernels.image import CodeImage, image_size
 from atops.kernels.loading import load_module
 from atops.kernels.program import Program, compile_source
 from atops.kernels.source.python_front_end import PythonFrontEnd
@@ -195,7 +195,7 @@ def test_what_is_no_image_at_all():
     with pytest.raises(InvalidImage, match="is for gcu999; gcu210, gcu300, agcu200, agcu300 are known"):
         load_module(replace(IMAGE, arch="gcu999"))
     for wrong in (3, None, [1]):
-        with pytest.raises(InvalidType, match="bytes are right"):
+        with pytest.raises(InvalidType, match=r"image is .*; a code image, its bytes or the path of its file is right"):
             load_module(wrong)
 
 
@@ -282,3 +282,10 @@ def test_an_image_has_no_code_of_this_interpreter():
     """Neither pickles nor compiled code are in an image: text, names and numbers are all."""
     made = compile_source(SCALE, "scale.py").image().to_bytes()
     assert set(made[192:]) <= set(range(32, 127)) | {10}
+
+
+def test_size_of_an_image_in_memory():
+    """An image says how many bytes it has, whatever follows it; what is none has all of them."""
+    data = IMAGE.to_bytes()
+    assert image_size(data) == image_size(data + b"more") == len(data)
+    assert image_size(b"none") == 4 and image_size(data[:20]) == 20

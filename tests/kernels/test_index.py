@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -58,6 +60,19 @@ def test_a_built_in_variable_is_not_one_number(bench: Bench):
         with pytest.raises(LaunchFailure, match=r"threadIdx is three numbers; threadIdx\.x is meant") as caught:
             bench.launch(wrong, (1, 2), x, number)
         assert isinstance(caught.value.__cause__, InvalidType)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lambda i: i == 0, lambda i: i != 0, lambda i: i == (0, 0, 0), lambda i: i < 1, lambda i: i >= 1, lambda i: not i,
+     lambda i: i + 1, lambda i: 1 - i, lambda i: i * i, lambda i: 7 // i, lambda i: i % 2, lambda i: -i,
+     lambda i: i << 1, lambda i: 3 & i, lambda i: np.int32(1) + i],
+)  # fmt: skip
+def test_a_built_in_variable_has_no_operators(use: Callable[[object], object]):
+    """Comparisons, truth and arithmetic are refused instead of silently false; it can still be a key."""
+    with pytest.raises(InvalidType, match=r"blockIdx is three numbers; blockIdx\.x is meant"):
+        use(k.blockIdx)
+    assert {k.blockIdx: 1}[k.blockIdx] == 1 and len({k.threadIdx, k.blockIdx, k.threadIdx}) == 2
 
 
 @given(total=st.integers(0, 300), tile=st.integers(1, 40), blocks=st.integers(1, 3), threads=st.integers(1, 5))

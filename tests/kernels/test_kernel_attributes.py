@@ -7,9 +7,10 @@ import pytest
 
 from atops import kernels
 from atops import kernels as k
-from atops.base.errors import LaunchFailure
+from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
 from atops.device.arch import architecture
 from atops.device.requests import current_thread
+from atops.kernels.compile_target import compile_target
 from atops.kernels.kernel_attributes import FunctionAttributes, function_attributes
 from atops.kernels.private import private
 from atops.kernels.program import compile_source
@@ -71,6 +72,9 @@ BODIES: dict[str, tuple[str, tuple[int | None, int | None, int | None]]] = {
     "while": ("while x.size: k.local(1, np.int8)", (None, 0, 0)),
     "a name that changes": ("n = 1\n    n = 2\n    k.local(n, np.int8)", (None, 0, 0)),
     "a function inside": ("def g(): k.local(1, np.int8)\n    g()", (None, 0, 0)),
+    "another name for it": ("l = k.local\n    l(10, np.int8)", (None, 0, 0)),
+    "a loop over allocators": ("for make in (k.local, k.shared): make(1, np.int8)", (None, None, 0)),
+    "passed on": ("map(k.local, (1, 2))\n    k.shared(3, np.int8)", (None, 3, 0)),
     "a shadowed name": ("for range in (1, 2): k.local(N, np.int8)\n    for i in range(3): k.shared(1, np.int8)",
                         (228, None, 0)),
 }  # fmt: skip
@@ -143,6 +147,20 @@ def test_the_room_for_dynamic_shared_memory_is_exact(make_bench, arch: str):
     bench.launch(module.function("f"), (1, 1, room), 0, 0)
     with pytest.raises(LaunchFailure, match="shared memory of 100 bytes was asked for"):
         bench.launch(module.function("f"), (1, 1, room + 1), 0, 0)
+
+
+def test_attributes_take_names_and_defaults():
+    """The target may be an object, a name or left out; what is none of them is refused."""
+    plain, old = k.kernel(own), k.kernel(arch="agcu200")(own)
+    assert function_attributes(plain).binary_version == 30 and function_attributes(old).binary_version == 20
+    for target in ("gcu210", architecture("gcu210"), compile_target("gcu210")):
+        assert function_attributes(plain, target).binary_version == 21
+    with pytest.raises(InvalidType, match="attributes of 5; a kernel is right"):
+        function_attributes(5, "gcu300")
+    with pytest.raises(InvalidType, match="target is 5; an architecture, a compile target or a name"):
+        function_attributes(plain, 5)
+    with pytest.raises(InvalidValue, match="arch is 'gcu9'"):
+        function_attributes(plain, "gcu9")
 
 
 def test_constants_are_those_it_refers_to(declarations: None):

@@ -330,3 +330,33 @@ def test_mdspans_of_variables_and_pointers(make_bench: Callable[..., Bench], str
     for kind, why in enumerate(("in generic memory of what lies in constant", "needs 5 elements", "in shared memory")):
         with pytest.raises(LaunchFailure, match=why):
             bench.launch(wrong, (1, 1), kind)
+
+
+def test_a_host_array_is_no_mdspan(bench: Bench):
+    """With and without a space named, memory outside the thread's is refused; private memory has mdspans."""
+
+    @k.kernel
+    def run(named):
+        assert k.mdspan(k.private(8, np.float32), 2, 4).shape == (2, 4)
+        k.mdspan(*([k.Local] if named else []), np.ones(8), 8)
+
+    said = r"thread \(0,0,0\).*mdspan of an array outside this thread's"
+    for named in (0, 1):
+        with pytest.raises(LaunchFailure, match=said) as caught:
+            bench.launch(run, (1, 1), named)
+        assert isinstance(caught.value.__cause__, IllegalAddress)
+
+
+@pytest.mark.parametrize("make", [k.local, k.shared, k.private])
+def test_a_shape_has_so_many_dimensions(bench: Bench, make: Callable[..., object]):
+    """64 are right, one more is not."""
+
+    @k.kernel
+    def run(rank, kind):
+        make((tuple, list)[kind]([1] * rank), np.float32)
+
+    bench.launch(run, (1, 1), 64, 0)
+    for kind in range(2):
+        with pytest.raises(LaunchFailure, match="shape has 65 dimensions; at most 64") as caught:
+            bench.launch(run, (1, 1), 65, kind)
+        assert isinstance(caught.value.__cause__, InvalidValue)

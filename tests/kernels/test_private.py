@@ -60,7 +60,7 @@ def test_no_dte_reaches_private_memory(bench: Bench):
             k.memcpy(dte, *((tile, own) if out else (own, tile)))
 
     for out in (False, True):
-        with pytest.raises(LaunchFailure, match="outside this thread's memories") as caught:
+        with pytest.raises(LaunchFailure, match="lies in private memory, which no DTE reaches") as caught:
             bench.launch(move, (1, 1), out)
         assert isinstance(caught.value, DteError)
 

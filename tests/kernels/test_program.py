@@ -182,7 +182,8 @@ def test_name_expressions_have_their_time():
             late()
     with pytest.raises(IllegalState, match="name expressions are added before"):
         program.add_name_expression("scale")
-    for wrong, error in ((3, InvalidType), ("", InvalidValue), ("& ", InvalidValue)):
+    for wrong, error in ((3, InvalidType), ("", InvalidValue), ("& ", InvalidValue), ("1+", InvalidValue),
+                         ("5", InvalidValue)):  # fmt: skip
         with pytest.raises(error, match="name expression is"):
             Program(SCALE).add_name_expression(wrong)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atops import kernels as k
-from atops.base.errors import IllegalState, KernelDeadlock, LaunchFailure, MissingAwait
+from atops.base.errors import IllegalState, InvalidType, KernelDeadlock, LaunchFailure, MissingAwait
 from tests.kernel_bench import Bench
 
 
@@ -249,17 +249,18 @@ def test_a_count_beyond_its_scope(bench: Bench):
 
 @pytest.mark.parametrize(
     ("scope", "count", "why"),
-    [(0, 0, "count is 0"), (0, 5, "count is 5; 1 to 4"), (7, 1, "barrier scope is 7"), (1, 5, "1 to 4")],
-)
-def test_barriers_without_meaning_are_refused(bench: Bench, scope: int, count: int, why: str):
-    """A count below 1 or above the scope's threads, and an unknown scope."""
+    [(0, 0, "count is 0"), (0, 5, "count is 5; 1 to 4"), (7, 1, "barrier scope is 7"), (1, 5, "1 to 4"),
+     (0, 1.5, "count is 1.5; an int"), (0, "a", "count is 'a'; an int"), ("a", 1, "barrier scope is 'a'")],
+)  # fmt: skip
+def test_barriers_without_meaning_are_refused(bench: Bench, scope: object, count: object, why: str):
+    """A count below 1, above the scope's threads or of no int, and an unknown scope."""
 
     @k.kernel
-    def wrong(scope, count):
+    def wrong():
         k.barrier(scope, count)
 
     with pytest.raises(LaunchFailure, match=why):
-        bench.launch(wrong, (1, 4), scope, count)
+        bench.launch(wrong, (1, 4))
 
 
 def test_threads_agree_on_a_barrier(bench: Bench):
@@ -269,7 +270,7 @@ def test_threads_agree_on_a_barrier(bench: Bench):
     def differ():
         k.barrier(k.BarrierScope.SIP, 1 + k.threadIdx.x)
 
-    with pytest.raises(LaunchFailure, match=r"thread \(1,0,0\).*barrier of 2.*barrier of 1; the same"):
+    with pytest.raises(LaunchFailure, match=r"thread \(1,0,0\).*: a SIP barrier of 2.*a SIP barrier of 1; the same"):
         bench.launch(differ, (1, 2))
 
 
@@ -290,3 +291,16 @@ def test_the_host_has_no_barriers():
     for make in (k.syncthreads, k.syncblocks, lambda: k.barrier(0, 1)):
         with pytest.raises(IllegalState, match="host"):
             make()
+
+
+@pytest.mark.parametrize("token", ["x", 0.0])
+def test_a_token_is_what_arrive_returned(bench: Bench, token: object):
+    """Anything else is named at the wait."""
+
+    @k.kernel
+    async def wrong():
+        await k.barrier(0, 1).wait(token)
+
+    with pytest.raises(LaunchFailure, match=f"token is {token!r}; what arrive") as caught:
+        bench.launch(wrong, (1, 1))
+    assert isinstance(caught.value.__cause__, InvalidType)

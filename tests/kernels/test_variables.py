@@ -374,3 +374,26 @@ def test_declarations_from_many_threads_are_all_known():
     for thread in threads:
         thread.join()
     assert [len(variables_named(f"of many {number}")) for number in range(4)] == [50] * 4 and len(made) == 200
+
+
+@pytest.mark.parametrize("extent", [10**15, 10**30])
+def test_a_variable_fits_a_chip(extent: int):
+    """One of more bytes than any chip has is refused where it is declared, with its name and the limit."""
+    for declare, what, most in (
+        (device_variable, "a device variable huge", max(arch.l3_bytes for arch in ARCHITECTURES.values())),
+        (constant, "a constant huge", max(arch.constant_bytes for arch in ARCHITECTURES.values())),
+    ):
+        for init in (None, 1):
+            with pytest.raises(InvalidValue, match=f"{what} of {4 * extent} bytes; .* memory has {most}"):
+                declare(np.float32, init, shape=extent, name="huge")
+
+
+def test_a_variable_fits_the_host(monkeypatch: pytest.MonkeyPatch):
+    """Where the host has no memory for the initial value, the variable is named."""
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(np, "zeros", full)
+    with pytest.raises(OutOfMemory, match="a device variable table of 16 bytes, which the host cannot hold"):
+        device_variable(np.float32, shape=4, name="table")

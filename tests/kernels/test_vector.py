@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 from collections.abc import Callable
 
@@ -271,11 +272,36 @@ def test_messages_say_what_is_right():
         x * 0.1
     with pytest.raises(InvalidType, match=r"^x<<y is not for __vector float; it is for vectors of unsigned integers: "):
         x << 1
-    for run, instead in ((operator.truediv, "k.div"), (operator.floordiv, "k.div"), (operator.mod, "k.mod"),
-                         (operator.pow, "k.power")):  # fmt: skip
-        for left, right in ((x, x), (2, x), (x, np.float32(2))):
-            with pytest.raises(InvalidType, match=rf"__vector float has no operator .*; {instead}\(x, y\) is right"):
-                run(left, right)
+    four = vector4["int"].wrap(np.ones(128, np.int32))
+    for run, name in ((operator.truediv, "div"), (operator.floordiv, "div"), (operator.mod, "mod"),
+                      (operator.pow, "power")):  # fmt: skip
+        for one in (x, four):
+            advice = "is right" if one is four and name != "power" else "is for __vector4 vectors of"
+            for left, right in ((one, one), (2, one), (one, np.float32(2)), (np.float32(2), one)):
+                with pytest.raises(InvalidType, match=rf"has no operator .*; k\.{name}\(x, y\) {advice}"):
+                    run(left, right)
+
+
+def test_functions_of_python_and_numpy_name_the_languages():
+    """Python's and numpy's functions of numbers refuse a vector, and say which functions take it."""
+    x = vector["float"].wrap(np.ones(32, np.float32))
+    for run in (abs, round, math.floor, math.ceil):
+        with pytest.raises(InvalidType, match=rf"of Python takes no __vector float; k\.{run.__name__}\("):
+            run(x)
+    for run in (math.exp, float, int, complex):
+        with pytest.raises(InvalidType, match=r"32 lanes and is no number; .*k\.exp\(x\)"):
+            run(x)
+    for use in (np.exp, lambda v: np.maximum(v, 0), lambda v: np.add(v, v), np.add.reduce):
+        with pytest.raises(InvalidType, match=r"np\.\w+ of a __vector float; k\.exp\(x\) and its like"):
+            use(x)
+
+
+def test_a_numpy_scalar_may_stand_on_the_left():
+    """Each operator with a scalar of numpy on the left gives what the vector of that scalar gives."""
+    x = vector["unsigned int"].wrap(np.arange(32, dtype=np.uint32))
+    for run in (operator.add, operator.sub, operator.mul, operator.and_, operator.or_, operator.xor, operator.eq,
+                operator.ne, operator.lt, operator.le, operator.gt, operator.ge):  # fmt: skip
+        assert (run(np.uint32(5), x).values == run(np.uint32(5), x.values)).all()
 
 
 def test_a_vector_is_no_truth_no_key_and_no_array():
@@ -286,8 +312,6 @@ def test_a_vector_is_no_truth_no_key_and_no_array():
             bool(each)
     with pytest.raises(TypeError, match="unhashable"):
         hash(x)
-    with pytest.raises(TypeError, match="__array_ufunc__"):
-        np.add(x, x)
     for use in (np.asarray, np.sum, np.zeros(32).__iadd__, lambda v: np.zeros(32).__setitem__(slice(None), v)):
         with pytest.raises(TypeError):
             if use(x) is NotImplemented:

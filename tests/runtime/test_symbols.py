@@ -23,8 +23,8 @@ from atops.base.errors import (
 from atops.base.results import Result
 from atops.kernels.variables import Variable, constant, device_variable
 from atops.runtime.device import Device
-from atops.runtime.symbols import ConstantSymbol, symbol
-from tests.runtime.boards import PATIENCE, board, device
+from atops.runtime.symbols import ConstantSymbol, forget, symbol
+from tests.runtime.boards import PATIENCE, Latch, board, device
 from tests.runtime.hosts import on_hosts
 
 TOTAL = device_variable(np.int64, 3)
@@ -199,3 +199,26 @@ def test_a_declaration_outlives_no_driver():
     gone = use()
     gc.collect()
     assert gone() is None
+
+
+def test_forgotten_instance_is_given_back_after_the_work():
+    """Work that was enqueued before keeps the instance; then its memory is free, and a new use makes a new one."""
+    with board() as driver:
+        there = Device(0, driver)
+        total = device_variable(np.int32, 3, name="forgotten")
+        forget(there.context, total)
+        free = there.memory_info()[0]
+        latch, stream = Latch(there), there.create_stream()
+        held = there.memory_info()[0]
+        first = there.symbol(total)
+        latch.hold(stream)
+        filled = stream.fill(first, 8)
+        forget(there.context, total)
+        assert there.symbol(total).address == first.address and there.memory_info()[0] < held
+        latch.open()
+        filled.wait_sync(PATIENCE)
+        there.sync()
+        latch.close()
+        assert there.memory_info()[0] == free
+        assert stream.fetch(there.symbol(total)).wait_sync(PATIENCE) == 3
+        stream.close()

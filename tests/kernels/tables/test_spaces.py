@@ -268,7 +268,7 @@ def _automatic(make: Callable[..., Bench]) -> None:
         with k.dte_scope() as dte:
             k.memset(dte, private(4, np.int32), 0)
 
-    with pytest.raises(LaunchFailure, match="outside this thread's memories"):
+    with pytest.raises(LaunchFailure, match="private memory, which no DTE reaches"):
         run(bench, move)
 
 

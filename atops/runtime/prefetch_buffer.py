@@ -1,0 +1,83 @@
+"""Which ranges of one device's memory its L2 prefetch buffer holds (TOPS Runtime API, 2.11).
+
+Books only: data are always coherent, so the bytes stay where they are.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+from atops.base.errors import InvalidValue, OutOfMemory
+from atops.device.allocation import Allocation
+from atops.runtime.buffer import Buffer
+
+__all__ = ("PrefetchBuffer", "Prefetched")
+
+
+class Prefetched(NamedTuple):
+    """A range that was entered: `start` to `end` of a live allocation, in bytes."""
+
+    allocation: Allocation
+    start: int
+    end: int
+
+    def touches(self, other: Prefetched) -> bool:
+        """Say whether two ranges share a byte."""
+        return self.allocation is other.allocation and self.start < other.end and other.start < self.end
+
+
+class PrefetchBuffer:
+    """The entries of one device, at most `capacity` bytes together; what is freed drops out. Safe from any thread."""
+
+    __slots__ = ("_entries", "_lock", "capacity")
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._entries: list[Prefetched] = []
+        self._lock = threading.Lock()
+
+    def enter(self, memory: Buffer) -> None:
+        """Enter a range; an empty one enters nothing.
+
+        Raises InvalidValue when it overlaps an entry, OutOfMemory when it does not fit beside the others.
+        """
+        asked = _range(memory)
+        with self._lock:
+            self._drop_dead()
+            for entry in self._entries:
+                if entry.touches(asked):
+                    raise InvalidValue(
+                        f"{memory!r} overlaps a prefetched range, bytes {entry.start} to {entry.end} of "
+                        f"{entry.allocation!r}; invalidate that first"
+                    )
+            used = sum(entry.end - entry.start for entry in self._entries)
+            if used + memory.nbytes > self.capacity:
+                raise OutOfMemory(
+                    f"the prefetch buffer has no {memory.nbytes} bytes: {used} of {self.capacity} hold "
+                    f"{len(self._entries)} ranges; invalidate some"
+                )
+            if memory.nbytes:
+                self._entries.append(asked)
+
+    def drop(self, memory: Buffer) -> None:
+        """Drop every entry that a range touches, whole."""
+        asked = _range(memory)
+        with self._lock:
+            self._entries = [entry for entry in self._entries if not entry.touches(asked)]
+
+    def entries(self) -> list[Prefetched]:
+        """Return what is entered, oldest first: a snapshot."""
+        with self._lock:
+            self._drop_dead()
+            return list(self._entries)
+
+    def _drop_dead(self) -> None:
+        self._entries = [entry for entry in self._entries if entry.allocation.alive]
+
+    def __repr__(self) -> str:
+        return f"<PrefetchBuffer of {self.capacity} bytes: {len(self.entries())} ranges>"
+
+
+def _range(memory: Buffer) -> Prefetched:
+    return Prefetched(memory.allocation, memory.offset, memory.offset + memory.nbytes)

@@ -1,0 +1,166 @@
+"""The bridge between exceptions and codes: what makes a C-style function, and its awaitable twin, of an implementation.
+
+It turns exceptions into codes, keeps the last error of each context and traces the call. It knows no family.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from enum import IntEnum
+from typing import Any, Final, Generic, ParamSpec, TypeVar, TypeVarTuple, overload
+
+from atops.base.records import Kind, Status
+from atops.base.results import Result
+from atops.runtime.current import current_ordinal
+from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.drivers import DEFAULT
+from atops.tops._codes import code_of, rtc_code_of
+from atops.tops._last_error import remember
+from atops.tops._waiting import drive, step
+from atops.tops.error_codes import topsError_t, topsrtcResult
+from atops.tops.function_table import FUNCTIONS
+from atops.tops.tables.function import Function
+
+__all__ = ("TWINS", "Bridge", "call", "rtc_call")
+
+P = ParamSpec("P")
+C = TypeVar("C", bound=IntEnum)
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+Answer = tuple[Any, ...]
+Translate = Callable[[BaseException, Function, Mapping[Result, Any]], Any]
+
+log = logging.getLogger("atops.tops")
+TWINS: Final[dict[str, Callable[..., Coroutine[Any, Any, Answer]]]] = {}  # the awaitable forms, by name
+NOT_READY: Final = topsError_t.topsErrorNotReady
+API, DONE, FAILED = int(Kind.API), int(Status.DONE), int(Status.FAILED)
+
+
+class Bridge(Generic[C]):
+    """Makes a C-style function of an implementation that bears its name: a decorator.
+
+    The implementation takes the function's arguments and returns its results: nothing, one value, or a tuple of as many
+    as the table says; one without results may return a code, which is answered as it is and never stored. It raises
+    what it likes: the caller gets the code, and None for each result. A plain `def` never waits; an `async def` may, by
+    `await until(...)`, and so gets an awaitable twin.
+    """
+
+    def __init__(self, success: C, translate: Translate, instead: Mapping[Result, Any]) -> None:
+        self._success = success
+        self._translate = translate
+        self._instead = instead
+
+    def instead(self, codes: Mapping[Result, Any]) -> Bridge[C]:
+        """Return a bridge that answers these codes in place of those that its errors have."""
+        return Bridge(self._success, self._translate, {**self._instead, **codes})
+
+    # What returns nothing is in C's type a case of what returns anything; the first that fits is meant.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, implementation: Callable[P, Coroutine[Any, Any, C | None]]
+    ) -> Callable[P, tuple[C]]: ...
+    @overload
+    def __call__(
+        self, implementation: Callable[P, Coroutine[Any, Any, tuple[*Ts]]]
+    ) -> Callable[P, tuple[C, *Ts]]: ...
+    @overload
+    def __call__(self, implementation: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, tuple[C, T]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, implementation: Callable[P, C | None]
+    ) -> Callable[P, tuple[C]]: ...
+    @overload
+    def __call__(self, implementation: Callable[P, tuple[*Ts]]) -> Callable[P, tuple[C, *Ts]]: ...
+    @overload
+    def __call__(self, implementation: Callable[P, T]) -> Callable[P, tuple[C, T]]: ...
+    def __call__(self, implementation: Callable[..., Any]) -> Callable[..., Answer]:
+        """Return the C-style function, and enter its twin if it may wait."""
+        function = FUNCTIONS[implementation.__name__]
+        answer, fail = self._answers(function)
+        if not inspect.iscoroutinefunction(implementation):
+            return _make(function, implementation, answer, fail)
+
+        async def twin(*arguments: Any, **named: Any) -> Answer:
+            driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
+            started = -1 if driver is None else driver.now() if driver.tracer.active else None
+            try:
+                result = answer(await step(implementation(*arguments, **named)))
+            except Exception as error:
+                result = fail(error)
+            if started is not None:
+                _trace(driver, function.name, started, result[0])
+            return result
+
+        TWINS[function.name] = functools.wraps(implementation)(twin)
+
+        def block(*arguments: Any, **named: Any) -> Any:
+            return drive(implementation(*arguments, **named))
+
+        return _make(function, functools.wraps(implementation)(block), answer, fail)
+
+    def _answers(self, function: Function) -> tuple[Callable[[Any], Answer], Callable[[Exception], Answer]]:
+        """Return what makes the tuple of a call that went well, and of one that failed."""
+        success, outs = self._success, function.outs
+        nothing = (None,) * outs
+        plain = (success,)
+
+        def answer(outcome: Any) -> Answer:
+            if outs == 0:
+                return plain if outcome is None else (outcome,)
+            return (success, outcome) if outs == 1 else (success, *outcome)
+
+        def fail(error: Exception) -> Answer:
+            code = self._translate(error, function, self._instead)
+            message = f"{function.name}: {error}"
+            log.debug("%s: %s", code.name, message)
+            if code is not NOT_READY and isinstance(code, topsError_t):
+                remember(code, message)
+            return code, *nothing
+
+        return answer, fail
+
+
+def _make(
+    function: Function, implementation: Callable[..., Any], answer: Callable[[Any], Answer],
+    fail: Callable[[Exception], Answer],
+) -> Callable[..., Answer]:
+    """Return the plain form of a function: one call, one tuple, one record."""
+
+    @functools.wraps(implementation)
+    def function_(*arguments: Any, **named: Any) -> Answer:
+        driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
+        started = -1 if driver is None else driver.now() if driver.tracer.active else None
+        try:
+            result = answer(implementation(*arguments, **named))
+        except Exception as error:
+            result = fail(error)
+        if started is not None:
+            _trace(driver, function.name, started, result[0])
+        return result
+
+    return function_
+
+
+def _trace(driver: Driver | None, name: str, started: int, code: int) -> None:
+    """Emit the record of a call; the first call of a program is traced by the driver that it started."""
+    if driver is None:
+        driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
+        if driver is None or not driver.tracer.active:
+            return
+        started = driver.now()
+    tracer = driver.tracer
+    tracer.emit(
+        (
+            -1, API, current_ordinal(), -1, started, started, driver.now(), FAILED if code and code != 600 else DONE,
+            0, -1, -1, -1, -1, -1, tracer.intern(name), -1,
+        )
+    )  # fmt: skip
+    if tracer.pending:
+        driver.tell_subscribers()
+
+
+call: Final[Bridge[topsError_t]] = Bridge(topsError_t.topsSuccess, code_of, {})
+rtc_call: Final[Bridge[topsrtcResult]] = Bridge(topsrtcResult.TOPSRTC_SUCCESS, rtc_code_of, {})

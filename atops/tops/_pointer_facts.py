@@ -1,0 +1,72 @@
+"""What is known of a pointer, of whatever kind of memory, looked up when it is asked. It knows no attribute's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from atops.runtime.context import DeviceContext
+from atops.runtime.drivers import current_driver
+from atops.tops._aliases import alias_at
+from atops.tops._context import current_device
+from atops.tops._host_origins import ORIGINS
+from atops.tops._pointers import address_of, host_address, known_memory
+from atops.tops.enumerations import topsMemoryType
+from atops.tops.memory_enumerations import topsMemAccessFlags
+
+__all__ = ("Facts", "facts_of")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a pointer. `host_pointer` is 0 for device memory, `bank` and `serial` None where there is none.
+
+    `access` is what the current device may do there.
+    """
+
+    memory_type: int
+    device: int
+    device_pointer: int
+    host_pointer: int
+    managed: bool
+    flags: int
+    start: int
+    size: int
+    access: topsMemAccessFlags
+    serial: int | None = None
+    bank: int | None = None
+
+
+def facts_of(pointer: Any) -> Facts:
+    """Look a pointer up. Raises CodeError InvalidDevicePointer (InvalidValue) for one that is not known."""
+    ours = current_device().context
+    address = host_address(pointer) if isinstance(pointer, np.ndarray) else address_of(pointer, "ptr")
+    alias = alias_at(current_driver(), address)
+    kind = getattr(alias.owner, "memory_type", None) if alias is not None else None
+    if alias is not None and kind is not None:
+        both = topsMemAccessFlags.topsMemAccessFlagsProtReadWrite
+        return Facts(kind, ours.ordinal, address, 0, False, 0, alias.address, alias.size, both)
+    buffer = known_memory(address)
+    memory, offset = buffer.allocation, buffer.offset
+    if memory.device is not None:
+        owner = current_driver().context(memory.device)
+        return Facts(
+            topsMemoryType.topsMemoryTypeDevice, memory.device, memory.address + offset, 0, False, memory.flags,
+            memory.address, memory.size, _access(ours, memory.device), memory.serial,
+            owner.memory.bank_of(memory.address + offset),
+        )  # fmt: skip
+    origin = ORIGINS.get(memory)
+    kind = topsMemoryType.topsMemoryTypeUnified if memory.managed else topsMemoryType.topsMemoryTypeHost
+    return Facts(
+        kind, ours.ordinal if origin is None else origin.device, memory.address + offset, memory.host_address + offset,
+        memory.managed, memory.flags, memory.address, memory.size,
+        topsMemAccessFlags.topsMemAccessFlagsProtReadWrite, memory.serial,
+    )  # fmt: skip
+
+
+def _access(ours: DeviceContext, device: int) -> topsMemAccessFlags:
+    if device == ours.ordinal or device in ours.peers:
+        return topsMemAccessFlags.topsMemAccessFlagsProtReadWrite
+    return topsMemAccessFlags.topsMemAccessFlagsProtNone

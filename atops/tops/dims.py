@@ -1,0 +1,59 @@
+"""The dimensions that a program gives its device memory (TOPS Runtime API, 2.11)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atops.base.errors import IllegalState, InvalidValue
+from atops.device.allocation import Allocation
+from atops.runtime.drivers import current_driver
+from atops.runtime.scattered import Scattered
+from atops.tops._aliases import alias_at
+from atops.tops._call import call
+from atops.tops._dims import DIMS, dims_in
+from atops.tops._pointers import address_of, find_device, owned
+from atops.tops._scatter import ScatterMemory
+
+__all__ = ("topsMemoryGetDims", "topsMemorySetDims")
+
+
+@call
+def topsMemorySetDims(devPtr: int, dims: Any, dims_count: int | None) -> None:
+    """Give memory of topsMalloc and its like one to eight dimensions, outermost first.
+
+    InvalidValue: other memory, an interior pointer, extents that make no whole elements of its size. IllegalState:
+    scatter memory that has parts already.
+    """
+    memory = _allocation(devPtr)
+    found = dims_in(dims, dims_count, memory.size)
+    if isinstance(memory, Scattered):
+        if memory.parts:
+            raise IllegalState(f"{memory!r} has {len(memory.parts)} parts; clear them before its dimensions change")
+        memory.dims = found
+    DIMS[memory] = found
+
+
+@call
+def topsMemoryGetDims(devPtr: int) -> tuple[list[int], int]:
+    """Return the dimensions of memory, and how many there are.
+
+    InvalidValue: other memory, or an interior pointer. IllegalState: nobody gave it any.
+    """
+    memory = _allocation(devPtr)
+    dims = DIMS.get(memory)
+    if dims is None:
+        raise IllegalState(f"{memory!r} has no dimensions; topsMemorySetDims gives it some")
+    return list(dims), len(dims)
+
+
+def _allocation(pointer: Any) -> Allocation:
+    """Return what a pointer of topsMalloc or topsMallocScatter stands for. Raises CodeError, InvalidValue."""
+    driver = current_driver()
+    address = address_of(pointer, "devPtr")
+    alias = alias_at(driver, address)
+    if alias is not None and isinstance(alias.owner, ScatterMemory) and alias.address == address:
+        return alias.owner.memory
+    allocation = None if alias is not None else find_device(driver, address, "devPtr")
+    if allocation is None or allocation.address != address or owned(allocation) is None:
+        raise InvalidValue(f"devPtr {address:#x} was not returned by topsMalloc or one of its kind")
+    return allocation

@@ -1,0 +1,35 @@
+"""Every C-style program of the examples runs as a user runs it, arrives at its assert, and complains of nothing."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = sorted((ROOT / "examples" / "tops").glob("*.py"))
+NAMES = [path.stem for path in PROGRAMS]
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=NAMES)
+def test_each_program_runs(path: Path, tmp_path: Path):
+    """It ends well, prints a few lines, and leaves no file behind."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    assert 1 <= len(done.stdout.splitlines()) <= 20
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=NAMES)
+def test_each_program_asserts_its_result(path: Path):
+    """A program that computes something else than it should does not end well."""
+    assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))

@@ -1,0 +1,34 @@
+"""Reading the declarations of C-style functions."""
+
+from __future__ import annotations
+
+import pytest
+
+from atops.base.results import Result
+from atops.tops.tables.function import Parameter, family
+
+
+def test_a_family_is_read():
+    """Out-parameters become results, defaults stay text, a row goes on where it is indented further."""
+    first, second = family("Stream", "2.4", """
+        waits topsA(out void **ptr, const void *src, unsigned int n = 0,
+            topsStream_t stream = 0) -> InvalidValue
+            MemoryFree
+        const char * topsB()
+    """)  # fmt: skip
+    assert (first.family, first.section, first.name, first.waits) == ("Stream", "2.4", "topsA", True)
+    assert first.parameters == (
+        Parameter("src", "const void *"),
+        Parameter("n", "unsigned int", "0"),
+        Parameter("stream", "topsStream_t", "0"),
+    )
+    assert first.results == (Parameter("ptr", "void **"),)
+    assert (first.returns, first.codes, first.outs) == ("topsError_t", {Result.InvalidValue, Result.Unknown}, 1)
+    assert (second.returns, second.parameters, second.outs, second.waits) == ("const char *", (), 1, False)
+
+
+@pytest.mark.parametrize("row", ["no declaration", "topsA(int *)", "topsA(int a", "topsA() -> NoSuchCode"])
+def test_what_is_no_declaration(row):
+    """A row that cannot be read is refused, and so is a code that there is not."""
+    with pytest.raises((ValueError, KeyError)):
+        list(family("X", "1", row))
