@@ -13,7 +13,7 @@ import os
 import platform
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -61,10 +61,11 @@ class EventPage:
         self._address = int(array.__array_interface__["data"][0])
         self.words = Allocation(self._address, SIZE, None, 0, 0, 0, (array, self._view), "an interprocess event")
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # `close` is held here: at the interpreter's end modules may be gone before this page is.
         descriptor, self.descriptor = getattr(self, "descriptor", -1), -1
         if descriptor >= 0:
-            os.close(descriptor)
+            close(descriptor)
 
     # ---- records
 

@@ -67,7 +67,7 @@ def test_the_text_s_examples(bench: Bench):
     assert sum(counts) == len(text)
 
 
-SCALE, TOTAL = constant(np.float32, 1.5), device_variable(np.int32, 7)
+PRINTED_SCALE, TOTAL = constant(np.float32, 1.5), device_variable(np.int32, 7)
 
 
 @pytest.mark.parametrize("arch", ["gcu210", "gcu300"])
@@ -77,7 +77,7 @@ def test_variables_print_as_in_the_text(make_bench: Callable[..., Bench], arch: 
 
     @k.kernel
     def show():
-        printf("%f %d %p %p\n", SCALE, TOTAL, TOTAL, pointer(TOTAL) + 1)
+        printf("%f %d %p %p\n", PRINTED_SCALE, TOTAL, TOTAL, pointer(TOTAL) + 1)
 
     bench.launch(show, (1, 1))
     address = TOTAL.on(bench.chip).address

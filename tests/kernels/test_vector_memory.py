@@ -18,7 +18,7 @@ from tests.kernels.vector_host import MASKS, TYPES, fails, in_kernel, sample
 
 FLOAT = vector["float"]
 NUMBERS = [each for each in TYPES if not each.is_mask]
-table = constant(np.float32, np.arange(256))
+vector_table = constant(np.float32, np.arange(256))
 total = device_variable(np.float32, shape=64)
 
 
@@ -135,7 +135,7 @@ def test_masks_have_no_form_in_memory(bench: Bench, kind: VectorType):
         (lambda: FLOAT(1).store(k.local(64, np.float32), "a"), InvalidType, "index of a store is 'a'"),
         (lambda: FLOAT.load(k.local(64, np.float32), 0, 0), InvalidValue, "count of a load is 0; 1 or more"),
         (lambda: FLOAT.load(k.local(64, np.float32), 0, 1.5), InvalidType, "count of a load is 1.5"),
-        (lambda: FLOAT(1).store(table), IllegalAddress, "store of a __vector float into constant memory"),
+        (lambda: FLOAT(1).store(vector_table), IllegalAddress, "store of a __vector float into constant memory"),
     ],
 )
 def test_what_cannot_be_loaded_or_stored(bench: Bench, act: Callable, error: type, match: str):
@@ -147,7 +147,7 @@ def test_variables_and_pointers_are_memory(bench: Bench):
     """Declared variables, constants and pointers are loaded from as C++ writes it."""
 
     def body():
-        assert FLOAT.load(table, 64)[3] == 67 and vector2["float"].load(pointer(table) + 32)[0] == 32
+        assert FLOAT.load(vector_table, 64)[3] == 67 and vector2["float"].load(pointer(vector_table) + 32)[0] == 32
         FLOAT(7).store(total, 32)
         assert FLOAT.load(total[32:]).values.tolist() == [7] * 32
         tile = k.local(64, np.float32)
