@@ -67,7 +67,7 @@ def test_the_text_s_examples(bench: Bench):
     assert sum(counts) == len(text)
 
 
-PRINTED_SCALE, TOTAL = constant(np.float32, 1.5), device_variable(np.int32, 7)
+PRINTED_SCALE, PRINTED_TOTAL = constant(np.float32, 1.5), device_variable(np.int32, 7)
 
 
 @pytest.mark.parametrize("arch", ["gcu210", "gcu300"])
@@ -77,10 +77,10 @@ def test_variables_print_as_in_the_text(make_bench: Callable[..., Bench], arch: 
 
     @k.kernel
     def show():
-        printf("%f %d %p %p\n", PRINTED_SCALE, TOTAL, TOTAL, pointer(TOTAL) + 1)
+        printf("%f %d %p %p\n", PRINTED_SCALE, PRINTED_TOTAL, PRINTED_TOTAL, pointer(PRINTED_TOTAL) + 1)
 
     bench.launch(show, (1, 1))
-    address = TOTAL.on(bench.chip).address
+    address = PRINTED_TOTAL.on(bench.chip).address
     assert printed(bench) == f"1.500000 7 {address:#x} {address + 4:#x}\n"
 
 
