@@ -157,13 +157,13 @@ def issue(
     # An array of the context's own scratchpad is known at sight, and live global memory; everything else is looked at.
     if type(destination) is ndarray and destination.base is context.home:
         into = destination
-    elif type(destination) is Span and destination.space is GLOBAL and destination.allocation.alive:  # type: ignore[union-attr]
+    elif type(destination) is Span and destination.space is GLOBAL and destination.allocation.alive:  # type: ignore[union-attr]  # global: it has one
         into = destination.array
     else:
         destination, into = operand_of(thread, destination, "dst", operation.name, context.shared)
     if source is None or (type(source) is ndarray and source.base is context.home):
         out = source
-    elif type(source) is Span and source.space is GLOBAL and source.allocation.alive:  # type: ignore[union-attr]
+    elif type(source) is Span and source.space is GLOBAL and source.allocation.alive:  # type: ignore[union-attr]  # global: it has one
         out = source.array
     else:
         source, out = operand_of(thread, source, "src", operation.name, context.shared)

@@ -25,6 +25,7 @@ __all__ = (
     "copying_context",
     "linked",
     "run_copy",
+    "run_here_or_beside",
     "run_on_engine",
     "stage_through_host",
 )
@@ -48,6 +49,24 @@ def run_copy(stream: StreamQueue, item: Completion) -> bool:
     alone = command.size < SPLIT or driver.inline
     action = partial(carry_out, command) if alone else partial(carry_out_halves, command, driver)
     run_on_engine(context, stream, item, direction, action, lambda error: stream.finish(item, error))
+    return False
+
+
+def run_here_or_beside(stream: StreamQueue, item: Completion, action: Callable[[], None], short: bool) -> bool:
+    """Run `action` here if it is short, else on a copy thread, which settles the command. As an `EXECUTE` function."""
+    if short:
+        action()
+        return True
+
+    def work() -> None:
+        error = None
+        try:
+            action()
+        except AtopsError as failure:
+            error = failure
+        stream.finish(item, error)
+
+    stream.driver.executor.run(COPIES, work)
     return False
 
 

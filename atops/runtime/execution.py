@@ -7,9 +7,10 @@ on elsewhere and will call `stream.finish`. What it raises fails the command.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from atops.base.errors import IllegalAddress, PriorLaunchFailure
+from atops.base.errors import PriorLaunchFailure
 from atops.device.allocation import fill
 from atops.device.watch import Watch
 from atops.runtime.commands import (
@@ -27,7 +28,7 @@ from atops.runtime.commands import (
 )
 from atops.runtime.completion import Completion
 from atops.runtime.execute_call import run_call
-from atops.runtime.execute_copy import COPIES, run_copy
+from atops.runtime.execute_copy import run_copy, run_here_or_beside
 from atops.runtime.execute_launch import run_launch
 from atops.runtime.executor import HERE
 from atops.runtime.stream_queue import StreamQueue
@@ -51,20 +52,8 @@ LARGE_FILL = 1 << 20  # a larger fill takes longer than a thread hop
 def run_fill(stream: StreamQueue, item: Completion) -> bool:
     """Fill here, or on a copy thread when it is large."""
     command: Fill = item.command
-    if len(command.pattern) * command.times <= LARGE_FILL:
-        fill(command.dst, command.offset, command.pattern, command.times)
-        return True
-
-    def work() -> None:
-        error = None
-        try:
-            fill(command.dst, command.offset, command.pattern, command.times)
-        except IllegalAddress as failure:
-            error = failure
-        stream.finish(item, error)
-
-    stream.driver.executor.run(COPIES, work)
-    return False
+    action = partial(fill, command.dst, command.offset, command.pattern, command.times)
+    return run_here_or_beside(stream, item, action, len(command.pattern) * command.times <= LARGE_FILL)
 
 
 def run_record(stream: StreamQueue, item: Completion) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
-from atops.base.errors import IllegalAddress
 from atops.base.tracing import Kind
 from atops.device.allocation import Allocation
 from atops.runtime.completion import Completion
-from atops.runtime.execute_copy import COPIES
+from atops.runtime.execute_copy import run_here_or_beside
 from atops.runtime.execution import EXECUTE
 from atops.runtime.stream_queue import StreamQueue
 from atops.runtime.trace_item import DESCRIBE, place
@@ -53,20 +53,8 @@ def combine(operation: str, lhs: Any, rhs: Any) -> Any:
 def run_reduce(stream: StreamQueue, item: Completion) -> bool:
     """Combine here, or on a copy thread when it is large."""
     command: Reduce = item.command
-    if command.elements * command.dtype.itemsize <= LARGE:
-        _carry_out(command)
-        return True
-
-    def work() -> None:
-        error = None
-        try:
-            _carry_out(command)
-        except IllegalAddress as failure:
-            error = failure
-        stream.finish(item, error)
-
-    stream.driver.executor.run(COPIES, work)
-    return False
+    short = command.elements * command.dtype.itemsize <= LARGE
+    return run_here_or_beside(stream, item, partial(_carry_out, command), short)
 
 
 def _carry_out(command: Reduce) -> None:

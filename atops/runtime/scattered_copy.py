@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
-from atops.base.errors import AtopsError
 from atops.device.allocation import Allocation
 from atops.runtime.completion import Completion
-from atops.runtime.execute_copy import COPIES
+from atops.runtime.execute_copy import run_here_or_beside
 from atops.runtime.execution import EXECUTE
 from atops.runtime.scattered import Scattered
 from atops.runtime.stream_queue import StreamQueue
@@ -32,20 +32,7 @@ class ScatteredCopy(NamedTuple):
 def run_scattered(stream: StreamQueue, item: Completion) -> bool:
     """Copy here, or on a copy thread when it is large."""
     command: ScatteredCopy = item.command
-    if command.size <= DIRECT:
-        _carry_out(command)
-        return True
-
-    def work() -> None:
-        error = None
-        try:
-            _carry_out(command)
-        except AtopsError as failure:
-            error = failure
-        stream.finish(item, error)
-
-    stream.driver.executor.run(COPIES, work)
-    return False
+    return run_here_or_beside(stream, item, partial(_carry_out, command), command.size <= DIRECT)
 
 
 def _carry_out(command: ScatteredCopy) -> None:
