@@ -226,6 +226,12 @@ class Span(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run a numpy ufunc on the spans' elements; `out` may be spans."""
+        if method == "__call__" and not kwargs and out is not None and len(out) == 1 and type(out[0]) is Span:
+            into: Span = out[0]  # the usual case, with as few steps as it can have
+            operands = [value.touch("load") if type(value) is Span else _loaded(value) for value in inputs]
+            ufunc(*operands, out=into.touch("store"))
+            into.stored()
+            return into
         kwargs = {name: _loaded(value) for name, value in kwargs.items()}
         operands = [_loaded(value) for value in inputs]
         if out is None:

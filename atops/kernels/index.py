@@ -85,13 +85,13 @@ def thread_id() -> int:
     Raises IllegalState on the host.
     """
     thread = current_thread()
-    return thread.block.linear * thread.grid.block_dim.volume + thread.linear
+    return thread.block.linear * thread.grid.threads_per_block + thread.linear
 
 
 def thread_count() -> int:
     """Return how many threads the whole grid has, by gridDim and blockDim (8.5). Raises IllegalState on the host."""
     grid = current_thread().grid
-    return grid.grid_dim.volume * grid.block_dim.volume
+    return grid.total_blocks * grid.threads_per_block
 
 
 def tiles(total: SupportsIndex, tile: SupportsIndex) -> Iterator[slice]:
@@ -106,5 +106,8 @@ def tiles(total: SupportsIndex, tile: SupportsIndex) -> Iterator[slice]:
         raise InvalidType(f"tiles of {total!r} and {tile!r}; two numbers of elements are right") from None
     if whole < 0 or step < 1:
         raise InvalidValue(f"tiles of {whole} elements by {step}; 0 or more by at least 1 is right")
-    starts = range(thread_id() * step, whole, step * thread_count())
+    thread = current_thread()
+    grid = thread.grid
+    width = grid.threads_per_block
+    starts = range((thread.block.linear * width + thread.linear) * step, whole, grid.total_blocks * width * step)
     return (slice(start, min(start + step, whole)) for start in starts)

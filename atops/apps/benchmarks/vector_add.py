@@ -11,6 +11,7 @@ import numpy as np
 
 import atops
 from atops import kernels as k
+from atops.apps.benchmarks.bare_add import BareAdd
 from atops.apps.benchmarks.figures import Figure, at_most, compared
 from atops.apps.benchmarks.measure import Effort, Times, board, interleave, timed
 
@@ -114,21 +115,29 @@ class Vectors:
 
 
 def vector_add(effort: Effort) -> Iterator[Figure]:
-    """Yield the times of the three kernels against numpy.add."""
+    """Yield the times of the three kernels against numpy.add, and of the floor under two of them."""
     with board() as device:
         vectors = Vectors(device, effort.size(1 << 20, 1 << 12))
         for kernel in (add_tiles, add_slices, add_shares):
             vectors.check(kernel)
+        x, y = vectors.hosts
+        bare = BareAdd(x, y, np.empty_like(vectors.sum), GRID[0] * GRID[1], TILE)
         times = interleave(
             effort.times(5),
             numpy=timed(vectors.add_with_numpy),
             tiles=timed(lambda: vectors.launch(add_tiles)),
+            bare_tiles=timed(bare.tiles),
             slices=timed(lambda: vectors.launch(add_slices)),
+            bare_slices=timed(bare.slices),
             shares=timed(lambda: vectors.launch(add_shares)),
         )
+        bare.close()
+        assert np.array_equal(bare.result, vectors.sum), "the bare prototype does not add"
     rows = (
         ("vector add 1M, 32 KiB tiles by DTE", "tiles", at_most(7)),
+        ("  by bare coroutines, no checks", "bare_tiles", None),
         ("vector add 1M, 170 KiB slices", "slices", at_most(1.6)),
+        ("  by bare coroutines, no checks", "bare_slices", None),
         ("  170 KiB by DTE, one buffer", "shares", None),
     )
     for what, side, budget in rows:
