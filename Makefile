@@ -12,8 +12,9 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 ENV := .venv/.made
 PEERS := .venv/.peers
+KERNEL6 := .venv/.kernel6
 
-.PHONY: help demo test soak bench bench-smoke lint types clean
+.PHONY: help demo test soak conformance bench bench-smoke lint types clean
 
 help:  ## say what there is
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -21,11 +22,14 @@ help:  ## say what there is
 demo: $(ENV)  ## run the demo (ARGS="..." go to it)
 	@$(PY) -m atops demo $(ARGS)
 
-test: $(ENV)  ## run the tests (ARGS="tests/device -k dte")
+test: $(ENV) $(KERNEL6)/.made  ## run the tests (ARGS="tests/device -k dte")
 	@$(PY) -m pytest -q $(ARGS)
 
 soak: $(ENV)  ## run the long tests: many more examples, other seeds each time
 	@$(PY) -m pytest -q -m soak --timeout 1800 --hypothesis-profile soak $(ARGS)
+
+conformance: $(ENV)  ## say what tests each C-style function has (ARGS="--json")
+	@$(PY) -m tests.tops.conformance_report $(ARGS)
 
 bench: $(ENV) $(PEERS)  ## measure the budgets beside primitives and peers (ARGS="--help")
 	@$(PY) -m atops bench $(ARGS)
@@ -52,6 +56,12 @@ $(ENV): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv .venv
 	@$(PIP) install --constraint constraints.txt hatchling
 	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+# The older ipykernel in a folder of its own, which tests put before the environment's; all that it needs is there already.
+$(KERNEL6)/.made: $(ENV)
+	@echo "adding ipykernel 6"
+	@$(PIP) install --no-deps --upgrade --target $(KERNEL6) ipykernel==6.31.0 nest-asyncio==1.6.0
 	@touch $@
 
 $(PEERS): $(ENV)

@@ -16,8 +16,7 @@ Every `def` enqueues or answers at once; only an `async def` waits; blocking twi
 
 from __future__ import annotations
 
-from atops import kernels
-from atops.base import errors
+from atops import errors, executable, kernels
 from atops.base.dims import Dim3
 from atops.base.options import EmulatorOptions
 from atops.base.records import Kind, Status, Trace, TraceRecord
@@ -63,6 +62,7 @@ __all__ = (
     "current_driver",
     "default_driver",
     "errors",
+    "executable",
     "kernels",
     "launch_together",
     "pipeline",

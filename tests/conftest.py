@@ -6,6 +6,7 @@ An async test carries `pytest.mark.anyio` and runs on asyncio and on trio. A tes
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,12 @@ THREAD_GRACE = 5.0  # seconds that a thread which is already ending may take; a 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("soak", deadline=None, print_blob=True, max_examples=2_000)
 settings.load_profile("ci")  # `--hypothesis-profile` comes later and wins
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C end a program that a test starts: a shell's background jobs ignore it, and so would their children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from atops.apps.benchmarks.allocation import allocate_and_free
 from atops.apps.benchmarks.barriers import barrier_round, grid_barrier_round
+from atops.apps.benchmarks.c_calls import c_calls
 from atops.apps.benchmarks.figures import Figure, Skipped
 from atops.apps.benchmarks.import_time import import_time
 from atops.apps.benchmarks.kernels import example_kernels
@@ -32,6 +33,7 @@ from atops.apps.benchmarks.tracing_cost import tracing_cost
 from atops.apps.benchmarks.transforms import transforms
 from atops.apps.benchmarks.vector_add import busy_vector_add, vector_add
 from atops.apps.benchmarks.vectors import vector_operations
+from atops.apps.benchmarks.widgets import widgets
 
 __all__ = ("BENCHMARKS", "main", "measure")
 
@@ -51,8 +53,10 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "copy": large_copies,
     "streams": idle_streams,
     "allocate": allocate_and_free,
+    "c-calls": c_calls,
     "tracing": tracing_cost,
     "import": import_time,
+    "widgets": widgets,
     "numba": numba_peer,
 }
 WIDTH = 100  # columns where no terminal says how many there are

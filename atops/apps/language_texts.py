@@ -75,7 +75,7 @@ the host's side of kernel signals are those of the TOPS Runtime API, 2.3 and 2.1
 OTHER_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "What constructs make and take: their types, for annotations and `isinstance`.": (
-            "BoundKernel", "CountedBarrier", "Kernel", "LaunchConfig", "Mask", "Pointer", "Space", "Span", "Variable",
+            "BoundKernel", "CountedBarrier", "Kernel", "LaunchConfig", "Mask", "Pointer", "Space", "Variable",
             "Vector", "VectorType",
         ),
         "Memory spaces that pointers and mdspans name beside `k.Global`, `k.Shared` and `k.Local`.": (

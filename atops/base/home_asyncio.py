@@ -83,7 +83,13 @@ class AsyncioHostTask(HostTask):
         return await self._function()
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        error: BaseException | None
+        if not task.cancelled():
+            error = task.exception()
+        elif task.cancelling():
+            error = asyncio.CancelledError()
+        else:  # what it waited for was cancelled, say: a failure of its own
+            error = RuntimeError("CancelledError, though nobody cancelled it")
         self._done(error, None if error else task.result())
 
     def cancel(self) -> None:

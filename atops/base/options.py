@@ -9,9 +9,10 @@ from typing import Literal
 
 from atops.base.errors import InvalidValue
 
-__all__ = ("EmulatorOptions",)
+__all__ = ("EmulatorOptions", "number", "whole")
 
 MAX_DEVICES = 8
+MAX_SECONDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,14 @@ class EmulatorOptions:
         """Check every field. Raises InvalidValue naming the field, its value and what is right."""
         if self.arch not in ("gcu210", "gcu300"):
             raise InvalidValue(f"arch is {self.arch!r}; 'gcu210' or 'gcu300' is right")
-        if not isinstance(self.devices, int) or not 0 <= self.devices <= MAX_DEVICES:
+        if not whole(self.devices) or not 0 <= self.devices <= MAX_DEVICES:
             raise InvalidValue(f"devices is {self.devices!r}; 0 to {MAX_DEVICES} is right")
-        if self.workers != "sip" and not (isinstance(self.workers, int) and 1 <= self.workers <= 256):
+        if self.workers != "sip" and not (whole(self.workers) and 1 <= self.workers <= 256):
             raise InvalidValue(f"workers is {self.workers!r}; 1 to 256 or 'sip' is right")
         self._check_numbers()
         if self.dte not in ("wait", "eager", "seeded"):
             raise InvalidValue(f"dte is {self.dte!r}; 'wait', 'eager' or 'seeded' is right")
-        if self.seed is not None and not isinstance(self.seed, int):
+        if self.seed is not None and not whole(self.seed):
             raise InvalidValue(f"seed is {self.seed!r}; an int or None is right")
         if not isinstance(self.strict, bool):
             raise InvalidValue(f"strict is {self.strict!r}; True or False is right")
@@ -72,19 +73,19 @@ class EmulatorOptions:
             raise InvalidValue(f"trace is {self.trace!r}; a number of records, or 0 for none, is right")
         if self.slice < 1:
             raise InvalidValue(f"slice is {self.slice!r}; at least 1 is right")
-        if self.abort_grace < 0:
-            raise InvalidValue(f"abort_grace is {self.abort_grace!r}; seconds, not negative, are right")
+        if not 0 <= self.abort_grace <= MAX_SECONDS:  # of which NaN and infinity are none: an end has to come
+            raise InvalidValue(f"abort_grace is {self.abort_grace!r}; seconds, 0 to {MAX_SECONDS}, are right")
 
     def _check_numbers(self) -> None:
-        for name, right in (("trace", int), ("slice", int), ("warm_bytes", int), ("abort_grace", int | float)):
-            if not isinstance(value := getattr(self, name), right) or isinstance(value, bool):
+        for name, right in (("trace", whole), ("slice", whole), ("warm_bytes", whole), ("abort_grace", number)):
+            if not right(value := getattr(self, name)):
                 raise InvalidValue(f"{name} is {value!r}; a number is right")
         if self.warm_bytes < 0:
             raise InvalidValue(f"warm_bytes is {self.warm_bytes!r}; bytes, not negative, are right")
         interval = self.switch_interval
-        if interval is not None and not (isinstance(interval, int | float) and interval > 0):
+        if interval is not None and not (number(interval) and 0 < interval <= MAX_SECONDS):
             raise InvalidValue(f"switch_interval is {interval!r}; seconds above 0, or None, are right")
-        if self.esl not in (None, True, False):
+        if self.esl is not None and not isinstance(self.esl, bool):
             raise InvalidValue(f"esl is {self.esl!r}; True, False or None is right")
 
     @classmethod
@@ -107,3 +108,13 @@ class EmulatorOptions:
                 except ValueError:  # of which InvalidValue is one
                     raise InvalidValue(f"{variable} is {text!r}; {right} is right") from None
         return replace(cls(), **{**given, **changes})  # type: ignore[arg-type]  # __post_init__ checks each field
+
+
+def whole(value: object) -> bool:
+    """Whether a value is an int, and no bool: True is equal to 1 and means something else."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def number(value: object) -> bool:
+    """Whether a value is an int or a float, and no bool."""
+    return whole(value) or isinstance(value, float)

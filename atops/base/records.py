@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
+
+from atops.base.details import MemoryChange, Moment, Place, Step
+from atops.base.kinds import COPIES, WAITS, Kind, Status
 
 __all__ = (
     "COPIES",
@@ -27,40 +29,6 @@ __all__ = (
 
 # What is emitted: the fields of a `TraceRecord` in their order, all as integers, the name as its number.
 TraceTuple: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]
-
-
-class Kind(IntEnum):
-    """What a record is about."""
-
-    COPY_H2D = 0
-    COPY_D2H = 1
-    COPY_D2D = 2
-    COPY_H2H = 3
-    COPY_PEER = 4
-    FILL = 5
-    LAUNCH = 6
-    RECORD = 7
-    WAIT_EVENT = 8
-    WAIT_VALUE = 9
-    WRITE_VALUE = 10
-    CALL = 11
-    ALLOC = 12
-    FREE = 13
-    BARRIER = 14
-    API = 15
-
-
-WAITS: Final = frozenset({Kind.WAIT_EVENT, Kind.WAIT_VALUE, Kind.BARRIER})
-COPIES: Final = frozenset({Kind.COPY_H2D, Kind.COPY_D2H, Kind.COPY_D2D, Kind.COPY_H2H, Kind.COPY_PEER})
-
-
-class Status(IntEnum):
-    """How it ended."""
-
-    DONE = 0
-    FAILED = 1
-    SKIPPED = 2
-    ABORTED = 3
 
 
 FIELDS: Final[Mapping[str, str]] = {
@@ -137,11 +105,16 @@ class TraceBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TraceNames:
-    """What the numbers in records are called: devices, (device, stream) pairs, and notes on names."""
+    """What the numbers in records are called: devices, (device, stream) pairs, notes on names, places of a program.
+
+    `capacities` is how many commands a stream takes at most, by (device, stream), of those that have a limit.
+    """
 
     devices: Mapping[int, str] = field(default_factory=dict)
     streams: Mapping[tuple[int, int], str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    sites: Mapping[int, Place] = field(default_factory=dict)
+    capacities: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +125,25 @@ class Trace:
     counters: Sequence[CounterSample] = ()
     names: TraceNames = TraceNames()
     dropped: int = 0
+    moments: Sequence[Moment] = ()
+    changes: Sequence[MemoryChange] = ()
+    steps: Sequence[Step] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TraceStatistics:
-    """Figures of a tracer: records emitted ever, held now, dropped since the last clear, and who is subscribed."""
+    """Figures of a tracer: records emitted ever, held now, dropped since the last clear, and who is subscribed.
+
+    Of details: who wants them now, how many of each sort are held, and how many were dropped since the last clear.
+    """
 
     emitted: int
     held: int
     dropped: int
     capacity: int
     subscribers: int
+    detailing: int = 0
+    moments: int = 0
+    changes: int = 0
+    steps: int = 0
+    details_dropped: int = 0

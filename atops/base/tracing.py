@@ -10,11 +10,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import Final
 
 from atops.base.clock import Clock
+from atops.base.detail_log import Detailing, DetailLog
+from atops.base.details import Change, DetailBatch, MemoryChange, Moment, Phase, Place, Position, Step, Turn
 from atops.base.errors import InvalidValue
 from atops.base.records import (
     COPIES,
@@ -35,9 +38,17 @@ __all__ = (
     "COPIES",
     "FIELDS",
     "WAITS",
+    "Change",
     "CounterSample",
+    "DetailBatch",
+    "Detailing",
     "Kind",
+    "MemoryChange",
+    "Moment",
+    "Phase",
+    "Place",
     "Status",
+    "Step",
     "Subscription",
     "Trace",
     "TraceBatch",
@@ -46,6 +57,7 @@ __all__ = (
     "TraceStatistics",
     "TraceTuple",
     "Tracer",
+    "Turn",
 )
 
 logger = logging.getLogger("atops.trace")
@@ -99,8 +111,9 @@ class Tracer:
     """
 
     __slots__ = (
-        "_append", "_asked", "_counters", "_deliverer", "_dropped", "_inbox", "_labels", "_lock", "_name_ids",
-        "_names", "_notes", "_outbox", "_ring", "_subscriptions", "_total", "active", "capacity", "clock",
+        "_append", "_asked", "_capacities", "_counters", "_deliverer", "_dropped", "_inbox", "_labels", "_lock",
+        "_name_ids", "_names", "_notes", "_outbox", "_ring", "_subscriptions", "_total", "active", "capacity", "clock",
+        "detail", "details", "on_detailed", "thread_detail",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, capacity: int) -> None:
@@ -111,7 +124,7 @@ class Tracer:
         self._append = self._inbox.append
         self._ring: deque[TraceTuple] = deque()
         self._outbox: deque[TraceTuple] = deque(maxlen=OUTBOX)
-        self._counters: deque[CounterSample] = deque()
+        self._counters: deque[tuple[int, int, int]] = deque()
         self._subscriptions: tuple[Subscription, ...] = ()
         self._deliverer: int | None = None
         self._asked = False
@@ -119,7 +132,11 @@ class Tracer:
         self._names: list[str] = [""]
         self._name_ids: dict[str, int] = {"": 0}
         self._labels: dict[tuple[int, int], str] = {}
+        self._capacities: dict[tuple[int, int], int] = {}
         self._notes: dict[str, str] = {}
+        self.details = DetailLog()
+        self.detail = self.thread_detail = 0  # how many want details, and how many those of kernel threads
+        self.on_detailed: Callable[[], object] | None = None  # tells what is queued and allocated to who comes late
         self.resize(capacity)
 
     def resize(self, capacity: int) -> None:
@@ -132,7 +149,7 @@ class Tracer:
             self._ring = deque(self._ring, maxlen=capacity)
             self._counters = deque(self._counters.copy(), maxlen=capacity)
             self.capacity = capacity
-            self.active = capacity > 0 or bool(self._subscriptions)
+            self._activate()
 
     # Writing: the run's side.
 
@@ -147,7 +164,7 @@ class Tracer:
 
     def counter(self, device: int, used_bytes: int) -> None:
         """Add a sample of a device's memory in use."""
-        self._counters.append(CounterSample(self.clock.now(), device, used_bytes))
+        self._counters.append((self.clock.now(), device, used_bytes))
 
     def intern(self, name: str) -> int:
         """Return the number that stands for `name` in emitted tuples; the same for the same name. 0 is no name."""
@@ -167,6 +184,13 @@ class Tracer:
             self._labels[device, stream] = name
             while len(self._labels) > LABELS:
                 del self._labels[next(iter(self._labels))]
+
+    def limit_stream(self, device: int, stream: int, capacity: int) -> None:
+        """Tell viewers how many commands a stream takes at most."""
+        with self._lock:
+            self._capacities[device, stream] = capacity
+            while len(self._capacities) > LABELS:
+                del self._capacities[next(iter(self._capacities))]
 
     def annotate(self, name: str, note: bytes) -> None:
         """Keep `note` for every record called `name`: as text if it is UTF-8, else in hexadecimal. Empty removes it."""
@@ -208,24 +232,65 @@ class Tracer:
 
     def since(self, position: int) -> TraceBatch:
         """Return what is new since `position` (0 at first, then the `next` of the batch before)."""
+        raws, end, missed = self.tuples_since(position)
+        return TraceBatch([self._record(raw) for raw in raws], end, missed)
+
+    def tuples_since(self, position: int, limit: int | None = None) -> tuple[list[TraceTuple], int, int]:
+        """Return what `since` does, as it was emitted and at most `limit` of it: tuples, next position, missed."""
         with self._lock:
             self._settle()
-            end, first = self._total, self._total - len(self._ring)
-            raws = list(islice(self._ring, max(0, position - first), None))
-        return TraceBatch([self._record(raw) for raw in raws], end, max(0, min(first, end) - position))
+            first = self._total - len(self._ring)
+            begin = min(max(position, first), self._total)
+            end = self._total if limit is None else min(self._total, begin + limit)
+            return list(islice(self._ring, begin - first, end - first)), end, max(0, begin - position)
+
+    def texts(self, first: int = 0) -> list[str]:
+        """Return what the numbers of names mean, from number `first` on."""
+        return self._names[first:]
 
     def counters(self) -> list[CounterSample]:
         """Return the samples of memory in use, oldest first."""
-        return list(self._counters.copy())
+        return [CounterSample._make(sample) for sample in self._counters.copy()]
 
     def names(self) -> TraceNames:
         """Return the names of streams and the notes on names, as they are now."""
         with self._lock:
-            return TraceNames(streams=dict(self._labels), notes=dict(self._notes))
+            return TraceNames(
+                streams=dict(self._labels), notes=dict(self._notes), sites=self.details.sites(),
+                capacities=dict(self._capacities),
+            )  # fmt: skip
 
     def snapshot(self) -> Trace:
         """Return everything held, as one value that can be saved, exported and drawn."""
-        return Trace(tuple(self.records()), tuple(self.counters()), self.names(), self.dropped)
+        details = self.details_since(None)
+        return Trace(
+            tuple(self.records()), tuple(self.counters()), self.names(), self.dropped,
+            tuple(details.moments), tuple(details.changes), tuple(details.steps),
+        )  # fmt: skip
+
+    def detailed(self, threads: bool = False) -> Detailing:
+        """Record details from now until the answer is closed: `with tracer.detailed():`.
+
+        What is queued and allocated already is told at once. `threads`: also what kernel threads do, of each launch
+        that begins meanwhile, which makes it many times slower. While anybody wants details commands are recorded, too,
+        by a tracer that holds none.
+        """
+        self._want(1, threads)
+        detailing = Detailing(partial(self._want, -1, threads))
+        if self.on_detailed is not None:
+            try:
+                self.on_detailed()
+            except BaseException:
+                detailing.close()
+                raise
+        return detailing
+
+    def details_since(self, position: Position | None = None, limit: int | None = None) -> DetailBatch:
+        """Return the details that are new since `position`: None at first, then the `next` of the batch before.
+
+        With a `limit`, at most so many of each kind.
+        """
+        return self.details.since(position, self._names, limit)
 
     def clear(self) -> None:
         """Forget what is held and the dropped count. Positions and numbers of names go on."""
@@ -234,6 +299,7 @@ class Tracer:
             self._ring.clear()
             self._counters.clear()
             self._dropped = 0
+        self.details.clear()
 
     def subscribe(self, callback: Callable[[list[TraceRecord]], object]) -> Subscription:
         """Call `callback` with each list of records from now on, on the thread that flushes, until it is closed."""
@@ -258,8 +324,23 @@ class Tracer:
         """Return the tracer's figures."""
         with self._lock:
             self._settle()
-            held = len(self._ring)
-            return TraceStatistics(self._total, held, self._dropped, self.capacity, len(self._subscriptions))
+            held, log = len(self._ring), self.details
+            moments, changes, steps = len(log.moments), len(log.changes), len(log.steps)
+            return TraceStatistics(
+                self._total, held, self._dropped, self.capacity, len(self._subscriptions), self.detail, moments,
+                changes, steps, log.moments.dropped + log.changes.dropped + log.steps.dropped,
+            )  # fmt: skip
+
+    def _want(self, change: int, threads: bool) -> None:
+        """Count one more, or one less, who wants details."""
+        with self._lock:
+            self.detail += change
+            self.thread_detail += change if threads else 0
+            self._activate()
+
+    def _activate(self) -> None:
+        """See whether anybody looks. The lock is held."""
+        self.active = self.capacity > 0 or bool(self._subscriptions) or self.detail > 0
 
     def _settle(self) -> None:
         """Number what is in the inbox and move it to the ring. The lock is held."""
@@ -298,7 +379,9 @@ class Tracer:
                 continue
             try:
                 subscription.callback(fresh)
-            except Exception:
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # SystemExit, a cancellation: they would end the thread that delivers
                 subscription.close()
                 logger.exception("a trace subscriber raised and was removed: %r", subscription.callback)
         return len(records)
@@ -306,7 +389,7 @@ class Tracer:
     def _unsubscribe(self, subscription: Subscription) -> None:
         with self._lock:
             self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
-            self.active = self.capacity > 0 or bool(self._subscriptions)
+            self._activate()
             if not self._subscriptions:
                 self._outbox.clear()
 

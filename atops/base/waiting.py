@@ -7,11 +7,29 @@ lock is released.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ("ParkingLot", "ThreadWaiter", "Waiter")
+from atops.base.errors import InvalidType, InvalidValue
+
+__all__ = ("ParkingLot", "ThreadWaiter", "Waiter", "seconds")
+
+
+def seconds(timeout: float | None) -> float | None:
+    """Return a timeout as the host can wait for it: at least 0, and infinity as None.
+
+    Raises InvalidType for what is no number, InvalidValue for NaN.
+    """
+    if timeout is None or timeout == math.inf:
+        return None
+    try:
+        if not math.isnan(timeout):
+            return min(max(0.0, float(timeout)), threading.TIMEOUT_MAX)
+    except TypeError:
+        raise InvalidType(f"the timeout is {timeout!r}; seconds, or None for no limit, are right") from None
+    raise InvalidValue(f"the timeout is {timeout!r}; seconds, or None for no limit, are right")
 
 
 class Waiter(Protocol):
@@ -80,5 +98,9 @@ class ThreadWaiter:
         self._gate.release()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until woken or for `timeout` seconds. Returns whether it was woken; signals interrupt it (Ctrl-C)."""
-        return self._gate.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        """Block until woken or for `timeout` seconds. Returns whether it was woken; signals interrupt it (Ctrl-C).
+
+        Raises as `seconds` does.
+        """
+        limit = seconds(timeout)
+        return self._gate.acquire(timeout=-1 if limit is None else limit)  # to a lock -1 means no limit

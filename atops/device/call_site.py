@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Callable
 from types import CodeType
 
 import numpy as np
 
-__all__ = ("Site", "caller")
+__all__ = ("Site", "caller", "file_shown", "source_name")
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 NOT_THE_PROGRAM = (PACKAGE, os.path.dirname(np.__file__) + os.sep)  # numpy's operators call the package's arrays
+
+
+COMPILED = re.compile(r"<(.+) [0-9a-f]{8}>")  # a text that a program compiled: its name and a digest
+NAMERS: list[Callable[[str], str | None]] = []  # asked first: nobody knows the cells of a notebook as files
+
+
+def source_name(path: str) -> str:
+    """Return the path of a file as it is, of a compiled text the name that the compiler's log has for it.
+
+    One of `NAMERS` may know better.
+    """
+    for namer in NAMERS:
+        if (name := namer(path)) is not None:
+            return name
+    compiled = COMPILED.fullmatch(path)
+    return path if compiled is None else compiled[1]
+
+
+def file_shown(path: str) -> str:
+    """Return what most messages call a file or a compiled text: its name without folders."""
+    return os.path.basename(source_name(path))
 
 
 class Site:
@@ -23,6 +46,16 @@ class Site:
         """Remember the code object and the offset of the instruction that was running."""
         self._code = code
         self._instruction = instruction
+
+    @property
+    def code(self) -> CodeType:
+        """The code object."""
+        return self._code
+
+    @property
+    def instruction(self) -> int:
+        """The offset of the instruction in it."""
+        return self._instruction
 
     @property
     def path(self) -> str:
@@ -44,7 +77,7 @@ class Site:
 
     def __str__(self) -> str:
         """Say "file:line in function"."""
-        return f"{os.path.basename(self.path)}:{self.line} in {self.function}"
+        return f"{file_shown(self.path)}:{self.line} in {self.function}"
 
     def __repr__(self) -> str:
         """Show the place."""

@@ -25,9 +25,9 @@ def open_block(grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> Bl
     return kind(grid, linear, cluster, sips)
 
 
-def _chosen(ordinals: Sequence[int], mask: int | None) -> Sequence[int]:
-    """Return those whose bit is set in the mask; all of them without one."""
-    return ordinals if mask is None else [ordinal for ordinal in ordinals if mask >> ordinal & 1]
+def _places(mask: int) -> list[int]:
+    """Return the places of the bits that are set, the lowest first."""
+    return [place for place in range(mask.bit_length()) if mask >> place & 1]
 
 
 def _ignore(block: Block) -> None:
@@ -37,15 +37,30 @@ def _ignore(block: Block) -> None:
 class Launch:
     """A grid with blocks that are not placed. Launches compare by (priority, ticket)."""
 
-    __slots__ = ("clusters", "grid", "held", "order", "sips", "unplaced")
+    __slots__ = ("clusters", "grid", "held", "masks", "order", "pinned", "sips", "unplaced")
 
-    def __init__(self, grid: Grid, order: tuple[int, int], clusters: Sequence[int], sips: Sequence[int]) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        order: tuple[int, int],
+        clusters: Sequence[int],
+        masks: Sequence[int] | None = None,
+        pinned: bool = False,
+    ) -> None:
         self.grid = grid
         self.order = order
         self.clusters = clusters  # ordinals it may use, the first choice first
-        self.sips = sips
+        self.sips: dict[int, list[int]] | None = None  # by cluster, those it may use; None: all
+        self.masks = masks  # of one that lives on what is open: what it could use of each cluster if all were
+        self.pinned = pinned
         self.unplaced = range(grid.total_blocks)
         self.held = 0  # clusters that its blocks hold now
+
+    def confine(self, clusters: Sequence[int], masks: Sequence[int]) -> None:
+        """Let the blocks that are not placed use these clusters, and of each the SIPs of its mask."""
+        self.clusters = clusters
+        chosen = {ordinal: _places(masks[ordinal]) for ordinal in clusters}
+        self.sips = {**(self.sips or {}), **chosen}  # a block that was placed just now may still be looking for its own
 
     def __lt__(self, other: Launch) -> bool:
         return self.order < other.order
@@ -59,13 +74,16 @@ class ClusterArray:
     holds none, and the clusters it may use go to nobody less urgent or later. Safe from any OS thread.
     """
 
-    __slots__ = ("_all", "_free", "_held", "_launches", "_lock", "_sips", "_waiting", "_width", "clusters", "place")
+    __slots__ = (
+        "_all", "_free", "_held", "_launches", "_lock", "_waiting", "_whole", "_width", "clusters", "open", "place",
+    )  # fmt: skip
 
     def __init__(self, clusters: Iterable[Cluster]) -> None:
         self.clusters = list(clusters)
         self._all = range(len(self.clusters))
         self._width = len(self.clusters[0].sips)
-        self._sips = range(self._width)
+        self._whole = (1 << self._width) - 1
+        self.open: tuple[int, ...] | None = None  # for work that is bound to no part: SIPs of each cluster; None: all
         self.place: Callable[[Block], None] = _ignore
         self._lock = threading.Lock()
         self._free = {cluster.ordinal for cluster in self.clusters}
@@ -82,20 +100,29 @@ class ClusterArray:
         cluster_mask: int | None = None,
         sip_mask: int | None = None,
         pinned: Sequence[int] | None = None,
+        within: Sequence[int] | None = None,
     ) -> None:
         """Queue the blocks of a grid, and place what can be placed.
 
         Masks have a bit for each cluster, and for each SIP of a cluster, that may be used. `pinned` gives the cluster
-        of each block of a cooperative grid. Raises LaunchOutOfResources where no cluster has SIPs enough, and
-        CooperativeLaunchTooLarge where a cooperative grid has more blocks than clusters; InvalidValue for a bad pin.
+        of each block of a cooperative grid. `within` binds it to a part of the clusters, by a mask of SIPs for each;
+        without, it uses what is open. Raises as `check` does.
         """
         plain = cluster_mask is None and sip_mask is None and pinned is None and not grid.cooperative
-        if plain and grid.threads_per_block <= self._width:  # the usual case
-            launch = Launch(grid, (priority, ticket), self._all, self._sips)
+        order, open_ = (priority, ticket), self.open
+        if plain and within is None and open_ is None and grid.threads_per_block <= self._width:  # the usual case
+            launch = Launch(grid, order, self._all)
         else:
-            launch = self._admissible(grid, (priority, ticket), cluster_mask, sip_mask, pinned)
+            clusters, masks, own = self.check(
+                grid.name, grid.threads_per_block, grid.total_blocks, grid.cooperative, cluster_mask, sip_mask, pinned,
+                within,
+            )  # fmt: skip
+            launch = Launch(grid, order, clusters, None if within is not None else own, pinned is not None)
+            launch.confine(clusters, masks)
         grid.placement = self
         with self._lock:
+            if self.open is not open_:
+                self._move(launch)  # something was claimed, or given back, meanwhile
             self._launches[grid] = launch
             if not self._waiting and len(self._free) == len(self.clusters):
                 placed = self._take(launch, launch.clusters)  # the device was idle
@@ -147,33 +174,72 @@ class ClusterArray:
                 return 0
             return len(launch.unplaced)
 
-    def _admissible(
+    def check(
         self,
-        grid: Grid,
-        order: tuple[int, int],
-        cluster_mask: int | None,
-        sip_mask: int | None,
-        pinned: Sequence[int] | None,
-    ) -> Launch:
-        """Return the launch of a grid, or raise what `submit` says."""
-        clusters: Sequence[int] = _chosen(self._all, cluster_mask)
-        sips = _chosen(self._sips, sip_mask)
-        if not clusters or len(sips) < grid.threads_per_block:
+        name: str,
+        threads: int,
+        blocks: int,
+        cooperative: bool,
+        cluster_mask: int | None = None,
+        sip_mask: int | None = None,
+        pinned: Sequence[int] | None = None,
+        within: Sequence[int] | None = None,
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Return where the blocks of a grid may run: clusters, and SIPs of each as masks, now and if all were open.
+
+        Raises LaunchOutOfResources where no cluster has SIPs enough, CooperativeLaunchTooLarge where a cooperative grid
+        has more blocks than clusters, InvalidValue for a bad pin. Arguments are those of `submit`.
+        """
+        sips = self._whole if sip_mask is None else sip_mask
+        own = [sips if cluster_mask is None or cluster_mask >> ordinal & 1 else 0 for ordinal in self._all]
+        part = within if within is not None else self.open
+        masks = own if part is None else [mine & there for mine, there in zip(own, part, strict=True)]
+        clusters = [ordinal for ordinal in self._all if masks[ordinal].bit_count() >= threads]
+        if not clusters:
+            some = [mask.bit_count() for mask in masks if mask]
             raise LaunchOutOfResources(
-                f"kernel {grid.name} has blocks of {grid.threads_per_block} threads; "
-                f"{len(sips)} SIP threads on each of {len(clusters)} clusters may be used"
+                f"kernel {name} has blocks of {threads} threads; "
+                f"{max(some, default=self._width)} SIP threads on each of {len(some)} clusters may be used"
             )
         if pinned is not None:
-            if not grid.cooperative or len(pinned) != grid.total_blocks or len({*pinned}) < len(pinned):
+            if not cooperative or len(pinned) != blocks or len({*pinned}) < len(pinned):
                 raise InvalidValue(f"clusters {pinned!r}; one for each block of a cooperative grid is right")
             if not {*pinned} <= {*clusters}:
-                raise InvalidValue(f"clusters {pinned!r}; some of {list(clusters)} are right")
+                raise InvalidValue(f"clusters {pinned!r}; some of {clusters} are right")
             clusters = list(pinned)
-        if grid.cooperative and grid.total_blocks > len(clusters):
+        if cooperative and blocks > len(clusters):
             raise CooperativeLaunchTooLarge(
-                f"cooperative kernel {grid.name} has {grid.total_blocks} blocks; at most {len(clusters)} run at once"
+                f"cooperative kernel {name} has {blocks} blocks; at most {len(clusters)} run at once"
             )
-        return Launch(grid, order, clusters, sips)
+        return clusters, masks, own
+
+    def restrict(self, left: Callable[[], tuple[int, ...] | None]) -> None:
+        """Let work that is bound to no part use only the SIPs of each cluster that `left()` gives; None: all of them.
+
+        What waits already moves there if it can start there, and else stays where it was admitted. Of several calls the
+        last one asks last.
+        """
+        with self._lock:
+            self.open = left()
+            for launch in self._waiting:
+                self._move(launch)
+            placed = self._dispatch() if self._waiting else []
+        self._open(placed)
+
+    def _move(self, launch: Launch) -> None:
+        """Let a launch that waits use what is open now. The lock is held."""
+        grid, own = launch.grid, launch.masks
+        if launch.sips is None:  # an ordinary one
+            own = [self._whole] * len(self._all)
+        if own is None:
+            return
+        masks = own if self.open is None else [mine & there for mine, there in zip(own, self.open, strict=True)]
+        able = [ordinal for ordinal in self._all if masks[ordinal].bit_count() >= grid.threads_per_block]
+        if launch.pinned:
+            able = list(launch.clusters) if {*launch.clusters} <= {*able} else []
+        if able and not (grid.cooperative and len(able) < grid.total_blocks):
+            launch.masks = own
+            launch.confine(able, masks)
 
     def _dispatch(self) -> list[tuple[Launch, int, int]]:
         """Give free clusters away and return (launch, block, cluster) for each. The lock is held."""
@@ -207,8 +273,8 @@ class ClusterArray:
         for launch, linear, ordinal in placed:
             cluster = self.clusters[ordinal]
             sips = cluster.sips
-            if len(launch.sips) < len(sips):
-                sips = [sips[sip] for sip in launch.sips]
+            if launch.sips is not None and (own := launch.sips.get(ordinal)) is not None and len(own) < len(sips):
+                sips = [sips[sip] for sip in own]
             self.place(open_block(launch.grid, linear, cluster, sips))
 
     def __repr__(self) -> str:

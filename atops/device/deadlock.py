@@ -5,11 +5,11 @@ It reads blocks and threads and changes nothing; the barrier's lock is held by w
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from atops.base.errors import KernelDeadlock
+from atops.device.call_site import file_shown
 
 __all__ = ("StandingGrid", "block_deadlock", "deadlock", "waiting_lines")
 
@@ -77,7 +77,7 @@ def _threads(block: Any) -> str:
             groups.setdefault("left the kernel", []).append(thread.linear)
         elif (what := thread.stands_at()) is not None:
             file, line = thread.where()
-            groups.setdefault(f"{what}, {os.path.basename(file)}:{line}", []).append(thread.linear)
+            groups.setdefault(f"{what}, {file_shown(file)}:{line}", []).append(thread.linear)
         else:
             groups.setdefault("", []).append(thread.linear)
     parts = []

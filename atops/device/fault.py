@@ -6,7 +6,7 @@ import re
 from types import TracebackType
 
 from atops.base.errors import ExecutionError, KernelAssert, LaunchFailure
-from atops.device.call_site import NOT_THE_PROGRAM, PACKAGE, Site
+from atops.device.call_site import NOT_THE_PROGRAM, PACKAGE, Site, source_name
 from atops.device.source_text import asserted
 from atops.device.thread import KernelThread
 
@@ -67,7 +67,7 @@ def _place(error: BaseException) -> str:
     if frames is None and error.__cause__ is not None:  # StopIteration of a coroutine becomes another exception
         frames = _kernel_frames(error.__cause__.__traceback__)
     if frames is not None:
-        text += f" ({frames.tb_frame.f_code.co_filename}:{frames.tb_lineno})"
+        text += f" ({source_name(frames.tb_frame.f_code.co_filename)}:{frames.tb_lineno})"
     if isinstance(error, TypeError) and UNAWAITABLE.search(said := str(error)):
         text += NO_AWAIT if "NoneType" in said else f"; {REQUESTS_ONLY}"
     elif not isinstance(error, LaunchFailure) and _in_a_foreign_loop(frames):

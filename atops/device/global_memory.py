@@ -5,16 +5,17 @@ It knows banks and addresses; it does not know streams, commands or kernels.
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections import deque
 
-from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, NotInitialized, OutOfMemory
+from atops.base.errors import IllegalAddress, InvalidValue, NotInitialized
 from atops.device.allocation import Allocation
 from atops.device.arena import PAGE, Arena
 from atops.device.banks import Banks
 from atops.device.call_site import Site, caller
 from atops.device.integer_set import IntegerSet
+from atops.device.memory_faults import checked_size, out_of_memory
+from atops.device.memory_log import MemoryLog
 from atops.device.memory_statistics import BankStatistics, MemoryStatistics
 from atops.device.ranges import NoRoom
 
@@ -52,6 +53,7 @@ class GlobalMemory:
         self._closed = False
         self._asker: Site | None = None  # where the latest allocation was asked for,
         self._freer: Site | None = None  # and where the latest free
+        self.log: MemoryLog | None = None  # whom to tell, once there is a tracer
         self._clear()
 
     # ---- lifecycle
@@ -70,6 +72,9 @@ class GlobalMemory:
             self._clear()
         for allocation in ended:
             self._end(allocation, by)
+            self._tell_end(allocation)
+        if ended and (log := self.log) is not None and log.tracer.active:
+            log.sample(0, 0)
         if arena is not None:
             arena.close()
 
@@ -95,17 +100,17 @@ class GlobalMemory:
 
     def allocate(
         self, size: int, *, bank: int | None = None, top_down: bool = False, flags: int = 0, site: object = None,
-        label: str = "", zero_ok: bool = True,
+        label: str = "", zero_ok: bool = True, stream: int = -1,
     ) -> Allocation:
         """Set `size` bytes aside, at a multiple of the granule; what they contain is left over from earlier use.
 
         `bank` None: the best fit of all banks, across banks only if no single one holds it; else in that bank alone.
         `top_down`: the highest address that fits. `size` 0 gives an address of its own with no bytes; without
-        `zero_ok` it is an error. `site` is where it is asked for (default: the caller outside this package).
-        Raises OutOfMemory, InvalidValue for a negative size or an unknown bank, NotInitialized when closed.
+        `zero_ok` it is an error. `site` is where it is asked for (default: the caller outside this package), `stream`
+        whose it is. Raises OutOfMemory, InvalidValue for a negative size or a bank unknown, NotInitialized when closed.
         """
         if type(size) is not int or size <= 0:
-            size = _checked(size, zero_ok)
+            size = checked_size(size, zero_ok)
         if bank is not None and not 0 <= bank < self._bank_count:
             raise InvalidValue(f"bank {bank} of device {self.device}; 0 to {self._bank_count - 1} are right")
         if site is None:
@@ -117,7 +122,7 @@ class GlobalMemory:
             try:
                 offset = self._banks.allocate(size, bank, top_down)
             except NoRoom:
-                raise self._out_of_memory(size, bank) from None
+                raise out_of_memory(self._banks, self.device, size, bank) from None
             address = self.base_address + offset
             allocation = Allocation(
                 address, size, self.device, offset, offset // self._part, flags, arena.source, site, label,
@@ -127,6 +132,10 @@ class GlobalMemory:
             if self._starts is not None:
                 self._starts.add(offset // self._granule)
             self._live[allocation.serial] = allocation
+            if (log := self.log) is not None and (tracer := log.tracer).active:
+                log.sample(self._banks.used, self._banks.peak)
+                if tracer.detail:
+                    log.begun(allocation, self._banks.used, stream)
         return allocation
 
     def free(self, allocation: Allocation, by: object = None) -> None:
@@ -141,6 +150,8 @@ class GlobalMemory:
         allocation.end(by)
         self._past.append(allocation)
         self._give_back(allocation)
+        if (log := self.log) is not None and log.tracer.detail:  # `_tell_end` without its frame
+            log.ended(allocation, self._banks.used)
 
     def quarantine(self, allocation: Allocation, by: object = None) -> None:
         """End `allocation`, but never use its range again before a reset: somebody may still write there.
@@ -151,6 +162,7 @@ class GlobalMemory:
         if self._live.pop(allocation.serial, None) is None:
             raise self._not_live(allocation, by)
         self._end(allocation, f"{by}, into quarantine")
+        self._tell_end(allocation)
         with self._lock:
             self._settle()
             if (size := self._forget(allocation)) >= 0:
@@ -179,7 +191,7 @@ class GlobalMemory:
 
     # ---- ranges with several lives: a pool gives the same bytes out again before their last owner is done with them
 
-    def renew(self, old: Allocation, size: int, site: object = None, label: str = "") -> Allocation:
+    def renew(self, old: Allocation, size: int, site: object = None, label: str = "", stream: int = -1) -> Allocation:
         """Begin a new allocation of `size` bytes in the range of `old`, live or retired, and let `find` answer with it.
 
         `old` is left as it is, and its end no longer frees the range. Raises IllegalAddress when the range is not set
@@ -201,6 +213,8 @@ class GlobalMemory:
                 old.host_address,
             )
             self._live[new.serial] = new
+            if (log := self.log) is not None and log.tracer.detail:
+                log.begun(new, self._banks.used, stream, again=True)
         return new
 
     def retire(self, allocation: Allocation, by: object) -> bool:
@@ -208,6 +222,7 @@ class GlobalMemory:
         if self._live.pop(allocation.serial, None) is None:
             return False
         self._end(allocation, by)
+        self._tell_end(allocation)
         return True
 
     def release(self, retired: Allocation) -> None:
@@ -243,6 +258,11 @@ class GlobalMemory:
         """Return the live allocations, oldest first."""
         with self._lock:
             return list(self._live.copy().values())  # a copy first: `free` takes entries out without the lock
+
+    @property
+    def used(self) -> int:
+        """Bytes set aside now, in whole granules, without waiting for the lock."""
+        return self._banks.used
 
     def statistics(self) -> MemoryStatistics:
         """Return a snapshot of sizes, peaks and counts."""
@@ -288,6 +308,10 @@ class GlobalMemory:
         allocation.end(by)
         self._past.append(allocation)
 
+    def _tell_end(self, ended: Allocation) -> None:
+        if (log := self.log) is not None and log.tracer.detail:
+            log.ended(ended, self._banks.used)
+
     def _give_back(self, ended: Allocation) -> None:
         """Let the range of an ended allocation be used again: now, or when whoever has the lock is done with it."""
         if self._pinned and ended.serial in self._pinned:
@@ -298,6 +322,8 @@ class GlobalMemory:
                     self._banks.free(ended.offset, size)
                 if self._returned or self._banks.warm.total > self._warm_limit:
                     self._settle()
+                if (log := self.log) is not None and log.tracer.active:
+                    log.sample(self._banks.used, self._banks.peak)
             finally:
                 self._lock.release()
         else:
@@ -372,23 +398,3 @@ class GlobalMemory:
                 parts.append(f"it was in {past!r}, freed by {past.freed_by}")
                 break
         return IllegalAddress("; ".join(parts))
-
-    def _out_of_memory(self, size: int, bank: int | None) -> OutOfMemory:
-        part = self._banks if bank is None else self._banks.parts[bank]
-        free, largest = part.capacity - part.used, part.largest_free
-        place = f"device {self.device}" if bank is None else f"bank {bank} of device {self.device}"
-        return OutOfMemory(
-            f"{place} has no {size} bytes in one piece: {free} of {part.capacity} bytes are free, the largest free "
-            f"range has {largest} (fragmentation {1 - largest / free if free else 0:.0%})"
-        )
-
-
-def _checked(size: object, zero_ok: bool) -> int:
-    """Return a size that is not a plain positive int as one. Raises InvalidType, InvalidValue."""
-    try:
-        number = operator.index(size)  # type: ignore[arg-type]  # which tells
-    except TypeError:
-        raise InvalidType(f"an allocation of {size!r} bytes; an int is right") from None
-    if number < 0 or (number == 0 and not zero_ok):
-        raise InvalidValue(f"an allocation of {number} bytes; {'0' if zero_ok else '1'} or more are right")
-    return number

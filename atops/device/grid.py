@@ -78,8 +78,8 @@ class Grid:
 
     `on_done(grid)` is called exactly once, with no lock held, on the OS thread that ended the last block. `error` is
     the first one; once it is set, every thread is closed at its suspension. `offload` runs a transfer on a copy
-    thread. `observer(kind, thread, detail)` sees every turn of every thread, which costs time. Grids that are to
-    synchronise across devices share one `barrier`.
+    thread. `observer(kind, thread, detail)` sees every turn, request and end of every thread, which costs time. Grids
+    that are to synchronise across devices share one `barrier`.
     """
 
     __slots__ = (

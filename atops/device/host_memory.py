@@ -137,6 +137,22 @@ class HostMemory:
         """Return the live allocation that the host address `address` lies in. Raises IllegalAddress."""
         return self._find(self._by_host, address, who, "host address known to the devices")
 
+    @property
+    def host_used(self) -> bool:
+        """Whether there is any host memory that devices reach."""
+        return bool(self._live)
+
+    def host_at(self, address: int) -> Allocation | None:
+        """As `find_host`, and None where that raises: what a copy asks of memory that it was given."""
+        if not self._by_host:
+            return None
+        found: Allocation | None = self._by_host.get(address)
+        if found is not None and found.alive:
+            return found
+        with self._lock:
+            self._settle()
+            return self._around(self._by_host, address)
+
     def live(self) -> list[Allocation]:
         """Return the live allocations, oldest first."""
         return [allocation for _, allocation in self._live.copy().values()]
@@ -224,13 +240,19 @@ class HostMemory:
             return found
         with self._lock:
             self._settle()
-            found = self._below(index, address)
-            if found is not None and found.alive:
-                start = found.address if index is self._by_device else found.host_address
-                if address < start + found.size or address == start:
-                    return found
-            near = "" if found is None else f"; the nearest below is {found!r}"
+            if (found := self._around(index, address)) is not None:
+                return found
+            nearest = self._below(index, address)
+            near = "" if nearest is None else f"; the nearest below is {nearest!r}"
             raise IllegalAddress(f"{str(who) + ': ' if who else ''}{address:#x} is no {what}{near}")
+
+    def _around(self, index: SortedDict[int, Allocation], address: int) -> Allocation | None:
+        """Return the live allocation that an address lies in, or None. With the lock held, settled."""
+        found = self._below(index, address)
+        if found is None or not found.alive:
+            return None
+        start = found.address if index is self._by_device else found.host_address
+        return found if address < start + found.size or address == start else None
 
     @staticmethod
     def _below(index: SortedDict[int, Allocation], address: int) -> Allocation | None:

@@ -177,9 +177,30 @@ class StepBlock(ThreadedBlock):
             self.fault(thread, error)
             self._show("fault", thread, error)
         else:
-            self._show("ask", thread, request)
-            left = self._attend(thread, request, turn - 1)
+            left = (self._attend if self.grid.observer is None else self._attend_seen)(thread, request, turn - 1)
         return budget - turn + left
+
+    def _attend_seen(self, thread: KernelThread, request: Any, budget: int) -> int:
+        """As `_attend`, with every request shown to the observer, and how the thread goes on."""
+        grid = self.grid
+        try:
+            while True:
+                self._show("ask", thread, request)
+                if not serve(thread, request):
+                    break
+                if budget <= 0 or grid.error is not None:
+                    self.ready.append(thread)
+                    break
+                budget -= 1
+                self._show("run", thread)
+                request = thread.send(None)
+        except StopIteration as error:
+            self.ended(thread, error.value)
+            self._show("end", thread)
+        except BaseException as error:
+            self.fault(thread, error)
+            self._show("fault", thread, error)
+        return budget
 
     def _attend(self, thread: KernelThread, request: Any, budget: int) -> int:
         """Serve a thread's requests until it is parked, ends or has used up the budget. Return what is left of it."""

@@ -85,11 +85,12 @@ def fill_around(dst: Array, first: Ints, extents: Ints, value: object) -> None:
     value, dst = _bits_of(value, dst), _bits(dst)
     inner: tuple[slice, ...] = ()
     for start, extent, whole in zip(first, extents, dst.shape, strict=True):
+        end = start + extent
         if start:
-            dst[(*inner, slice(0, start))] = value
-        if start + extent < whole:
-            dst[(*inner, slice(start + extent, whole))] = value
-        inner = (*inner, slice(start, start + extent))
+            dst[(*inner, slice(start))] = value
+        if end < whole:
+            dst[(*inner, slice(end, None))] = value
+        inner = (*inner, slice(start, end))
 
 
 def cut(dst: Array, src: Array, offsets: Ints, value: object) -> None:

@@ -99,19 +99,30 @@ class SipTask:
     def _run(self, cell: Cell) -> None:
         """Run the kernel until it ends, faults or the grid stops."""
         block, thread, grid = self.block, self.thread, self.block.grid
+        observer = grid.observer
         try:
             cell.thread = thread
+            if observer is not None:
+                observer("run", thread, None)
             request = thread.begin(None)
             while True:
+                if observer is not None:
+                    observer("ask", thread, request)
                 if not self._serve(request):
                     self._park()
                 if grid.error is not None:
                     return
+                if observer is not None:
+                    observer("run", thread, None)
                 request = thread.send(None)
         except StopIteration as error:
             block.ended(thread, error.value)
+            if observer is not None:
+                observer("end", thread, None)
         except BaseException as error:
             block.fault(thread, error)
+            if observer is not None:
+                observer("fault", thread, error)
 
     def _serve(self, request: Any) -> bool:
         if getattr(request, "alone", True):  # a kernel may have awaited anything

@@ -7,6 +7,8 @@ import linecache
 from itertools import islice
 from types import CodeType
 
+from atops.base.syntax_trees import module_tree
+
 __all__ = ("asserted",)
 
 
@@ -21,7 +23,7 @@ def asserted(code: CodeType, instruction: int, by_call: bool = False) -> str | N
     if line is None or not source:
         return None
     try:
-        tree = ast.parse(source)
+        tree = module_tree(source)
     except (SyntaxError, ValueError):  # the file is another one by now, or a cell has magic in it
         return None
     for node in ast.walk(tree):

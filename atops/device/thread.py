@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from atops.base.errors import MissingAwait
 from atops.device.block import Block
-from atops.device.call_site import PACKAGE, Site
+from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.chip import Sip
 from atops.device.grid import Grid
 from atops.device.grid_barrier import Reach
@@ -197,4 +197,5 @@ def missing_await(thread: KernelThread) -> MissingAwait:
     owed = thread.owed
     assert owed is not None
     file, line = owed.line()
-    return MissingAwait(f"{thread} asked for {owed.describe()} at {file}:{line} and never awaited it; write `await`")
+    place = f"{file_shown(file)}:{line}"
+    return MissingAwait(f"{thread} asked for {owed.describe()} at {place} and never awaited it; write `await`")

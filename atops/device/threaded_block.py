@@ -78,6 +78,8 @@ class ThreadedBlock(Block):
     def close_thread(self, thread: KernelThread, cell: Cell) -> None:
         """Close a thread that has not ended; a kernel that refuses is left suspended and named in the warnings."""
         cell.thread = thread
+        if self.grid.observer is not None:
+            self.grid.observer("close", thread, None)
         if not thread.close():
             self.grid.warnings.append(f"{thread} awaits again whenever it is closed; it was left suspended")
         thread.sync.frame = thread.grid_sync.frame = None

@@ -25,6 +25,7 @@ from atops.device.geometry import (
     check_value,
     every,
     may_overlap,
+    mirrored,
     part,
     repeated,
     spread,
@@ -196,7 +197,7 @@ def _check_mirror_pad(
     check_axis(op, src, axis)
     check_padded(op, dst, src.shape, low, high, mid, value)
     if isinstance(dst, np.ndarray) and isinstance(src, np.ndarray) and may_overlap(dst, src):
-        check_overlap(op, dst, dst[spread(low, dst.shape, high, mid)], np.flip(src, axis))
+        check_overlap(op, dst, dst[spread(low, dst.shape, high, mid)], mirrored(src, axis))
 
 
 def _check_mirror_deslice(op: str, axis: int, dst: Shaped, src: Shaped, dst_offsets: Ints) -> None:
@@ -207,4 +208,4 @@ def _check_mirror_deslice(op: str, axis: int, dst: Shaped, src: Shaped, dst_offs
     check_inside(op, dst, offsets, src.shape)
     if isinstance(dst, np.ndarray) and isinstance(src, np.ndarray) and may_overlap(dst, src):
         landing = dst[window(offsets, src.shape)]
-        check_overlap(op, landing, landing, np.flip(src, axis))
+        check_overlap(op, landing, landing, mirrored(src, axis))

@@ -16,7 +16,7 @@ import numpy as np
 from atops.device import transform_checks as checks
 from atops.device import transform_checks_gcu300 as checks_300
 from atops.device import transforms_gcu300 as moves_300
-from atops.device.geometry import Array, Ints, inverse, window
+from atops.device.geometry import Array, Ints, inverse, mirrored, window
 from atops.device.movement import HELD_BYTES, LOCKED_ELEMENTS, assign, cut, fill, move, repeat, surround
 from atops.device.transform_checks import MIRRORED_AXIS
 
@@ -127,12 +127,12 @@ def pad(dst: Array, src: Array, *, low: Ints, high: Ints, mid: Ints, value: obje
 
 def mirror_tb(dst: Array, src: Array) -> None:
     """Last axis: copy src with its last axis (X, the last entry of the shape) reversed."""
-    assign(dst, np.flip(src, MIRRORED_AXIS["mirror_tb"]))
+    assign(dst, mirrored(src, MIRRORED_AXIS["mirror_tb"]))
 
 
 def mirror_lr(dst: Array, src: Array) -> None:
     """Last axis but one: copy src with its last axis but one (Y) reversed."""
-    assign(dst, np.flip(src, MIRRORED_AXIS["mirror_lr"]))
+    assign(dst, mirrored(src, MIRRORED_AXIS["mirror_lr"]))
 
 
 def broadcast(dst: Array, src: Array) -> None:

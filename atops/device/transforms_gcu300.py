@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atops.device.geometry import Array, Ints, every, part, repeated, window
+from atops.device.geometry import Array, Ints, every, mirrored, part, repeated, window
 from atops.device.movement import WORDS, assign, cut, fill, fill_around, move, repeat, surround
 from atops.device.transform_checks import MIRRORED_AXIS
 
@@ -81,22 +81,22 @@ def memset_deslice(dst: Array, src: Array, *, dst_offsets: Ints, value: object) 
 
 def mirror_tb_pad(dst: Array, src: Array, *, low: Ints, high: Ints, mid: Ints, value: object = 0) -> None:
     """Last axis: pad src with its last axis (X) reversed into dst."""
-    surround(dst, np.flip(src, MIRRORED_AXIS["mirror_tb"]), low, high, mid, value)
+    surround(dst, mirrored(src, MIRRORED_AXIS["mirror_tb"]), low, high, mid, value)
 
 
 def mirror_lr_pad(dst: Array, src: Array, *, low: Ints, high: Ints, mid: Ints, value: object = 0) -> None:
     """Last axis but one: pad src with its last axis but one (Y) reversed into dst."""
-    surround(dst, np.flip(src, MIRRORED_AXIS["mirror_lr"]), low, high, mid, value)
+    surround(dst, mirrored(src, MIRRORED_AXIS["mirror_lr"]), low, high, mid, value)
 
 
 def mirror_tb_deslice(dst: Array, src: Array, *, dst_offsets: Ints) -> None:
     """Last axis: copy src with its last axis (X) reversed over the window at `dst_offsets` of dst; the rest stays."""
-    assign(dst[window(dst_offsets, src.shape)], np.flip(src, MIRRORED_AXIS["mirror_tb"]))
+    assign(dst[window(dst_offsets, src.shape)], mirrored(src, MIRRORED_AXIS["mirror_tb"]))
 
 
 def mirror_lr_deslice(dst: Array, src: Array, *, dst_offsets: Ints) -> None:
     """Last axis but one: copy src with that axis (Y) reversed over the window at `dst_offsets`; the rest stays."""
-    assign(dst[window(dst_offsets, src.shape)], np.flip(src, MIRRORED_AXIS["mirror_lr"]))
+    assign(dst[window(dst_offsets, src.shape)], mirrored(src, MIRRORED_AXIS["mirror_lr"]))
 
 
 def sub_sample(dst: Array, src: Array, *, dim_stride: Ints) -> None:

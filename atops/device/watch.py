@@ -16,7 +16,7 @@ from sortedcontainers import SortedDict
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.allocation import Allocation
 
-__all__ = ("Condition", "Watch", "satisfied")
+__all__ = ("Condition", "Watch", "armed_on", "satisfied")
 
 CELL_SHIFT = 3
 
@@ -153,6 +153,12 @@ class Watch:
                 f"{self.wanted:#x}{mask}, {state}>")
 
 
+def armed_on(allocation: Allocation) -> list[Watch]:
+    """Return the waits that are armed on an allocation: a snapshot."""
+    index = allocation.watches
+    return index.armed() if isinstance(index, _Index) else []
+
+
 class _Index:
     """The armed watches of one allocation, by 8-byte cell; an aligned value never straddles two. `_lock` guards it."""
 
@@ -187,10 +193,12 @@ class _Index:
         for watch in touched:
             watch.test()
 
-    def ended(self) -> None:
+    def armed(self) -> list[Watch]:
         with _lock:
-            watches = [watch for inside in self._cells.values() for watch in inside]
-        for watch in watches:
+            return [watch for inside in self._cells.values() for watch in inside]
+
+    def ended(self) -> None:
+        for watch in self.armed():
             watch.end()
 
     def _cell(self, offset: int) -> int:

@@ -14,7 +14,7 @@ from atops.device.requests import maybe_current_thread
 from atops.device.thread import KernelThread
 from atops.kernels.compile_target import CompileTarget
 
-__all__ = ("MACROS", "macro")
+__all__ = ("MACROS", "macro", "macros_of")
 
 IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
@@ -32,6 +32,11 @@ def _agcu_arch(thread: KernelThread) -> int:
 MACROS: Mapping[str, Callable[[KernelThread], int | None]] = MappingProxyType(
     {"GCU_ARCH": _gcu_arch, "AGCU_ARCH": _agcu_arch, "__AGCU_ARCH__": _agcu_arch}
 )
+
+
+def macros_of(target: CompileTarget) -> dict[str, int | None]:
+    """Return the macros as a target defines them; None is what is not defined (TOPS C++, 8.6)."""
+    return {name: target.gcu_arch if read is _gcu_arch else target.agcu_arch for name, read in MACROS.items()}
 
 
 def macro(name: str) -> int | None:

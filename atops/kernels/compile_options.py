@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from atops.base.errors import InvalidType
 from atops.device.arch import ARCHITECTURES
-from atops.kernels.architecture_macros import MACROS
+from atops.kernels.architecture_macros import MACROS, macros_of
 from atops.kernels.compile_target import TARGETS, CompileTarget
 from atops.kernels.diagnostics import DiagnosticLog
 
@@ -38,7 +38,7 @@ class CompileOptions:
     @property
     def built_in(self) -> Mapping[str, int | None]:
         """Return the built-in macros as the target defines them; None is what is not defined (TOPS C++, 8.6)."""
-        return {name: self.target.gcu_arch if name == "GCU_ARCH" else self.target.agcu_arch for name in MACROS}
+        return macros_of(self.target)
 
     def arguments(self) -> tuple[str, ...]:
         """Return the options as they are spelled, in one fixed order; `parse_options` reads them back."""

@@ -10,8 +10,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, overload
 
+import numpy as np
+
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
+from atops.base.html_table import columns, html_table
 from atops.device.arch import Architecture
+from atops.device.call_site import file_shown
 from atops.device.requests import maybe_current_thread
 from atops.kernels.arguments import Parameter, parameter
 from atops.kernels.bound import BoundKernel
@@ -106,11 +110,11 @@ class Kernel:
         A program launches a kernel in few shapes and often, so what was found right is remembered. Raises as
         `LaunchConfig.of` and `LaunchConfig.validate` do.
         """
-        key = (config, arch.name, shared, cooperative)
+        key, hashable = (config, _kinds(config), arch.name, shared, cooperative), True
         try:
             known = self._configured.get(key)
         except TypeError:  # lists are right, too
-            key, known = None, None  # type: ignore[assignment]  # no key: not remembered
+            hashable, known = False, None
         if known is not None:
             return known
         geometry = LaunchConfig.of(config)
@@ -122,7 +126,7 @@ class Kernel:
                 geometry.cooperative if cooperative is None else cooperative,
             )
         geometry = geometry.validate(arch, self)
-        if key is not None and len(self._configured) < MOST_CONFIGURED:
+        if hashable and len(self._configured) < MOST_CONFIGURED:
             self._configured[key] = geometry
         return geometry
 
@@ -147,6 +151,23 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<{'cooperative ' if self.cooperative else ''}kernel {self.name}{self.signature}>"
+
+    def _repr_html_(self) -> str:
+        code = self.function.__code__
+        return html_table(f"Kernel {self.name}", (
+            ("signature", f"{self.name}{self.signature}"),
+            ("parameters", columns(("name", "type", ""), [
+                (name, _said(each), "no alias" if each.restrict else "")
+                for name, each in self.parameters.items()
+            ]) if self.parameters else "none"),
+            ("blocks", "start together (cooperative)" if self.cooperative else "run in any order"),
+            ("suspends", "yes" if self.is_async else "no"),
+            ("compiled for", self.arch or "the chip it runs on"),
+            ("dynamic shared memory", "yes" if self.uses_dynamic_shared else "no"),
+            ("constants", f"{self.constant_bytes} bytes" if self.constant_bytes else None),
+            ("defined at", f"{file_shown(code.co_filename)}:{code.co_firstlineno}"),
+            ("says", inspect.getdoc(self.function)),
+        ))  # fmt: skip
 
 
 @overload
@@ -178,6 +199,21 @@ def cooperative(function: Function | Kernel) -> Kernel:
     if isinstance(function, Kernel):
         return Kernel(function.function, function.name, True, function.arch)
     return Kernel(function, None, True)
+
+
+def _said(parameter: Parameter) -> str:
+    """Say what a parameter takes."""
+    if parameter.memory:
+        return "device memory" if parameter.elements is None else f"device memory of {parameter.elements}"
+    return "device memory or a scalar" if parameter.dtype is None else str(np.dtype(parameter.dtype))
+
+
+def _kinds(config: Any) -> Any:
+    """Return the types of a configuration's numbers, which may be equal and not alike: 2.0 counts no blocks."""
+    if type(config) is not tuple:
+        return type(config)
+    kinds = tuple(map(type, config))
+    return tuple(map(_kinds, config)) if tuple in kinds else kinds
 
 
 def _check_form(function: Function, name: str) -> None:

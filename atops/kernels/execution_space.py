@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from enum import Flag
 from types import FunctionType
@@ -12,6 +13,7 @@ from weakref import WeakSet
 from atops.base.errors import IllegalState, InvalidType
 from atops.device.call_site import caller
 from atops.device.requests import maybe_current_thread
+from atops.kernels.device_call import DeviceCall, awaited
 
 __all__ = ("ExecutionSpace", "execution_space", "qualified")
 
@@ -63,8 +65,12 @@ def qualified(function: Callable[P, R], space: ExecutionSpace) -> Callable[P, R]
 
 
 def _on_both(function: Callable[P, R]) -> Callable[P, R]:
+    waits = inspect.iscoroutinefunction(function)
+
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if waits and (thread := maybe_current_thread()) is not None:
+            return awaited(DeviceCall(thread, function), args, kwargs)  # type: ignore[arg-type, return-value]  # it waits
         return function(*args, **kwargs)
 
     return call
@@ -73,6 +79,7 @@ def _on_both(function: Callable[P, R]) -> Callable[P, R]:
 def _on_one(function: Callable[P, R], space: ExecutionSpace) -> Callable[P, R]:
     on_host = space is ExecutionSpace.HOST
     name = getattr(function, "__name__", repr(function))
+    waits = inspect.iscoroutinefunction(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -81,6 +88,8 @@ def _on_one(function: Callable[P, R], space: ExecutionSpace) -> Callable[P, R]:
             if thread is not None:
                 raise IllegalState(f"{thread} at {caller()}: host function {name} was called; only the host calls it")
             raise IllegalState(f"device function {name} was called on the host; only kernels call it")
+        if waits and thread is not None:
+            return awaited(DeviceCall(thread, function), args, kwargs)  # type: ignore[arg-type, return-value]  # it waits
         return function(*args, **kwargs)
 
     return call

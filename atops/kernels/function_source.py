@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
+from atops.base.syntax_trees import module_tree
+
 __all__ = ("FunctionNode", "bound_names", "function_tree", "own_nodes", "plain_function", "variables_of")
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -25,7 +27,7 @@ def plain_function(function: Callable[..., Any]) -> FunctionType | None:
 def function_tree(function: Callable[..., Any]) -> FunctionNode | None:
     """Return the syntax tree of a function; None where its source cannot be had, as of a lambda or in a bare prompt."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        tree = module_tree(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError, ValueError):
         return None
     node = tree.body[0] if tree.body else None

@@ -18,6 +18,7 @@ from atops.device.geometry import Array
 from atops.device.requests import current_thread
 from atops.device.span import Space, Span
 from atops.device.thread import KernelThread
+from atops.kernels.block_overrides import dynamic_bytes
 from atops.kernels.extents import Shape, extents_of
 from atops.kernels.memory_space import AnySpace, LanguageSpace, is_below, space_in
 from atops.kernels.pointer import Pointer
@@ -66,7 +67,7 @@ def shared(shape: Shape, dtype: DTypeLike) -> Any:
     def make() -> Any:
         block = thread.block
         memory = block.cluster.l2
-        used = max(block.l2_top, thread.grid.shared_bytes)  # dynamic shared memory comes first
+        used = max(block.l2_top, dynamic_bytes(thread))  # dynamic shared memory comes first
         start = -(-used // ALIGNMENT) * ALIGNMENT
         if start + size > len(memory):
             raise LaunchOutOfResources(
@@ -92,7 +93,7 @@ def dynamic_shared(dtype: DTypeLike) -> Any:
     here. Raises InvalidValue without a size, as the launch does; a size that no kernel asks for is right.
     """
     thread = current_thread()
-    element, size = as_dtype(dtype), thread.grid.shared_bytes
+    element, size = as_dtype(dtype), dynamic_bytes(thread)
     if not size:
         raise InvalidValue(f"{thread} at {caller()}: dynamic shared memory is used, but the launch gave no size")
     whole = size // element.itemsize

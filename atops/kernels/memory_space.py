@@ -6,6 +6,7 @@ faces: a declared device variable lies in global memory and is reached by name o
 
 from __future__ import annotations
 
+import reprlib
 from enum import Enum
 from typing import TypeAlias
 
@@ -63,8 +64,8 @@ def space_in(thread: KernelThread, memory: object, who: str) -> AnySpace:
         memory = memory.array
     if not isinstance(memory, np.ndarray):
         raise InvalidType(
-            f"{thread} at {caller()}: {who} of {memory!r}; a span, a variable or an array of k.local, k.shared or "
-            "k.private is right"
+            f"{thread} at {caller()}: {who} of {reprlib.repr(memory)}; a span, a variable or an array of k.local, "
+            "k.shared or k.private is right"
         )
     root = memory if memory.base is None else memory.base
     if root is thread.sip.l1:

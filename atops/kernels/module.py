@@ -24,7 +24,7 @@ __all__ = ("Module",)
 
 
 class Module:
-    """What a program defines, by name. Made by `program.module()` and `image.module()`.
+    """What a program defines, by name. Made by `program.module()` and `load_module(image)`.
 
     The definitions are made when they are first asked for.
     """

@@ -8,11 +8,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from atops.base.dtypes import element_name
 from atops.base.errors import CompilationError, IllegalState, InvalidOption, InvalidType, InvalidValue, NotFound
+from atops.base.syntax_trees import expression_tree
 from atops.kernels.compile_options import CompileOptions, parse_options
 from atops.kernels.definition import Kernel
 from atops.kernels.diagnostics import DiagnosticLog, SourceText
@@ -20,9 +22,10 @@ from atops.kernels.image import CodeImage, FunctionEntry, VariableEntry
 from atops.kernels.kernel_attributes import function_attributes
 from atops.kernels.lowered_names import lowered_name, lowered_name_of, name_expression
 from atops.kernels.module import Module
-from atops.kernels.source.front_end import Unit
+from atops.kernels.source.front_end import Definitions, Unit
 from atops.kernels.source.languages import front_end_of
 from atops.kernels.source.nearest import nearest
+from atops.kernels.variables import set_aside
 
 __all__ = ("CompiledProgram", "Program", "compile_source")
 
@@ -84,7 +87,7 @@ class Program:
         unit = front_end.compile(source, self.headers, parsed, log)
         if unit is None:
             raise CompilationError(str(log))
-        contents = Module(self.name, parsed.target, unit.execute)
+        contents = Module(self.name, parsed.target, partial(_set_aside, unit))
         lowered = self._lowered(contents, log)
         if log.errors:
             raise CompilationError(str(log))
@@ -194,10 +197,17 @@ class CompiledProgram:
         )  # fmt: skip
 
 
+def _set_aside(unit: Unit) -> Definitions:
+    """Make the definitions of the program itself: by name, the variables of its modules come first."""
+    definitions = unit.execute()
+    set_aside(definitions.variables.values())
+    return definitions
+
+
 def _is_expression(text: str) -> bool:
     """Return whether a text can name something: an expression, for kernels may be called `scale-2`, and no constant."""
     try:
-        return not isinstance(ast.parse(text, mode="eval").body, ast.Constant)
+        return not isinstance(expression_tree(text).body, ast.Constant)
     except (SyntaxError, ValueError):
         return False
 

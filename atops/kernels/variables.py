@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import Any
 from weakref import WeakSet
@@ -24,11 +24,12 @@ from atops.device.chip import Chip
 from atops.device.requests import maybe_current_thread
 from atops.device.span import Span
 from atops.device.thread import KernelThread
+from atops.kernels.block_overrides import CONSTANTS
 from atops.kernels.extents import Shape
 from atops.kernels.initial_value import initial_value
 from atops.kernels.memory_space import LanguageSpace
 
-__all__ = ("Variable", "constant", "device_variable", "variables_named")
+__all__ = ("Variable", "constant", "device_variable", "set_aside", "variables_named")
 
 _making = threading.Lock()  # between OS threads that use a variable on a device for the first time
 _declared: WeakSet[Variable] = WeakSet()
@@ -43,7 +44,9 @@ class Variable(NDArrayOperatorsMixin):
     (TOPS C++, 8.2).
     """
 
-    __slots__ = ("__weakref__", "_name", "dtype", "initial", "is_constant", "module", "nbytes", "shape", "site", "size")
+    __slots__ = (
+        "__weakref__", "_name", "aside", "dtype", "initial", "is_constant", "module", "nbytes", "shape", "site", "size",
+    )  # fmt: skip
 
     def __init__(self, initial: np.ndarray[Any, Any], name: str, module: str, site: Site, is_constant: bool) -> None:
         """Declare a variable that begins as `initial`."""
@@ -54,6 +57,7 @@ class Variable(NDArrayOperatorsMixin):
         self.nbytes = initial.nbytes
         self.module = module
         self.site = site
+        self.aside = False  # whether names mean it only where no other variable bears them
         self.is_constant = is_constant
         self._name = name
 
@@ -91,6 +95,14 @@ class Variable(NDArrayOperatorsMixin):
         thread = maybe_current_thread()
         if thread is None:
             raise IllegalState(f"{self!r} was used on the host; there device.symbol(...) is its instance")
+        if self.is_constant and (segment := thread.block.shared.get(CONSTANTS)) is not None:
+            span: Span | None = segment.get(self)
+            if span is None:
+                raise IllegalAddress(
+                    f"{thread} at {caller()}: {self!r} is not in the constant segment of this launch, which has those "
+                    "that the kernel names"
+                )
+            return span
         return self.on(thread.grid.chip)
 
     def __getitem__(self, key: Any) -> Any:
@@ -156,6 +168,11 @@ class Variable(NDArrayOperatorsMixin):
     def __int__(self) -> int:
         return int(self.span())
 
+    def __index__(self) -> int:
+        if self.shape or self.dtype.kind not in "iu":
+            raise TypeError(f"{self!r} is no integer; one of an integer type without dimensions counts and indexes")
+        return int(self.span())
+
     def __bool__(self) -> bool:
         return bool(self.span())
 
@@ -206,8 +223,27 @@ def constant(dtype: DTypeLike, init: Any = None, *, shape: Shape | None = None, 
 
 
 def variables_named(name: str) -> list[Variable]:
-    """Return the declared variables that bear `name`, alone or after their module's: "scale", "filters.scale"."""
-    return [each for each in list(_declared) if each.name and name in (each.name, f"{each.module}.{each.name}")]
+    """Return the declared variables that bear `name`, alone or after their module's: "scale", "filters.scale".
+
+    Those that were set aside are meant only where no other one is.
+    """
+    found = [each for each in _all_declared() if each.name and name in (each.name, f"{each.module}.{each.name}")]
+    return [each for each in found if not each.aside] or found
+
+
+def _all_declared() -> list[Variable]:
+    """Return the declared variables, a snapshot: other threads may declare some meanwhile."""
+    while True:
+        try:
+            return list(_declared)
+        except RuntimeError:  # the set grew while it was gone through
+            pass
+
+
+def set_aside(variables: Iterable[Variable]) -> None:
+    """Let names mean other variables before these: a compiled program has its own beside those of its modules."""
+    for each in variables:
+        each.aside = True
 
 
 def _static(thread: KernelThread, variable: Variable, code: CodeType, instruction: int) -> Variable:

@@ -27,19 +27,21 @@ if TYPE_CHECKING:
 __all__ = ("Vector",)
 
 
-def _binary(cpp: str, convert: Callable[..., Any] = exact) -> Callable[[Vector, Any], Vector]:
-    """Return the method for a binary operator whose result has its operands' type."""
+def _binary(cpp: str, convert: Callable[..., Any] = exact, gives_mask: bool = False) -> Callable[[Vector, Any], Any]:
+    """Return the method for a binary operator whose result has its operands' type, or is the mask that goes with it."""
     role = f"y of {cpp}"
 
-    def method(self: Vector, other: Any) -> Vector:
+    def method(self: Vector, other: Any) -> Vector | Mask:
         kind = self.type
         compute = kind.operators[cpp]
         if type(other) is not type(self) or other.type is not kind:
-            return kind.wrap(compute(self.values, _operand(kind, other, role, convert)))
-        try:
-            return kind.wrap(compute(self.values, other.values))
-        except ValueError:
-            raise _unlike_counts(cpp, self, other) from None
+            values = compute(self.values, _operand(kind, other, role, convert))
+        else:
+            try:
+                values = compute(self.values, other.values)
+            except ValueError:
+                raise _unlike_counts(cpp, self, other) from None
+        return (kind.mask if gives_mask else kind).wrap(values)
 
     return method
 
@@ -58,19 +60,7 @@ def _reflected(cpp: str) -> Callable[[Vector, Any], Vector]:
 
 def _comparison(cpp: str) -> Callable[[Vector, Any], Mask]:
     """Return the method for a comparison, whose result is a mask."""
-    role = f"y of {cpp}"
-
-    def method(self: Vector, other: Any) -> Any:
-        kind = self.type
-        compute = kind.operators[cpp]
-        if type(other) is not type(self) or other.type is not kind:
-            return kind.mask.wrap(compute(self.values, _operand(kind, other, role, exact)))
-        try:
-            return kind.mask.wrap(compute(self.values, other.values))
-        except ValueError:
-            raise _unlike_counts(cpp, self, other) from None
-
-    return method
+    return _binary(cpp, gives_mask=True)
 
 
 def _absent(sign: str, name: str) -> Callable[[Vector, Any], NoReturn]:
@@ -153,8 +143,8 @@ class Vector:
     __or__, __ror__ = _binary("x|y"), _reflected("x|y")
     __xor__, __rxor__ = _binary("x^y"), _reflected("x^y")
 
-    __eq__ = _comparison("x==y")  # type: ignore[assignment]
-    __ne__ = _comparison("x!=y")  # type: ignore[assignment]
+    __eq__ = _comparison("x==y")  # type: ignore[assignment]  # it gives a mask, not a bool
+    __ne__ = _comparison("x!=y")  # type: ignore[assignment]  # as above
     __lt__ = _comparison("x<y")
     __le__ = _comparison("x<=y")
     __gt__ = _comparison("x>y")

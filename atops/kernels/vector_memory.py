@@ -14,6 +14,7 @@ import numpy as np
 from atops.base.dtypes import element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.geometry import Array
+from atops.device.requests import CELL
 from atops.device.span import Span
 from atops.device.thread import KernelThread
 from atops.kernels.memory_space import AnySpace, LanguageSpace, space_in
@@ -36,7 +37,8 @@ _MOST_ROWS = 64
 class _Row:
     """Memory as one row of elements, the first at byte `start` of its memory space. Holds `memory`: its id is a key.
 
-    `width` is that of an element and `alignment` the chip's, both in bytes: asked for at every access.
+    What every access asks for stands ready: `plain` is the element type where vectors of it can lie here, else None.
+    Then the row begins `first` elements after an aligned address, and every `step`-th has one.
     """
 
     memory: Any
@@ -45,8 +47,10 @@ class _Row:
     size: int
     start: int
     space: AnySpace
-    width: int
     alignment: int
+    plain: np.dtype[Any] | None
+    first: int
+    step: int
 
 
 def load(kind: VectorType, memory: Any, index: Any, count: Any) -> Array:
@@ -54,47 +58,42 @@ def load(kind: VectorType, memory: Any, index: Any, count: Any) -> Array:
 
     Raises what `VectorType.load` says.
     """
-    thread = vector_thread(kind.name)
-    if count is None:
-        elements = kind.lanes
-    else:
+    row = _row(kind, memory)
+    elements = kind.lanes
+    if count is not None:
         count = _integer(count, "count of a load")
         if count < 1:
             raise InvalidValue(f"{here()}count of a load is {count}; 1 or more is right")
-        elements = count * kind.lanes
-    row = _row(thread, memory)
-    if not _fits(row, kind, index, elements):
+        elements *= count
+    if (
+        type(index) is not int or row.plain is not kind.element or not 0 <= index <= row.size - elements
+        or (row.first + index) % row.step
+    ):  # fmt: skip
         index = _checked(row, kind, index, elements, "load")
-    flat, part = row.flat, slice(index, index + elements)
-    lanes: Array = (flat.touch("load", part) if type(flat) is Span else flat)[part].copy()
+    flat = row.flat
+    if type(flat) is Span:
+        flat = flat.touch("load", slice(index, index + elements))
+    lanes: Array = flat[index : index + elements].copy()
     return lanes if count is None else lanes.reshape(count, kind.lanes)
 
 
 def store(kind: VectorType, values: Array, memory: Any, index: Any) -> None:
     """Store lanes into `memory` from its element `index` on. Raises what `Vector.store` says."""
-    thread = vector_thread(kind.name)
-    row, elements = _row(thread, memory), values.size
-    if not _fits(row, kind, index, elements):
+    row, elements = _row(kind, memory), values.size
+    if (
+        type(index) is not int or row.plain is not kind.element or not 0 <= index <= row.size - elements
+        or (row.first + index) % row.step
+    ):  # fmt: skip
         index = _checked(row, kind, index, elements, "store")
-    flat, part = row.flat, slice(index, index + elements)
+    flat = row.flat
     if type(flat) is Span:
         if row.space is LanguageSpace.CONSTANT:
             raise IllegalAddress(f"{here()}store of a {kind.name} into constant memory; kernels only read it")
+        part = slice(index, index + elements)
         flat.touch("store", part)[part] = values.reshape(-1)
         flat.stored(part)
     else:
-        flat[part] = values if values.ndim == 1 else values.reshape(-1)
-
-
-def _fits(row: _Row, kind: VectorType, index: Any, elements: int) -> bool:
-    """Tell whether as many elements from `index` on are plainly an access that is allowed, as nearly always."""
-    return (
-        type(index) is int
-        and kind.element is row.element
-        and not kind.is_mask
-        and 0 <= index <= row.size - elements
-        and not (row.start + index * row.width) % row.alignment
-    )
+        flat[index : index + elements] = values if elements == kind.lanes else values.reshape(-1)
 
 
 def _checked(row: _Row, kind: VectorType, index: Any, elements: int, what: str) -> int:
@@ -109,7 +108,7 @@ def _checked(row: _Row, kind: VectorType, index: Any, elements: int, what: str) 
             f"{here()}{what} of a {kind.name} reaches elements {begin} to {begin + elements - 1} of {row.space} "
             f"memory that has {row.size}"
         )
-    address = row.start + begin * row.width
+    address = row.start + begin * row.element.itemsize
     if address % row.alignment:
         raise IllegalAddress(
             f"{here()}{what} of a {kind.name} at {row.space} address {address:#x} (element {begin}); a multiple of "
@@ -118,13 +117,13 @@ def _checked(row: _Row, kind: VectorType, index: Any, elements: int, what: str) 
     return begin
 
 
-def _row(thread: KernelThread, memory: Any) -> _Row:
-    """Return memory as a row, as it was found when the thread used it last."""
-    sites = thread.sites
-    if sites is not None and (rows := sites.get(_ROWS)) is not None and (row := rows.get(id(memory))) is not None:
-        known: _Row = row
-        return known
-    return _new_row(thread, memory)
+def _row(kind: VectorType, memory: Any) -> _Row:
+    """Return memory as a row, as it was found when the running thread used it last. Raises as `vector_thread` does."""
+    try:
+        known: _Row | None = CELL.get().thread.sites[_ROWS].get(id(memory))  # type: ignore[union-attr, index]  # or not
+    except (AttributeError, TypeError, KeyError):  # on the host, before the thread's first vector access
+        known = None
+    return _new_row(vector_thread(kind.name), memory) if known is None else known
 
 
 def _new_row(thread: KernelThread, memory: Any) -> _Row:
@@ -137,18 +136,26 @@ def _new_row(thread: KernelThread, memory: Any) -> _Row:
     array: Array = memory.array if isinstance(memory, Span) else memory
     if not array.flags.c_contiguous:
         raise InvalidValue(f"{here()}a vector access to memory of shape {array.shape} with gaps; copy it by DTE first")
-    extent, steps = (array.dtype, array.size), (array.itemsize, thread.grid.arch.vector_alignment)
-    if isinstance(memory, Span):  # tells where it lies at once, and is usually a new one
-        return _Row(memory, memory.reshape(array.size), *extent, memory.address, space, *steps)
-    root = array if array.base is None else array.base
-    row = _Row(memory, array.reshape(-1), *extent, _pointer(array) - _pointer(root), space, *steps)
     if thread.sites is None:
         thread.sites = {}
     rows = thread.sites.setdefault(_ROWS, {})
+    if isinstance(memory, Span):  # tells where it lies at once, and is usually a new one
+        return _made(thread, memory, memory.reshape(array.size), array, memory.address, space)
+    root = array if array.base is None else array.base
+    row = _made(thread, memory, array.reshape(-1), array, _pointer(array) - _pointer(root), space)
     if len(rows) == _MOST_ROWS:
         rows.clear()  # a kernel that cuts a new view for every access
     rows[id(memory)] = row
     return row
+
+
+def _made(thread: KernelThread, memory: Any, flat: Any, array: Array, start: int, space: AnySpace) -> _Row:
+    """Return the row of memory that begins at byte `start` of its space."""
+    element, alignment = array.dtype, thread.grid.arch.vector_alignment
+    first, rest = divmod(start, array.itemsize or 1)
+    plain = None if rest or element.kind == "b" else element  # masks have no form in memory
+    step = max(1, alignment // (array.itemsize or 1))
+    return _Row(memory, flat, element, array.size, start, space, alignment, plain, first, step)
 
 
 def _pointer(array: Any) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from atops.device.arch import Architecture
 
-__all__ = ("near_banks",)
+__all__ = ("banks_of", "near_banks")
 
 
 def near_banks(arch: Architecture, clusters: Collection[int] = ()) -> tuple[int, ...]:
@@ -17,7 +17,16 @@ def near_banks(arch: Architecture, clusters: Collection[int] = ()) -> tuple[int,
     """
 
     def distance(bank: int) -> int:
-        home = bank * arch.clusters // arch.banks
+        home = _home(arch, bank)
         return min((abs(home - cluster) for cluster in clusters), default=0)
 
     return tuple(sorted(range(arch.banks), key=distance))
+
+
+def banks_of(arch: Architecture, clusters: Collection[int]) -> tuple[int, ...]:
+    """Return the banks that are near one of `clusters`."""
+    return tuple(bank for bank in range(arch.banks) if _home(arch, bank) in clusters)
+
+
+def _home(arch: Architecture, bank: int) -> int:
+    return bank * arch.clusters // arch.banks

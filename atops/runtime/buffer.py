@@ -17,6 +17,7 @@ import numpy as np
 from atops.base.dtypes import as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
 from atops.device.allocation import Allocation
+from atops.runtime.html_reports import array_html
 
 __all__ = ("LATER", "Buffer", "DeviceArray", "End", "Release", "alive", "bounds", "extents_of")
 
@@ -157,6 +158,8 @@ class Buffer:
     def __repr__(self) -> str:
         fate = "" if self.allocation.alive else ", freed"
         return f"<Buffer {self.nbytes} bytes at {self.address:#x} on {self.allocation.where}{fate}>"
+
+    _repr_html_ = array_html
 
 
 class DeviceArray(Buffer):

@@ -8,9 +8,10 @@ from __future__ import annotations
 from contextvars import ContextVar, Token
 from types import TracebackType
 
-from atops.base.errors import IllegalState, InvalidValue, StreamFull
+from atops.base.errors import AtopsError, IllegalState, InvalidValue, StreamFull
 from atops.base.home import LoopWaiter
 from atops.base.loops import current_home
+from atops.base.options import whole
 from atops.base.waiting import ParkingLot, Waiter
 from atops.runtime.completion import Owner
 
@@ -22,13 +23,14 @@ ROOMS: ContextVar[tuple[Room, ...]] = ContextVar("atops_rooms", default=())
 class Capacity:
     """Places in a stream: used by commands that are not over, held by reservations, or free."""
 
-    __slots__ = ("_waiting", "free", "limit")
+    __slots__ = ("_waiting", "free", "limit", "refusal")
 
     def __init__(self, limit: int) -> None:
-        if not isinstance(limit, int) or limit < 1:
+        if not whole(limit) or limit < 1:
             raise InvalidValue(f"capacity is {limit!r}; at least 1 command is right, or None for no limit")
         self.limit = limit
         self.free = limit
+        self.refusal: AtopsError | None = None  # why nobody gets room any more
         self._waiting: ParkingLot[Room] = ParkingLot("room in a stream")
 
     def take(self, stream: Owner) -> Room | None:
@@ -72,7 +74,9 @@ class Capacity:
         return served
 
     def reserve(self, room: Room) -> None:
-        """Grant a reservation now, or park it."""
+        """Grant a reservation now, or park it. Raises what the stream refuses room with."""
+        if self.refusal is not None:
+            raise self.refusal.fresh()
         self._waiting.park(room)
         self.give_back(0)
 
@@ -81,6 +85,11 @@ class Capacity:
         self._waiting.discard(room)
         left, room.left = room.left, 0
         return self.give_back(left)
+
+    def close(self, refusal: AtopsError) -> list[Waiter]:
+        """Refuse room from now on, to those who wait for it too; returns whom to wake."""
+        self.refusal = refusal
+        return [room.waiter for room in self._waiting.take_all() if room.waiter is not None]
 
     @property
     def waiting(self) -> int:
@@ -92,13 +101,14 @@ class Room:
     """A reservation of places in a stream: an async context manager.
 
     Commands enqueued inside the block use it up; what is left goes back when the block ends or the wait is cancelled.
+    Entering it raises InvalidHandle when the stream is closed, or is closed before there is room.
     """
 
     def __init__(self, stream: Owner, places: int) -> None:
         capacity = stream.capacity
         if capacity is None:
             raise IllegalState(f"{stream.label} has no capacity; create it with create_stream(capacity=n)")
-        if not isinstance(places, int) or not 1 <= places <= capacity.limit:
+        if not whole(places) or not 1 <= places <= capacity.limit:
             raise InvalidValue(f"room for {places!r} commands in {stream.label}; 1 to {capacity.limit} is right")
         self.stream = stream
         self.places = places
@@ -111,7 +121,7 @@ class Room:
     def add_waiter(self, waiter: LoopWaiter) -> bool:
         """Wait for the grant. Returns False when it came already."""
         with self.stream.driver.lock:
-            if self.granted:
+            if self.granted or self._capacity.refusal is not None:
                 return False
             self.waiter = waiter
             return True
@@ -125,6 +135,8 @@ class Room:
             self._capacity.reserve(self)
         try:
             await current_home().park(self)
+            if not self.granted and (refusal := self._capacity.refusal) is not None:
+                raise refusal.fresh()
         except BaseException:
             self._end()
             raise

@@ -42,7 +42,7 @@ class Closing:
             for cluster in context.chip.clusters:
                 cluster.renew()  # L1 and L2 go now: the objects around them may wait long for the collector
         driver.host.close("the driver's close")
-        driver.tracer.flush()
+        driver.call_apart(driver.tracer.flush)
         with self._lock:
             self.done = True
             waiters = self._lot.take_all()

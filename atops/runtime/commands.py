@@ -7,12 +7,15 @@ from contextvars import Context
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from atops.base.home import Home
 from atops.device.allocation import Allocation
 from atops.runtime.completion import Completion
 from atops.runtime.event import Event
 
 __all__ = (
+    "PLAIN_LAUNCH",
     "Alloc",
     "Barrier",
     "Call",
@@ -23,6 +26,8 @@ __all__ = (
     "Launch",
     "LaunchOptions",
     "Record",
+    "Reduce",
+    "ScatteredCopy",
     "WaitEvent",
     "WaitValue",
     "WriteValue",
@@ -39,6 +44,28 @@ class Copy(NamedTuple):
     size: int
     kind: int
     checksum: int | None = None
+
+
+class ScatteredCopy(NamedTuple):
+    """Move `size` bytes, at least one end of which is scatter memory. Else as a Copy; `kind` is the trace's."""
+
+    dst: Any
+    dst_offset: int
+    src: Any
+    src_offset: int
+    size: int
+    kind: int
+
+
+class Reduce(NamedTuple):
+    """Store `operation(lhs, rhs)` of so many `elements`. Each end is an allocation and an offset in it, in bytes."""
+
+    operation: str
+    dtype: np.dtype[Any]
+    elements: int
+    lhs: tuple[Allocation, int]
+    rhs: tuple[Allocation, int]
+    result: tuple[Allocation, int]
 
 
 class Fill(NamedTuple):
@@ -65,6 +92,11 @@ class LaunchOptions(NamedTuple):
     start: Event | None = None
     stop: Event | None = None
     meeting: Any = None  # of a cooperative launch over several streams
+    bundle: Any = None  # the resource bundle that it runs in
+    pinned: tuple[int, ...] | None = None  # the cluster of each block
+
+
+PLAIN_LAUNCH = LaunchOptions()  # of a launch that carries nothing: known by being this very tuple
 
 
 class Record(NamedTuple):
@@ -139,5 +171,17 @@ class Barrier(NamedTuple):
 
 
 Command = (
-    Copy | Fill | Launch | Record | WaitEvent | WaitValue | WriteValue | Call | Alloc | Free | Barrier
+    Copy
+    | ScatteredCopy
+    | Reduce
+    | Fill
+    | Launch
+    | Record
+    | WaitEvent
+    | WaitValue
+    | WriteValue
+    | Call
+    | Alloc
+    | Free
+    | Barrier
 )

@@ -13,6 +13,7 @@ from atops.base.errors import AtopsError, ExecutionError, NotReady
 from atops.base.home import LoopWaiter
 from atops.base.loops import current_home
 from atops.base.waiting import ParkingLot, Waiter
+from atops.runtime.html_reports import completion_html
 from atops.runtime.hub import Hub
 
 __all__ = ("CallbackWaiter", "Completion", "Owner", "look_at")
@@ -154,6 +155,8 @@ class Completion:
     def __repr__(self) -> str:
         verb = type(self.command).__name__.lower()
         return f"<Completion {self.seq}: {verb} on {self.stream.label}, {self.state}>"
+
+    _repr_html_ = completion_html
 
     # ---- for waiters and the stream
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Protocol
-from weakref import WeakSet
+from weakref import ReferenceType, WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
 from atops.device.address_space import device_base
@@ -15,11 +15,13 @@ from atops.device.call_site import Site
 from atops.device.chip import Chip
 from atops.device.cluster import ClusterArray
 from atops.device.copy_engine import CopyEngines
-from atops.device.global_memory import GlobalMemory
+from atops.device.divided_memory import DividedMemory
+from atops.device.memory_log import MemoryLog
 from atops.runtime.buffer import Buffer
 from atops.runtime.completion import Completion
 from atops.runtime.constant_buffers import ConstantBuffers
 from atops.runtime.executor import HERE, Lane
+from atops.runtime.granted import Granted
 from atops.runtime.hub import Hub
 from atops.runtime.outcomes import log_if_unseen
 from atops.runtime.prefetch_buffer import PrefetchBuffer
@@ -75,14 +77,15 @@ class DeviceContext:
         self.driver = driver
         self.ordinal = ordinal
         self.arch = arch
-        self.memory = GlobalMemory(
+        self.memory = DividedMemory(
             arch.l3_bytes, arch.banks, ordinal, device_base(ordinal), options.warm_bytes, arch.malloc_alignment
         )
+        self.memory.log = MemoryLog(driver.tracer, ordinal)
         self.chip = Chip(arch, ordinal, options, self.memory)
         self.printing = Printing(ordinal, self.chip.print_fifo, driver.executor)
         self.signals = Signals(self.chip.signals)
         self.constants = ConstantBuffers()
-        self.prefetched = PrefetchBuffer(arch.l2_reserved)
+        self.prefetched = PrefetchBuffer(arch.l2_reserved, options.strict)
         self.scattered: dict[int, Buffer] = {}  # by serial, the parts that scatter memory here owns
         self.engines = CopyEngines(arch.clusters * arch.copy_engines_per_cluster)
         self.clusters = ClusterArray(self.chip.clusters)
@@ -90,6 +93,8 @@ class DeviceContext:
         self.lane = Lane(f"kernel {ordinal}")
         workers = arch.clusters * arch.sips_per_cluster if options.workers == "sip" else options.workers
         driver.executor.widen(self.lane, workers)
+        self.resources: Any = None  # its bundles and its reservation, once there was one: atops.runtime.resource_bundle
+        self.replaced: ReferenceType[DeviceContext] | None = None  # what a reset put it in the place of
         # Guarded by the driver's lock:
         self.dead: AtopsError | None = None  # after a reset
         self.active: dict[Any, None] = {}  # streams with unfinished work
@@ -102,7 +107,7 @@ class DeviceContext:
         self.asker: Site | None = None  # where the latest buffer was asked for
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
-        self.granted: dict[int, int] = {}  # by serial, allocations elsewhere that they may reach, and how often granted
+        self.granted = Granted(driver, ordinal)  # allocations elsewhere that they may reach all the same
 
     @property
     def current_pool(self) -> Pool:
@@ -111,13 +116,11 @@ class DeviceContext:
 
     def grant(self, allocation: Allocation) -> None:
         """Let kernels here reach one allocation of another device. With the driver's lock held."""
-        self.granted[allocation.serial] = self.granted.get(allocation.serial, 0) + 1
+        self.granted.add(allocation.serial)
 
     def revoke(self, allocation: Allocation) -> None:
         """Undo one `grant`. With the driver's lock held."""
-        left = self.granted.pop(allocation.serial) - 1
-        if left:
-            self.granted[allocation.serial] = left
+        self.granted.discard(allocation.serial)
 
     def release_excess(self) -> None:
         """Let every pool give back what it keeps beyond its threshold: what synchronising does."""
@@ -174,10 +177,27 @@ class DeviceContext:
         self.memory.close(by)
         self.chip.variables.clear()
 
+    def resetting(self) -> list[Completion]:
+        """Return what the reset that made this context has still to wait for: a snapshot."""
+        old = None if self.replaced is None else self.replaced()
+        if old is None:
+            return []
+        with self.driver.lock:
+            streams = list(old.active)
+        return [item for stream in streams for item in stream.outstanding()]
+
     def check_alive(self) -> None:
         """Raise what a reset, a closed driver or a fork has to say to whoever still uses what was made here."""
         if self.dead is not None:
             raise self.dead.fresh()
+
+    def failed_streams(self) -> list[Any]:
+        """Return the streams that have failed, by number. With the driver's lock held.
+
+        Not those that are closed and whose failure somebody has seen: nobody could clear it any more.
+        """
+        failed = (each for each in self.poisoned if not each._closed or not getattr(each._error, "_seen", False))
+        return sorted(failed, key=lambda stream: stream.number)
 
     def check_survived(self) -> None:
         """Raise StreamAborted to a caller who waited here when a reset or the driver's end came."""

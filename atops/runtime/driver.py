@@ -15,10 +15,11 @@ from types import TracebackType
 from typing import Any
 
 from atops.base.clock import Clock, WallClock
-from atops.base.errors import AtopsError, IllegalState, InvalidDevice, InvalidHandle, NotInitialized
+from atops.base.errors import AtopsError, IllegalState, InvalidDevice, InvalidHandle, InvalidType, NotInitialized
 from atops.base.loops import current_home
 from atops.base.options import EmulatorOptions
 from atops.base.tracing import Tracer
+from atops.base.waiting import seconds
 from atops.device.address_space import AddressSpace
 from atops.device.arch import architecture
 from atops.device.host_memory import HostMemory
@@ -35,15 +36,17 @@ from atops.runtime.execution import EXECUTE
 from atops.runtime.executor import Executor, Step
 from atops.runtime.hub import Hub
 from atops.runtime.inline import InlineExecutor
+from atops.runtime.moments import teller
 from atops.runtime.polling import Poller
 from atops.runtime.pool import MemoryPool
+from atops.runtime.stale_reads import looking
 from atops.runtime.stall import StallWatch
 from atops.runtime.stream_queue import StreamQueue
 from atops.runtime.switch_interval import SwitchInterval
 from atops.runtime.threaded import ThreadedExecutor
 from atops.runtime.trace_item import trace_tuple
 
-__all__ = ("Driver", "make_default_pool")
+__all__ = ("Driver", "make_default_pool", "options_of")
 
 LOG = logging.getLogger("atops.driver")
 DRIVERS: weakref.WeakSet[Driver] = weakref.WeakSet()
@@ -60,7 +63,7 @@ class Driver(Hub):
     """
 
     def __init__(self, options: EmulatorOptions | None = None, *, executor: Executor | None = None) -> None:
-        self.options = EmulatorOptions.from_environment() if options is None else options
+        self.options = options_of(options)
         self.clock: Clock = WallClock()
         if executor is None:
             if self.options.clock == "virtual":
@@ -72,13 +75,14 @@ class Driver(Hub):
         self.inline = executor.inline
         self.post: Callable[[Step], None] = executor.post
         self.now: Callable[[], int] = self.clock.now
-        self.execute = EXECUTE
+        self.execute = looking(EXECUTE) if self.options.strict else EXECUTE
         self.lock = threading.Lock()
         self.seq = 0
         self.closed: AtopsError | None = None
         self.forked = False
         self._closing: Closing | None = None
         self.tracer = Tracer(self.clock, self.options.trace)
+        self.tracer.on_detailed = teller(self)
         self.arch = architecture(self.options.arch)
         self.topology = Topology.of(self.arch, self.options.devices, self.options.esl)
         self.host = HostMemory()
@@ -94,8 +98,10 @@ class Driver(Hub):
         executor.widen(COPIES, COPY_THREADS)
         executor.widen(HALVES, COPY_THREADS)
         DRIVERS.add(self)
+        self._letting_go: Any = None
         if isinstance(executor, ThreadedExecutor):
-            weakref.finalize(self, executor.let_go).atexit = False  # for a driver that nobody closes
+            self._letting_go = weakref.finalize(self, executor.let_go)  # for a driver that nobody closes
+            self._letting_go.atexit = False
 
     # ---- lifecycle
 
@@ -135,6 +141,8 @@ class Driver(Hub):
             self._closing = Closing(self)
             self.closed = NotInitialized(f"{self!r} is closed")
             contexts = list(self._contexts.values())
+        if self._letting_go is not None:
+            self._letting_go.detach()  # it holds the executor, whose timers may hold this driver: for ever
         for context in contexts:
             context.shut_down(self.closed)
         if contexts or self.inline:
@@ -183,6 +191,7 @@ class Driver(Hub):
         """Put a fresh device in the place of `ordinal`, and return the old one. Streams of the old one are dead."""
         old = self.context(ordinal)
         fresh = DeviceContext(self, ordinal, self.arch, make_default_pool)
+        fresh.replaced = weakref.ref(old)
         with self.lock:
             self._contexts[ordinal] = fresh
             old.dead = InvalidHandle(f"device {ordinal} was reset; what was made on it before is dead")
@@ -223,8 +232,9 @@ class Driver(Hub):
         check_blocking(target)
 
     def wait_all(self, items: list[Completion], timeout: float | None = None) -> None:
-        """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock."""
-        deadline = None if timeout is None else self.now() + int(timeout * 1e9)
+        """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock, as `seconds`."""
+        limit = seconds(timeout)
+        deadline = None if limit is None else self.now() + int(limit * 1e9)
         items = [item for item in items if not item.done]
         for item in items:
             self.guard_blocking(item)  # of all, before the first blocks what the last needs
@@ -235,7 +245,14 @@ class Driver(Hub):
 
     def run_callback(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call user code on a callback thread (a step of its own, inline). What it raises is logged."""
-        self.executor.run(CALLBACKS, lambda: self.call_here(function, *arguments))
+        self.executor.run(CALLBACKS, lambda: self.call_apart(function, *arguments))
+
+    def call_apart(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call user code on a thread of the runtime. Whatever it raises is logged: it must not end the thread."""
+        try:
+            self.call_here(function, *arguments)
+        except BaseException:  # SystemExit, KeyboardInterrupt, CancelledError
+            LOG.exception("a callback raised: %r", function)
 
     def call_here(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call user code here and now. What it raises is logged."""
@@ -266,11 +283,20 @@ class Driver(Hub):
 
     def _flush(self) -> None:
         self._flush_posted = False
-        self.executor.run(CALLBACKS, self.tracer.flush)  # subscribers are user code: never on the driver
+        self.run_callback(self.tracer.flush)  # subscribers are user code: never on the driver
 
     def __repr__(self) -> str:
         state = "closed" if self.closed is not None else "inline" if self.inline else "threaded"
         return f"<Driver {self.options.arch} x {self.options.devices}, {state}>"
+
+
+def options_of(options: EmulatorOptions | None) -> EmulatorOptions:
+    """Return the options of a driver: what was given, or the environment's. Raises InvalidType for what is neither."""
+    if options is None:
+        return EmulatorOptions.from_environment()
+    if not isinstance(options, EmulatorOptions):
+        raise InvalidType(f"the options of a driver are {options!r}; EmulatorOptions(...), or None, are right")
+    return options
 
 
 def make_default_pool(context: DeviceContext) -> MemoryPool:

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 from atops.base.errors import InvalidHandle, NotSupported
+from atops.base.html_table import html_table
 from atops.runtime.completion import Completion
 
 __all__ = ("Event",)
@@ -143,3 +144,17 @@ class Event:
 
     def __repr__(self) -> str:
         return f"<Event {self.number}, {self.state}>"
+
+    def _repr_html_(self) -> str:
+        record = self._record
+        place = None if record is None else f"command {record.seq} of {record.stream.label}, {record.state}"
+        return html_table(f"Event {self.number}", (
+            ("state", self.state),
+            ("device", "any" if self.device is None else self.device),
+            ("record", place),
+            ("time", None if self._time is None else f"{self._time} ns of the driver's clock"),
+            ("timing", "yes" if self.timing else "no"),
+            ("bound to", None if self.launch is None else f"launch, command {self.launch.seq}"),
+            ("between processes", "yes" if self.interprocess or self.shared is not None else None),
+            ("failure", str(record._error) if record is not None and record._error is not None else None),
+        ))  # fmt: skip

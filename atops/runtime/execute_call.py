@@ -13,6 +13,7 @@ from typing import Any
 
 from atops.base.errors import AtopsError, HostCallFailure, InvalidType, LoopClosed, StreamAborted
 from atops.base.home import HostTask
+from atops.runtime import moments
 from atops.runtime.abort import catch_up
 from atops.runtime.commands import Call
 from atops.runtime.completion import Completion
@@ -46,6 +47,8 @@ def run_call(stream: StreamQueue, item: Completion) -> bool:
             stream._callbacks = deque()
         stream._callbacks.append(item)
         first = len(stream._callbacks) == 1
+        if not first and stream.driver.tracer.detail:
+            moments.park(item, stream._callbacks[-2])
     if not command.holds:
         stream.detach(item)
     if first:
@@ -55,6 +58,8 @@ def run_call(stream: StreamQueue, item: Completion) -> bool:
 
 def start(stream: StreamQueue, item: Completion) -> None:
     """Run the call where it belongs."""
+    if stream.driver.tracer.detail:
+        moments.start(item)
     command: Call = item.command
     if is_async(command.function):
         start_on_loop(stream, item, command)
@@ -105,7 +110,7 @@ def start_on_loop(stream: StreamQueue, item: Completion, command: Call) -> None:
             item.give(value)
         elif item.parked is ABORTED:  # asyncio and trio tell of a cancellation in different ways
             error = StreamAborted(f"{command.name} was cancelled by an abort of {stream.label}")
-        elif home.closed() or not isinstance(failure, Exception):  # but for aborts, only a loop that ends cancels it
+        elif home.closed() or not isinstance(failure, Exception):  # but for aborts, nearly only a loop's end cancels it
             error = loop_closed(command)
         else:
             error = host_failure(command, failure)
@@ -161,6 +166,7 @@ def host_failure(command: Call, failure: BaseException) -> AtopsError:
 def loop_closed(command: Call) -> LoopClosed:
     """Return the error for a coroutine that its loop left unfinished."""
     return LoopClosed(
-        f"the event loop that owed {command.name} closed before it ended; keep the loop until the stream is done"
+        f"{command.name} was cancelled, or the event loop that owed it closed, before it ended; "
+        "keep the loop until the stream is done"
     )
 

@@ -10,6 +10,7 @@ from atops.base.tracing import Kind
 from atops.base.waiting import ThreadWaiter
 from atops.device.allocation import Allocation
 from atops.device.copy_engine import CopyJob, Direction
+from atops.runtime import moments
 from atops.runtime.commands import Copy
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
@@ -43,6 +44,8 @@ def run_copy(stream: StreamQueue, item: Completion) -> bool:
     direction = DIRECTIONS.get(command.kind, Direction.NONE)
     context = copying_context(stream, command)
     if command.size <= DIRECT and context.engines.quiet(direction):
+        if stream.driver.tracer.detail:
+            moments.start(item)
         carry_out(command)
         return True
     driver = stream.driver
@@ -133,6 +136,8 @@ def run_on_engine(
         error: AtopsError | None = None
         item.engine = job.engine
         item.started_ns = driver.now()  # until then it stood behind other copies
+        if driver.tracer.detail:
+            moments.start(item, item.started_ns)
         try:
             action()
         except AtopsError as failure:
@@ -152,6 +157,8 @@ def run_on_engine(
 
     item.cancel = cancel
     item.parked = context.engines
+    if driver.tracer.detail and not context.engines.quiet(direction):
+        moments.park(item)
     context.engines.request(job)
 
 

@@ -10,10 +10,12 @@ from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamA
 from atops.device.allocation import Allocation
 from atops.device.grid import Grid
 from atops.device.policy import Seeded
-from atops.runtime.commands import Launch
+from atops.runtime import moments
+from atops.runtime.commands import PLAIN_LAUNCH, Launch
 from atops.runtime.completion import DONE, Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.execute_copy import COPIES
+from atops.runtime.kernel_steps import KernelSteps
 from atops.runtime.stream_queue import StreamQueue
 
 __all__ = ("abort", "began", "command_name", "ended", "make_grid", "reachable", "run_launch")
@@ -33,15 +35,22 @@ def run_launch(stream: StreamQueue, item: Completion) -> bool:
     grid.on_start = lambda grid: began(item, driver.now())  # until then it stood behind other kernels
     item.parked = grid
     item.cancel = lambda error: abort(stream, item, grid, error)
+    if driver.tracer.detail and (meeting is not None or not context.clusters.idle):
+        moments.park(item)
     if (start := command.options.start) is not None:
         start.stamp(item, driver.now())
+
+    options, pinned, part = command.options, None, None
+    if options is not PLAIN_LAUNCH:
+        pinned, part = options.pinned, None if options.bundle is None else options.bundle.part
 
     def submit() -> None:
         driver.switching.begin()
         try:
             context.clusters.submit(
-                grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask
-            )
+                grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask,
+                pinned=pinned, within=part,
+            )  # fmt: skip
         except AtopsError as error:
             driver.switching.end()
             if meeting is None:
@@ -59,7 +68,7 @@ def run_launch(stream: StreamQueue, item: Completion) -> bool:
 def make_grid(stream: StreamQueue, item: Completion) -> Grid:
     """Return the launch as the chip takes it."""
     command: Launch = item.command
-    driver, meeting = stream.driver, command.options.meeting
+    driver, meeting, tracer = stream.driver, command.options.meeting, stream.driver.tracer
     return Grid(
         command.bound,
         stream.context.chip,
@@ -72,6 +81,7 @@ def make_grid(stream: StreamQueue, item: Completion) -> Grid:
         offload=None if driver.inline or driver.options.dte != "eager" else partial(driver.executor.run, COPIES),
         on_done=lambda grid: ended(stream, item, grid),
         policy=None if driver.options.seed is None else Seeded(driver.options.seed * 1_000_003 + item.seq),
+        observer=KernelSteps(tracer, item.seq) if tracer.thread_detail else None,
     )
 
 
@@ -86,6 +96,8 @@ def reachable(context: DeviceContext, allocation: Allocation) -> bool:
 def began(item: Completion, now: int) -> None:
     """Note when a launch got its first cluster."""
     item.started_ns = now
+    if item.stream.driver.tracer.detail:
+        moments.start(item, now)
 
 
 def ended(stream: StreamQueue, item: Completion, grid: Grid) -> None:

@@ -22,6 +22,8 @@ from atops.runtime.commands import (
     Free,
     Launch,
     Record,
+    Reduce,
+    ScatteredCopy,
     WaitEvent,
     WaitValue,
     WriteValue,
@@ -31,6 +33,8 @@ from atops.runtime.execute_call import run_call
 from atops.runtime.execute_copy import run_copy, run_here_or_beside
 from atops.runtime.execute_launch import run_launch
 from atops.runtime.executor import HERE
+from atops.runtime.reduction import run_reduce
+from atops.runtime.scattered_copy import run_scattered
 from atops.runtime.stream_queue import StreamQueue
 
 __all__ = (
@@ -165,6 +169,8 @@ def run_barrier(stream: StreamQueue, item: Completion) -> bool:
 
 EXECUTE: dict[type, Callable[[StreamQueue, Completion], bool]] = {
     Copy: run_copy,
+    ScatteredCopy: run_scattered,
+    Reduce: run_reduce,
     Fill: run_fill,
     Launch: run_launch,
     Record: run_record,

@@ -80,6 +80,10 @@ class Hub(ABC):
         """Call user code in this thread; what it raises is logged."""
 
     @abstractmethod
+    def call_apart(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call user code in a thread of the runtime, which nothing that it raises may end."""
+
+    @abstractmethod
     def head_parked(self) -> None:
         """Note that a stream's head waits, so that a stall is noticed."""
 

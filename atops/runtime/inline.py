@@ -20,6 +20,7 @@ from typing import Any
 
 from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, WouldDeadlock
+from atops.base.waiting import seconds
 from atops.runtime.executor import HERE, Executor, Lane, LaterStep, Step
 
 __all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector")
@@ -83,7 +84,8 @@ class InlineExecutor(Executor):
         self.check_caller()
         if HERE.role not in (None, "callback"):
             raise WouldDeadlock(f"a blocking wait inside a {HERE.role} step would never end")
-        deadline = None if timeout is None else self.now() + int(timeout * 1e9)
+        limit = seconds(timeout)
+        deadline = None if limit is None else self.now() + int(limit * 1e9)
         while not source.done:
             if deadline is not None and self.now() >= deadline:
                 return False

@@ -124,10 +124,13 @@ class Exporter:
             finally:
                 os.close(descriptor)
         self._selector.unregister(connection)
-        lent = self._leases.pop(connection)
         connection.close()
-        if lent is not None:
-            lent.end_loan()
+        lent = self._leases[connection]
+        try:
+            if lent is not None:
+                lent.end_loan()
+        finally:
+            del self._leases[connection]  # last: a loan that is not counted any more is over in every respect
 
     def _lend(self, data: bytes) -> tuple[Lendable, int, bytes]:
         kind = Kind.EVENT if data[6:7] == bytes([Kind.EVENT]) else Kind.MEMORY

@@ -16,6 +16,7 @@ import numpy as np
 
 from atops.base.errors import InvalidHandle
 from atops.device.allocation import Allocation
+from atops.device.watch import armed_on
 from atops.runtime.context import DeviceContext
 from atops.runtime.ipc_exporter import exporter
 from atops.runtime.ipc_handle import Handle, Kind
@@ -63,11 +64,13 @@ class LentMemory:
 def export_memory(context: DeviceContext, allocation: Allocation) -> bytes:
     """Return the 64 bytes that name an allocation in other processes, the same each time.
 
-    From then on value waits on it are polled, since others may store there.
+    From then on value waits on it are polled, since others may store there; so are those that wait already.
     """
     lent = LentMemory(context, allocation)
     handle = exporter().export(Kind.MEMORY, allocation.serial, context.ordinal, allocation.size, lent)
-    allocation.host_visible = True
+    allocation.host_visible = True  # before the look at what is armed: who arms later sees it
+    for watch in armed_on(allocation):
+        context.driver.poller.add(watch)
     return handle
 
 

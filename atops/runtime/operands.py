@@ -12,7 +12,7 @@ from atops.device.allocation import Allocation
 from atops.device.watch import Condition
 from atops.runtime.buffer import Buffer, End
 
-__all__ = ("Word", "check_range", "copy_kind", "end_of", "fill_pattern", "host_bytes", "word_of")
+__all__ = ("CAST_CODES", "Word", "check_range", "copy_kind", "end_of", "fill_pattern", "host_bytes", "word_of")
 
 D2D, D2H, H2D, H2H, PEER = map(int, (Kind.COPY_D2D, Kind.COPY_D2H, Kind.COPY_H2D, Kind.COPY_H2H, Kind.COPY_PEER))
 new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it

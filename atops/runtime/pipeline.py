@@ -11,10 +11,12 @@ from typing import Any
 import anyio
 
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, PriorLaunchFailure, StreamAborted
-from atops.base.loops import current_home
+from atops.base.loops import current_home, running_home
+from atops.base.options import whole
 from atops.runtime.buffer import Buffer
 from atops.runtime.completion import Completion
 from atops.runtime.device import Device
+from atops.runtime.execute_call import is_async
 from atops.runtime.source_reader import SourceReader
 from atops.runtime.stream import Stream
 
@@ -47,7 +49,8 @@ def pipeline(
     on the event loop: let it not block. When the block ends, by an error or a cancellation too, the streams' work is
     dropped and all they allocated is freed; without a block `aclose` does that.
 
-    Raises InvalidType for a source or a stage that is none, InvalidValue for numbers below 1.
+    Raises InvalidType for a source or a stage that is none, InvalidValue for numbers below 1, and IllegalState where no
+    loop runs.
     """
     return Pipeline(source, stages, Device() if device is None else device, streams, in_flight)
 
@@ -59,13 +62,19 @@ class Pipeline(AsyncIterator[Any]):
         self, source: Any, stages: tuple[Stage, ...], device: Device, streams: int, in_flight: int
     ) -> None:
         for what, count in (("streams", streams), ("in_flight", in_flight)):
-            if not isinstance(count, int) or count < 1:
+            if not whole(count) or count < 1:
                 raise InvalidValue(f"{what} is {count!r}; at least 1 is right")
         for stage in stages:
             if not callable(stage):
                 raise InvalidType(f"the stage {stage!r} is no function; stage(stream, array) is right")
+            if is_async(stage):
+                raise InvalidType(f"the stage {stage!r} is a coroutine function; a stage is a def, which enqueues")
+        if not isinstance(device, Device):
+            raise InvalidType(f"the device of a pipeline is {device!r}; a Device is right")
         if not isinstance(source, Iterable | AsyncIterable):
             raise InvalidType(f"the source {source!r} is not iterable; an (async) iterable of arrays is right")
+        if running_home() is None:
+            raise IllegalState("a pipeline belongs to the loop that runs where it is made, and none runs here")
         self.in_flight = in_flight
         self._source: Any = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
         self._reader: SourceReader | None = None  # of an async source, where no task of a block reads it
@@ -74,6 +83,7 @@ class Pipeline(AsyncIterator[Any]):
         self._window: deque[Any] = deque()  # of what each chunk's stages returned, in order
         self._started = 0
         self._given = 0  # chunks that the consumer has taken
+        self._arriving = 0  # results that tasks wait for: as many as there are consumers, mostly one
         self._exhausted = False
         self._closed = False
         self._failure: BaseException | None = None
@@ -146,13 +156,8 @@ class Pipeline(AsyncIterator[Any]):
                 raise StopAsyncIteration
             raise IllegalState("the pipeline is closed")
         try:
-            if not await self._fill():
-                await self.aclose()
-                raise StopAsyncIteration
-            result = await arrived(self._window.popleft())
-            self._given += 1
-            self._notify()
-            return result
+            if await self._fill():
+                return await self._take()
         except StreamAborted:
             if not self._closed:
                 await self.aclose()
@@ -161,6 +166,19 @@ class Pipeline(AsyncIterator[Any]):
         except BaseException:
             await self.aclose()
             raise
+        if not self._arriving:  # else another task waits for one of the last results, which closing would drop
+            await self.aclose()
+        raise StopAsyncIteration
+
+    async def _take(self) -> Any:
+        self._arriving += 1
+        try:
+            result = await arrived(self._window.popleft())
+        finally:
+            self._arriving -= 1
+        self._given += 1
+        self._notify()
+        return result
 
     async def _fill(self) -> bool:
         """Have a chunk at the head of the window. Returns False at the end of the source."""

@@ -43,6 +43,6 @@ class Poller:
         with self._lock:
             for watch in over:
                 self._watches.pop(watch, None)
-            self._running = bool(self._watches)
-        if self._running:
+            again = self._running = bool(self._watches)
+        if again:  # what `add` says meanwhile starts a timer of its own
             self._executor.later(PERIOD_NS, self._poll)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from atops.base.errors import InvalidHandle, InvalidValue, OutOfMemory
+from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfMemory
 from atops.device.allocation import Allocation
 from atops.device.call_site import caller
 from atops.runtime.completion import Completion, Owner
@@ -150,13 +150,13 @@ class MemoryPool:
             order = stream.number or order_of(stream)
             found = blocks.find(need, need + (need >> 2) + 2048, order, stream)
             if found is None:
-                if (allocation := ledger.fresh(size, need, site)) is not None:
+                if (allocation := ledger.fresh(size, need, site, stream.number)) is not None:
                     return allocation, ()
                 found = blocks.find(need, ANY, order, stream) or self._find_elsewhere(need, order)
                 if found is None:
                     raise self._out_of_memory(size)
             block, origin = found
-            allocation = ledger.memory.renew(block.newest, size, site)
+            allocation = ledger.memory.renew(block.newest, size, site, stream=stream.number)
             blocks.drop(block)
             ledger.lend(block, allocation, need, origin)
             if not block.frees:
@@ -205,8 +205,10 @@ class MemoryPool:
     def trim(self, min_bytes_to_keep: int = 0) -> int:
         """Give idle memory back to the device until no more than so many bytes are reserved. Returns the bytes given.
 
-        Raises InvalidValue for a negative number.
+        Raises InvalidValue for a negative number, InvalidType for no int.
         """
+        if not isinstance(min_bytes_to_keep, int):
+            raise InvalidType(f"{min_bytes_to_keep!r} bytes to keep; an int is right")
         if min_bytes_to_keep < 0:
             raise InvalidValue(f"{min_bytes_to_keep} bytes to keep; 0 or more are right")
         ledger = self._ledger
@@ -225,6 +227,8 @@ class MemoryPool:
     def set_access(self, devices: int | Iterable[int], flags: Flags) -> None:
         """Let devices use the pool's memory: "none", "read" or "readwrite". By default only its own device does.
 
+        Their streams may then allocate from it, and their kernels reach what it has given out, without peer access;
+        copies and fills need no access. "read" is kept and not enforced: a kernel's stores go through.
         Raises InvalidDevice for an unknown device, more devices than there are, or less than "readwrite" for its own;
         InvalidValue for other flags.
         """
@@ -233,6 +237,11 @@ class MemoryPool:
     def get_access(self, device: int) -> Access:
         """Return what a device may do with the pool's memory. Raises InvalidDevice for an unknown one."""
         return self._access.get(device)
+
+    def opens(self, serial: int, ordinal: int) -> bool:
+        """Whether the allocation of this serial is from here, free or not, and a device has access. Takes no lock."""
+        ledger = self._ledger
+        return (serial in ledger.lent or serial in ledger.freed) and self._access.get(ordinal) is not Access.none
 
     # ---- attributes
 

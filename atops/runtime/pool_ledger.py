@@ -46,14 +46,14 @@ class Ledger:
 
     # ---- out
 
-    def fresh(self, size: int, need: int, site: object) -> Allocation | None:
-        """Allocate on the device, giving idle blocks back for it if that is what it takes. None: exhausted."""
+    def fresh(self, size: int, need: int, site: object, stream: int) -> Allocation | None:
+        """Allocate on the device for a stream, giving idle blocks back for it if it takes that. None: exhausted."""
         if need > self.limit:
             return None
         while True:
             if self.reserved + need <= self.limit:
                 try:
-                    allocation = self.memory.allocate(size, site=site)
+                    allocation = self.memory.allocate(size, site=site, stream=stream)
                 except OutOfMemory:
                     pass
                 else:

@@ -6,6 +6,7 @@ Books only: data are always coherent, so the bytes stay where they are.
 from __future__ import annotations
 
 import threading
+import zlib
 from typing import NamedTuple
 
 from atops.base.errors import InvalidValue, OutOfMemory
@@ -16,11 +17,12 @@ __all__ = ("PrefetchBuffer", "Prefetched")
 
 
 class Prefetched(NamedTuple):
-    """A range that was entered: `start` to `end` of a live allocation, in bytes."""
+    """A range that was entered: `start` to `end` of a live allocation, in bytes; and, while watched, its contents."""
 
     allocation: Allocation
     start: int
     end: int
+    checksum: int | None = None
 
     def touches(self, other: Prefetched) -> bool:
         """Say whether two ranges share a byte."""
@@ -28,12 +30,17 @@ class Prefetched(NamedTuple):
 
 
 class PrefetchBuffer:
-    """The entries of one device, at most `capacity` bytes together; what is freed drops out. Safe from any thread."""
+    """The entries of one device, at most `capacity` bytes together; what is freed drops out. Safe from any thread.
 
-    __slots__ = ("_entries", "_lock", "capacity")
+    With `strict` it notes what they contain, for `stale` to compare; `watched` then tells whether there are any.
+    """
 
-    def __init__(self, capacity: int) -> None:
+    __slots__ = ("_entries", "_lock", "_strict", "capacity", "watched")
+
+    def __init__(self, capacity: int, strict: bool = False) -> None:
         self.capacity = capacity
+        self.watched = False
+        self._strict = strict
         self._entries: list[Prefetched] = []
         self._lock = threading.Lock()
 
@@ -58,13 +65,28 @@ class PrefetchBuffer:
                     f"{len(self._entries)} ranges; invalidate some"
                 )
             if memory.nbytes:
-                self._entries.append(asked)
+                self._entries.append(asked._replace(checksum=_contents(asked)) if self._strict else asked)
+                self.watched = self._strict
 
     def drop(self, memory: Buffer) -> None:
         """Drop every entry that a range touches, whole."""
         asked = _range(memory)
         with self._lock:
             self._entries = [entry for entry in self._entries if not entry.touches(asked)]
+            self.watched = self._strict and bool(self._entries)
+
+    def stale(self, memory: Allocation, start: int, end: int) -> list[Prefetched]:
+        """Return the entries among these bytes that were written since they were entered: each once."""
+        if not self.watched:
+            return []
+        asked, found = Prefetched(memory, start, end), []
+        with self._lock:
+            self._drop_dead()
+            for place, entry in enumerate(self._entries):
+                if entry.touches(asked) and entry.checksum not in (None, _contents(entry)):
+                    found.append(entry)
+                    self._entries[place] = entry._replace(checksum=None)
+        return found
 
     def entries(self) -> list[Prefetched]:
         """Return what is entered, oldest first: a snapshot."""
@@ -81,3 +103,7 @@ class PrefetchBuffer:
 
 def _range(memory: Buffer) -> Prefetched:
     return Prefetched(memory.allocation, memory.offset, memory.offset + memory.nbytes)
+
+
+def _contents(entry: Prefetched) -> int:
+    return zlib.crc32(entry.allocation.view[entry.start : entry.end])

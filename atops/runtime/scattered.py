@@ -16,7 +16,7 @@ from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.allocation import NOTHING, Allocation, Bytes
 from atops.runtime.buffer import Buffer
 
-__all__ = ("MOST_DIMS", "Part", "Scattered", "covers")
+__all__ = ("MOST_DIMS", "Part", "Scattered", "covers", "read_from", "write_to")
 
 MOST_DIMS = 8
 
@@ -109,6 +109,27 @@ class Scattered(Allocation):
             np.copyto(window, slab[inside], where=ours[inside])
             part.memory.allocation.wrote(part.memory.offset, part.memory.nbytes)
 
+    def plain(self, offset: int, size: int) -> Buffer | None:
+        """Return the few bytes from `offset` where one part holds them in a row; None where they are in pieces."""
+        first = self._place(offset)
+        if first is None:
+            return None
+        part, start = first
+        if any(self._place(offset + each) != (part, start + each) for each in range(1, size)):
+            return None
+        return Buffer(part.memory.allocation, part.memory.offset + start, size)
+
+    def _place(self, offset: int) -> tuple[Part, int] | None:
+        """Return which part holds a byte, and where in it; None for one that no part holds."""
+        element, byte = divmod(offset, self.itemsize)
+        index = np.unravel_index(element, self.dims)
+        for part in self.parts:
+            inside = [int(at) - start for at, start in zip(index, part.anchor, strict=True)]
+            if all(0 <= at < extent for at, extent in zip(inside, part.extent, strict=True)):
+                place = np.ravel_multi_index([inside[axis] for axis in part.axes], part.dims)
+                return part, int(place) * self.itemsize + byte
+        return None
+
     @property
     def _row(self) -> int:
         return self.size // self.dims[0]
@@ -126,6 +147,26 @@ class Scattered(Allocation):
         high = max(low, high)
         rest = (slice(at, at + size) for at, size in zip(anchor[1:], extent[1:], strict=True))
         return (slice(low - first, high - first), *rest), part.window(self.itemsize)[low - anchor[0] : high - anchor[0]]
+
+
+def read_from(memory: Allocation, offset: int, size: int, who: str) -> Bytes:
+    """Return bytes of memory of either kind, to be read only. Raises IllegalAddress."""
+    if isinstance(memory, Scattered):
+        return memory.read(offset, size)
+    data = memory.data  # taken before the check: freed in between, it is then still mapped
+    memory.check(offset, size, who)
+    return data[offset : offset + size]
+
+
+def write_to(memory: Allocation, offset: int, data: Any, who: str) -> None:
+    """Store bytes, given as an array, in memory of either kind, and tell who waits for them. Raises IllegalAddress."""
+    if isinstance(memory, Scattered):
+        memory.write(offset, data)
+        return
+    into = memory.data
+    memory.check(offset, data.nbytes, who)
+    into[offset : offset + data.nbytes] = data
+    memory.wrote(offset, data.nbytes)
 
 
 def covers(dims: tuple[int, ...], parts: tuple[Part, ...]) -> bool:

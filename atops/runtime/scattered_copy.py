@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+
+import numpy as np
 
 from atops.device.allocation import Allocation
+from atops.runtime.commands import ScatteredCopy
 from atops.runtime.completion import Completion
 from atops.runtime.execute_copy import run_here_or_beside
-from atops.runtime.execution import EXECUTE
-from atops.runtime.scattered import Scattered
+from atops.runtime.scattered import read_from, write_to
 from atops.runtime.stream_queue import StreamQueue
-from atops.runtime.trace_item import DESCRIBE, place
 
-__all__ = ("ScatteredCopy", "describe_scattered", "run_scattered")
+__all__ = ("run_scattered",)
 
 DIRECT = 64 << 10  # a larger copy takes longer than a thread hop
-
-
-class ScatteredCopy(NamedTuple):
-    """Move `size` bytes, at least one end of which is scatter memory. Else as a Copy; `kind` is the trace's."""
-
-    dst: Any
-    dst_offset: int
-    src: Any
-    src_offset: int
-    size: int
-    kind: int
 
 
 def run_scattered(stream: StreamQueue, item: Completion) -> bool:
@@ -37,37 +26,13 @@ def run_scattered(stream: StreamQueue, item: Completion) -> bool:
 
 def _carry_out(command: ScatteredCopy) -> None:
     """Read all, then write all. Raises IllegalAddress for memory that was freed."""
-    data = _read(command.src, command.src_offset, command.size)
-    dst, offset = command.dst, command.dst_offset
-    if isinstance(dst, Scattered):
-        dst.write(offset, data)
-    elif isinstance(dst, Allocation):
-        view = dst.view
-        dst.check(offset, command.size, "copy from scatter memory")
-        view[offset : offset + command.size] = data
-        dst.wrote(offset, command.size)
-    else:
-        dst[offset : offset + command.size] = data
-
-
-def _read(src: Any, offset: int, size: int) -> Any:
-    if isinstance(src, Scattered):
-        return src.read(offset, size).data
+    src, start, size = command.src, command.src_offset, command.size
     if isinstance(src, Allocation):
-        view = src.view
-        src.check(offset, size, "copy to scatter memory")
-        return view[offset : offset + size]
-    return src[offset : offset + size]
-
-
-def describe_scattered(
-    item: Completion, command: ScatteredCopy
-) -> tuple[int, int, int, int, int, int, int, str]:
-    """Describe the copy to the tracer; scatter memory has no one place, and so is called by its name."""
-    ends = *place(command.dst, command.dst_offset), *place(command.src, command.src_offset)
-    return (command.kind, command.size, *ends, -1, "scatter memory")
-
-
-# A verb that the extensions add to the streams' own.
-EXECUTE[ScatteredCopy] = run_scattered
-DESCRIBE[ScatteredCopy] = describe_scattered
+        data = read_from(src, start, size, "copy to scatter memory")
+    else:
+        data = np.frombuffer(src, np.uint8)[start : start + size]
+    dst, offset = command.dst, command.dst_offset
+    if isinstance(dst, Allocation):
+        write_to(dst, offset, data, "copy from scatter memory")
+    else:
+        dst[offset : offset + size] = data.data

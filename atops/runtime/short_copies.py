@@ -18,6 +18,7 @@ from atops.base.tracing import Kind, Status
 from atops.base.waiting import Waiter
 from atops.device.allocation import FENCED, Allocation, move
 from atops.device.copy_engine import Direction
+from atops.runtime import moments
 from atops.runtime.commands import Copy
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion
 from atops.runtime.context import DeviceContext
@@ -56,6 +57,8 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
     what an abort finds so, it notes in them.
     """
     kind = queue[0].command.kind
+    if context.prefetched.watched:
+        return []  # each is looked at as it begins
     if kind == COPY_D2D:
         if context.engines.waiting:
             return []
@@ -102,7 +105,7 @@ def carry_out_run(run: list[Completion]) -> tuple[int, AtopsError | None]:
 def carry_out_traced(run: list[Completion], driver: Hub) -> tuple[int, AtopsError | None]:
     """As `carry_out_run`, and leave a record of each copy; each begins when the one before ends."""
     done = 0
-    now, emit, stream = driver.now, driver.tracer.emit, run[0].stream
+    now, emit, stream, detail = driver.now, driver.tracer.emit, run[0].stream, driver.tracer.detail
     device, number = stream.context.ordinal, stream.number
     begun = now()
     try:
@@ -110,6 +113,8 @@ def carry_out_traced(run: list[Completion], driver: Hub) -> tuple[int, AtopsErro
             if item.aborted is not None and not item.duty:
                 return done, item.aborted
             dst, at, src, start, size, kind, _ = item.command
+            if detail:
+                moments.start(item, begun)
             carry_out(item.command)
             ended = now()
             emit(

@@ -9,11 +9,12 @@ from typing import Any
 
 from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue
 from atops.base.loops import current_home, running_home
+from atops.base.options import whole
 from atops.device.watch import Condition
 from atops.kernels.definition import Kernel
 from atops.runtime.buffer import Buffer
 from atops.runtime.capacity import Capacity, Room
-from atops.runtime.commands import Call, Launch, LaunchOptions, Record, WaitEvent, WaitValue, WriteValue
+from atops.runtime.commands import PLAIN_LAUNCH, Call, Launch, LaunchOptions, Record, WaitEvent, WaitValue, WriteValue
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.event import Event
@@ -21,12 +22,11 @@ from atops.runtime.execute_call import is_async
 from atops.runtime.operands import word_of
 from atops.runtime.stream_memory import StreamMemory
 from atops.runtime.stream_queue import StreamQueue
-from atops.runtime.stream_report import StreamStatistics, describe, log_unseen, statistics
+from atops.runtime.stream_report import StreamStatistics, describe, html_of, log_unseen, statistics
 
 __all__ = ("Stream",)
 
 new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
-PLAIN = LaunchOptions()
 HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
 
 
@@ -52,8 +52,10 @@ class Stream(StreamMemory):
         cluster_mask: int | None = None,
         sip_mask: int | None = None,
     ) -> None:
-        if not isinstance(priority, int) or not HIGHEST <= priority <= LOWEST:
+        if not whole(priority) or not HIGHEST <= priority <= LOWEST:
             raise InvalidValue(f"priority is {priority!r}; {HIGHEST} (most urgent) to {LOWEST} is right")
+        if not isinstance(name, str):
+            raise InvalidType(f"the name of a stream is {name!r}; a str is right")
         super().__init__(
             context,
             priority=priority,
@@ -126,7 +128,7 @@ class Stream(StreamMemory):
         LaunchFailure naming block and thread (TOPS Runtime API, 2.9; TOPS C++, 8.1).
         """
         plain = start is None and stop is None
-        options = PLAIN if plain and not any_order else LaunchOptions(any_order, start, stop)
+        options = PLAIN_LAUNCH if plain and not any_order else LaunchOptions(any_order, start, stop)
         launch = self.prepare_launch(kernel, config, arguments, named, shared, cooperative, options)
         stream = self if not any_order else self._side_stream()
         if plain:
@@ -142,15 +144,16 @@ class Stream(StreamMemory):
         named: dict[str, Any],
         shared: int | None = None,
         cooperative: bool | None = None,
-        options: LaunchOptions = PLAIN,
+        options: LaunchOptions = PLAIN_LAUNCH,
     ) -> Launch:
         """Check a launch and bind the kernel to its arguments, without enqueueing it."""
         if not isinstance(kernel, Kernel):
             raise InvalidType(f"launch of {kernel!r}; a function decorated with @kernel is right")
         geometry = kernel.configure(config, self.context.arch, shared, cooperative)
-        for argument in arguments:
+        for argument in (*arguments, *named.values()) if named else arguments:
             self.check_ours(argument)
-        return new_tuple(Launch, (kernel.bind(arguments, named), geometry, options))
+        launch: Launch = new_tuple(Launch, (kernel.bind(arguments, named), geometry, options))
+        return launch if self.context.resources is None else self.context.resources.admit(self, launch)
 
     def _side_stream(self) -> StreamQueue:
         if self._closed:
@@ -326,3 +329,6 @@ class Stream(StreamMemory):
 
     def __repr__(self) -> str:
         return describe(self)
+
+    def _repr_html_(self) -> str:
+        return html_of(self)

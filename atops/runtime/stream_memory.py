@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,14 +15,13 @@ from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, Invali
 from atops.base.tracing import Kind
 from atops.device.allocation import Allocation
 from atops.runtime.buffer import LATER, Buffer, DeviceArray, End, Release, extents_of
-from atops.runtime.commands import Alloc, Copy, Fill, Free
+from atops.runtime.commands import Alloc, Copy, Fill, Free, ScatteredCopy
 from atops.runtime.completion import Completion
 from atops.runtime.context import Pool
 from atops.runtime.event import Event
 from atops.runtime.operands import copy_kind, end_of, fill_pattern
 from atops.runtime.pool import MemoryPool
 from atops.runtime.scattered import Scattered
-from atops.runtime.scattered_copy import ScatteredCopy
 from atops.runtime.short_copies import checksum
 from atops.runtime.stream_queue import StreamQueue
 
@@ -81,14 +81,17 @@ class StreamMemory(StreamQueue):
             raise IllegalAddress(f"the source {src!r} was freed by {source.freed_by}")  # type: ignore[union-attr]
         kind = copy_kind(device, origin)
         if into.__class__ is Scattered or source.__class__ is Scattered:
-            copy = ScatteredCopy(into, dst_offset, source, src_offset, size, kind)
-            return self.submit(copy, result)  # type: ignore[arg-type]  # a verb of the extensions
+            return self.submit(ScatteredCopy(into, dst_offset, source, src_offset, size, kind), result)
         # What the class itself would do, without the Python frame that a named tuple puts before it.
         return self.submit(new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check)), result)
 
     def _copy_size(self, room: int, size: int, nbytes: int | None) -> int:
         if nbytes is None:
             raise InvalidValue(f"the source has {size} bytes and the destination {room}; equal sizes, or nbytes=")
+        try:
+            nbytes = operator.index(nbytes)
+        except TypeError:
+            raise InvalidType(f"a copy of {nbytes!r} bytes; an int is right") from None
         if not 0 <= nbytes <= min(room, size):
             raise InvalidValue(f"a copy of {nbytes} bytes from {size} to {room} bytes; at most the smaller is right")
         return nbytes
@@ -113,15 +116,17 @@ class StreamMemory(StreamQueue):
         whole, rest = divmod(to.nbytes, len(pattern))
         if count is None and rest:
             raise InvalidValue(f"{dst!r} is no multiple of the fill pattern's {len(pattern)} bytes")
-        count = whole if count is None else count
+        try:
+            count = whole if count is None else operator.index(count)
+        except TypeError:
+            raise InvalidType(f"a fill of {count!r} elements; an int is right") from None
         if not 0 <= count <= whole:
             raise InvalidValue(f"a fill of {count} x {len(pattern)} bytes in {to.nbytes} bytes; 0 to {whole} is right")
         if not isinstance(to.bytes, Allocation):
             raise InvalidType(f"a fill of {type(dst).__name__}; device memory or pinned host memory is right")
         if isinstance(to.bytes, Scattered):
             data = pattern * count
-            copy = ScatteredCopy(to.bytes, to.offset, data, 0, len(data), int(Kind.FILL))
-            return self.submit(copy)  # type: ignore[arg-type]  # a verb of the extensions
+            return self.submit(ScatteredCopy(to.bytes, to.offset, data, 0, len(data), int(Kind.FILL)))
         return self.submit(Fill(to.bytes, to.offset, pattern, count))
 
     def upload(self, host: Any) -> DeviceArray:
@@ -206,6 +211,8 @@ class StreamMemory(StreamQueue):
 
     def _take(self, nbytes: int, chosen: MemoryPool | None) -> tuple[Allocation, Release]:
         pool: Pool = self.context.current_pool if chosen is None else chosen
+        if chosen is not None and not isinstance(chosen, MemoryPool):
+            raise InvalidType(f"the pool is {chosen!r}; a MemoryPool is right")
         allocation, after = pool.take(nbytes, self)
         try:
             # With predecessors it is a duty: an abort that dropped it would drop their order too.

@@ -18,6 +18,7 @@ from weakref import finalize
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClosed, PriorLaunchFailure, StreamAborted
 from atops.base.waiting import Waiter
+from atops.runtime import moments
 from atops.runtime.abort import abort_stream, catch_up
 from atops.runtime.capacity import Room
 from atops.runtime.commands import Call, Command, Copy, Launch, WaitEvent
@@ -89,6 +90,8 @@ class StreamQueue(StreamState):
         item.seq = driver.seq = driver.seq + 1
         if driver.tracer.active:
             item.submitted_ns = driver.now()
+            if driver.tracer.detail:
+                moments.submit(item)
         self._last = item
         kind = item.command.__class__
         if self.blocking and kind is not WaitEvent:
@@ -121,9 +124,13 @@ class StreamQueue(StreamState):
         return None if self.capacity is None else self.capacity.take(self)
 
     def close_queue(self) -> None:
-        """Refuse commands from now on, duties excepted. Those enqueued still run."""
+        """Refuse commands from now on, duties excepted, and room for them. Those enqueued still run."""
+        waiters: list[Waiter] = []
         with self.driver.lock:
             self._closed = self._unusual = True
+            if self.capacity is not None:
+                waiters = self.capacity.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
+        wake(waiters)
 
     def _order(self, item: Completion) -> None:
         """Find the null-stream predecessors: what this stream's own order does not already imply."""
@@ -207,6 +214,8 @@ class StreamQueue(StreamState):
                     return
                 if tracing:
                     item.started_ns = now()  # the last of them may have ended since the first stamp
+            if tracing and driver.tracer.detail:
+                moments.begin(item, owner._error)
             if item.aborted is not None and not item.duty:
                 error = item.aborted
                 continue
@@ -216,6 +225,8 @@ class StreamQueue(StreamState):
             try:
                 error = None
                 if not execute[item.command.__class__](self, item):
+                    if tracing and driver.tracer.detail:
+                        moments.park_head(item)
                     driver.head_parked()
                     catch_up(item)
                     return
@@ -229,6 +240,8 @@ class StreamQueue(StreamState):
                 if dep.park(StepWaiter(self.driver.post, self.drain)):
                     item.parked = dep
                     item._state = PENDING
+                    if self.driver.tracer.detail:
+                        moments.park(item, dep)
                     return True
             item.parked = item.deps = None
         return False

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from atops.runtime.outcomes import log_if_unseen
+from atops.base.html_table import columns, html_table
+from atops.runtime.outcomes import log_if_unseen, verb
 from atops.runtime.stall import why
 from atops.runtime.stream_state import StreamState
 
-__all__ = ("StreamStatistics", "describe", "log_unseen", "statistics")
+__all__ = ("StreamStatistics", "describe", "html_of", "log_unseen", "statistics")
 
 log = logging.getLogger("atops.stream")
+
+SHOWN = 12  # commands of a queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,29 @@ def describe(stream: StreamState) -> str:
     if state.error is not None:
         parts.append(f"failed: {state.error}")
     return f"<Stream {', '.join(parts)}>"
+
+
+def html_of(stream: StreamState) -> str:
+    """Return a table for a stream in a notebook: its place, its queue, why its head waits, and its failure."""
+    state = statistics(stream)
+    items = stream.pending()
+    queue = columns(
+        ("command", "what", "state"),
+        [(item.seq, verb(item), why(item) if item.state == "running" or item.parked else item.state)
+         for item in items[:SHOWN]],
+    )  # fmt: skip
+    limit = None if state.capacity is None else f"{state.capacity} commands, {state.free} free"
+    return html_table(f"Stream {state.label} on device {state.device}", (
+        ("priority", stream.priority),
+        ("order", None if stream.blocking else "non-blocking"),
+        ("commands", f"{state.running} running, {state.pending} pending, {state.detached} beside it"),
+        ("capacity", limit),
+        ("waiting for room", state.waiting_for_room or None),
+        ("queue", queue if items else "idle"),
+        ("not shown", f"{len(items) - SHOWN} more" if len(items) > SHOWN else None),
+        ("closed", "yes" if stream._closed else None),
+        ("failed", state.error),
+    ))  # fmt: skip
 
 
 def log_unseen(stream: StreamState) -> None:

@@ -72,6 +72,8 @@ class StreamState(ABC):
         self.label: str = label or ("null stream" if null else f"stream {self.number}")
         if label or null:
             self.driver.tracer.label_stream(context.ordinal, self.number, self.label)
+        if capacity is not None:
+            self.driver.tracer.limit_stream(context.ordinal, self.number, capacity.limit)
         self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
         self._last: Completion | None = None  # the newest command
         self._ordered: Completion | None = None  # the newest that null-stream order counts

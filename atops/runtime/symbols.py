@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NoReturn
 
 from atops.base.errors import InvalidType, InvalidValue, NotFound, OutOfMemory
@@ -82,6 +83,14 @@ def _variable(which: Any) -> Variable:
         error.code = Result.InvalidSymbol  # type: ignore[misc]  # this one carries its own code
         raise error
     if len(found) > 1:
-        places = ", ".join(sorted(f"{each.module} ({each.site})" for each in found))
-        raise InvalidValue(f"{len(found)} variables are called {which!r}, in {places}; give the variable itself")
+        raise InvalidValue(f"{len(found)} variables are called {which!r}, in {_listed(found)}")
     return found[0]
+
+
+def _listed(found: list[Variable]) -> str:
+    """Say where variables of one name are declared, each place once, and what would name one of them alone."""
+    places = Counter(f"{each.module} ({each.site})" for each in found)
+    listed = ", ".join(place if count == 1 else f"{place}, {count} times" for place, count in sorted(places.items()))
+    names = Counter(f"{each.module}.{each.name}" for each in found)
+    alone = [repr(name) for name, count in sorted(names.items()) if count == 1]
+    return f"{listed}; {' or '.join(['the variable itself', *alone])} is right"

@@ -14,7 +14,7 @@ from atops.base.errors import InvalidValue
 from atops.base.records import Kind, Status, TraceNames, TraceRecord
 from atops.runtime.timeline import KIND_NAMES, Row, Summary, interval, rows, summary
 
-__all__ = ("GLYPHS", "describe", "format_bytes", "format_ns", "render_text")
+__all__ = ("GLYPHS", "describe", "format_bytes", "format_ns", "render_text", "sentence")
 
 MINIMUM_WIDTH: Final = 40
 FAILURE: Final = "!"
@@ -108,7 +108,7 @@ def describe(records: Sequence[TraceRecord], *, names: TraceNames | None = None,
     for row in rows(records, names):
         count = f"{len(row.records)} record{'s' if len(row.records) != 1 else ''}"
         lines.append(f"{_device(row.device, names).capitalize()}, {_printable(row.label)}: {count}.")
-        lines += [_sentence(record, figures.first_ns, names) for record in row.records[: max(0, left)]]
+        lines += [sentence(record, figures.first_ns, names) for record in row.records[: max(0, left)]]
         left -= len(row.records)
     if left < 0:
         lines.append(f"{-left} more records are left out.")
@@ -136,7 +136,8 @@ def format_bytes(size: int) -> str:
     return f"{value:.1f}".removesuffix(".0") + f" {unit}"
 
 
-def _sentence(record: TraceRecord, first: int, names: TraceNames) -> str:
+def sentence(record: TraceRecord, first: int, names: TraceNames) -> str:
+    """Tell one record in a line, indented by two; times count from `first`."""
     start, end = interval(record)
     parts = [f"  {KIND_NAMES[record.kind]}"]
     parts += [f" {_printable(record.name)}"] if record.name else []

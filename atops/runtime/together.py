@@ -20,6 +20,8 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
 
     Raises InvalidValue for streams of several drivers, else what enqueueing one of them would; then none is enqueued.
     """
+    if not isinstance(commands, Sequence):
+        raise InvalidType(f"the commands are {commands!r}; a list of (stream, command) is right")
     if not commands:
         return []
     for queue, command in commands:
@@ -56,10 +58,12 @@ def launch_together(
     that cannot start (its stream has failed, say) fails the others with LaunchFailure. Raises InvalidValue for two
     cooperative grids in one stream, which could never start together, and what `Stream.launch` raises.
     """
+    if not isinstance(launches, Sequence):
+        raise InvalidType(f"the launches are {launches!r}; a list of (stream, kernel, config, *arguments) is right")
+    for entry in launches:
+        if not isinstance(entry, Sequence) or len(entry) < 3 or not isinstance(entry[0], Stream):
+            raise InvalidType(f"a launch {entry!r}; (stream, kernel, config, *arguments) is right")
     streams: list[Any] = [entry[0] for entry in launches]
-    for stream in streams:
-        if not isinstance(stream, Stream):
-            raise InvalidType(f"a launch on {stream!r}; a Stream is right")
     if cooperative and len(set(streams)) != len(streams):
         raise InvalidValue("two grids of one cooperative launch are in the same stream; they could never meet")
     meeting = Rendezvous(len(launches)) if cooperative else None

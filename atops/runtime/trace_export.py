@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Any, Final
 
+from atops.base.details import Step
 from atops.base.records import COPIES, CounterSample, Kind, Status, TraceNames, TraceRecord
 from atops.runtime.intervals import Interval, lanes, overlapping
 from atops.runtime.timeline import KIND_NAMES, interval, rows
+from atops.runtime.trace_events import Event, micros, track
+from atops.runtime.trace_threads import thread_tracks
 
 __all__ = ("crossing_slices", "to_chrome", "write_chrome")
-
-Event: TypeAlias = dict[str, Any]
 
 # Viewers take process 0 for the idle task, and a thread numbered as its process for the main thread: avoid both.
 HOST_PROCESS: Final = 1
@@ -33,15 +33,18 @@ def to_chrome(
     *,
     counters: Iterable[CounterSample] = (),
     names: TraceNames | None = None,
+    steps: Sequence[Step] = (),
 ) -> dict[str, Any]:
     """Return the trace as the JSON object of the Chrome trace event format.
 
     Times are microseconds from the start of the first record. Arrows lead from a record or a write of a value to the
-    wait it satisfied. Every slice carries its record's fields as arguments.
+    wait it satisfied. Every slice carries its record's fields as arguments. `steps` of kernel threads make a track a
+    thread, in a process of its own for each launch.
     """
     names = names or TraceNames()
     counters = list(counters)
-    origin = min([interval(record)[0] for record in records] + [sample.at_ns for sample in counters], default=0)
+    starts = [interval(record)[0] for record in records]
+    origin = min([*starts, *(each.at_ns for each in counters), *(each.at_ns for each in steps)], default=0)
     tracks = _stream_tracks(records, names) + _engine_tracks(records)
     tracks.sort(key=lambda track: track[0])
     devices = {track[0] for track in tracks} | {sample.device for sample in counters}
@@ -51,13 +54,16 @@ def to_chrome(
     order = _finishing_order(records)
     for number, (device, label, held) in enumerate(tracks, FIRST_TRACK):
         place = (HOST_PROCESS + 1 + device, number)
-        metadata += _track(place, label)
+        metadata += track(place, label)
         for record in held:
             home.setdefault(id(record), place)  # a stream's track comes before the engines': arrows go there
             start, _ = interval(record)
             timed.append((start, order[id(record)], 0, _slice(record, place, origin, names)))
     timed += _arrows(records, home, order, origin)
     timed += [(sample.at_ns, 0, 3, _sample(sample, origin)) for sample in counters]
+    more, turns = thread_tracks(steps, records, names, origin)
+    metadata += more
+    timed += [(at, 0, 4, event) for at, event in turns]
     timed.sort(key=lambda entry: entry[:3])
     return {"traceEvents": metadata + [event for *_, event in timed], "displayTimeUnit": "ns"}
 
@@ -68,9 +74,10 @@ def write_chrome(
     *,
     counters: Iterable[CounterSample] = (),
     names: TraceNames | None = None,
+    steps: Sequence[Step] = (),
 ) -> None:
     """Write the trace to a path (compressed when it ends in .gz, which Perfetto reads too) or to an open text file."""
-    text = json.dumps(to_chrome(records, counters=counters, names=names), separators=(",", ":"))
+    text = json.dumps(to_chrome(records, counters=counters, names=names, steps=steps), separators=(",", ":"))
     if not isinstance(target, str | PathLike):
         target.write(text)
     elif Path(target).suffix == ".gz":
@@ -139,7 +146,7 @@ def _arrows(
         arrow = {"name": "satisfies", "cat": "wait", "id": wait.seq}
         for at, record, phase, more in ((tail, cause, 1, {"ph": "s"}), (head, wait, 2, {"ph": "f", "bp": "e"})):
             pid, tid = home[id(record)]
-            event = {**more, **arrow, "ts": _micros(at - origin), "pid": pid, "tid": tid}
+            event = {**more, **arrow, "ts": micros(at - origin), "pid": pid, "tid": tid}
             arrows.append((at, order[id(record)], phase, event))
     return arrows
 
@@ -150,7 +157,7 @@ def _slice(record: TraceRecord, place: tuple[int, int], origin: int, names: Trac
         "seq": record.seq,
         "status": record.status.name.lower(),
         "stream": record.stream,
-        "queued_us": _micros(max(0, record.queued_ns)),
+        "queued_us": micros(max(0, record.queued_ns)),
     }
     if record.bytes:
         arguments["bytes"] = record.bytes
@@ -172,8 +179,8 @@ def _slice(record: TraceRecord, place: tuple[int, int], origin: int, names: Trac
         "ph": "X",
         "name": (record.name or KIND_NAMES[record.kind]) + (f" [{record.status.name.lower()}]" if failed else ""),
         "cat": KIND_NAMES[record.kind],
-        "ts": _micros(start - origin),
-        "dur": _micros(end - start),
+        "ts": micros(start - origin),
+        "dur": micros(end - start),
         "pid": place[0],
         "tid": place[1],
         "args": arguments,
@@ -182,7 +189,7 @@ def _slice(record: TraceRecord, place: tuple[int, int], origin: int, names: Trac
 
 
 def _sample(sample: CounterSample, origin: int) -> Event:
-    at = _micros(sample.at_ns - origin)
+    at = micros(sample.at_ns - origin)
     pid = HOST_PROCESS + 1 + sample.device
     return {"ph": "C", "name": "memory in use", "ts": at, "pid": pid, "args": {"bytes": sample.used_bytes}}
 
@@ -194,17 +201,3 @@ def _process(device: int, names: TraceNames) -> list[Event]:
         {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": label}},
         {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}},
     ]
-
-
-def _track(place: tuple[int, int], label: str) -> list[Event]:
-    pid, tid = place
-    return [
-        {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": label}},
-        {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}},
-    ]
-
-
-def _micros(ns: int) -> float:
-    """Return microseconds that give exactly `ns` again when multiplied by 1000 and cut to an integer."""
-    value = ns / 1000
-    return value if int(value * 1000) == ns else math.nextafter(value, math.inf)

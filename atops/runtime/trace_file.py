@@ -1,7 +1,7 @@
 """Traces in files: saved without loss, loaded again by any viewer, refused with a reason when they cannot be right.
 
-A file is one JSON object. Records and counters are lists of integers in the order that `fields` gives; names and kinds
-are numbers into its tables, so that a reader of another version of this package can still tell what is meant.
+A file is one JSON object. Records, counters and details are lists of integers in the order of their fields; names and
+kinds are numbers into its tables, so that a reader of another version of this package can still tell what is meant.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn
 from atops.base.errors import InvalidValue
 from atops.base.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
 
@@ -21,7 +22,16 @@ __all__ = ("VERSION", "load", "records_from_json", "records_to_json", "save")
 
 VERSION: Final = 1
 FORMAT: Final = "atops-trace"
-KIND, STATUS, NAME = (TraceRecord._fields.index(field) for field in ("kind", "status", "name"))
+# The tables of a file: by the field of a row that is a number into one, what it is called and what is in it.
+TABLES: Final[Mapping[str, tuple[str, Any]]] = {
+    "kind": ("kinds", Kind),
+    "status": ("statuses", Status),
+    "phase": ("phases", Phase),
+    "change": ("sorts_of_change", Change),
+    "turn": ("turns", Turn),
+}
+
+Row = TypeVar("Row", TraceRecord, Moment, MemoryChange, Step)
 
 
 def save(path: str | os.PathLike[str], trace: Trace) -> None:
@@ -52,24 +62,31 @@ def load(path: str | os.PathLike[str]) -> Trace:
 def records_to_json(trace: Trace) -> str:
     """Return a trace as the text of a trace file."""
     texts: dict[str, int] = {}
-    rows = [
-        [texts.setdefault(value, len(texts)) if isinstance(value, str) else int(value) for value in record]
-        for record in trace.records
-    ]
+
+    def rows(values: Iterable[tuple[Any, ...]]) -> list[list[int]]:
+        return [
+            [texts.setdefault(value, len(texts)) if isinstance(value, str) else int(value) for value in row]
+            for row in values
+        ]
+
     return json.dumps(
         {
             "format": FORMAT,
             "version": VERSION,
             "fields": TraceRecord._fields,
-            "kinds": [kind.name for kind in Kind],
-            "statuses": [status.name for status in Status],
+            **{name: [member.name for member in members] for name, members in TABLES.values()},
+            "records": rows(trace.records),
+            "moments": rows(trace.moments),
+            "changes": rows(trace.changes),
+            "steps": rows(trace.steps),
             "names": list(texts),
-            "records": rows,
             "counters": [list(sample) for sample in trace.counters],
             "dropped": trace.dropped,
             "devices": sorted(trace.names.devices.items()),
             "streams": [[*key, name] for key, name in sorted(trace.names.streams.items())],
+            "capacities": [[*key, most] for key, most in sorted(trace.names.capacities.items())],
             "notes": dict(trace.names.notes),
+            "sites": [[number, *place] for number, place in sorted(trace.names.sites.items())],
         },
         separators=(",", ":"),
     )
@@ -97,24 +114,48 @@ def records_from_json(text: str) -> Trace:
 
 
 def _trace(content: dict[str, Any]) -> Trace:
-    kinds = [Kind[name] for name in content["kinds"]]
-    statuses = [Status[name] for name in content["statuses"]]
-    texts = content["names"]
-    records: list[TraceRecord] = []
-    for row in content["records"]:
-        values: list[Any] = _integers(row, len(TraceRecord._fields))
-        for place, table in ((KIND, kinds), (STATUS, statuses), (NAME, texts)):
-            if values[place] < 0:
-                raise ValueError(f"{TraceRecord._fields[place]} is {values[place]}; a place in its table is right")
-            values[place] = table[values[place]]
-        records.append(TraceRecord._make(values))
+    tables: dict[str, Any] = {
+        field: [members[each] for each in content[name]]
+        for field, (name, members) in TABLES.items()
+        if name in content
+    }
+    tables["name"] = content["names"]
     names = TraceNames(
         devices={device: name for device, name in content["devices"]},
         streams={(device, stream): name for device, stream, name in content["streams"]},
         notes=content["notes"],
+        sites={number: _place(*place) for number, *place in content.get("sites", ())},
+        capacities={(row[0], row[1]): row[2] for row in (_integers(row, 3) for row in content.get("capacities", ()))},
     )
-    counters = tuple(CounterSample._make(_integers(row, 3)) for row in content["counters"])
-    return Trace(tuple(records), counters, names, content["dropped"])
+    return Trace(
+        _read(TraceRecord, content["records"], tables),
+        tuple(CounterSample._make(_integers(row, 3)) for row in content["counters"]),
+        names,
+        content["dropped"],
+        _read(Moment, content.get("moments", ()), tables),  # a file of before there were details has none
+        _read(MemoryChange, content.get("changes", ()), tables),
+        _read(Step, content.get("steps", ()), tables),
+    )
+
+
+def _read(kind: type[Row], rows: Iterable[Sequence[Any]], tables: Mapping[str, Any]) -> tuple[Row, ...]:
+    """Return the rows of a file as values, with what their numbers into tables stand for."""
+    places = [(place, field) for place, field in enumerate(kind._fields) if field in TABLES or field == "name"]
+    found: list[Row] = []
+    for row in rows:
+        values: list[Any] = _integers(row, len(kind._fields))
+        for place, field in places:
+            if values[place] < 0:
+                raise ValueError(f"{field} is {values[place]}; a place in its table is right")
+            values[place] = tables[field][values[place]]
+        found.append(kind._make(values))
+    return tuple(found)
+
+
+def _place(file: Any, line: Any, function: Any) -> Place:
+    if type(file) is not str or type(line) is not int or type(function) is not str:
+        raise ValueError(f"{[file, line, function]!r} is no place; a file, a line and a function are right")
+    return Place(file, line, function)
 
 
 def _integers(row: Sequence[Any], count: int) -> list[int]:

@@ -20,6 +20,8 @@ __all__ = (
     "of_launch",
     "of_memory",
     "of_record",
+    "of_reduce",
+    "of_scattered",
     "of_wait_event",
     "of_wait_value",
     "of_write_value",
@@ -48,6 +50,19 @@ def of_copy(item: Completion, command: c.Copy) -> Described:
     return (
         command.kind, command.size, *place(dst, command.dst_offset), *place(src, command.src_offset), -1, ""
     )  # fmt: skip
+
+
+def of_scattered(item: Completion, command: c.ScatteredCopy) -> Described:
+    """Describe a copy of scatter memory, which has no one place, and so is called by its name."""
+    ends = *place(command.dst, command.dst_offset), *place(command.src, command.src_offset)
+    return (command.kind, command.size, *ends, -1, "scatter memory")
+
+
+def of_reduce(item: Completion, command: c.Reduce) -> Described:
+    """Describe a reduction: as a launch, because it computes, by its operation and type."""
+    nbytes = command.elements * command.dtype.itemsize
+    name = f"reduce {command.operation} {command.dtype}"
+    return (LAUNCH, nbytes, *place(*command.result), *place(*command.lhs), -1, name)
 
 
 def of_fill(item: Completion, command: c.Fill) -> Described:
@@ -103,6 +118,8 @@ def of_barrier(item: Completion, command: c.Barrier) -> Described:
 
 DESCRIBE: dict[type, Callable[[Completion, Any], Described]] = {
     c.Copy: of_copy,
+    c.ScatteredCopy: of_scattered,
+    c.Reduce: of_reduce,
     c.Fill: of_fill,
     c.Launch: of_launch,
     c.Record: of_record,

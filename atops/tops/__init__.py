@@ -30,7 +30,11 @@ from atops.tops import (
     error,
     error_codes,
     event,
+    executable,
     executable_enumerations,
+    executable_launch,
+    executable_query,
+    executable_refit,
     graph_enumerations,
     host_memory,
     ipc,
@@ -44,9 +48,12 @@ from atops.tops import (
     memory_enumerations,
     memory_set,
     module,
+    multi_cluster,
     peer,
     profile_meta,
     reduce,
+    reservation,
+    resource_bundle,
     resource_structs,
     rtc,
     scatter,
@@ -69,7 +76,11 @@ from atops.tops.enumerations import *  # noqa: F403
 from atops.tops.error import *  # noqa: F403
 from atops.tops.error_codes import *  # noqa: F403
 from atops.tops.event import *  # noqa: F403
+from atops.tops.executable import *  # noqa: F403
 from atops.tops.executable_enumerations import *  # noqa: F403
+from atops.tops.executable_launch import *  # noqa: F403
+from atops.tops.executable_query import *  # noqa: F403
+from atops.tops.executable_refit import *  # noqa: F403
 from atops.tops.graph_enumerations import *  # noqa: F403
 from atops.tops.host_memory import *  # noqa: F403
 from atops.tops.ipc import *  # noqa: F403
@@ -83,9 +94,12 @@ from atops.tops.memory_copy import *  # noqa: F403
 from atops.tops.memory_enumerations import *  # noqa: F403
 from atops.tops.memory_set import *  # noqa: F403
 from atops.tops.module import *  # noqa: F403
+from atops.tops.multi_cluster import *  # noqa: F403
 from atops.tops.peer import *  # noqa: F403
 from atops.tops.profile_meta import *  # noqa: F403
 from atops.tops.reduce import *  # noqa: F403
+from atops.tops.reservation import *  # noqa: F403
+from atops.tops.resource_bundle import *  # noqa: F403
 from atops.tops.resource_structs import *  # noqa: F403
 from atops.tops.rtc import *  # noqa: F403
 from atops.tops.scatter import *  # noqa: F403
@@ -96,7 +110,8 @@ from atops.tops.symbols import *  # noqa: F403
 FAMILIES = (
     driver, device, error, stream, event, memory, host_memory, memory_copy, memory_set, memory_attributes, symbols,
     banks, cache, codec, const_buffers, kernel_signals, profile_meta, reduce, peer, ipc, module, launch,
-    launch_configuration, rtc, dims, scatter,
+    launch_configuration, rtc, dims, scatter, resource_bundle, reservation, multi_cluster, executable,
+    executable_launch, executable_query, executable_refit,
 )  # fmt: skip
 VALUES = (
     constants, device_structs, enumerations, error_codes, executable_enumerations, graph_enumerations, launch_structs,

@@ -20,7 +20,7 @@ from atops.runtime.buffer import Buffer
 from atops.runtime.context import DeviceContext
 from atops.runtime.driver import Driver
 
-__all__ = ("Alias", "Names", "add_alias", "alias_at", "remove_alias")
+__all__ = ("Alias", "Names", "add_alias", "alias_at", "has_aliases", "remove_alias")
 
 GRANULE: Final = 256
 
@@ -84,6 +84,11 @@ def alias_at(driver: Driver, address: int) -> Alias | None:
         position = names.by_address.bisect_right(address) - 1
         alias = None if position < 0 else names.by_address.peekitem(position)[1]
     return alias if alias is not None and address < alias.address + max(alias.size, 1) else None
+
+
+def has_aliases() -> bool:
+    """Tell whether any device has had one since its reset."""
+    return bool(NAMES)
 
 
 def remove_alias(driver: Driver, alias: Alias) -> bool:

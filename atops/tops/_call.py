@@ -95,11 +95,7 @@ class Bridge(Generic[C]):
             return result
 
         TWINS[function.name] = functools.wraps(implementation)(twin)
-
-        def block(*arguments: Any, **named: Any) -> Any:
-            return drive(implementation(*arguments, **named))
-
-        return _make(function, functools.wraps(implementation)(block), answer, fail)
+        return _make(function, implementation, answer, fail, waits=True)
 
     def _answers(self, function: Function) -> tuple[Callable[[Any], Answer], Callable[[Exception], Answer]]:
         """Return what makes the tuple of a call that went well, and of one that failed."""
@@ -108,9 +104,11 @@ class Bridge(Generic[C]):
         plain = (success,)
 
         def answer(outcome: Any) -> Answer:
+            if outs == 1:
+                return success, outcome
             if outs == 0:
                 return plain if outcome is None else (outcome,)
-            return (success, outcome) if outs == 1 else (success, *outcome)
+            return success, *outcome
 
         def fail(error: Exception) -> Answer:
             code = self._translate(error, function, self._instead)
@@ -125,20 +123,22 @@ class Bridge(Generic[C]):
 
 def _make(
     function: Function, implementation: Callable[..., Any], answer: Callable[[Any], Answer],
-    fail: Callable[[Exception], Answer],
+    fail: Callable[[Exception], Answer], waits: bool = False,
 ) -> Callable[..., Answer]:
-    """Return the plain form of a function: one call, one tuple, one record."""
+    """Return the plain form of a function: one call, one tuple, one record. `waits`: it makes a coroutine."""
+    name = function.name
 
     @functools.wraps(implementation)
     def function_(*arguments: Any, **named: Any) -> Answer:
         driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
         started = -1 if driver is None else driver.now() if driver.tracer.active else None
         try:
-            result = answer(implementation(*arguments, **named))
+            outcome = implementation(*arguments, **named)
+            result = answer(drive(outcome) if waits else outcome)
         except Exception as error:
             result = fail(error)
         if started is not None:
-            _trace(driver, function.name, started, result[0])
+            _trace(driver, name, started, result[0])
         return result
 
     return function_

@@ -6,14 +6,14 @@ import threading
 from typing import Any
 
 from atops.base.results import Result
+from atops.runtime.current import current_ordinal
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
 from atops.runtime.drivers import current_driver
 from atops.runtime.stream import Stream
 from atops.tops._arguments import whole
 from atops.tops._codes import CodeError
 
-__all__ = ("ThreadStreams", "current_device", "current_driver", "device_at", "per_thread_stream")
+__all__ = ("ThreadStreams", "current_device", "current_driver", "device_at", "null_stream", "per_thread_stream")
 
 
 class ThreadStreams(threading.local):
@@ -29,8 +29,20 @@ THREAD = ThreadStreams()
 def current_device() -> Device:
     """Return the current device of the current board. Raises NoDevice on a board without any."""
     driver = current_driver()
-    _some_device(driver)
+    if not driver.options.devices:
+        raise CodeError(Result.NoDevice, f"{driver!r} has no device (ATOPS_DEVICES sets how many)")
     return Device(None, driver)
+
+
+def null_stream() -> Stream:
+    """Return the null stream of the current device, which most calls mean. Raises NoDevice."""
+    driver = current_driver()
+    if driver.options.devices:
+        found = driver.context(current_ordinal()).null_stream
+        if found is not None:
+            assert isinstance(found, Stream)
+            return found
+    return current_device().null_stream  # which makes it
 
 
 def device_at(ordinal: Any) -> Device:
@@ -48,8 +60,3 @@ def per_thread_stream(device: Device) -> Stream:
     stream = Stream(context, name=f"per-thread stream of {threading.current_thread().name}")
     THREAD.streams = [*(each for each in streams if each.context.dead is None), stream]
     return stream
-
-
-def _some_device(driver: Driver) -> None:
-    if not driver.devices:
-        raise CodeError(Result.NoDevice, f"{driver!r} has no device (ATOPS_DEVICES sets how many)")

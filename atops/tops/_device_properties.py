@@ -50,12 +50,12 @@ def attribute_of(device: Device, attribute: topsDeviceAttribute_t) -> int:
     """Return one figure. Raises ValueError for a member that only bounds a range."""
     if attribute not in ATTRIBUTES:
         raise ValueError(f"{attribute.name} is no attribute that a device has")
-    return ATTRIBUTES[attribute](device.arch)
+    return ATTRIBUTES[attribute](device.geometry)
 
 
 def properties_of(device: Device) -> topsDeviceProp_t:
     """Return all figures of a device."""
-    arch = device.arch
+    arch = device.geometry
     major, minor = arch.compute_capability
     return topsDeviceProp_t(
         name=device.name,

@@ -13,7 +13,7 @@ from atops.base.errors import InvalidHandle
 from atops.runtime.context import DeviceContext
 from atops.runtime.event import Event
 from atops.runtime.stream import Stream
-from atops.tops._context import current_device, current_driver, per_thread_stream
+from atops.tops._context import current_device, current_driver, null_stream, per_thread_stream
 from atops.tops.constants import topsStreamPerThread
 
 __all__ = ("Entry", "drop", "event_of", "live", "register", "stream_of", "take", "usable_stream_of")
@@ -87,11 +87,13 @@ def stream_of(handle: Any) -> Stream:
         if context.dead is not None or context.driver is not current_driver():
             raise InvalidHandle(f"{handle!r} is dead, or of another driver")
         return handle
-    number = 0 if handle is None else _number(handle)
+    if handle is None:
+        return null_stream()
+    number = _number(handle)
     if number > topsStreamPerThread:
         return live(number, Stream)
     if number == 0:
-        return current_device().null_stream
+        return null_stream()
     if number == topsStreamPerThread:
         return per_thread_stream(current_device())
     raise InvalidHandle(f"{handle!r} is no stream; 0 or None is the null stream, 2 the per-thread stream")

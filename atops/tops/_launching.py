@@ -11,12 +11,13 @@ from atops.device.arch import Architecture
 from atops.kernels.definition import Kernel
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.context import DeviceContext
+from atops.runtime.stream import Stream
 from atops.tops._arguments import dims_of, size_of
 from atops.tops._codes import CodeError
 from atops.tops._handles import live, usable_stream_of
 from atops.tops._pointers import is_null
 
-__all__ = ("Geometry", "LoadedFunction", "function_of", "geometry_of", "is_too_large", "start")
+__all__ = ("Geometry", "LoadedFunction", "function_of", "geometry_of", "is_too_large", "start", "stream_for")
 
 MOST_THREADS = 1 << 32
 
@@ -93,6 +94,16 @@ def start(
     the kernel is compiled for another chip; CooperativeLaunchTooLarge.
     """
     kernel = function.kernel
+    stream = stream_for(function, geometry, too_large)
+    config = LaunchConfig(geometry.grid, geometry.block, geometry.shared)
+    split = len(kernel.parameters) - len(kernel.keyword_only)  # which come last
+    named = dict(zip(list(kernel.parameters)[split:], arguments[split:], strict=False))
+    stream.submit(stream.prepare_launch(kernel, config, tuple(arguments[:split]), named, None, cooperative))
+
+
+def stream_for(function: LoadedFunction, geometry: Geometry, too_large: Result = Result.InvalidValue) -> Stream:
+    """Return the stream of a launch, once it is clear that its device can have the geometry. Raises as `start`."""
+    kernel = function.kernel
     stream = usable_stream_of(geometry.stream)
     if function.context is not None and function.context is not stream.context:
         raise CodeError(
@@ -100,7 +111,9 @@ def start(
             f"{kernel.name} was loaded on device {function.context.ordinal}; the stream is of device "
             f"{stream.context.ordinal}",
         )
-    arch = stream.context.arch
+    arch, resources = stream.context.arch, stream.context.resources
+    if resources is not None:
+        arch = resources.geometry
     if is_too_large(geometry.block, arch):
         raise CodeError(
             too_large,
@@ -109,7 +122,4 @@ def start(
         )
     if geometry.shared > arch.l2_usable:
         raise InvalidValue(f"{kernel.name}: sharedMemBytes is {geometry.shared}; {arch.name} has {arch.l2_usable}")
-    config = LaunchConfig(geometry.grid, geometry.block, geometry.shared)
-    split = len(kernel.parameters) - len(kernel.keyword_only)  # which come last
-    named = dict(zip(list(kernel.parameters)[split:], arguments[split:], strict=False))
-    stream.submit(stream.prepare_launch(kernel, config, tuple(arguments[:split]), named, None, cooperative))
+    return stream

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from atops.device.allocation import Allocation
 from atops.runtime.context import DeviceContext
 from atops.runtime.drivers import current_driver
+from atops.runtime.execute_launch import reachable
 from atops.tops._aliases import alias_at
 from atops.tops._context import current_device
 from atops.tops._host_origins import ORIGINS
@@ -51,11 +53,12 @@ def facts_of(pointer: Any) -> Facts:
     buffer = known_memory(address)
     memory, offset = buffer.allocation, buffer.offset
     if memory.device is not None:
-        owner = current_driver().context(memory.device)
+        imported = alias is not None and memory.address == alias.address  # its place is another process's affair
+        owner = current_driver().context(memory.device).memory
         return Facts(
             topsMemoryType.topsMemoryTypeDevice, memory.device, memory.address + offset, 0, False, memory.flags,
-            memory.address, memory.size, _access(ours, memory.device), memory.serial,
-            owner.memory.bank_of(memory.address + offset),
+            memory.address, memory.size, _access(ours, memory), memory.serial,
+            None if imported else owner.bank_of(memory.address + offset),
         )  # fmt: skip
     origin = ORIGINS.get(memory)
     kind = topsMemoryType.topsMemoryTypeUnified if memory.managed else topsMemoryType.topsMemoryTypeHost
@@ -66,7 +69,7 @@ def facts_of(pointer: Any) -> Facts:
     )  # fmt: skip
 
 
-def _access(ours: DeviceContext, device: int) -> topsMemAccessFlags:
-    if device == ours.ordinal or device in ours.peers:
+def _access(ours: DeviceContext, memory: Allocation) -> topsMemAccessFlags:
+    if reachable(ours, memory):
         return topsMemAccessFlags.topsMemAccessFlagsProtReadWrite
     return topsMemAccessFlags.topsMemAccessFlagsProtNone

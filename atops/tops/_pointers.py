@@ -18,9 +18,9 @@ from atops.device.allocation import Allocation, Bytes
 from atops.runtime.buffer import Buffer
 from atops.runtime.driver import Driver
 from atops.runtime.drivers import current_driver
-from atops.runtime.operands import host_bytes
+from atops.runtime.operands import end_of, host_bytes
 from atops.runtime.scattered import Scattered
-from atops.tops._aliases import alias_at
+from atops.tops._aliases import Alias, alias_at
 from atops.tops._codes import CodeError
 
 __all__ = (
@@ -32,12 +32,14 @@ __all__ = (
     "find_host",
     "host_address",
     "host_view",
+    "is_device_address",
     "is_null",
     "known_memory",
     "memory_from",
     "operand",
     "own",
     "owned",
+    "pinned_at",
 )
 
 OWNED: dict[int, tuple[Allocation, Buffer]] = {}  # by the allocation's serial, which no two ever share
@@ -91,19 +93,14 @@ def device_memory(
     """Return `nbytes` at a device pointer: on any device, or of mapped, registered or managed host memory.
 
     `device` is the ordinal that it must lie on, if any; host memory is on all. With `plain` scatter memory is refused:
-    only copies and fills take it. Raises CodeError InvalidDevicePointer (or InvalidValue) for what is no live memory,
+    kernels take its parts. Raises CodeError InvalidDevicePointer (or InvalidValue) for what is no live memory,
     InvalidValue for a range that leaves its allocation.
     """
     driver = current_driver()
     address = address_of(pointer, what)
-    found = alias_at(driver, address)
-    if found is not None:
-        buffer = found.resolve(address - found.address, nbytes)
-    else:
-        buffer = _part(find_device(driver, address, what), address, nbytes, what)
-    buffer.driver = driver
+    buffer = _at(driver, address, alias_at(driver, address), nbytes, what)
     if plain and isinstance(buffer.allocation, Scattered):
-        raise InvalidValue(f"{what} {address:#x} is scatter memory; copies, fills, or a part of it are right")
+        raise InvalidValue(f"{what} {address:#x} is scatter memory; memory in one place, as a part of it, is right")
     if device is not None and buffer.device not in (None, device):
         raise bad_pointer(f"{what} {address:#x} lies on device {buffer.device}; memory of device {device} is right")
     return buffer
@@ -139,17 +136,19 @@ def operand(pointer: Any, nbytes: int, what: str, *, writable: bool = False) -> 
     if numeric or pointer is None:
         driver = current_driver()
         address = address_of(pointer, what)
-        if alias_at(driver, address) is None and (host := _host_at(driver, address)) is not None:
+        alias = alias_at(driver, address)
+        if alias is None and (host := _host_at(driver, address)) is not None:
             offset = _checked(host, address - host.host_address, nbytes, what)
             buffer = Buffer(host, offset, nbytes)
             buffer.driver = driver
             return buffer
-        return device_memory(address, nbytes, what, plain=False)
+        return _at(driver, address, alias, nbytes, what)
     if isinstance(pointer, Buffer):
         if nbytes > pointer.nbytes:
             raise InvalidValue(f"{what} is {pointer!r}; it has no {nbytes} bytes")
         return pointer if nbytes == pointer.nbytes else Buffer.__getitem__(pointer.view(), slice(0, nbytes))
-    view = host_bytes(pointer, what)
+    view = end_of(pointer, what, False).bytes if type(pointer) is np.ndarray else host_bytes(pointer, what)
+    assert isinstance(view, memoryview)
     if writable and view.readonly:
         raise InvalidValue(f"{what} is read-only; a writable buffer is right")
     if nbytes > view.nbytes:
@@ -185,6 +184,17 @@ def find_host(pointer: Any, what: str = "the host pointer") -> Allocation:
     return host
 
 
+def is_device_address(driver: Driver, address: int) -> bool:
+    """Tell whether an address lies in the space of a device of the board, allocated or not."""
+    slot = address >> SLOT_SHIFT
+    return slot & 1 == 1 and 0 <= slot >> 1 < driver.devices
+
+
+def pinned_at(address: int) -> Allocation | None:
+    """Return the pinned, registered or managed memory that a host address lies in; None where there is none."""
+    return _host_at(current_driver(), address)
+
+
 def host_view(pointer: int, nbytes: int) -> Bytes:
     """Return the bytes behind a pointer of topsHostMalloc, or of managed memory, as a numpy array of uint8.
 
@@ -210,17 +220,18 @@ def bad_pointer(message: str) -> CodeError:
 
 def _host_at(driver: Driver, address: int) -> Allocation | None:
     """Return the host memory that a host address lies in; None for a device address and for unknown memory."""
-    slot = address >> SLOT_SHIFT
-    if slot < 16 and slot & 1 and slot >> 1 < driver.devices:
-        return None
-    try:
-        return driver.host.find_host(address)
-    except IllegalAddress:
-        return None
+    return None if is_device_address(driver, address) else driver.host.host_at(address)
 
 
-def _part(allocation: Allocation, address: int, nbytes: int, what: str) -> Buffer:
-    return Buffer(allocation, _checked(allocation, address - allocation.address, nbytes, what), nbytes)
+def _at(driver: Driver, address: int, alias: Alias | None, nbytes: int, what: str) -> Buffer:
+    """Return bytes at a device address, which an alias may stand for. Raises as `device_memory` does."""
+    if alias is not None:
+        buffer = alias.resolve(address - alias.address, nbytes)
+    else:
+        found = find_device(driver, address, what)
+        buffer = Buffer(found, _checked(found, address - found.address, nbytes, what), nbytes)
+    buffer.driver = driver
+    return buffer
 
 
 def _checked(allocation: Allocation, offset: int, nbytes: int, what: str) -> int:

@@ -16,6 +16,7 @@ from atops.runtime.scattered import Part, Scattered, covers
 from atops.tops._aliases import Alias, alias_at, remove_alias
 from atops.tops._arguments import numbers
 from atops.tops._codes import CodeError
+from atops.tops._dims import DIMS
 from atops.tops._pointers import address_of
 from atops.tops.enumerations import topsMemoryType
 
@@ -100,6 +101,7 @@ def allocate_part(context: DeviceContext, parent: Scattered, part: Part, bank: i
     nbytes = math.prod(part.dims) * parent.itemsize
     made = Device(context.ordinal, current_driver()).allocate(nbytes, bank=bank)
     context.scattered[made.allocation.serial] = made
+    DIMS[made.allocation] = part.dims
     plain = Buffer(made.allocation, 0, nbytes)
     return part._replace(memory=plain, owned=True)
 

@@ -37,9 +37,10 @@ class Wait:
 
     def blocking(self) -> Any:
         """Block until it is over."""
+        thing = self.thing
         if FLAGS:
-            spin(self.thing)
-        return self.thing.wait_sync() if isinstance(self.thing, Completion) else self.thing.sync()
+            spin(thing)
+        return thing.wait_sync() if isinstance(thing, Completion) else thing.sync()
 
     async def awaiting(self) -> Any:
         """Wait until it is over."""
@@ -94,15 +95,18 @@ def spin(thing: Completion | Event | Stream | Device) -> None:
 
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run an implementation to its end in plain code, blocking where it waits."""
+    send = coroutine.send
     try:
-        wait = _checked(coroutine, coroutine.send(None))
+        wait = send(None)
         while True:
+            if not isinstance(wait, Wait):
+                raise _stray(coroutine, wait)
             try:
                 value = wait.blocking()
             except BaseException as error:
-                wait = _checked(coroutine, coroutine.throw(error))
+                wait = coroutine.throw(error)
             else:
-                wait = _checked(coroutine, coroutine.send(value))
+                wait = send(value)
     except StopIteration as stop:
         result: T = stop.value
         return result
@@ -111,21 +115,22 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
 async def step(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run an implementation to its end on the caller's loop, awaiting where it waits."""
     try:
-        wait = _checked(coroutine, coroutine.send(None))
+        wait = coroutine.send(None)
         while True:
+            if not isinstance(wait, Wait):
+                raise _stray(coroutine, wait)
             try:
                 value = await wait.awaiting()
             except BaseException as error:  # a cancellation too: the implementation tidies up and lets it pass
-                wait = _checked(coroutine, coroutine.throw(error))
+                wait = coroutine.throw(error)
             else:
-                wait = _checked(coroutine, coroutine.send(value))
+                wait = coroutine.send(value)
     except StopIteration as stop:
         result: T = stop.value
         return result
 
 
-def _checked(coroutine: Coroutine[Any, Any, Any], wait: Any) -> Wait:
-    if isinstance(wait, Wait):
-        return wait
+def _stray(coroutine: Coroutine[Any, Any, Any], wait: Any) -> RuntimeError:
+    """Close an implementation that awaits what is no wait. Returns the error for it."""
     coroutine.close()
-    raise RuntimeError(f"{coroutine!r} awaits {wait!r}; await until(...) is right in an implementation")
+    return RuntimeError(f"{coroutine!r} awaits {wait!r}; await until(...) is right in an implementation")

@@ -12,11 +12,14 @@ from atops.tops import (
     const_buffers,
     device,
     event,
+    executable_launch,
+    executable_refit,
     host_memory,
     memory,
     memory_copy,
     memory_set,
     peer,
+    resource_bundle,
     scatter,
     stream,
     symbols,
@@ -32,7 +35,8 @@ if TYPE_CHECKING:
 
 # Whoever imports the twins has imported those that make them.
 FAMILIES = (
-    device, stream, event, host_memory, memory, memory_copy, memory_set, symbols, const_buffers, peer, scatter,
+    device, stream, event, host_memory, memory, memory_copy, memory_set, symbols, const_buffers, peer, resource_bundle,
+    scatter, executable_launch, executable_refit,
 )
 
 globals().update(TWINS)

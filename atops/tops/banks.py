@@ -6,8 +6,8 @@ from typing import Any
 
 from atops.base.errors import InvalidValue
 from atops.device.memory_statistics import BankStatistics
-from atops.runtime.affinity import near_banks
 from atops.tops._arguments import flags_in, size_of, whole
+from atops.tops._banks import check_total, logical_banks
 from atops.tops._call import call
 from atops.tops._context import current_device
 from atops.tops._pointers import own
@@ -50,7 +50,7 @@ def topsExtMallocWithBankV2(size: int, bank: int, flags: int) -> int:
 @call
 def topsExtMallocWithAffinity(size: int, bank: int, flags: int) -> int:
     """As topsExtMallocWithBankV2, on a logical bank: entry `bank` of what topsGetAffinityBankList returns."""
-    banks = near_banks(current_device().arch)
+    banks = logical_banks(current_device())
     logical = whole(bank, "bank")
     if not 0 <= logical < len(banks):
         raise InvalidValue(f"logical bank {logical}; 0 to {len(banks) - 1} are right")
@@ -68,11 +68,13 @@ def _allocate(size: Any, bank: int, flags: Any) -> int:
 
 @call
 def topsGetAffinityBankList(bank_total: int) -> list[int]:
-    """Return the physical banks of the current device in the order of logical ones: 0, 1, 2 and so on.
+    """Return the physical banks of the current device, those nearest to the caller's default bundle first.
 
-    InvalidValue: `bank_total` is not how many banks there are.
+    Without such a bundle they are 0, 1, 2 and so on. InvalidValue: `bank_total` is not how many banks there are.
     """
-    return list(near_banks(current_device().arch))[: len(_banks(bank_total))]
+    device = current_device()
+    check_total(device.arch, bank_total)
+    return list(logical_banks(device))
 
 
 @call
@@ -112,7 +114,6 @@ def topsExtGetMcAvailableMemSize(mc: int) -> int:
 
 def _banks(bank_total: Any) -> tuple[BankStatistics, ...]:
     """Return the figures of the current device's banks. Raises InvalidValue unless `bank_total` is their number."""
-    banks = current_device().statistics().memory.banks
-    if whole(bank_total, "bank_total") != len(banks):
-        raise InvalidValue(f"bank_total is {bank_total}; the device has {len(banks)} banks")
-    return banks
+    device = current_device()
+    check_total(device.arch, bank_total)
+    return device.statistics().memory.banks

@@ -35,25 +35,35 @@ def topsMemorySetDims(devPtr: int, dims: Any, dims_count: int | None) -> None:
 
 @call
 def topsMemoryGetDims(devPtr: int) -> tuple[list[int], int]:
-    """Return the dimensions of memory, and how many there are.
+    """Return the dimensions of memory, or of an owned part of scatter memory, and how many there are.
 
     InvalidValue: other memory, or an interior pointer. IllegalState: nobody gave it any.
     """
-    memory = _allocation(devPtr)
+    memory = _allocation(devPtr, parts=True)
     dims = DIMS.get(memory)
     if dims is None:
         raise IllegalState(f"{memory!r} has no dimensions; topsMemorySetDims gives it some")
     return list(dims), len(dims)
 
 
-def _allocation(pointer: Any) -> Allocation:
-    """Return what a pointer of topsMalloc or topsMallocScatter stands for. Raises CodeError, InvalidValue."""
+def _allocation(pointer: Any, *, parts: bool = False) -> Allocation:
+    """Return what a pointer of topsMalloc or topsMallocScatter, or of its owned `parts`, stands for.
+
+    Raises CodeError, InvalidValue.
+    """
     driver = current_driver()
     address = address_of(pointer, "devPtr")
     alias = alias_at(driver, address)
     if alias is not None and isinstance(alias.owner, ScatterMemory) and alias.address == address:
         return alias.owner.memory
     allocation = None if alias is not None else find_device(driver, address, "devPtr")
-    if allocation is None or allocation.address != address or owned(allocation) is None:
+    known = allocation is not None and (owned(allocation) is not None or (parts and _is_part(allocation)))
+    if allocation is None or allocation.address != address or not known:
         raise InvalidValue(f"devPtr {address:#x} was not returned by topsMalloc or one of its kind")
     return allocation
+
+
+def _is_part(allocation: Allocation) -> bool:
+    """Tell whether scatter memory owns an allocation."""
+    device = allocation.device
+    return device is not None and allocation.serial in current_driver().context(device).scattered

@@ -20,7 +20,7 @@ from atops.tops._context import current_device
 from atops.tops._freeing import give_back
 from atops.tops._host_origins import ORIGINS, HostOrigin
 from atops.tops._host_pages import bytes_at
-from atops.tops._pointers import disown, find_host, host_address, is_null, own
+from atops.tops._pointers import disown, find_host, host_address, is_device_address, is_null, own
 from atops.tops.constants import (
     topsExtHostRegisterCoarseGrained,
     topsHostMallocCoherent,
@@ -108,7 +108,10 @@ def topsHostRegister(hostPtr: Any, sizeBytes: int, flags: int) -> None:
         raise InvalidValue(f"{nbytes} bytes at hostPtr {hostPtr!r}; 1 or more, at no null pointer, are right")
     device = current_device()
     if hasattr(hostPtr, "__index__") and not isinstance(hostPtr, np.ndarray):
-        found = bytes_at(whole(hostPtr, "hostPtr"), nbytes)
+        address = whole(hostPtr, "hostPtr")
+        if is_device_address(device.driver, address):  # its bytes may be mapped there too, but not for long
+            raise InvalidValue(f"hostPtr {address:#x} is an address of device memory; host memory is right")
+        found = bytes_at(address, nbytes)
     else:
         view = host_bytes(hostPtr, "hostPtr")
         if nbytes > view.nbytes:

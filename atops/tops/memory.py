@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from atops.base.errors import WouldDeadlock
+from atops.device.address_space import SLOT_SHIFT
 from atops.runtime.device import Device
 from atops.runtime.drivers import current_driver
 from atops.tops._aliases import Alias, alias_at
@@ -77,7 +79,13 @@ async def _free_name(alias: Alias, address: int) -> None:
     free = getattr(alias.owner, "free_name", None)
     if free is None or address != alias.address:
         raise bad_pointer(f"ptr {address:#x} is a second name of memory; the function that ends such a name is right")
-    await until(current_device())
+    try:
+        await until(Device((address >> SLOT_SHIFT) >> 1, current_driver()))  # the device in whose space the name is
+    except WouldDeadlock:
+        raise
+    except BaseException:
+        free(alias)
+        raise
     free(alias)
 
 

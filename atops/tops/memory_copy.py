@@ -42,7 +42,7 @@ async def topsMemcpy(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind) -
     InvalidValue: null, unknown, overlapping or too short memory; InvalidMemcpyDirection: the kind is none, or not that
     of the pointers (mapped and managed memory may be called host or device).
     """
-    started = start_copy(usable_stream_of(None), dst, src, size_of(sizeBytes, "sizeBytes"), kind)
+    started = start_copy(usable_stream_of(None), dst, src, size_of(sizeBytes, "sizeBytes"), kind, waits=True)
     if started.completion is not None and started.on_host:
         await until(started.completion)
 
@@ -50,7 +50,7 @@ async def topsMemcpy(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind) -
 @call
 async def topsMemcpyWithStream(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind, stream: int | None) -> None:
     """As topsMemcpy, in the order of a stream; returns when the copy is over, whatever the memory. InvalidHandle."""
-    started = start_copy(usable_stream_of(stream), dst, src, size_of(sizeBytes, "sizeBytes"), kind)
+    started = start_copy(usable_stream_of(stream), dst, src, size_of(sizeBytes, "sizeBytes"), kind, waits=True)
     if started.completion is not None:
         await until(started.completion)
 
@@ -66,7 +66,7 @@ async def topsMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKi
 @call
 async def topsMemcpyHtoD(dst: int, src: Any, sizeBytes: int) -> None:
     """Copy from host to device memory. InvalidValue: bad, overlapping or too short memory, or of the other kind."""
-    started = _start(None, dst, src, sizeBytes, H2D)
+    started = _start(None, dst, src, sizeBytes, H2D, waits=True)
     if started.completion is not None:
         await until(started.completion)
 
@@ -74,7 +74,7 @@ async def topsMemcpyHtoD(dst: int, src: Any, sizeBytes: int) -> None:
 @call
 async def topsMemcpyDtoH(dst: Any, src: int, sizeBytes: int) -> None:
     """Copy from device to host memory. InvalidValue: bad, overlapping or too short memory, or of the other kind."""
-    started = _start(None, dst, src, sizeBytes, D2H)
+    started = _start(None, dst, src, sizeBytes, D2H, waits=True)
     if started.completion is not None:
         await until(started.completion)
 
@@ -82,7 +82,7 @@ async def topsMemcpyDtoH(dst: Any, src: int, sizeBytes: int) -> None:
 @call
 async def topsMemcpyDtoD(dst: int, src: int, sizeBytes: int) -> None:
     """Copy from device to device memory. InvalidValue: bad, overlapping or too short memory, or of the other kind."""
-    started = _start(None, dst, src, sizeBytes, D2D)
+    started = _start(None, dst, src, sizeBytes, D2D, waits=True)
     if started.completion is not None and started.on_host:
         await until(started.completion)
 
@@ -109,6 +109,9 @@ def topsMemcpyDtoDAsync(dst: int, src: int, sizeBytes: int, stream: int | None) 
     _start(stream, dst, src, sizeBytes, D2D)
 
 
-def _start(stream: int | None, dst: Any, src: Any, nbytes: int, kind: topsMemcpyKind) -> Started:
+def _start(
+    stream: int | None, dst: Any, src: Any, nbytes: int, kind: topsMemcpyKind, *, waits: bool = False
+) -> Started:
     """Enqueue a copy whose kind the function's name says: other memory is a wrong value."""
-    return start_copy(usable_stream_of(stream), dst, src, size_of(nbytes, "sizeBytes"), kind, Result.InvalidValue)
+    size = size_of(nbytes, "sizeBytes")
+    return start_copy(usable_stream_of(stream), dst, src, size, kind, Result.InvalidValue, waits=waits)

@@ -207,7 +207,7 @@ FIELDS: Final = (
 def _attributes(func: Any) -> topsFuncAttributes:
     """Return the attributes of a function, as it was compiled, or for the current device."""
     kernel = function_of(func).kernel
-    figures = function_attributes(kernel, kernel.target or current_device().arch)
+    figures = function_attributes(kernel, kernel.target or current_device().geometry)
     return topsFuncAttributes(
         binaryVersion=figures.binary_version,
         constSizeBytes=figures.constant_bytes,

@@ -178,7 +178,7 @@ def _copy(stream: Stream, to: tuple[Any, Any], source: tuple[Any, Any], size: An
     """Enqueue a copy between pointers that lie where the call says. Returns its completion."""
     nbytes = size_of(size, "sizeBytes")
     dst, src = (
-        device_memory(pointer, nbytes, what, device=device_at(device).ordinal)
+        device_memory(pointer, nbytes, what, device=device_at(device).ordinal, plain=False)
         for (pointer, device), what in ((to, "dst"), (source, "src"))
     )
     return stream.copy(dst, src)

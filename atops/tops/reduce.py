@@ -11,7 +11,7 @@ import numpy as np
 from atops.base.dtypes import as_dtype
 from atops.base.errors import InvalidValue
 from atops.runtime.buffer import Buffer
-from atops.runtime.reduction import Reduce
+from atops.runtime.commands import Reduce
 from atops.tops._arguments import member, whole
 from atops.tops._call import call
 from atops.tops._handles import usable_stream_of
@@ -61,13 +61,13 @@ def topsMemoryReduceAsync(
         raise InvalidValue(f"element_cnt is {count}; 0 or more, in 32 bits, is right")
     nbytes = count * element.itemsize
     one, other, target = (
-        device_memory(pointer, nbytes, what, device=queue.device)
+        device_memory(pointer, nbytes, what, device=queue.device, plain=False)
         for pointer, what in ((lhs, "lhs"), (rhs, "rhs"), (result, "result"))
     )
     for source, what in ((one, "lhs"), (other, "rhs")):
         _check_overlap(target, source, what)
     ends = ((buffer.allocation, buffer.offset) for buffer in (one, other, target))
-    queue.submit(Reduce(operation, element, count, *ends))  # type: ignore[arg-type]  # a verb of the extensions
+    queue.submit(Reduce(operation, element, count, *ends))
 
 
 def _check_overlap(target: Buffer, source: Buffer, what: str) -> None:

@@ -12,11 +12,12 @@ from atops.device.watch import Condition
 from atops.runtime.buffer import Buffer
 from atops.runtime.completion import look_at
 from atops.runtime.execute_call import is_async
+from atops.runtime.scattered import Scattered
 from atops.runtime.stream import Stream
 from atops.tops._arguments import flags_in, member, whole
 from atops.tops._call import call
 from atops.tops._codes import code_of
-from atops.tops._context import current_device
+from atops.tops._context import current_device, current_driver
 from atops.tops._handles import event_of, register, stream_of, take, usable_stream_of
 from atops.tops._pointers import address_of, bad_pointer, device_memory
 from atops.tops._waiting import until
@@ -205,11 +206,22 @@ def _word(dst: Any, device: int) -> Buffer:
     """Return the word at a pointer. Raises CodeError InvalidDevicePointer for whatever is wrong with it."""
     address = address_of(dst, "dst")
     try:
-        word = device_memory(address, WORD, "dst", device=device)
+        word = device_memory(address, WORD, "dst", device=device, plain=False)
+        if isinstance(word.allocation, Scattered):
+            word = _plain(word.allocation, word.offset)
     except InvalidValue as error:  # the entries have one code for all
         raise bad_pointer(str(error)) from None
     if address % WORD:
         raise bad_pointer(f"dst is {address:#x}; an address aligned to {WORD} bytes is right")
+    return word
+
+
+def _plain(parent: Scattered, offset: int) -> Buffer:
+    """Return the word of the part that holds it. Raises InvalidValue where it is in pieces, or lies askew there."""
+    word = parent.plain(offset, WORD)
+    if word is None or word.address % WORD:
+        raise InvalidValue(f"the word at offset {offset} of {parent!r} is in no part as an aligned word")
+    word.driver = current_driver()
     return word
 
 

@@ -27,6 +27,8 @@ FLOORS = {
     "atops.device": 1,
     "atops.kernels": 2,
     "atops.runtime": 3,
+    "atops.errors": 4,
+    "atops.executable": 4,
     "atops.tops": 4,
     "atops.compat": 4,
     "atops.apps": APPS,

@@ -8,7 +8,7 @@ from types import CodeType
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from atops.device import call_site as site
-from atops.device.call_site import Site, caller
+from atops.device.call_site import Site, caller, file_shown, source_name
 
 
 def inside(source: str) -> dict[str, object]:
@@ -27,6 +27,20 @@ def test_the_caller_is_the_first_frame_outside_the_package():
     assert str(found) == f"test_call_site.py:{line} in {name}"
     assert found.path == __file__
     assert found.line == line
+
+
+def test_a_compiled_text_has_the_name_that_its_log_has():
+    """Python tells texts of one name apart by a digest, which messages leave out; other files keep their names."""
+    for path, name, shown in (
+        ("<scale.py 0a1b2c3d>", "scale.py", "scale.py"),
+        ("<lib/scale.py 0a1b2c3d>", "lib/scale.py", "scale.py"),
+        ("<string>", "<string>", "<string>"),
+        ("/a/folder/scale.py", "/a/folder/scale.py", "scale.py"),
+    ):
+        assert (source_name(path), file_shown(path)) == (name, shown)
+    names: dict[str, object] = {"caller": caller}
+    exec(compile("\ndef ask():\n    return caller()\n", "<scale.py 0a1b2c3d>", "exec"), names)
+    assert str(names["ask"]()) == "scale.py:3 in ask"  # type: ignore[operator]
 
 
 def test_a_stack_that_is_all_inside_names_the_asker():

@@ -225,3 +225,91 @@ def test_a_grid_is_stranded_when_its_own_blocks_hold_every_cluster():
     other = Board()
     other.submit("first", 1)
     assert other.array.stranded(other.submit("second", 2)) == 0
+
+
+def test_restricted_work_uses_what_is_open():
+    """Later launches run on open clusters and on open SIPs of each; work that is bound to a part runs there."""
+    board = Board(3)
+    board.array.restrict(lambda: (0, 0b1111, 0b1))
+    board.submit("a", 3, threads=1)
+    board.submit("b", 1, threads=4, within=(0b111100, 0, 0))
+    assert board.news() == [("a", 0, 1), ("a", 1, 2), ("b", 0, 0)]
+    assert [thread.sip.ordinal for thread in board.running[0].threads] == [2, 3, 4, 5]
+    board.end(2)
+    board.submit("c", 1, threads=2)
+    assert board.news() == [("a", 2, 2)]
+    board.end(1)
+    assert board.news() == [("c", 0, 1)]
+    with pytest.raises(LaunchOutOfResources, match="blocks of 5 threads; 4 SIP threads on each of 2 clusters"):
+        board.submit("d", 1, threads=5)
+    with pytest.raises(CooperativeLaunchTooLarge, match="at most 1 run at once"):
+        board.submit("e", 2, threads=2, cooperative=True)
+    with pytest.raises(LaunchOutOfResources, match="blocks of 2 threads"):
+        board.submit("f", 1, threads=2, within=(0b1, 0, 0))
+
+
+def test_what_waits_moves_when_clusters_close_and_open():
+    """A waiting launch goes where it still may, one that may nowhere stays, and all use what opens again."""
+    board = Board(2)
+    board.submit("a", 2)
+    board.submit("b", 2)
+    board.submit("c", 2, cooperative=True)
+    board.news()
+    board.array.restrict(lambda: (0, 0xFFF))
+    board.end(0)
+    assert board.news() == []  # "b" waits for cluster 1, the cooperative "c" keeps both and comes after it
+    board.end(1)
+    assert board.news() == [("b", 0, 1)]
+    board.array.restrict(lambda: None)
+    assert board.news() == [("b", 1, 0)]
+    board.end(0)
+    board.end(1)
+    assert board.news() == [("c", 0, 0), ("c", 1, 1)]
+
+
+def test_clusters_may_close_between_a_place_and_its_block():
+    """Whoever claims a cluster while a block that got it is being made does not disturb it."""
+    board = Board(2)
+    restricted = []
+
+    def place(block):
+        if not restricted:
+            restricted.append(True)
+            board.array.restrict(lambda: (0b1111, 0))
+        Board.place(board, block)
+
+    board.array.place = place
+    board.submit("a", 4, threads=4)
+    assert board.news() == [("a", 0, 0), ("a", 1, 1)]
+    assert len(board.running[1].threads) == 4
+    board.end(1)
+    assert board.news() == []
+    board.end(0)
+    assert board.news() == [("a", 2, 0)]
+
+
+def test_pins_and_parts_do_not_move():
+    """A launch that is bound to a part ignores what is open; one that is pinned keeps its clusters."""
+    board = Board(2)
+    board.submit("a", 2)
+    board.submit("pinned", 1, cooperative=True, pinned=[0])
+    board.submit("bound", 1, within=(0xFFF, 0))
+    board.news()
+    board.array.restrict(lambda: (0, 0xFFF))
+    board.end(1)
+    assert board.news() == []
+    board.end(0)
+    assert board.news() == [("pinned", 0, 0)]
+    board.end(0)
+    assert board.news() == [("bound", 0, 0)]
+
+
+def test_a_mask_and_what_is_open_both_hold():
+    """Of a stream's SIPs only the open ones are used."""
+    board = Board(2)
+    board.array.restrict(lambda: (0b1110, 0b0001))
+    board.submit("a", 2, threads=1, sip_mask=0b0111)
+    board.news()
+    assert {cluster: block.threads[0].sip.ordinal for cluster, block in board.running.items()} == {0: 1, 1: 0}
+    with pytest.raises(LaunchOutOfResources, match="blocks of 3 threads; 1 SIP threads on each of 1 clusters"):
+        board.submit("b", 1, threads=3, sip_mask=0b0111, cluster_mask=0b10)

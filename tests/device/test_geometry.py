@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from atops.base.errors import InvalidValue
-from atops.device.geometry import byte_count, check_overlap, inverse, may_overlap, spread, window
+from atops.device.geometry import byte_count, check_overlap, inverse, may_overlap, mirrored, spread, window
 
 
 def test_a_window_is_a_view() -> None:
@@ -19,6 +19,15 @@ def test_a_window_is_a_view() -> None:
     assert square[window((2, 3), (5, 5))].tolist() == [[11]]
     none = np.array(5)
     assert np.shares_memory(none[window((), ())], none)
+
+
+def test_mirrored_reverses_one_axis_of_a_view() -> None:
+    """Counted from the last axis, of any rank, without a copy."""
+    for rank in range(1, 5):
+        array = np.arange(2**rank).reshape((2,) * rank)
+        for axis in range(-rank, 0):
+            turned = mirrored(array, axis)
+            assert np.array_equal(turned, np.flip(array, axis)) and np.shares_memory(turned, array)
 
 
 def test_spread_leaves_out_ends_and_gaps() -> None:

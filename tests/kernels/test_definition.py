@@ -9,6 +9,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, LaunchFailure
+from atops.device.arch import architecture
 from tests.kernel_bench import Bench
 
 
@@ -30,6 +31,18 @@ def test_a_kernel_knows_its_function():
     assert repr(scale) == "<kernel scale(x, y, alpha: 'np.float32' = 2.0)>"
     plain = k.kernel(name="tail", cooperative=True)(lambda: None)
     assert (plain.name, plain.is_async, repr(plain)) == ("tail", False, "<cooperative kernel tail()>")
+
+
+def test_a_configuration_that_was_right_makes_no_equal_one_right():
+    """What is remembered of (2, 12) does not let 2.0 pass, at any depth."""
+    arch = architecture("gcu300")
+    for right, wrong in (
+        ((2, 12), (2.0, 12)), ((2, 12), (2, 12.0)), (((2, 1), 4), ((2.0, 1), 4)), ((2, 4, 8), (2, 4, 8.0)),
+    ):  # fmt: skip
+        for _ in range(2):
+            assert scale.configure(right, arch).block[0] == right[1]
+            with pytest.raises(InvalidType):
+                scale.configure(wrong, arch)
 
 
 def test_cooperative_has_a_decorator_of_its_own():

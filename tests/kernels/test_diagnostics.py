@@ -67,6 +67,20 @@ TEXTS: dict[str, tuple[str, list[str]]] = {
         "@k.kernel\ndef f(x):\n    x = = 1\n\n\ndef g(:\n    pass\n\n\ndef h():\n    pass\n",
         ["3:9: error: invalid syntax", "6:7: error: invalid syntax"],
     ),
+    "bodies that are not indented": (
+        f"{KERNEL}def f(x):\nreturn\n\n{KERNEL}def g(x):\n    if x:\n    pass\n\n{KERNEL}def h(x):\npass\n",
+        ["3:1: error: expected an indented block after function definition on line 2",
+         "8:5: error: expected an indented block after 'if' statement on line 7",
+         "12:1: error: expected an indented block after function definition on line 11"],
+    ),
+    "a body that is missing": (
+        f"{KERNEL}\ndef f(x):\n\n{KERNEL}def g(x):\n    x = = 1\n",
+        ["5:1: error: expected an indented block after function definition on line 3", "7:9: error: invalid syntax"],
+    ),
+    "lines that are indented too much or too little": (
+        f"{KERNEL}def f(x):\n    a = 1\n      b = 2\n    c = 3\n\n{KERNEL}def g(x):\n    a = 1\n  b = 2\n",
+        ["4:6: error: unexpected indent", "10:8: error: unindent does not match any outer indentation level"],
+    ),
     "a null character": ("x = 1\ny = '\0'\n", ["2:6: error: the text has a null character"]),
     "a method": (
         f"class A:\n    {KERNEL}    def f(self):\n        pass\n",

@@ -13,6 +13,7 @@ from atops.kernels.compile_options import CompileOptions, parse_options
 from atops.kernels.definition import Kernel
 from atops.kernels.diagnostics import DiagnosticLog
 from atops.kernels.program import Program, compile_source
+from tests.kernel_bench import Bench
 from tests.kernels.source_texts import SCALE, declarations, log_of
 
 __all__ = ("declarations",)  # a fixture
@@ -227,6 +228,24 @@ def test_the_text_is_found_by_tracebacks_and_inspect():
     linecache.checkcache()
     assert inspect.getsource(one) == "def f():\n    return 1 / 0\n"
     assert inspect.getsource(other).endswith("raise KeyError\n")
+
+
+def test_messages_of_a_kernel_name_its_text_as_the_log_does(bench: Bench):
+    """Faults, assertions, forgotten requests and deadlocks say scale.py, without the digest that Python needs."""
+    text = (
+        "@k.kernel\ndef fault():\n    1 / 0\n@k.kernel\ndef wrong():\n    k.assert_(0 == 1)\n"
+        "@k.kernel\ndef owed():\n    (lambda: k.syncthreads())()\n"
+        "@k.kernel\nasync def stuck():\n    if k.threadIdx.x: await k.syncthreads()\n"
+    )
+    module = compile_source(text, "scale.py").module()
+    for name, said in (
+        ("fault", "raised ZeroDivisionError: division by zero (scale.py:3)"),
+        ("wrong", "at scale.py:6 in wrong: assertion `0 == 1` failed (scale.py:6)"),
+        ("owed", "asked for syncthreads at scale.py:9 and never awaited it"),
+        ("stuck", "thread 1 waits at syncthreads, scale.py:12"),
+    ):
+        error = bench.attempt(module.function(name), (1, 2)).error
+        assert said in str(error) and "<scale.py" not in str(error)
 
 
 def test_lines_are_counted_as_python_counts_them():

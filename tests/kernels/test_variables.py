@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
+from weakref import WeakSet
 
 import ml_dtypes
 import numpy as np
@@ -23,6 +24,7 @@ from atops.base.errors import (
     OutOfMemory,
 )
 from atops.device.arch import ARCHITECTURES
+from atops.kernels import variables
 from atops.kernels.variables import Variable, constant, device_variable, variables_named
 from tests.kernel_bench import Bench
 
@@ -94,6 +96,34 @@ def test_an_augmented_variable_is_still_one(bench: Bench):
 
     bench.launch(add, (1, 3))
     assert total is first and instance(bench, total) == 7
+
+
+COUNT = device_variable(np.int32, 3)
+RATIO = device_variable(np.float32, 2.0)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_integer_variable_counts_and_indexes(make_bench: Callable[..., Bench], strict: bool):
+    """As a C++ one does: a loop's bound, an index, an offset, a vector's lane; others are refused by name."""
+    bench, pair = make_bench(strict=strict), device_variable(np.int32, [1, 2], name="pair")
+    x = bench.upload(np.arange(8, dtype=np.int32))
+
+    @k.kernel
+    def entry(x):
+        for i in range(COUNT):
+            x[i] = -1
+        x[COUNT : COUNT + 2] = 9
+        with k.dte_scope() as dte:
+            one = k.local(1, np.int32)
+            one[0] = k.vector4["int"](5)[COUNT]
+            k.deslice(dte, x[4:], one, (COUNT,))
+        assert [0, 1, 2, 30][COUNT] == 30
+
+    bench.launch(entry, (1, 1), x)
+    assert x.host.tolist() == [-1, -1, -1, 9, 9, 5, 6, 5]
+    for wrong in (lambda: range(RATIO), lambda: range(pair)):
+        error = bench.attempt(k.kernel(wrong), (1, 1)).error
+        assert re.search(r"raised TypeError: <device variable (RATIO|pair).*> is no integer; ", str(error))
 
 
 def test_each_chip_has_an_instance_from_its_first_use(make_bench: Callable[..., Bench]):
@@ -374,6 +404,25 @@ def test_declarations_from_many_threads_are_all_known():
     for thread in threads:
         thread.join()
     assert [len(variables_named(f"of many {number}")) for number in range(4)] == [50] * 4 and len(made) == 200
+
+
+def test_names_are_found_while_another_thread_declares(monkeypatch: pytest.MonkeyPatch):
+    """Going through the declared variables is safe while their set grows."""
+
+    class Growing(WeakSet):
+        """A set that grows the first time that somebody goes through it."""
+
+        def __iter__(self) -> Iterator[Variable]:
+            for number, each in enumerate(super().__iter__()):
+                if number == 0 and not late:
+                    late.append(device_variable(np.int8, name="declared late"))
+                yield each
+
+    late: list[Variable] = []
+    early = [device_variable(np.int8, name="declared early") for _ in range(2)]
+    monkeypatch.setattr(variables, "_declared", Growing(early))
+    assert len(variables_named("declared early")) == 2
+    assert variables_named("declared late") == late != []
 
 
 @pytest.mark.parametrize("extent", [10**15, 10**30])

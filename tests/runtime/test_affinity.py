@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atops.device.arch import ARCHITECTURES
-from atops.runtime.affinity import near_banks
+from atops.runtime.affinity import banks_of, near_banks
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES.values(), ids=str)
@@ -24,3 +24,12 @@ def test_the_nearest_of_several_clusters_counts():
     arch = ARCHITECTURES["gcu300"]
     assert near_banks(arch, {arch.clusters - 1})[0] == arch.banks * (arch.clusters - 1) // arch.clusters
     assert near_banks(arch, range(arch.clusters)) == tuple(range(arch.banks))
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES.values(), ids=str)
+def test_each_bank_is_near_one_cluster(arch):
+    """The clusters share the banks out among them, equally; none is left over."""
+    shares = [banks_of(arch, {cluster}) for cluster in range(arch.clusters)]
+    assert sorted(bank for share in shares for bank in share) == list(range(arch.banks))
+    assert {len(share) for share in shares} == {arch.banks // arch.clusters}
+    assert banks_of(arch, ()) == ()

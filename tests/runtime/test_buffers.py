@@ -340,3 +340,37 @@ def test_bad_stream_options(driver: Driver, option: dict[str, Any]) -> None:
     """Each is refused, naming the option."""
     with pytest.raises(InvalidValue, match=next(iter(option))):
         Device(0, driver).create_stream(**option)
+
+
+MISTYPED: dict[str, tuple[Calls, str]] = {
+    "a copy of 1.5 bytes": (lambda stream, x: stream.copy(x, x.view(), nbytes=1.5), "1.5 bytes"),  # type: ignore[arg-type]
+    "a copy of '4' bytes": (lambda stream, x: stream.copy(x, x.view(), nbytes="4"), "'4' bytes"),  # type: ignore[arg-type]
+    "a fill of 1.5": (lambda stream, x: stream.fill(x, 0, count=1.5), "1.5 elements"),  # type: ignore[arg-type]
+    "a fill of '2'": (lambda stream, x: stream.fill(x, 0, count="2"), "'2' elements"),  # type: ignore[arg-type]
+    "a pool by name": (lambda stream, x: stream.empty(4, pool="mine"), "a MemoryPool"),  # type: ignore[arg-type]
+    "a pool of bytes": (lambda stream, x: stream.allocate(4, pool=1024), "a MemoryPool"),  # type: ignore[arg-type]
+    "to keep 'all'": (lambda stream, x: stream.context.current_pool.trim("all"), "'all' bytes"),
+    "a name": (lambda stream, x: Device(0, stream.driver).create_stream(name=3), "name of a stream is 3"),  # type: ignore
+    "a bank": (lambda stream, x: Device(0, stream.driver).allocate(4, bank="a"), "the bank is 'a'"),  # type: ignore
+    "half a bank": (lambda stream, x: Device(0, stream.driver).allocate(4, bank=0.5), "the bank is 0.5"),  # type: ignore
+    "half a byte": (lambda stream, x: Device(0, stream.driver).buffer_at(x.address, 0.5), "bytes is 0.5"),  # type: ignore
+    "an address": (lambda stream, x: Device(0, stream.driver).buffer_at("x", 4), "address is 'x'"),  # type: ignore
+}
+
+
+@pytest.mark.parametrize("name", MISTYPED)
+def test_a_number_that_is_none(stream: Stream, name: str) -> None:
+    """It is refused at the call with what would be right; the stream goes on."""
+    call, message = MISTYPED[name]
+    x = stream.zeros(16, "int32")
+    with pytest.raises(InvalidType, match=message):
+        call(stream, x)
+    stream.sync(PATIENCE)
+    assert stream.error is None
+
+
+@pytest.mark.parametrize("option", [{"priority": True}, {"capacity": True}, {"sip_mask": True}])
+def test_a_truth_is_no_number(driver: Driver, option: dict[str, Any]) -> None:
+    """True is equal to 1, and no priority, capacity or mask."""
+    with pytest.raises(InvalidValue, match=f"{next(iter(option))} is True"):
+        Device(0, driver).create_stream(**option)

@@ -423,3 +423,24 @@ def test_thousands_of_callbacks_from_several_threads(device: atops.Device):
     with pytest.raises(HostCallFailure):
         stream.sync()
     assert sorted(log) == [(who, number) for who in range(4) for number in range(500)]
+
+
+@pytest.mark.parametrize("own", ["raised", "awaited"])
+def test_a_coroutine_that_nobody_cancelled(device, own):
+    """CancelledError out of a coroutine whose task nobody cancelled is its own failure; its loop is not blamed."""
+
+    async def cancelled() -> None:
+        if own == "raised":
+            raise asyncio.CancelledError
+        other = asyncio.get_running_loop().create_future()
+        other.cancel()
+        await other
+
+    async def main() -> None:
+        stream = device.create_stream()
+        with pytest.raises(HostCallFailure, match="CancelledError, though nobody cancelled it"):
+            await stream.call(cancelled)
+        stream.clear_error()
+        assert await stream.call(int) == 0
+
+    asyncio.run(main())

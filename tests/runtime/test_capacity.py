@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import atops
-from atops.base.errors import HostCallFailure, IllegalState, InvalidValue, StreamFull
+from atops.base.errors import HostCallFailure, IllegalState, InvalidHandle, InvalidValue, StreamFull
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -263,3 +263,29 @@ def test_a_fast_producer_never_has_more_than_the_capacity(device: atops.Device):
     assert sorted(log) == [(10 * loop + who, number) for loop in range(2) for who in range(3) for number in range(50)]
     assert max(most) <= 4 and free(stream) == 4
     assert np.all(np.array(most) >= 1)
+
+
+@on_every_host
+async def test_no_room_in_a_closed_stream(device):
+    """Closing a stream that stands still tells those who wait for room in it at once, and those who come later."""
+    stream = device.create_stream(capacity=1)
+    latch = hold(stream)
+    told = []
+
+    async def want() -> None:
+        with pytest.raises(InvalidHandle, match="is closed; there will be no room"):
+            async with stream.room():
+                pytest.fail("there was room")
+        told.append(stream)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(want)
+        while stream.statistics().waiting_for_room < 3:
+            await anyio.lowlevel.checkpoint()
+        stream.close()
+    await want()
+    assert len(told) == 4
+    latch.release()
+    await stream
+    assert free(stream) == 1

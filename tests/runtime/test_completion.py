@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import atops
-from atops.base.errors import HostCallFailure, NotReady
+from atops.base.errors import HostCallFailure, InvalidType, InvalidValue, NotReady
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -240,3 +240,29 @@ async def test_awaiting_what_is_done_does_not_park(device):
     with pytest.raises(StopIteration) as stop:
         call.__await__().send(None)
     assert stop.value.value == 7
+
+
+@pytest.mark.parametrize("timeout", [0, -1, -0.5, -1e300])
+def test_no_time_to_wait(device, timeout):
+    """A limit of nothing, or less, is over at once: -1 is no sign for ever."""
+    stream = device.create_stream()
+    latch = hold(stream)
+    held = stream.record()
+    for wait in (stream.call(int).wait_sync, held.sync, stream.sync, device.sync):
+        with pytest.raises(TimeoutError):
+            wait(timeout)
+    latch.release()
+    stream.sync()
+
+
+@pytest.mark.parametrize("timeout", ["1", [], float("nan"), 1j])
+def test_a_timeout_that_is_none(device, timeout):
+    """What is no number of seconds is refused by name, and changes nothing."""
+    stream = device.create_stream()
+    latch = hold(stream)
+    for wait in (stream.call(int).wait_sync, stream.sync, device.sync):
+        with pytest.raises((InvalidType, InvalidValue), match=r"the timeout is .*; seconds, or None"):
+            wait(timeout)
+    latch.release()
+    for wait in (stream.call(int).wait_sync, stream.sync, device.sync):
+        wait(float("inf"))

@@ -200,6 +200,35 @@ def test_a_kernel_reaches_a_peer_only_when_it_may(pair: tuple[Device, Device]) -
         first.disable_peer_access(second)
 
 
+@pytest.mark.parametrize("rights", ["read", "readwrite"])
+def test_a_kernel_reaches_what_a_pool_opens(pair: tuple[Device, Device], rights: str) -> None:
+    """I34: access to a pool lets another device's kernels reach its memory, freed in stream order too; and no other."""
+    first, second = pair
+    pool, owner, stream = second.create_pool(), second.create_stream(), first.create_stream()
+    target = stream.zeros(50, "int64")
+    for _ in range(2):
+        source, apart = owner.empty(50, "int64", pool=pool), owner.zeros(50, "int64")
+        owner.copy(source, np.arange(50))
+        stream.wait(owner.record())
+        for refused in (source, apart):
+            with pytest.raises(AtopsError, match="enable peer access"):
+                stream.launch(copies, (1, 1), target, refused).wait_sync(PATIENCE)
+            stream.clear_error()
+        pool.set_access(0, rights)
+        with pytest.raises(AtopsError, match="enable peer access"):
+            stream.launch(copies, (1, 1), target, apart).wait_sync(PATIENCE)
+        stream.clear_error()
+        latch = Latch(first)
+        latch.hold(stream)
+        stream.launch(copies, (1, 1), target, source)
+        stream.free(source)  # enqueued behind the kernel, which runs after this call
+        latch.open()
+        latch.close()
+        assert (stream.fetch(target).wait_sync(PATIENCE) == np.arange(50)).all()
+        stream.fill(target, 0)
+        pool.set_access(0, "none")
+
+
 def test_misuse_of_peer_access(pair: tuple[Device, Device]) -> None:
     """Twice, for itself, without a link, or taking away what was not given: each is named."""
     first, second = pair

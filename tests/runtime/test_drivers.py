@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +23,7 @@ from atops.base.errors import (
     IllegalState,
     InvalidDevice,
     InvalidHandle,
+    InvalidType,
     InvalidValue,
     NotInitialized,
     StreamAborted,
@@ -105,13 +108,24 @@ def test_a_bad_architecture() -> None:
     "change",
     [
         {"workers": 0}, {"workers": "all"}, {"workers": 257}, {"dte": "late"}, {"clock": "sundial"}, {"trace": -1},
-        {"slice": 0}, {"abort_grace": -1.0}, {"devices": 9}, {"devices": "2"}, {"arch": "GCU300"},
+        {"slice": 0}, {"abort_grace": -1.0}, {"devices": 9}, {"devices": "2"}, {"arch": "GCU300"}, {"devices": True},
+        {"workers": True}, {"seed": True}, {"esl": 1}, {"switch_interval": True}, {"abort_grace": float("nan")},
+        {"abort_grace": float("inf")}, {"switch_interval": float("inf")},
     ],
 )  # fmt: skip
 def test_bad_options(change: dict[str, Any]) -> None:
     """Every field is checked when the options are made, and the message names it."""
     with pytest.raises(InvalidValue, match=next(iter(change))):
         EmulatorOptions(**change)
+
+
+@pytest.mark.parametrize("options", [{"devices": 2}, 2, "gcu300"])
+def test_options_that_are_none(options: Any) -> None:
+    """A driver refuses what is no EmulatorOptions and says so, and a device what is no driver."""
+    with pytest.raises(InvalidType, match=r"EmulatorOptions\(\.\.\.\)"):
+        Driver(options)
+    with pytest.raises(InvalidType, match="a Driver, or None"):
+        Device(0, options)
 
 
 def test_a_virtual_clock_needs_an_inline_run() -> None:
@@ -379,6 +393,29 @@ def test_done_callbacks_that_raise(caplog: pytest.LogCaptureFixture) -> None:
     assert "a bad callback" in caplog.text
 
 
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit])
+def test_observers_that_would_end_their_thread(error: type[BaseException], caplog: pytest.LogCaptureFixture) -> None:
+    """Done callbacks and subscribers that raise what ends a thread are logged: no callback thread is ever lost."""
+
+    def broken(argument: object) -> None:
+        raise error
+
+    with caplog.at_level(logging.CRITICAL), board(trace=100) as driver:
+        device = Device(0, driver)
+        stream, latch = device.create_stream(), Latch(device)
+        held = latch.hold(stream)
+        for _ in range(6):  # more than there are callback threads
+            held.add_done_callback(broken)
+        latch.open()
+        stream.sync(PATIENCE)
+        for _ in range(6):
+            driver.tracer.subscribe(broken)
+            assert stream.call(int).wait_sync(PATIENCE) == 0
+        assert works(driver)
+    closing = driver.close()
+    assert closing is not None and driver.executor.block(closing, PATIENCE)
+
+
 def test_a_callback_that_exits() -> None:
     """SystemExit in a host call fails the call; the callback thread goes on."""
     with board() as driver:
@@ -451,6 +488,23 @@ def used() -> None:
     closing = driver.close()
     assert closing is not None
     assert driver.executor.block(closing, PATIENCE)  # so that ends do not pile up behind beginnings
+
+
+def test_a_closed_driver_is_let_go() -> None:
+    """A timer that is far from due when the driver closes, such as the stall watch's, keeps nothing of it alive."""
+    driver = Driver(EmulatorOptions(abort_grace=0.2, trace=0))
+    latch = Latch(Device(0, driver))
+    with pytest.raises(TimeoutError):
+        latch.hold(Device(0, driver).create_stream()).wait_sync(0)
+    driver.executor.later(3_600_000_000_000, driver.head_parked)
+    closing, executor, kept = driver.close(), driver.executor, weakref.ref(driver)
+    assert closing is not None and executor.block(closing, PATIENCE)
+    del driver, latch, closing, executor
+    until = time.monotonic() + PATIENCE
+    while kept() is not None and time.monotonic() < until:  # its threads are ending
+        time.sleep(0)
+        gc.collect()
+    assert kept() is None
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts what only Linux lists")

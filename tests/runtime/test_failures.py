@@ -162,6 +162,19 @@ async def test_the_first_error_stays_until_it_is_cleared(device):
 
 
 @on_every_host
+async def test_a_failure_that_was_seen_goes_with_its_stream(device):
+    """The device reports a failure as long as its stream is open, and after that only if nobody has seen it."""
+    stream = device.create_stream()
+    call = stream.call(fail)
+    with pytest.raises(HostCallFailure):
+        await call
+    assert device.statistics().poisoned_streams == 1
+    stream.close()
+    assert device.statistics().poisoned_streams == 0
+    await device.wait()
+
+
+@on_every_host
 async def test_each_waiter_gets_a_fresh_exception(device):
     """No two waiters share an exception: one's traceback does not grow into another's."""
     stream = device.create_stream()

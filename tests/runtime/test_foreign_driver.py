@@ -43,6 +43,7 @@ def test_memory_of_another_driver(drivers: tuple[atops.Driver, atops.Driver]) ->
                 lambda value=value: stream.write_value(value, 1),
                 lambda value=value: stream.wait_value(value, 1),
                 lambda value=value: stream.launch(touch, (1, 1), value),
+                lambda value=value: stream.launch(touch, (1, 1), x=value),
                 lambda value=value: stream.free(value),
             ):
                 with pytest.raises(InvalidHandle, match="is of <Driver"):
@@ -170,3 +171,13 @@ def test_a_call_that_makes_a_coroutine() -> None:
     with pytest.raises(HostCallFailure, match="returned a coroutine"):
         stream.call(lambda: work()).wait_sync()
     stream.clear_error()
+
+
+def test_a_peer_of_another_driver(drivers: tuple[atops.Driver, atops.Driver]) -> None:
+    """Access between devices is of one board; a device of another one, or what is no device, is refused by name."""
+    ours, theirs = (atops.Device(0, driver) for driver in drivers)
+    for verb in (ours.can_access_peer, ours.enable_peer_access, ours.disable_peer_access):
+        with pytest.raises(InvalidHandle, match="is of <Driver"):
+            verb(theirs)
+        with pytest.raises(InvalidType, match="a Device is right"):
+            verb(1)  # type: ignore[arg-type]  # the point

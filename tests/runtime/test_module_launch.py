@@ -110,7 +110,7 @@ def test_a_fault_names_the_line_of_the_text(stream: Stream):
     """The message has the program's name and the line; the traceback shows the lines of kernel and function."""
     module = compile_source(FAULTY, "faulty.py").module()
     failed = stream.launch(module.function("fails"), (1, 12), stream.zeros(4, "int32"))
-    with pytest.raises(LaunchFailure, match=r"thread \(3,0,0\).*ZeroDivisionError.*\(<faulty.py \w+>:10\)") as caught:
+    with pytest.raises(LaunchFailure, match=r"thread \(3,0,0\).*ZeroDivisionError.*\(faulty.py:10\)") as caught:
         failed.wait_sync(PATIENCE)
     shown = "".join(traceback.format_exception(caught.value.__cause__))
     assert "line 10, in fails\n    divide(1, x.size - x.size)" in shown
@@ -121,7 +121,7 @@ def test_a_deadlock_names_the_line_of_the_text(stream: Stream):
     """Reports that group threads by where they stand know the text too."""
     module = compile_source(FAULTY, "faulty.py").module()
     hanging = stream.launch(module.function("hangs"), (1, 2))
-    with pytest.raises(KernelDeadlock, match=r"<faulty.py \w+>:16"):
+    with pytest.raises(KernelDeadlock, match=r"faulty.py:16"):
         hanging.wait_sync(PATIENCE)
 
 

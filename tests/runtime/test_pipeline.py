@@ -579,3 +579,52 @@ def first_bytes(x: Any) -> None:
     """Add one to the first 24 elements."""
     for index in range(24):
         x[index] += 1
+
+
+async def test_several_consumers(driver: Driver) -> None:
+    """Each result goes to one of the tasks that ask, none is lost at the end, and all of them end."""
+    device = Device(0, driver)
+    for scoped in (True, False):
+        taken: list[int] = []
+        results = pipeline([chunk(number) for number in range(30)], device=device)
+
+        async def consume(results: Any = results, taken: list[int] = taken) -> None:
+            async for result in results:
+                taken.append(int(result[0]))
+
+        async with anyio.create_task_group() as tasks:
+            if scoped:
+                await tasks.start(in_scope, results, consume)
+            else:
+                for _ in range(3):
+                    tasks.start_soon(consume)
+        assert sorted(taken) == list(range(30))
+        await results.aclose()
+
+
+async def in_scope(results: Any, consume: Any, *, task_status: Any) -> None:
+    """Run three consumers inside the block of a pipeline."""
+    task_status.started()
+    async with results, anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(consume)
+
+
+async def test_a_stage_that_is_a_coroutine_function(driver: Driver) -> None:
+    """It is refused where the pipeline is made: a stage enqueues, and has nothing to wait for."""
+
+    async def stage(stream: Any, array: Any) -> Any:
+        return array
+
+    with pytest.raises(InvalidType, match="is a coroutine function; a stage is a def"):
+        pipeline([chunk(0)], stage, device=Device(0, driver))
+    with pytest.raises(InvalidType, match="the device of a pipeline is 0"):
+        pipeline([chunk(0)], device=0)  # type: ignore[arg-type]  # the point
+
+
+def test_a_pipeline_where_no_loop_runs(driver: Driver) -> None:
+    """It is refused at the call, in plain words, and no stream is made for it."""
+    before = driver.next_stream_number()
+    with pytest.raises(IllegalState, match="the loop that runs where it is made"):
+        pipeline([chunk(0)], device=Device(0, driver))
+    assert driver.next_stream_number() == before + 1

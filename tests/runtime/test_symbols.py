@@ -21,6 +21,7 @@ from atops.base.errors import (
     OutOfMemory,
 )
 from atops.base.results import Result
+from atops.kernels.program import compile_source
 from atops.kernels.variables import Variable, constant, device_variable
 from atops.runtime.device import Device
 from atops.runtime.symbols import ConstantSymbol, forget, symbol
@@ -166,6 +167,16 @@ def test_symbols_that_are_none():
         assert caught.value.code is Result.InvalidSymbol
         with pytest.raises(InvalidValue, match=r"2 variables are called 'twin', in .*test_symbols.py:\d+"):
             gcu.symbol("twin")
+        same = compile_source("twin = k.device_variable(np.int8)\n", "only.py")
+        modules = [compile_source("twin = k.device_variable(np.int8)\n", "both.py").module() for _ in range(3)]
+        modules.append(same.module())
+        assert all(list(module.variables) == ["twin"] for module in modules)
+        place = r"both \(both.py:1 in <module>\), 3 times, only \(only.py:1 in <module>\), .*test_symbols.py:\d+ in .*"
+        with pytest.raises(InvalidValue, match=rf"6 variables are called 'twin', in {place} or 'only.twin' is right"):
+            gcu.symbol("twin")
+        assert gcu.symbol("only.twin").nbytes == 1  # the module's, though `same` has variables of its own
+        lonely = compile_source("lonely = k.device_variable(np.int16)\n", "lonely.py")
+        assert gcu.symbol("lonely").address == gcu.symbol(lonely.variables["lonely"]).address
         assert gcu.symbol(twins[0]).address != gcu.symbol(twins[1]).address
         for wrong in (3, None, np.int8, accumulate):
             with pytest.raises(InvalidType, match="a device variable or a constant"):

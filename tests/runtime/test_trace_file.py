@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn
 from atops.base.errors import InvalidValue
 from atops.base.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
 from atops.runtime.trace_file import load, records_from_json, records_to_json, save
@@ -19,8 +20,11 @@ from tests.runtime.trace_records import record, traces
 SAMPLE = Trace(
     (record(0, Kind.LAUNCH, 5, 9, name="scale"), record(1, Kind.FILL, 9, 9, status=Status.SKIPPED)),
     (CounterSample(7, 0, 4096),),
-    TraceNames(streams={(0, 0): "main"}, notes={"scale": "graph 7"}),
+    TraceNames(streams={(0, 0): "main"}, notes={"scale": "graph 7"}, sites={0: Place("a.py", 7, "main")}),
     dropped=3,
+    moments=(Moment(4, 0, Phase.SUBMITTED, Kind.LAUNCH, 0, 0, name="scale", site=0),),
+    changes=(MemoryChange(4, 0, 256, 100, 1, Change.ALLOCATED, 0, 512),),
+    steps=(Step(6, 0, 0, 1, Turn.BARRIER, 0),),
 )
 
 
@@ -31,6 +35,12 @@ def test_nothing_is_lost(trace: Trace) -> None:
     assert again == trace
     for each in again.records:
         assert (type(each), type(each.kind), type(each.status)) == (TraceRecord, Kind, Status)
+    for moment in again.moments:
+        assert (type(moment), type(moment.phase), type(moment.kind)) == (Moment, Phase, Kind)
+    for change in again.changes:
+        assert (type(change), type(change.change)) == (MemoryChange, Change)
+    for step in again.steps:
+        assert (type(step), type(step.turn)) == (Step, Turn)
 
 
 @given(traces(), st.data())
@@ -87,6 +97,10 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a negative place": (lambda c: c["records"][0].__setitem__(1, -1), "kind is -1"),
     "a short record": (lambda c: c["records"][1].pop(), "16 integers"),
     "a float": (lambda c: c["records"][1].__setitem__(5, 0.5), "16 integers"),
+    "a phase out of its table": (lambda c: c["moments"][0].__setitem__(2, 3), "damaged"),
+    "a negative change": (lambda c: c["changes"][0].__setitem__(5, -1), "change is -1"),
+    "a short step": (lambda c: c["steps"][0].pop(), "10 integers"),
+    "a place that is none": (lambda c: c["sites"][0].__setitem__(2, "seven"), "is no place"),
     "a missing part": (lambda c: c.pop("counters"), "counters"),
 }
 
@@ -101,6 +115,15 @@ def test_what_contradicts_itself_is_refused_with_the_reason(what: str) -> None:
         records_from_json(json.dumps(content))
 
 
+def test_a_file_of_before_there_were_details() -> None:
+    """A file without details has none, and is otherwise what it was."""
+    content = json.loads(records_to_json(SAMPLE))
+    for part in ("moments", "changes", "steps", "sites", "phases", "sorts_of_change", "turns"):
+        del content[part]
+    names = TraceNames(streams=SAMPLE.names.streams, notes=SAMPLE.names.notes)
+    assert records_from_json(json.dumps(content)) == Trace(SAMPLE.records, SAMPLE.counters, names, SAMPLE.dropped)
+
+
 def test_a_list_is_no_trace() -> None:
     """JSON of another shape is refused as no trace."""
     with pytest.raises(InvalidValue, match="no trace"):
@@ -111,6 +134,6 @@ def test_kinds_are_stored_by_name() -> None:
     """A file whose table of kinds is in another order means the same: numbers are places in its own tables."""
     content = json.loads(records_to_json(SAMPLE))
     content["kinds"][5], content["kinds"][6] = content["kinds"][6], content["kinds"][5]
-    for row in content["records"]:
-        row[1] = {5: 6, 6: 5}[row[1]]
+    for row, kind in [(content["records"][0], 1), (content["records"][1], 1), (content["moments"][0], 3)]:
+        row[kind] = {5: 6, 6: 5}[row[kind]]
     assert records_from_json(json.dumps(content)) == SAMPLE

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn
 from atops.base.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
 
 NAMES = st.sampled_from(["", "scale", "größe", 'a "quoted" name', "a\nbreak", "x" * 60])
 SMALL = st.integers(-1, 3)
+TIMES = st.integers(0, 1 << 60)
+MOMENTS = st.builds(
+    Moment, TIMES, TIMES, st.sampled_from(Phase), st.sampled_from(Kind), SMALL, SMALL, SMALL, TIMES, NAMES, SMALL,
+    SMALL, TIMES,
+)  # fmt: skip
+CHANGES = st.builds(
+    MemoryChange, TIMES, SMALL, TIMES, TIMES, SMALL, st.sampled_from(Change), TIMES, TIMES, SMALL, SMALL
+)
+STEPS = st.builds(Step, TIMES, SMALL, SMALL, SMALL, st.sampled_from(Turn), SMALL, SMALL, TIMES, TIMES, SMALL)
 
 
 def record(
@@ -38,12 +48,17 @@ def free_records(draw: st.DrawFn, top: int = 60) -> list[TraceRecord]:
 
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
-    """Draw a whole trace with counters and names."""
+    """Draw a whole trace with counters, names and details."""
     samples = st.builds(CounterSample, st.integers(0, 1 << 60), st.integers(0, 7), st.integers(0, 1 << 40))
     names = TraceNames(
         devices=draw(st.dictionaries(st.integers(-1, 7), st.text())),
         streams=draw(st.dictionaries(st.tuples(SMALL, SMALL), st.text(st.characters(codec="utf-8")))),
         notes=draw(st.dictionaries(NAMES, st.text(st.characters(codec="utf-8")))),
+        capacities=draw(st.dictionaries(st.tuples(SMALL, SMALL), st.integers(1, 9), max_size=2)),
+        sites=draw(st.dictionaries(st.integers(0, 9), st.builds(Place, NAMES, st.integers(0, 999), NAMES), max_size=3)),
     )
     counters = tuple(draw(st.lists(samples, max_size=4)))
-    return Trace(tuple(draw(free_records(1 << 60))), counters, names, draw(st.integers(0, 9)))
+    return Trace(
+        tuple(draw(free_records(1 << 60))), counters, names, draw(st.integers(0, 9)),
+        *(tuple(draw(st.lists(values, max_size=4))) for values in (MOMENTS, CHANGES, STEPS)),
+    )  # fmt: skip

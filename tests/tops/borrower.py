@@ -1,7 +1,8 @@
 """Another process for the tests between processes: it obeys one line of JSON at a time, and answers each with one.
 
 {"do": name, ...}: `open`, `close`, `read`, `write`, `event`, `record`, `query`, `sync`, `wait`, `hold`, `release`,
-`malloc`, `export`, `create`, `share`, `ping` (answers the time when an event was complete).
+`malloc`, `export`, `create`, `share`, `ping` (answers the time when an event was complete), `give_back` (closes what
+is open). What reads or writes has done so when it answers.
 """
 
 from __future__ import annotations
@@ -19,11 +20,39 @@ from atops.tops._pointers import device_memory
 from tests.runtime.boards import Latch
 
 KEPT: dict[str, Any] = {}
+OPEN: list[int] = []
 
 
 def handle(kind: Any, text: str) -> Any:
     """Return a handle from what it was sent as."""
     return kind(bytes.fromhex(text))
+
+
+def open_(handle_: str) -> tuple[Any, ...]:
+    """Open memory, and remember it for `give_back`."""
+    answer = tops.topsIpcOpenMemHandle(handle(tops.topsIpcMemHandle_t, handle_), 0)
+    if answer[1] is not None:
+        OPEN.append(answer[1])
+    return answer
+
+
+def close(pointer: int) -> tuple[Any, ...]:
+    """Close memory once."""
+    if pointer in OPEN:
+        OPEN.remove(pointer)
+    return tops.topsIpcCloseMemHandle(pointer)
+
+
+def give_back() -> list[tuple[Any, ...]]:
+    """Close whatever a test that failed has left open."""
+    return [close(pointer) for pointer in OPEN.copy()]
+
+
+def write(pointer: int, value: int, size: int) -> tuple[Any, ...]:
+    """Fill bytes, and wait for that: a fill of device memory is enqueued only."""
+    answer = tops.topsMemset(pointer, value, size)
+    tops.check(tops.topsStreamSynchronize(None))
+    return answer
 
 
 def read(pointer: int, size: int) -> list[int]:
@@ -57,10 +86,11 @@ def wait_then_write(event: int, pointer: int, value: int) -> int:
 
 
 DO = {
-    "open": lambda handle_: tops.topsIpcOpenMemHandle(handle(tops.topsIpcMemHandle_t, handle_), 0),
-    "close": lambda pointer: tops.topsIpcCloseMemHandle(pointer),
+    "open": open_,
+    "close": close,
+    "give_back": give_back,
     "read": read,
-    "write": lambda pointer, value, size: tops.topsMemset(pointer, value, size),
+    "write": write,
     "event": lambda handle_: tops.topsIpcOpenEventHandle(handle(tops.topsIpcEventHandle_t, handle_)),
     "record": lambda event, held=False: tops.topsEventRecord(event, KEPT["stream"] if held else None),
     "query": lambda event: tops.topsEventQuery(event),

@@ -17,6 +17,7 @@ from atops.base.results import Result
 from atops.runtime.device import Device
 from atops.runtime.driver import CURRENT, Driver
 from atops.tops._call import TWINS
+from atops.tops._handles import register, take
 from atops.tops._last_error import forget, last
 from atops.tops._schedule import FLAGS
 from atops.tops.error_codes import topsError_t, topsrtcResult
@@ -25,7 +26,9 @@ from atops.tops.tables.function import Function
 
 __all__ = ("Case", "Conformance", "World", "implementation")
 
-HANDLE_TYPES = ("topsStream_t", "topsEvent_t", "topsModule_t", "topsFunction_t", "topsExecutable_t", "topsResource_t")
+ORDINALS = frozenset({"device", "deviceId", "peerDeviceId", "dstDevice", "srcDevice"})  # what numbers a device
+HANDLE_TYPES = ("topsStream_t", "topsEvent_t", "topsModule_t", "topsFunction_t", "topsExecutable_t", "topsResource_t",
+                "topsrtcProgram")
 
 
 @dataclass
@@ -97,44 +100,60 @@ class Conformance:
 
     def __init_subclass__(cls) -> None:
         """Leave out the tests that have no rows here."""
-        rows = {
-            "test_failure": cls.bad,
-            "test_twin": [name for name in cls.functions if FUNCTIONS[name].waits],
-            "test_wrong_type": [each for name in cls.functions for each in cls._typed(FUNCTIONS[name])],
-            "test_null": [each for name in cls.functions for each in cls._nulls(FUNCTIONS[name])],
-        }
-        for test, found in rows.items():
+        for test, found in cls.rows().items():
             if not found:
                 setattr(cls, test, None)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Give each test its rows."""
-        names = metafunc.fixturenames
-        if "case" in names:
-            ids = [f"{case.function}-{case.what}" for case in self.bad]
-            metafunc.parametrize("case", self.bad, ids=ids)
-        elif "parameter" in names:
-            kept = self._nulls if "null" in metafunc.function.__name__ else self._typed
-            rows = [(name, each.name) for name in self.functions for each in kept(FUNCTIONS[name])]
-            metafunc.parametrize(("name", "parameter"), rows, ids=[f"{name}-{each}" for name, each in rows])
-        elif "waiting" in names:
-            metafunc.parametrize("waiting", [name for name in self.functions if FUNCTIONS[name].waits])
-        elif "name" in names:
-            metafunc.parametrize("name", self.functions)
+        found = self.rows().get(metafunc.function.__name__)
+        if found is not None:
+            names = ("name", *(each for each in ("parameter", "case") if each in metafunc.fixturenames))
+            ids = ["-".join(each.what if isinstance(each, Case) else each for each in row) for row in found]
+            metafunc.parametrize(names, found, ids=ids)
 
     @classmethod
-    def _typed(cls, function: Function) -> list[Any]:
-        return [each for each in function.parameters if (function.name, each.name) not in cls.anything]
+    def rows(cls) -> dict[str, list[tuple[Any, ...]]]:
+        """Return what each test is run with: the function's name, and perhaps a parameter's name or a case.
+
+        Both the tests and `make conformance` are made from this.
+        """
+        names = [(name,) for name in cls.functions]
+        parameters = [(FUNCTIONS[name], each) for name in cls.functions for each in FUNCTIONS[name].parameters]
+        typed = [(function, each) for function, each in parameters if (function.name, each.name) not in cls.anything]
+        return {
+            "test_success": names,
+            "test_keywords": names,
+            "test_wrong_count": names,
+            "test_twin": [(name,) for name in cls.functions if FUNCTIONS[name].waits],
+            "test_wrong_type": [(function.name, each.name) for function, each in typed],
+            "test_null": [
+                (function.name, each.name)
+                for function, each in typed
+                if ("*" in each.type or each.type in HANDLE_TYPES)
+                and each.type != "topsStream_t"
+                and (function.name, each.name) not in cls.nullable
+            ],
+            "test_wrong_device": [
+                (function.name, each.name) for function, each in parameters if each.name in ORDINALS
+            ],
+            "test_destroyed": [
+                (function.name, each.name)
+                for function, each in parameters
+                if each.type in HANDLE_TYPES and (function.name, each.name) not in cls.anything
+            ],
+            "test_failure": [(case.function, case) for case in cls.bad],
+        }
 
     @classmethod
-    def _nulls(cls, function: Function) -> list[Any]:
-        return [
-            each
-            for each in cls._typed(function)
-            if ("*" in each.type or each.type in HANDLE_TYPES)
-            and each.type != "topsStream_t"
-            and (function.name, each.name) not in cls.nullable
-        ]
+    def documented(cls) -> set[tuple[str, Result]]:
+        """Return each code of each entry."""
+        return {(name, code) for name in cls.functions for code in FUNCTIONS[name].codes}
+
+    @classmethod
+    def met(cls) -> set[tuple[str, Result]]:
+        """Return the codes that cases meet, of which the entries need not tell."""
+        return {(case.function, Result(int(case.code))) for case in cls.bad if isinstance(case.code, topsError_t)}
 
     # ---- the tests
 
@@ -153,13 +172,13 @@ class Conformance:
         answer = implementation(name)(**dict(zip(names, arguments, strict=False)))
         assert answer[0] == 0, explain(answer)
 
-    def test_twin(self, world: World, waiting: str) -> None:
+    def test_twin(self, world: World, name: str) -> None:
         """The awaitable form answers what the blocking one does."""
         for backend in ("asyncio", "trio"):
-            arguments = arguments_of(self.good[waiting], world)
-            answer = anyio.run(TWINS[waiting], *arguments, backend=backend)
+            arguments = arguments_of(self.good[name], world)
+            answer = anyio.run(TWINS[name], *arguments, backend=backend)
             assert answer[0] == 0, explain(answer)
-            assert len(answer) == 1 + FUNCTIONS[waiting].outs
+            assert len(answer) == 1 + FUNCTIONS[name].outs
 
     def test_wrong_count(self, world: World, name: str) -> None:
         """Arguments too few or too many are InvalidValue; nothing is raised."""
@@ -173,45 +192,65 @@ class Conformance:
 
     def test_wrong_type(self, world: World, name: str, parameter: str) -> None:
         """An argument of no type that the parameter takes is a failure, and every result is None."""
-        answer = self._with(world, name, parameter, object())
-        assert answer[0] not in (0, topsError_t.topsErrorUnknown), explain(answer)
-        assert answer[1:] == (None,) * FUNCTIONS[name].outs
+        self._fails(self._with(world, name, parameter, object()), name)
 
     def test_null(self, world: World, name: str, parameter: str) -> None:
         """Null for a pointer or a handle is a failure, and every result is None."""
         for null in (None, 0):
-            answer = self._with(world, name, parameter, null)
-            assert answer[0] not in (0, topsError_t.topsErrorUnknown), explain(answer)
-            assert answer[1:] == (None,) * FUNCTIONS[name].outs
+            self._fails(self._with(world, name, parameter, null), name)
 
-    def test_failure(self, world: World, case: Case) -> None:
+    def test_wrong_device(self, world: World, name: str, parameter: str) -> None:
+        """The number of no device is a failure, and every result is None."""
+        for ordinal in (-1, world.driver.devices, 1 << 40):
+            self._fails(self._with(world, name, parameter, ordinal), name)
+
+    def test_destroyed(self, world: World, name: str, parameter: str) -> None:
+        """A handle that was destroyed is a failure, and every result is None."""
+        destroyed = dead_handle(self._arguments(world, name).get(parameter))
+        self._fails(self._with(world, name, parameter, destroyed), name)
+
+    def test_failure(self, world: World, name: str, case: Case) -> None:
         """The call answers the code that the entry documents, or that the header has for it."""
         arguments = arguments_of(case.arguments, world)
         forget()
-        answer = implementation(case.function)(*arguments)
+        answer = implementation(name)(*arguments)
         assert answer[0] is case.code, explain(answer)
-        assert answer[1:] == (None,) * FUNCTIONS[case.function].outs
+        assert answer[1:] == (None,) * FUNCTIONS[name].outs
         if case.code is not topsError_t.topsErrorNotReady and isinstance(case.code, topsError_t):
             assert last() is not None and last().code is case.code
 
     def test_every_documented_code_has_a_case(self) -> None:
         """Each code of each entry has a case, or a reason why no call can meet it."""
-        met = {(case.function, Result(int(case.code))) for case in self.bad if isinstance(case.code, topsError_t)}
-        documented = {(name, code) for name in self.functions for code in FUNCTIONS[name].codes}
-        assert documented - met - set(self.unreachable) == set()
-        assert set(self.unreachable) & met == set()
-        assert set(self.unreachable) <= documented
+        met, unreachable = self.met(), set(self.unreachable)
+        assert self.documented() - met - unreachable == set()
+        assert unreachable & met == set()
+        assert unreachable <= self.documented()
+        assert all(self.unreachable.values())
         assert set(self.good) == set(self.functions)
 
-    def _with(self, world: World, name: str, parameter: str, value: Any) -> tuple[Any, ...]:
+    def _arguments(self, world: World, name: str) -> dict[str, Any]:
         names = [each.name for each in FUNCTIONS[name].parameters]
-        named = dict(zip(names, arguments_of(self.good[name], world), strict=False))
-        return implementation(name)(**{**named, parameter: value})
+        return dict(zip(names, arguments_of(self.good[name], world), strict=False))
+
+    def _with(self, world: World, name: str, parameter: str, value: Any) -> tuple[Any, ...]:
+        return implementation(name)(**{**self._arguments(world, name), parameter: value})
+
+    def _fails(self, answer: tuple[Any, ...], name: str) -> None:
+        assert answer[0] not in (0, topsError_t.topsErrorUnknown), explain(answer)
+        assert answer[1:] == (None,) * FUNCTIONS[name].outs
 
 
 def arguments_of(arguments: Arguments, world: World) -> tuple[Any, ...]:
     """Return the arguments of a row, made in this world if they must be."""
     return arguments(world) if callable(arguments) else arguments
+
+
+def dead_handle(good: Any) -> int:
+    """Return the handle of something destroyed: of what a good argument stands for, or of a stream where it is null."""
+    if not isinstance(good, int) or not good:
+        good = register(object(), None)
+    take(good, object)
+    return good
 
 
 def required(function: Function) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -26,3 +27,10 @@ def world() -> Iterator[World]:
         restore_ordinal(saved)
         CURRENT.reset(token)
         driver.close()
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch, caplog) -> None:
+    """Run in a folder of its own, for functions that write files, and say nothing of what random calls do."""
+    monkeypatch.chdir(tmp_path)
+    caplog.set_level(logging.CRITICAL, "atops")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import ClassVar
 
 import numpy as np
+import pytest
 
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.results import Result
 from atops.runtime.driver import CURRENT, Driver
 from atops.tops import cache
-from tests.runtime.boards import PATIENCE
+from tests.runtime.boards import PATIENCE, add_one
 from tests.tops.conformance import Case, Conformance
 
 INVALID = tops.topsErrorInvalidValue
@@ -140,3 +142,87 @@ def test_gcu210_has_no_such_buffer():
     finally:
         CURRENT.reset(token)
         driver.close()
+
+
+@pytest.fixture
+def strict():
+    """A board in strict mode, which is current."""
+    driver = Driver(EmulatorOptions(devices=1, strict=True))
+    token = CURRENT.set(driver)
+    yield driver
+    CURRENT.reset(token)
+    driver.close()
+
+
+def read(pointer, size=64):
+    """Copy memory to the host."""
+    tops.check(tops.topsMemcpy(np.zeros(size, np.uint8), pointer, size, tops.topsMemcpyDeviceToHost))
+
+
+def reduce(pointer):
+    """Read memory in a reduction."""
+    result = tops.check(tops.topsMalloc(64))
+    tops.check(tops.topsMemoryReduceAsync(result, pointer, result, tops.REDUCE_SUM, tops.UINT8, 64, None))
+    tops.check(tops.topsDeviceSynchronize())
+
+
+def launch(pointer):
+    """Give memory to a kernel, which adds one to each element."""
+    tops.check(tops.topsLaunchKernel(add_one, 1, 1, [ctypes.c_void_p(pointer)]))
+    tops.check(tops.topsDeviceSynchronize())
+
+
+def copy(pointer):
+    """Copy within the device, with a large copy, too."""
+    tops.check(tops.topsMemcpy(tops.check(tops.topsMalloc(64)), pointer, 64, tops.topsMemcpyDeviceToDevice))
+    tops.check(tops.topsDeviceSynchronize())
+
+
+def stale(caplog):
+    """Return how many reads were reported."""
+    return sum(record.name == "atops.cache" for record in caplog.records)
+
+
+@pytest.mark.parametrize("reader", [read, reduce, launch, copy])
+@pytest.mark.parametrize("again", [False, True], ids=["stale", "invalidated"])
+def test_strict_mode_reports_what_is_read_after_a_write(strict, caplog, reader, again):
+    """Once for an entry, whoever reads it; not after topsMemCacheInvalidate, which is what a program should do."""
+    pointer = tops.check(tops.topsMalloc(256))
+    tops.check(tops.topsMemset(pointer, 1, 256))
+    tops.check(tops.topsDeviceSynchronize())
+    tops.check(PREFETCH(pointer, 64))
+    read(pointer)
+    tops.check(tops.topsMemset(pointer + 64, 9, 64))
+    read(pointer + 64)
+    tops.check(tops.topsMemset(pointer + 8, 2, 4))
+    if again:
+        tops.check(INVALIDATE(pointer, 1))
+    assert stale(caplog) == 0
+    reader(pointer)
+    assert stale(caplog) == (not again)
+    read(pointer)
+    assert stale(caplog) == (not again)
+
+
+def test_strict_mode_sees_what_kernels_write(strict, caplog):
+    """A kernel's own stores count as any others; nobody looks without strict mode, or at what is freed."""
+    pointer = tops.check(tops.topsMalloc(64))
+    tops.check(tops.topsMemset(pointer, 0, 64))
+    tops.check(tops.topsDeviceSynchronize())
+    tops.check(PREFETCH(pointer, 64))
+    launch(pointer)
+    assert stale(caplog) == 0
+    read(pointer, 4)
+    assert stale(caplog) == 1
+    tops.check(tops.topsFree(pointer))
+    read(tops.check(tops.topsMalloc(64)))
+    assert stale(caplog) == 1
+
+
+def test_nothing_is_reported_without_strict_mode(world, caplog):
+    """The data are coherent, so the program is right here."""
+    pointer = tops.check(tops.topsMalloc(64))
+    tops.check(PREFETCH(pointer, 64))
+    tops.check(tops.topsMemset(pointer, 3, 64))
+    read(pointer)
+    assert stale(caplog) == 0

@@ -188,3 +188,10 @@ def test_registered_array_is_its_own_pointer(world):
     pointer = device_pointer(world)
     tops.check(tops.topsMemcpy(pointer, array[100:], 50, tops.topsMemcpyHostToDevice))
     assert read(pointer, 50) == array[100:150].tobytes()
+
+
+def test_device_memory_is_not_registered(world):
+    """An address of device memory, live or not, is no host memory, even where the process has it mapped."""
+    pointer = tops.check(tops.topsMalloc(4096))
+    for address in (pointer, pointer + 8192, pointer + (2 << 36)):
+        assert tops.topsHostRegister(address, 4096, tops.topsHostRegisterDefault) == (tops.topsErrorInvalidValue,)

@@ -133,3 +133,13 @@ def test_access_is_the_current_devices(world):
     assert tops.topsPointerGetAttribute(asked, pointer) == (tops.topsSuccess, 0)
     world.device.enable_peer_access(world.second)
     assert tops.topsPointerGetAttribute(asked, pointer) == (tops.topsSuccess, 3)
+
+
+def test_a_region_of_a_peer_is_within_reach(world):
+    """Its name tells the peer's memory, and only this region's allocation may be used."""
+    pointer, beside = device_pointer(world, device=1), device_pointer(world, device=1)
+    name = tops.check(tops.topsDeviceEnablePeerAccessRegion(1, pointer, 16))
+    asked = tops.TOPS_POINTER_ATTRIBUTE_ACCESS_FLAGS
+    assert tops.topsPointerGetAttribute(asked, name) == (tops.topsSuccess, 3)
+    assert tops.topsPointerGetAttribute(asked, beside) == (tops.topsSuccess, 0)
+    assert tops.check(tops.topsPointerGetAttributes(name)).device == 1

@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 import atops.tops as tops
+from atops.base.options import EmulatorOptions
 from atops.base.results import Result
 from atops.base.tracing import Kind
+from atops.runtime.device import Device
+from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.scattered import Part, Scattered
 from atops.tops._aliases import add_alias
 from atops.tops._handles import register
+from atops.tops._pointers import own
 from atops.tops._scatter import ScatterMemory
 from atops.tops.function_table import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch, broken, waiters
@@ -301,3 +305,53 @@ def test_scatter_memory_is_an_end(world):
     assert tops.topsMemcpy(second + 1, first, SIZE - 1, D2D) == (tops.topsSuccess,)
     assert tops.topsMemcpy(second + 1, second, SIZE - 1, D2D) == (INVALID,)
     assert read(second + 1, SIZE - 1) == SPARE[:-1]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(8, dtype=">f4"), np.array(7.5), np.arange(8, dtype=np.float16).reshape(2, 4), np.arange(4) + 1j,
+        np.array(["2026-11-21"], "datetime64[D]"), np.arange(6, dtype="<i2")[1:5],
+    ],
+    ids=["swapped", "0-d", "half", "complex", "date", "slice"],
+)  # fmt: skip
+def test_arrays_of_any_type_go_up_and_come_down(world, array):
+    """A short blocking copy moves the bytes of an array, whatever they mean, to the start and into the middle."""
+    pointer = device_pointer(world)
+    for at in (pointer, pointer + 100):
+        found = np.zeros_like(array)
+        assert tops.topsMemcpy(at, array, array.nbytes, tops.topsMemcpyHostToDevice) == (tops.topsSuccess,)
+        assert tops.topsMemcpy(found, at, array.nbytes, tops.topsMemcpyDeviceToHost) == (tops.topsSuccess,)
+        assert found.tobytes() == array.tobytes()
+
+
+def test_short_copies_see_what_is_wrong(world):
+    """An array of too few bytes, a pointer to the last bytes, a read-only or a scattered array are refused as ever."""
+    pointer, array = device_pointer(world), np.zeros(64, np.uint8)
+    fixed = np.zeros(64, np.uint8)
+    fixed.flags.writeable = False
+    for dst, src, size, kind in (
+        (pointer, array, 65, tops.topsMemcpyHostToDevice),
+        (pointer + 4096 - 63, array, 64, tops.topsMemcpyHostToDevice),
+        (fixed, pointer, 64, tops.topsMemcpyDeviceToHost),
+        (array[::2], pointer, 32, tops.topsMemcpyDeviceToHost),
+        (pointer - (1 << 35), array, 64, tops.topsMemcpyHostToDevice),
+    ):
+        assert tops.topsMemcpy(dst, src, size, kind) == (tops.topsErrorInvalidValue,)
+    wrong = tops.topsMemcpy(pointer, array, 64, tops.topsMemcpyDeviceToHost)
+    assert wrong == (tops.topsErrorInvalidMemcpyDirection,)
+
+
+def test_strict_mode_reports_a_copy_by_way_of_the_host(caplog):
+    """Between devices without access it works, and strict mode says that other hardware may refuse."""
+    driver = Driver(EmulatorOptions(devices=2, strict=True))
+    token = CURRENT.set(driver)
+    try:
+        first, second = (own(Device(each, driver).allocate(SIZE)).address for each in (0, 1))
+        tops.check(tops.topsMemcpy(second, first, SIZE, D2D))
+        tops.check(tops.topsDeviceEnablePeerAccess(1, 0))
+        tops.check(tops.topsMemcpy(second, first, SIZE, D2D))
+    finally:
+        CURRENT.reset(token)
+        driver.close()
+    assert [record.name for record in caplog.records if "by way of the host" in record.message] == ["atops.tops"]

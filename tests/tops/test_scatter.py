@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import permutations
 from typing import ClassVar
 
@@ -72,6 +73,11 @@ def with_user_part(world):
     arguments = inplace()(world)
     tops.check(tops.topsScatterSetSubMem(arguments[0], user(), [0, 4], None, [0, 1], None))
     return arguments
+
+
+def fail():
+    """Raise what fails a stream."""
+    raise ValueError("broken")
 
 
 def elsewhere():
@@ -304,10 +310,9 @@ def test_copies_run_in_the_order_of_their_stream(world):
     assert (read(pointer, 192, np.uint8) == 7).all()
 
 
-def test_what_is_no_copy_refuses_it(world):
-    """Reductions, prefetches and codecs take plain memory only."""
+def test_what_needs_one_place_refuses_it(world):
+    """Prefetches and codecs take a range of one live allocation."""
     pointer = parent(LEFT, RIGHT)
-    assert tops.topsMemoryReduceAsync(pointer, pointer, pointer, 0, tops.INT32, 48, None) == (INVALID,)
     assert tops.topsMemCachePrefetch(pointer, 192) == (INVALID,)
     assert tops.topsExtCodecMemHandle(pointer, 192) == (INVALID, None)
 
@@ -317,3 +322,102 @@ def test_a_reset_ends_it(world):
     pointer = parent(LEFT)
     tops.check(tops.topsDeviceReset())
     assert tops.topsScatterMemoryGetSubNum(pointer) == (INVALID, None)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_reduction_takes_it_at_each_end(world, place):
+    """As lhs, rhs and result it is one row-major buffer."""
+    array = np.arange(48, dtype=np.int32).reshape(SHAPE)
+    ends = [user(SHAPE), user(SHAPE), user(SHAPE)]
+    ends[place] = parent(LEFT, RIGHT)
+    write(ends[0], array)
+    write(ends[1], array * 5)
+    tops.check(tops.topsMemoryReduceAsync(*ends, tops.REDUCE_SUM, tops.INT32, 48, None))
+    assert (read(ends[2]) == array * 6).all()
+
+
+def test_an_incomplete_parent_is_no_operand(world):
+    """Before it is complete, no call takes it."""
+    pointer, plain = parent(LEFT), user(SHAPE)
+    assert tops.topsMemoryReduceAsync(pointer, plain, plain, tops.REDUCE_SUM, tops.INT32, 48, None) == (INVALID,)
+    assert tops.topsMemcpyPeer(plain, 0, pointer, 0, 192) == (INVALID,)
+    assert tops.topsStreamWriteValue32(pointer, 1, 0) == (tops.topsErrorInvalidDevicePointer,)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_peer_copies_take_it(world, device):
+    """Within its device and to another one, in both directions."""
+    array = np.arange(48, dtype=np.int32).reshape(SHAPE)
+    pointer = parent(LEFT, RIGHT)
+    tops.check(tops.topsSetDevice(device))
+    plain = user(SHAPE)
+    write(pointer, array)
+    tops.check(tops.topsMemcpyPeer(plain, device, pointer, 0, 192))
+    assert (read(plain) == array).all()
+    write(plain, array + 1)
+    tops.check(tops.topsMemcpyPeer(pointer, 0, plain, device, 192))
+    assert (read(pointer) == array + 1).all()
+
+
+@pytest.mark.parametrize("word", [0, 3, 4, 12, 47])
+def test_words_of_it_are_written_and_waited_for(world, word):
+    """A word lies in one part, whose axes may be permuted; a wait for it sees copies to the parent and to the part."""
+    pointer = parent(LEFT, RIGHT)
+    tops.check(tops.topsMemset(pointer, 0, 192))
+    at = pointer + 4 * word
+    tops.check(tops.topsStreamWriteValue32Async(at, word + 1, 0, None))
+    expected = np.zeros(48, np.int32)
+    expected[word] = word + 1
+    assert (read(pointer, 48) == expected).all()
+    stream = tops.check(tops.topsStreamCreateWithFlags(tops.topsStreamNonBlocking))
+    tops.check(tops.topsStreamWaitValue32Async(at, 77, tops.topsStreamWaitValueEq, stream))
+    assert tops.topsStreamQuery(stream) == (tops.topsErrorNotReady,)
+    tops.check(tops.topsMemcpy(at, np.int32([77]), 4, tops.topsMemcpyHostToDevice))
+    assert tops.topsStreamSynchronize(stream) == (0,)
+    assert tops.topsStreamWaitValue32(at, 77, tops.topsStreamWaitValueEq) == (0,)
+
+
+def test_a_word_in_pieces_is_refused(world):
+    """Two parts hold two bytes of it each."""
+    left, right = ([4, 2], [0, 0], [0, 1]), ([4, 2], [0, 2], [0, 1])
+    pointer = parent(left, right, shape=(4, 4), bpe=1)
+    assert tops.topsStreamWriteValue32(pointer, 1, 0) == (tops.topsErrorInvalidDevicePointer,)
+    whole = parent(([4, 4], [0, 0], [0, 1]), shape=(4, 4), bpe=1)
+    assert tops.topsStreamWriteValue32(whole + 4, 0x01020304, 0) == (0,)
+    assert (read(whole, (4, 4), np.uint8)[1] == [4, 3, 2, 1]).all()
+
+
+def test_an_owned_part_tells_its_dimensions(world):
+    """Those that topsScatterPopulateSub gave it; they change only with the parts."""
+    pointer = parent(LEFT, RIGHT)
+    part = tops.check(tops.topsScatterGetSubMem(pointer, 1))
+    assert tops.topsMemoryGetDims(part) == (0, [4, 6], 2)
+    assert tops.topsMemorySetDims(part, [24], None) == (INVALID,)
+
+
+def test_freeing_it_waits_for_its_own_device(world):
+    """Not for the current one; and a failure there is told, and keeps nothing."""
+    latch = Latch(world.device)
+    stream = world.device.create_stream(nonblocking=True)
+    pointer = parent(LEFT)
+    latch.hold(stream)
+    freed = threading.Event()
+
+    def free_from_elsewhere():
+        tops.check(tops.topsSetDevice(1))
+        answer = tops.topsFree(pointer)
+        freed.set()
+        return answer
+
+    thread, answers = world.thread(free_from_elsewhere)
+    assert not freed.wait(0.02)
+    latch.open()
+    thread.join(PATIENCE)
+    assert answers == [(0,)]
+    again = parent(LEFT)
+    before = tops.check(tops.topsMemGetInfo())[0]
+    world.device.create_stream().call(fail)
+    assert tops.topsFree(again) == (tops.topsErrorLaunchFailure,)
+    assert tops.topsScatterMemoryGetSubNum(again) == (INVALID, None)
+    assert tops.check(tops.topsMemGetInfo())[0] > before
+    tops.check(tops.topsDeviceReset())

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ("BareAdd",)
+__all__ = ("BareAdd", "Wait")
 
 Floats = npt.NDArray[np.float32]
 Copy = tuple[memoryview, memoryview]

@@ -124,8 +124,13 @@ def _stripped(function: FunctionType) -> CodeType:
 
 
 def _compiled(tree: ast.Module, function: FunctionType) -> CodeType:
-    """Return the body of the one function in `tree`, as if it stood where `function` does."""
-    module = compile(tree, function.__code__.co_filename, "exec")  # with this file's own future: annotations stay text
+    """Return the body of the one function in `tree`, as if it stood where `function` does.
+
+    Behind its module's imports: a call of what lies in an imported module is compiled in another way.
+    """
+    whole = ast.parse(inspect.getsource(sys.modules[function.__module__]))
+    imports = [node for node in whole.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    module = compile(ast.Module([*imports, *tree.body], []), function.__code__.co_filename, "exec")
     return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
 
 

@@ -14,11 +14,15 @@ import numpy as np
 
 from atops.base.dtypes import as_dtype
 from atops.base.errors import InvalidType
+from atops.base.syntax_trees import expression_tree
 from atops.device.span import Span
+from atops.kernels.architecture_macros import macros_of
+from atops.kernels.compile_target import TARGETS
 from atops.kernels.constant_folding import NotConstant, fold, resolve
 from atops.kernels.diagnostics import DiagnosticLog, Located, SourceText
 from atops.kernels.function_source import FunctionNode, bound_names, own_nodes
 from atops.kernels.memory import dynamic_shared, local
+from atops.kernels.source.architecture_checks import check_architecture
 from atops.kernels.source.kernel_language import DECORATORS
 from atops.kernels.sync import syncblocks
 
@@ -81,6 +85,7 @@ class FunctionChecks:
             self._results()
             self._dynamic_shared()
             self._advice()
+        check_architecture(self.node, self._names_as_compiled(), self._meaning, self.source, self.log)
 
     def error(self, message: str, node: Located) -> None:
         """Report an error in the function's text."""
@@ -116,6 +121,14 @@ class FunctionChecks:
             if type(value) is not kind or value == "":
                 self.error(f"the {each.arg} of a kernel is {value!r}; a {kind.__name__} is right", each.value)
 
+    def _names_as_compiled(self) -> Mapping[str, Any]:
+        """Return the names, with the macros of the architecture that a kernel itself says it is compiled for."""
+        call = self.decorators.get("kernel")
+        for each in call.keywords if isinstance(call, ast.Call) else ():
+            if each.arg == "arch" and (target := TARGETS.get(ast.unparse(each.value).strip("'\""))) is not None:
+                return {**self.names, **macros_of(target)}
+        return self.names
+
     def _defaults(self) -> None:
         for each in (*self.node.args.defaults, *self.node.args.kw_defaults):
             if each is not None:
@@ -141,7 +154,7 @@ class FunctionChecks:
         """Return whether a parameter can be annotated so: with an element type, a span, or a type of the language."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
-                return self._is_type(ast.parse(node.value, mode="eval").body) or _is_element(node.value)
+                return self._is_type(expression_tree(node.value).body) or _is_element(node.value)
             except (SyntaxError, ValueError):
                 return False
         if isinstance(node, ast.Subscript):

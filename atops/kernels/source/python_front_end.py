@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import Any
 
+from atops.base.syntax_trees import expression_tree
 from atops.kernels.compile_options import CompileOptions
 from atops.kernels.constant_folding import NotConstant, fold
 from atops.kernels.diagnostics import DiagnosticLog, SourceText
@@ -96,7 +97,7 @@ class _Reader(ModuleReader):
 def _macro(name: str, text: str, source: SourceText, log: DiagnosticLog) -> Any:
     """Return the value of a macro of the command line: a constant of Python."""
     try:
-        return fold(ast.parse(text.strip(), mode="eval").body, {**predefined(), "true": True, "false": False})
+        return fold(expression_tree(text.strip()).body, {**predefined(), "true": True, "false": False})
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         log.error(f"macro {name}={text} is no constant; a number, a text in quotes or a tuple is right", source)
     except NotConstant as error:

@@ -82,7 +82,8 @@ class PythonUnit:
         """Return the namespace before the first step, and let tracebacks find the text."""
         _remember(self.source)
         name = PurePath(self.source.name).stem
-        return {"__name__": name, "__builtins__": dict(BUILTINS), **self.predefined}
+        builtins = {**BUILTINS, "__import__": __import__}  # numpy loads parts of itself with it when first needed
+        return {"__name__": name, "__builtins__": builtins, **self.predefined}
 
     def take(self, step: Step, space: dict[str, Any], made: dict[int, dict[str, Any]]) -> None:
         """Do one step in a namespace."""

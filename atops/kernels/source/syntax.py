@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import TypeVar
 
+from atops.base.syntax_trees import module_tree
 from atops.kernels.diagnostics import DiagnosticLog, Place, SourceText
 from atops.kernels.source.python_unit import file_name
 
@@ -39,11 +40,11 @@ def parse(source: SourceText, log: DiagnosticLog) -> ast.Module | None:
     for attempt in range(MOST_SYNTAX_ERRORS):
         text = "\n".join(lines)
         errors: list[SyntaxError] = []
-        tree = _quietly(lambda text=text: ast.parse(text, file_name(source)), source, log, errors)  # type: ignore[misc]
+        tree = _quietly(lambda text=text: module_tree(text, file_name(source)), source, log, errors)  # type: ignore[misc]
         if not errors:
             return tree if attempt == 0 else None
         _report(errors[0], source, log)
-        _blank(lines, errors[0].lineno or 1)
+        _blank(lines, errors[0].lineno or 1, isinstance(errors[0], IndentationError))
     return None
 
 
@@ -85,17 +86,27 @@ def _report(error: SyntaxError, source: SourceText, log: DiagnosticLog) -> None:
     log.error(error.msg, source, Place(line, column, max(1, end - column)))
 
 
-def _blank(lines: list[str], line: int) -> None:
-    """Empty the lines of the definition around `line` (from 1), its decorators included."""
+def _blank(lines: list[str], line: int, unindented: bool = False) -> None:
+    """Empty the lines of the definition around `line` (from 1), its decorators included.
+
+    Where `unindented` says that an indented line was missed, and `line` begins anew, it is the definition before it:
+    its head has no body. The line itself is right where it stands, or a body's first line, and read again.
+    """
     def begins(index: int) -> bool:
         return bool(lines[index]) and not lines[index][0].isspace() and lines[index][0] not in ")]}#"
 
-    first = min(line, len(lines)) - 1
+    last = first = min(line, len(lines)) - 1
+    if unindented and first > 0 and begins(first):
+        first -= 1
+    else:
+        last += 1
     while first > 0 and not begins(first):
         first -= 1
-    last = max(first, min(line, len(lines)) - 1) + 1
     while last < len(lines) and not begins(last):
         last += 1
-    while first > 0 and lines[first - 1].startswith("@"):
-        first -= 1
+    above = first
+    while above > 0 and (lines[above - 1].startswith("@") or not lines[above - 1].strip()):
+        above -= 1
+        if lines[above].startswith("@"):
+            first = above
     lines[first:last] = [""] * (last - first)

@@ -23,7 +23,8 @@ _EXECUTION = (
     Construct("8.1", "the call of a `__global__` function is asynchronous", "stream.launch(...)",
               "It returns before the device has run the kernel, with a completion that can be awaited."),
     Construct("8.1", "__device__ T f(T x)", "@k.device", "It runs on the device, called by kernels and other device "
-              "functions; the host is refused.", differs="one that waits is an `async def`, and is awaited"),
+              "functions; the host is refused.", differs="one that waits is an `async def`, and is awaited; one that "
+              "is forgotten is an error that names its line"),
     Construct("8.1", "__global__ __device__", "refused", "A function is not both, in either order."),
     Construct("8.1", "__host__ T f(T x)", "@k.host", "It runs on the host, called by the host; a kernel that calls it "
               "fails, naming thread, kernel and line."),
@@ -48,6 +49,10 @@ _MEMORY = (
               "elements, difference, comparison, `p[i]`.",
               differs="its space, `p.space`, is the one that x lies in, and generic for a parameter; immutable (`*p++` "
               "is `p[0]`, then `p = p + 1`); beyond the memory it was made of is IllegalAddress"),
+    Construct("8.2", "void f(T* x)", "`def f(x: k.Span[T])`, `def f(x: k.Span)`",
+              "A parameter that takes device memory of T only, or device memory of any type.",
+              differs="a name without an annotation takes device memory too, and numbers; what the C-style functions "
+              "pass by pointer needs the annotation"),
     Construct("8.2", "`void f(T* x)` (parameters)", "`k.pointer(x)` of a parameter",
               "No parameter names a space, which is refused; a pointer to what it points to is generic.",
               differs=_VIEW),

@@ -458,6 +458,25 @@ def _local(make: Callable[..., Bench]) -> None:
     refused(bench, lambda: k.local(bench.arch.l1_usable + 1, np.int8), LaunchOutOfResources, "bytes of L1")
 
 
+@proves("void f(T* x)")
+def _typed_parameters(make: Callable[..., Bench]) -> None:
+    bench = make()
+    floats, ints = bench.empty(4), bench.empty(4, np.int32)
+
+    def typed(x: k.Span[np.float32]):
+        assert x.dtype == np.float32
+
+    def untyped(x: k.Span):
+        assert x.size == 4
+
+    run(bench, typed, (1, 1), floats)
+    for each in (floats, ints):
+        run(bench, untyped, (1, 1), each)
+    for body, wrong in ((typed, ints), (typed, 3), (untyped, 3)):
+        with pytest.raises(InvalidType, match="parameter x got"):
+            run(bench, body, (1, 1), wrong)
+
+
 @proves("__device__ __shared__ T x[n]; __device__ __local__ T x[n];")
 def _device_shared(make: Callable[..., Bench]) -> None:
     seen: list[Any] = []

@@ -1,0 +1,124 @@
+"""What a trace holds beyond finished commands, when somebody asks: commands under way, who has memory, kernel threads.
+
+Values only: they know no tracer, no stream and no device. Places of a program are numbers into `TraceNames.sites`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
+
+from atops.base.kinds import Kind
+
+__all__ = ("Change", "DetailBatch", "MemoryChange", "Moment", "Phase", "Place", "Position", "Step", "Turn")
+
+Position: TypeAlias = tuple[int, int, int]  # opaque to readers: a place in each of the three rings
+
+
+class Place(NamedTuple):
+    """A place in a program."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Phase(IntEnum):
+    """How far a command is. Its end is the `TraceRecord` of the same seq, whichever of the two is read first."""
+
+    SUBMITTED = 0
+    STARTED = 1
+    PARKED = 2
+
+
+class Moment(NamedTuple):
+    """Something that happened to a command that was not over yet.
+
+    `cause` of a PARKED one is the seq of the command that it waits for, -1 where that is no command or not known (a
+    value, an engine that is busy). `site` is who enqueued it: of a SUBMITTED one, -1 when nobody was looking then.
+    `on_device` and `on_offset` are the word that a wait for a value looks at, -1 of any other command.
+    """
+
+    at_ns: int
+    seq: int
+    phase: Phase
+    kind: Kind
+    device: int
+    stream: int
+    cause: int = -1
+    bytes: int = 0
+    name: str = ""
+    site: int = -1
+    on_device: int = -1
+    on_offset: int = -1
+
+
+class Change(IntEnum):
+    """What became of a range of memory. A REUSED one began a new life in a range that a pool had kept."""
+
+    ALLOCATED = 0
+    FREED = 1
+    REUSED = 2
+
+
+class MemoryChange(NamedTuple):
+    """Who holds memory of a device from here on, or no longer does.
+
+    An allocation is known by `generation`, a number that no other one of the driver has. `used_bytes` is what the
+    whole device has set aside then; a range that a pool keeps counts, so freeing into one leaves it as it is. `site` is
+    who asked; `stream` whose memory it is, -1 for none.
+    """
+
+    at_ns: int
+    device: int
+    offset: int
+    size: int
+    bank: int
+    change: Change
+    generation: int
+    used_bytes: int
+    site: int = -1
+    stream: int = -1
+
+
+class Turn(IntEnum):
+    """What a kernel thread does from a step on: it runs, waits for something, or is over."""
+
+    RUNS = 0
+    BARRIER = 1
+    GRID_BARRIER = 2
+    COUNTED_BARRIER = 3
+    DTE = 4
+    SIGNAL = 5
+    ENDED = 6
+    FAILED = 7
+
+
+class Step(NamedTuple):
+    """A kernel thread of a launch that is traced in detail: what it does from here on.
+
+    `launch` is the seq of the launch; `block` and `thread` are linear indices. `on` is which barrier, transfer or
+    signal it waits for, each kind numbered from 0 in the launch, -1 for none. `site` is the kernel's line where it
+    stands; `l1_bytes` of the thread and `l2_bytes` of its block are in use then. `cluster` is where the block runs.
+    """
+
+    at_ns: int
+    launch: int
+    block: int
+    thread: int
+    turn: Turn
+    on: int = -1
+    site: int = -1
+    l1_bytes: int = 0
+    l2_bytes: int = 0
+    cluster: int = -1
+
+
+class DetailBatch(NamedTuple):
+    """What a reader gets: details, the position to ask for next, and how many were gone before it asked."""
+
+    moments: list[Moment]
+    changes: list[MemoryChange]
+    steps: list[Step]
+    next: Position
+    missed: int

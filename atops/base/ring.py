@@ -1,0 +1,69 @@
+"""The last things that were added, each with a position: 0, 1, 2, ... Adding never waits for whoever reads."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from itertools import islice
+from typing import Final, Generic, TypeVar
+
+__all__ = ("Ring",)
+
+T = TypeVar("T")
+
+CHUNK: Final = 256  # added things that may wait to be numbered
+
+
+class Ring(Generic[T]):
+    """The last `capacity` things added, from any thread, finalizers included.
+
+    Adding appends to an inbox (deque's append, popleft and len are atomic, with and without the GIL). Whoever reads,
+    and every 256th addition that finds the lock free, moves the inbox to the ring.
+    """
+
+    __slots__ = ("_inbox", "_lock", "_ring", "_total", "dropped")
+
+    def __init__(self, capacity: int) -> None:
+        self._lock = threading.Lock()
+        self._inbox: deque[T] = deque()
+        self._ring: deque[T] = deque(maxlen=capacity)
+        self._total = 0
+        self.dropped = 0  # what the ring has lost since the last clear, because it was full
+
+    def add(self, thing: T) -> None:
+        """Add one thing."""
+        self._inbox.append(thing)
+        if len(self._inbox) >= CHUNK and self._lock.acquire(blocking=False):
+            try:
+                self._settle()
+            finally:
+                self._lock.release()
+
+    def since(self, position: int, limit: int | None = None) -> tuple[list[T], int, int]:
+        """Return at most `limit` of what is held from `position` on, the position after it, and how many were gone."""
+        with self._lock:
+            self._settle()
+            first = self._total - len(self._ring)
+            begin = min(max(position, first), self._total)
+            end = self._total if limit is None else min(self._total, begin + limit)
+            return list(islice(self._ring, begin - first, end - first)), end, max(0, begin - position)
+
+    def clear(self) -> None:
+        """Forget what is held and what was lost. Positions go on."""
+        with self._lock:
+            self._settle()
+            self._ring.clear()
+            self.dropped = 0
+
+    def __len__(self) -> int:
+        with self._lock:
+            self._settle()
+            return len(self._ring)
+
+    def _settle(self) -> None:
+        """Move what is in the inbox to the ring. The lock is held."""
+        inbox, ring = self._inbox, self._ring
+        batch = [inbox.popleft() for _ in range(len(inbox))]  # only a holder of the lock pops
+        self.dropped += max(0, len(ring) + len(batch) - (ring.maxlen or 0))
+        ring.extend(batch)
+        self._total += len(batch)

@@ -1,0 +1,58 @@
+"""Telling a tracer how much memory of a device is in use and, while somebody wants details, who holds it.
+
+It is told by the memory, which asks first whether anybody listens; it knows no stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from atops.base.details import Change
+from atops.base.tracing import Tracer
+from atops.device.allocation import Allocation
+from atops.device.call_site import Site
+
+__all__ = ("MemoryLog",)
+
+ALLOCATED, FREED, REUSED = (int(change) for change in Change)
+
+
+class MemoryLog:
+    """What one memory tells: each change of its allocations. `tracer` says whether anybody listens."""
+
+    __slots__ = ("_device", "_told", "tracer")
+
+    def __init__(self, tracer: Tracer, device: int) -> None:
+        self.tracer = tracer
+        self._device = device
+        self._told = 0
+
+    def sample(self, used: int, peak: int) -> None:
+        """Tell the bytes in use, unless that is what was told before to within a 1024th of the peak."""
+        if abs(used - self._told) > peak >> 10 or not used:
+            self._told = used
+            self.tracer.counter(self._device, used)
+
+    def begun(self, allocation: Allocation, used: int, stream: int, again: bool = False) -> None:
+        """Note a new allocation; `again`: in a range that was set aside before."""
+        self.change(REUSED if again else ALLOCATED, allocation, used, allocation.site, stream)
+
+    def ended(self, allocation: Allocation, used: int) -> None:
+        """Note the end of an allocation; its range may stay set aside."""
+        self.change(FREED, allocation, used, allocation.freed_by)
+
+    def standing(self, allocations: Iterable[Allocation], used: int) -> None:
+        """Note allocations that were there before anybody looked, and the end of those that have ended just now."""
+        for allocation in allocations:
+            self.change(ALLOCATED, allocation, used, allocation.site)
+            if not allocation.alive:  # who ended it may have told so before
+                self.change(FREED, allocation, used, allocation.freed_by)
+
+    def change(self, change: int, allocation: Allocation, used: int, site: object, stream: int = -1) -> None:
+        """Emit one `MemoryChange`."""
+        tracer, log = self.tracer, self.tracer.details
+        where = log.site(site.code, site.instruction) if type(site) is Site else -1
+        log.changes.add((
+            tracer.clock.now(), self._device, allocation.offset, allocation.size, allocation.bank, change,
+            log.generation(allocation.serial), used, where, stream,
+        ))  # fmt: skip

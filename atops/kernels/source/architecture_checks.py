@@ -1,0 +1,88 @@
+"""What a source names although the architecture that it is compiled for lacks it. TOPS C++, 8.3, 8.4, 8.6 and 8.7.
+
+Branches that the architecture's macros rule out are not read, as a preprocessor would drop them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from atops.device.transforms import OPERATIONS
+from atops.kernels.architecture_macros import macros_of
+from atops.kernels.compile_target import TARGETS, CompileTarget
+from atops.kernels.constant_folding import NotConstant, fold
+from atops.kernels.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.function_source import FunctionNode
+from atops.kernels.source.kernel_language import language
+from atops.kernels.tables.functions import FUNCTIONS
+from atops.kernels.tables.vectors import VECTORS
+
+__all__ = ("check_architecture",)
+
+_CONFIGURE = "config_"
+
+
+def check_architecture(
+    function: FunctionNode,
+    names: Mapping[str, Any],
+    meaning: Callable[[ast.AST], Any],
+    source: SourceText,
+    log: DiagnosticLog,
+) -> None:
+    """Warn of each operation, function and vector type that a function names and what it is compiled for lacks.
+
+    That is told by the macros among `names`. `meaning` returns what a global name stands for in the function, None for
+    its own. A warning and no error: only a run tells whether the line is reached.
+    """
+    target = _target_of(names)
+    if target is None:
+        return
+    level = target.figures.gcu_arch
+    lacking = {id(getattr(language(), name)): (name, first) for name, first in _first_chips() if first > level}
+    methods = {f"{_CONFIGURE}{row.name}": row.gcu_arch for row in OPERATIONS.values() if row.gcu_arch > level}
+    if not lacking and not methods:
+        return
+    for node in _reached(function.body, names):
+        found = lacking.get(id(value)) if (value := meaning(node)) is not None else None
+        if found is None and isinstance(node, ast.Attribute) and node.attr in methods:
+            found = node.attr, methods[node.attr]
+        if found is not None:
+            assert isinstance(node, ast.expr)
+            message = f"{found[0]} needs gcu{found[1]}; the source is compiled for {target.name}"
+            log.warning(f"{message}. `if k.__AGCU_ARCH__ >= {found[1]}:` keeps it apart", source, node)
+
+
+def _target_of(names: Mapping[str, Any]) -> CompileTarget | None:
+    """Return what is compiled for: the one that defines the macros as they are. None where the text redefines one."""
+    for target in TARGETS.values():
+        if all(name in names and names[name] == value for name, value in macros_of(target).items()):
+            return target
+    return None
+
+
+def _first_chips() -> Iterator[tuple[str, int]]:
+    """Yield the language's names that not every chip has, each with its first chip."""
+    for row in OPERATIONS.values():
+        yield from ((row.name, row.gcu_arch), (f"{row.name}_async", row.gcu_arch))
+    yield from ((row.name, row.gcu_arch) for row in FUNCTIONS)
+    for construct in VECTORS:
+        if (name := construct.python.removeprefix("k.")).isidentifier():
+            yield name, construct.gcu_arch
+
+
+def _reached(nodes: Iterable[ast.AST], names: Mapping[str, Any]) -> Iterator[ast.AST]:
+    """Yield all nodes and what is below them, in no order, without the branches that constants rule out."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        below = ast.iter_child_nodes(node)
+        if isinstance(node, ast.If | ast.IfExp):
+            try:
+                taken = node.body if fold(node.test, names) else node.orelse
+                below = iter(taken if isinstance(taken, list) else [taken])
+            except NotConstant:
+                pass
+        waiting.extend(below)

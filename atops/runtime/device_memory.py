@@ -1,0 +1,166 @@
+"""The memory of one device in a program's hands: what is allocated, registered and named outside any stream's order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from atops.base.dtypes import as_dtype
+from atops.base.errors import InvalidType, OutOfMemory
+from atops.base.options import whole
+from atops.device.allocation import Allocation
+from atops.device.call_site import caller
+from atops.kernels.variables import Variable
+from atops.runtime.buffer import Buffer, DeviceArray, extents_of
+from atops.runtime.context import DeviceContext
+from atops.runtime.driver import Driver
+from atops.runtime.host_array import HostArray
+from atops.runtime.pool import MemoryPool
+from atops.runtime.reclaim import free_when_idle
+from atops.runtime.stream import Stream
+from atops.runtime.symbols import Symbol, symbol
+
+__all__ = ("DeviceMemory",)
+
+
+class DeviceMemory:
+    """The half of `Device` that makes and finds memory. What it makes lives until it is closed or collected."""
+
+    __slots__ = ("driver", "ordinal")
+
+    driver: Driver
+    ordinal: int
+
+    @property
+    def context(self) -> DeviceContext:
+        """What the driver keeps of this device."""
+        return self.driver.context(self.ordinal)
+
+    # ---- making
+
+    def create_pool(self, *, max_size: int | None = None, name: str = "") -> MemoryPool:
+        """Create a memory pool on this device (TOPS Runtime API, 2.6 topsMemPoolCreate)."""
+        return MemoryPool(self.context, max_size=max_size, name=name)
+
+    def allocate(
+        self, nbytes: int, *, bank: int | None = None, top_down: bool = False, flags: int = 0, label: str = ""
+    ) -> Buffer:
+        """Allocate device memory now, outside any stream's order. `bank` and `top_down` say where; `flags` are kept.
+
+        `close` gives it back once the work enqueued on the device by then is over. Raises OutOfMemory, InvalidValue
+        (TOPS Runtime API, 2.6 topsMalloc, topsExtMallocWithFlags).
+        """
+        if bank is not None and not whole(bank):
+            raise InvalidType(f"the bank is {bank!r}; an int, or None for any, is right")
+        context = self.driver.context(self.ordinal)
+        memory = context.memory
+        context.asker = site = caller(1, context.asker)
+        try:
+            allocation = memory.allocate(nbytes, bank=bank, top_down=top_down, flags=flags, site=site, label=label)
+        except OutOfMemory:
+            if not context.trim_pools():
+                raise
+            allocation = memory.allocate(nbytes, bank=bank, top_down=top_down, flags=flags, site=site, label=label)
+        release = context.release
+        if release is None:
+            context.release = release = partial(free_when_idle, context, memory.free)
+        buffer = Buffer(allocation, 0, nbytes, release)
+        buffer.driver = self.driver
+        return buffer
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> DeviceArray:
+        """Allocate an array now, outside any stream's order."""
+        dtype = as_dtype(dtype)
+        shape = extents_of(shape)
+        size = math.prod(shape) * dtype.itemsize
+        buffer = self.allocate(size)
+        release, buffer._release = buffer._release, None
+        array = DeviceArray(buffer.allocation, 0, dtype, shape, release)
+        array.driver = self.driver
+        return array
+
+    async def upload(self, host: Any) -> DeviceArray:
+        """Allocate an array for `host` (anything np.asarray takes) that no stream owns, copy it, and wait for the copy.
+
+        For what outlives streams, such as the weights of a model. The copy has a stream of its own and is ordered with
+        nothing: once it is awaited, every stream sees the data. Cancelled, or refused, it leaves nothing allocated.
+        Raises OutOfMemory, InvalidType for what device memory cannot hold.
+        """
+        source = np.ascontiguousarray(host) if np.ndim(host) else np.asarray(host)
+        array = self.empty(source.shape, source.dtype)
+        stream = Stream(self.context, nonblocking=True)
+        try:
+            await stream.copy(array, source)
+        except BaseException:
+            array.close()
+            raise
+        finally:
+            stream.close()
+        return array
+
+    def host_malloc(self, shape: int | tuple[int, ...], dtype: Any = "uint8", *, flags: int = 0) -> HostArray:
+        """Allocate pinned host memory that every device reaches; `flags` are kept (Runtime API, 2.6 topsHostMalloc)."""
+        return self._host_array(partial(self.driver.host.allocate, flags=flags), shape, dtype)
+
+    def malloc_managed(self, shape: int | tuple[int, ...], dtype: Any = "uint8") -> HostArray:
+        """Allocate managed memory: one pointer for the host and every device."""
+        return self._host_array(self.driver.host.managed, shape, dtype)
+
+    def register(self, array: Any, *, flags: int = 0) -> HostArray:
+        """Let every device reach a writable numpy array or buffer; `close` ends that and leaves the bytes alone.
+
+        Its device pointer differs from the host's. Raises InvalidType, or InvalidValue when it is read-only, empty or
+        registered already (TOPS Runtime API, 2.6 topsHostRegister).
+        """
+        context, host = self.context, self.driver.host
+        allocation = host.register(array, flags)  # which says what is wrong with what is no writable buffer
+        view = array if isinstance(array, np.ndarray) else np.frombuffer(array, np.uint8)
+        registered = HostArray(
+            allocation,
+            view.dtype,
+            view.shape,
+            partial(free_when_idle, context, host.unregister),
+            view,
+        )
+        registered.driver = self.driver
+        return registered
+
+    def _host_array(self, make: Callable[[int], Allocation], shape: int | tuple[int, ...], dtype: Any) -> HostArray:
+        dtype = as_dtype(dtype)
+        shape = extents_of(shape)
+        size = math.prod(shape) * dtype.itemsize
+        context = self.context
+        array = HostArray(make(size), dtype, shape, partial(free_when_idle, context, self.driver.host.free))
+        array.driver = self.driver
+        return array
+
+    def symbol(self, variable: Variable | str) -> Symbol:
+        """Return this device's instance of a declared variable, given itself or its name, as an array to copy.
+
+        `address` and `nbytes` say where it is; it owns nothing. Raises NotFound, InvalidValue or InvalidType for what
+        names no one variable (TOPS Runtime API, 2.6 topsGetSymbolAddress, topsMemcpyToSymbol).
+        """
+        return symbol(self.context, variable)
+
+    # ---- queries
+
+    def memory_info(self) -> tuple[int, int]:
+        """Return (free, total) bytes of device memory (TOPS Runtime API, 2.6 topsMemGetInfo)."""
+        figures = self.context.memory.statistics()
+        return figures.free, figures.total
+
+    def buffer_at(self, address: int, nbytes: int) -> Buffer:
+        """Return the bytes at a device address, owning nothing. Raises IllegalAddress naming the nearest allocation."""
+        for what, value in (("address", address), ("number of bytes", nbytes)):
+            if not whole(value):
+                raise InvalidType(f"the {what} is {value!r}; an int is right")
+        allocation = self.driver.space.find(address)
+        offset = address - allocation.address
+        allocation.check(offset, nbytes, f"buffer_at on device {self.ordinal}")
+        buffer = Buffer(allocation, offset, nbytes)
+        buffer.driver = self.driver
+        return buffer

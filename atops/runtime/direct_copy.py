@@ -1,0 +1,64 @@
+"""A short copy of an idle stream, carried out by the very caller that would only wait for it: no thread is woken.
+
+It is a command like any other, with its number, its place in the order and its record; what others enqueue meanwhile
+comes after it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from atops.base.errors import AtopsError
+from atops.runtime.commands import Copy
+from atops.runtime.completion import PENDING, Completion
+from atops.runtime.executor import HERE
+from atops.runtime.outcomes import wake
+from atops.runtime.short_copies import DIRECT, carry_out_run, carry_out_traced, claim_run, settle_run
+from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("copy_and_wait",)
+
+
+def copy_and_wait(stream: StreamQueue, command: Copy) -> Completion:
+    """Enqueue a copy; carry it out here if it is short, its stream is idle and nothing else holds it up.
+
+    The completion may be over when this returns; if not, it has been enqueued as usual. Raises as `submit` does.
+    """
+    driver = stream.driver
+    usual = command.size > DIRECT or stream.capacity is not None or HERE.role is not None
+    if usual or driver.inline or driver.tracer.detail:
+        return stream.submit(command)
+    item = Completion(stream, command)
+    with driver.lock:
+        if not stream.enqueue(item):
+            return item  # the drain that is at work comes to it
+        queue = stream._queue
+        assert queue is not None
+        run = [] if stream._error is not None or item.deps else claim_run(queue, stream.context)
+    if not run:
+        driver.post(stream.drain)
+        return item
+    done, error = 0, None
+    try:
+        done, error = carry_out_traced(run, driver) if driver.tracer.active else carry_out_run(run)
+    finally:
+        _settle(stream, queue, item, done, error)
+    return item
+
+
+def _settle(
+    stream: StreamQueue, queue: deque[Completion], item: Completion, done: int, error: AtopsError | None
+) -> None:
+    """End the copy, or leave it to the drain when Ctrl-C came in between; then let run what came meanwhile."""
+    with stream.driver.lock:
+        waiters = settle_run([item], done, queue)
+        idle = not queue
+        if idle:
+            stream.retire()
+        elif not done:
+            item._state = PENDING
+    wake(waiters)
+    if error is not None:
+        stream.finish(item, error)
+    elif not idle:
+        stream.driver.post(stream.drain)

@@ -1,0 +1,101 @@
+"""Telling a tracer of commands that are not over yet, while somebody wants details.
+
+Whoever calls has seen `Tracer.detail` and has the numbers of the command; nothing here takes the driver's lock, but for
+what `teller` returns, which shows a viewer that comes late what is queued and allocated.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+from atops.base.details import Phase
+from atops.device.call_site import caller
+from atops.runtime.commands import Call, Copy, Launch, WaitEvent, WaitValue
+from atops.runtime.completion import DONE, PENDING, Completion
+from atops.runtime.hub import Hub
+from atops.runtime.trace_item import DESCRIBE, NOWHERE
+
+__all__ = ("begin", "park", "park_head", "start", "submit", "teller")
+
+SUBMITTED, STARTED, PARKED = (int(phase) for phase in Phase)
+BEGIN_ELSEWHERE = (Launch, Copy, Call)  # when they get a cluster, an engine or a thread
+WAITS = (WaitEvent, WaitValue)
+
+
+def submit(item: Completion) -> None:
+    """Tell that a command was enqueued, and where in the program."""
+    site = caller()
+    _tell(item, SUBMITTED, item.submitted_ns, site=item.stream.driver.tracer.details.site(site.code, site.instruction))
+
+
+def start(item: Completion, at: int | None = None) -> None:
+    """Tell that a command runs now, or since `at`."""
+    _tell(item, STARTED, item.stream.driver.now() if at is None else at)
+
+
+def begin(item: Completion, skipped: object) -> None:
+    """Tell that the head of a stream begins, unless it is `skipped` after a failure, or where it runs tells so."""
+    if type(item.command) not in BEGIN_ELSEWHERE and ((skipped is None and item.aborted is None) or item.duty):
+        start(item, item.started_ns)
+
+
+def park(item: Completion, cause: Completion | None = None) -> None:
+    """Tell that a command waits: for another one, or for what is no command."""
+    _tell(item, PARKED, item.stream.driver.now(), -1 if cause is None else cause.seq)
+
+
+def park_head(item: Completion) -> None:
+    """Tell that the head of a stream waits, if it is a wait that is not over."""
+    if type(item.command) in WAITS and item._state < DONE:
+        park(item, item.command.record if type(item.command) is WaitEvent else None)
+
+
+def teller(driver: Hub) -> Callable[[], None]:
+    """Return what tells a viewer that comes late of all that stands. It keeps no driver alive."""
+    known = weakref.ref(driver)
+
+    def tell() -> None:
+        if (owner := known()) is not None:
+            _tell_standing(owner)
+
+    return tell
+
+
+def _tell_standing(driver: Hub) -> None:
+    """Tell what every stream holds, in the order of submission, and what is allocated on every device."""
+    with driver.lock:  # no command may end in between, and be told of after its end
+        streams = driver.active_streams()
+        items = [item for stream in streams for item in (*(stream._detached or ()), *(stream._queue or ()))]
+        for item in sorted(items, key=lambda item: item.seq):
+            _stand(item)
+    for context in driver.contexts:
+        memory = context.memory
+        memory.log.standing(memory.live(), memory.used)
+
+
+def _stand(item: Completion) -> None:
+    """Tell all that is known of one command that is not over."""
+    now, waits_for = item.stream.driver.now(), item.parked
+    since = now if item.started_ns < 0 else item.started_ns
+    _tell(item, SUBMITTED, item.submitted_ns or now)
+    if item._state == PENDING:
+        if isinstance(waits_for, Completion):  # one that comes first in the null stream's order
+            _tell(item, PARKED, since, waits_for.seq)
+        return
+    kind = type(item.command)
+    if kind in WAITS or (kind is Copy and item.engine < 0) or (kind is Launch and waits_for and not waits_for.started):
+        _tell(item, PARKED, since, waits_for.seq if isinstance(waits_for, Completion) else -1)
+    else:
+        _tell(item, STARTED, since)
+
+
+def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1) -> None:
+    kind, size, *_, src, src_at, _, name = DESCRIBE[type(item.command)](item, item.command)
+    word = (src, src_at) if type(item.command) is WaitValue else NOWHERE
+    stream = item.stream
+    tracer = stream.driver.tracer
+    tracer.details.moments.add((
+        at, item.seq, phase, kind, stream.context.ordinal, stream.number, cause, size, tracer.intern(name), site,
+        *word,
+    ))  # fmt: skip

@@ -1,0 +1,97 @@
+"""The report of `make conformance`: every function is in it, and it counts the rows that the tests run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import ClassVar
+
+import pytest
+from rich.console import Console
+
+import atops.tops as tops
+from atops.base.results import Result
+from atops.tops.function_table import FUNCTIONS
+from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance_report import KINDS, classes, families, main, show
+
+
+@pytest.fixture(scope="module")
+def report():
+    """What the classes of this folder have for the functions of the table."""
+    return families(classes())
+
+
+def test_every_function_is_tested_and_every_code_is_met_or_listed(report):
+    """Each of the 183 functions has a good call in one class, and a case or a reason for each documented code."""
+    assert not [name for family in report.values() for name in family.untested]
+    assert not [each for family in report.values() for each in family.open]
+    good = Counter(name for each in classes() for name in each.good)
+    assert set(good) == set(FUNCTIONS)
+    assert set(good.values()) == {1}, "a function belongs to one class"
+    assert main([]) == 0
+
+
+def test_all_families_and_codes_are_counted(report):
+    """The families are those of the table, the documented codes its codes; each code is covered, listed or open."""
+    assert {name: family.functions for name, family in report.items()} == {
+        name: [each.name for each in FUNCTIONS.values() if each.family == name] for name in report
+    }
+    for family in report.values():
+        assert family.documented == {(name, code) for name in family.functions for code in FUNCTIONS[name].codes}
+        assert family.covered | set(family.unreachable) | family.open == family.documented
+        assert not family.covered & set(family.unreachable)
+
+
+def test_rows_are_those_that_run(request):
+    """Of a class that runs with this test the report counts just the tests that pytest made."""
+    if request.config.option.keyword or any("::" in each for each in request.config.args):
+        pytest.skip("only some tests were asked for")
+    rows = [each for each in request.session.items if each.cls and issubclass(each.cls, Conformance)]
+    collected = Counter((each.cls, each.originalname) for each in rows)
+    for each in {found for found, _ in collected}:
+        for test in KINDS.values():
+            made = collected[each, test]
+            assert made == len(each.rows()[test])
+
+
+def test_what_is_missing_is_told(capsys):
+    """A documented code without case or reason, and a function without a class, are in the report."""
+
+    class Half(Conformance):
+        functions = ("topsMalloc", "topsFree")
+        good: ClassVar = {"topsMalloc": (8,), "topsFree": (None,)}
+        bad = (Case("topsMalloc", "negative", (-1,), tops.topsErrorInvalidValue),)
+
+    memory = families([Half])["Memory"]
+    assert memory.rows["good"] == memory.rows["count"] == 2
+    assert memory.rows["failure"] == 1
+    assert ("topsMalloc", Result.InvalidValue) not in memory.open
+    assert ("topsFree", Result.InvalidDevicePointer) in memory.open
+    assert "topsMemcpy" in memory.untested
+    show({"Memory": memory}, Console(width=120))
+    out = capsys.readouterr().out
+    assert "no case meets InvalidDevicePointer of topsFree" in out
+    assert "no class is about topsMemcpy (Memory)" in out
+
+
+def test_a_reason_is_shown(report, capsys):
+    """Each reason why a code cannot be met is printed, with the function and the code."""
+    show(report, Console(width=400))
+    out = capsys.readouterr().out
+    for family in report.values():
+        for (name, code), why in family.unreachable.items():
+            assert name in out and code.name in out and why in out
+
+
+def test_json(report, capsys):
+    """--json prints the same figures."""
+    code = main(["--json"])
+    printed = json.loads(capsys.readouterr().out)
+    assert code == int(any(family.untested or family.open for family in report.values()))
+    assert set(printed) == set(report)
+    for name, family in report.items():
+        assert printed[name]["functions"] == len(family.functions)
+        assert printed[name]["rows"] == {kind: family.rows[kind] for kind in KINDS}
+        assert printed[name]["codes"] == {"documented": len(family.documented), "covered": len(family.covered)}
+        assert len(printed[name]["unreachable"]) == len(family.unreachable)
