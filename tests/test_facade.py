@@ -24,8 +24,10 @@ def test_what_verbs_return_has_a_name(home: str, name: str):
 
 
 def test_the_errors_are_at_hand():
-    """Every error can be caught by a name under `atops.errors`."""
-    assert atops.errors is importlib.import_module("atops.base.errors")
+    """Every error can be caught by a name under `atops.errors`, and be imported from there; its help has the tree."""
+    tree, module = importlib.import_module("atops.base.errors"), importlib.import_module("atops.errors")
+    assert module is atops.errors and module.__all__ == tree.__all__ and module.__doc__ == tree.__doc__
+    assert all(getattr(module, name) is getattr(tree, name) for name in tree.__all__)
     with pytest.raises(atops.errors.InvalidType):
         atops.Device("first")  # type: ignore[arg-type]  # the point
 

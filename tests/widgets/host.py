@@ -1,0 +1,278 @@
+"""A page in a real browser that shows real widgets: their comm is replaced by one that forwards to the page.
+
+The browser runs on a thread of its own, so that no event loop is left running on the tests' thread, and messages from
+the page arrive on a foreign thread, as in some kernels. Every request to another host is aborted and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import shutil
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+T = TypeVar("T")
+
+FLAGS = (
+    "--no-sandbox", "--disable-quic", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage",
+)  # fmt: skip
+SECONDS = 20.0
+OWN = ("about:", "blob:", "data:", "file:")
+
+# What a notebook gives a widget's module: a model with get, set, save_changes, on, off and send.
+PAGE = """<!doctype html><html lang="en"><body><main></main><script>
+window.errors = [];
+addEventListener("error", (event) => errors.push(String(event.message)));
+addEventListener("unhandledrejection", (event) => errors.push(String(event.reason)));
+const models = {};
+const bytes = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+window.show = async (id, script, style, state, buffers, theme) => {
+  const told = {...state};
+  for (const [name, text] of Object.entries(buffers)) told[name] = bytes(text);
+  const heard = {};
+  const model = models[id] ??= {
+    get: (name) => told[name],
+    set: (name, value) => { told[name] = value; },
+    save_changes() {},
+    on: (name, callback) => (heard[name] ??= []).push(callback),
+    off: (name, callback) => { heard[name] = (heard[name] ?? []).filter((each) => each !== callback); },
+    send: (content) => window.toPython(id, content),
+    fire: (name, ...rest) => (heard[name] ?? []).forEach((callback) => callback(...rest)),
+  };
+  const sheet = document.createElement("style");
+  sheet.textContent = style;
+  document.head.append(sheet);
+  document.body.dataset.jpThemeLight = String(theme === "light");
+  document.body.style.background = theme === "light" ? "#ffffff" : "#111111";
+  const el = document.createElement("div");
+  el.id = `shown${document.querySelectorAll("main > div").length}`;
+  document.querySelector("main").append(el);
+  const url = URL.createObjectURL(new Blob([script], {type: "text/javascript"}));
+  el.close = await (await import(url)).default.render({model, el});
+  return el.id;
+};
+window.deliver = (id, content, buffers) => models[id]?.fire("msg:custom", content, buffers.map(bytes));
+window.update = (id, name, value) => { models[id]?.set(name, value); models[id]?.fire(`change:${name}`); };
+</script></body></html>"""
+
+
+def chromium() -> str:
+    """Return the browser's path. Skips the test without one; fails it where ATOPS_REQUIRE_BROWSER is set."""
+    found = os.environ.get("ATOPS_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        missing("no chromium is installed, and ATOPS_CHROMIUM names none")
+    return str(found)
+
+
+def missing(what: str) -> None:
+    """Skip the test with a notice, or fail it where ATOPS_REQUIRE_BROWSER is set."""
+    if os.environ.get("ATOPS_REQUIRE_BROWSER"):
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+class BrowserThread:
+    """One browser, on a loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        from playwright.async_api import async_playwright
+
+        path = chromium()
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="browser", daemon=True)
+        self._thread.start()
+        self._starter = async_playwright()
+        self.playwright: Any = self.call(self._starter.__aenter__)
+        self.browser: Any = self.call(self.playwright.chromium.launch, executable_path=path, args=list(FLAGS))
+
+    def call(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
+        """Call an async function on the browser's thread, where playwright wants to be called; return its result."""
+
+        async def run() -> T:
+            return await function(*arguments, **options)
+
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(SECONDS)
+
+    def close(self) -> None:
+        """End the browser and its thread."""
+        self.call(self.browser.close)
+        self.call(self._starter.__aexit__)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(SECONDS)
+        self.loop.close()
+
+
+class PageComm:
+    """A widget's comm that ends in a page."""
+
+    kernel = True
+
+    def __init__(self, host: Host, comm_id: str, dead: bool) -> None:
+        self.host = host
+        self.comm_id = comm_id
+        self.frames = 0
+        self.dead = dead  # its kernel is gone
+
+    def send(self, data: Any = None, metadata: Any = None, buffers: Any = None) -> None:
+        """Forward a custom message, or a changed trait, to the page; in order."""
+        if self.dead:
+            return
+        texts = [base64.b64encode(bytes(buffer)).decode() for buffer in buffers or []]
+        if data["method"] == "custom":
+            self.frames += data["content"].get("type") == "frame"
+            self.host.post("([id, content, buffers]) => deliver(id, content, buffers)",
+                           [self.comm_id, data["content"], texts])  # fmt: skip
+
+    def on_msg(self, callback: Any) -> None:
+        """Ignore who listens: the page's messages go straight to the widget."""
+
+    def on_close(self, callback: Any) -> None:
+        """Ignore who wants to know of the end."""
+
+    def close(self, *_: Any, **__: Any) -> None:
+        """Send nothing any more."""
+        self.dead = True
+
+
+class Host:
+    """One page. `requests` are the addresses on other hosts that were asked for, `log` what its console said."""
+
+    def __init__(self, thread: BrowserThread, width: int = 1000, height: int = 900) -> None:
+        self.thread = thread
+        self.requests: list[str] = []
+        self.log: list[str] = []
+        self.widgets: dict[str, Any] = {}
+        self.context: Any = None
+        self.page: Any = None
+        thread.call(self._open, {"width": width, "height": height})
+
+    def show(self, widget: Any, theme: str = "light", *, dead: bool = False) -> Shown:
+        """Show a widget at the end of the page, as a notebook cell would; a second time: a second view of it.
+
+        `dead`: as a saved notebook does, whose kernel is gone: nothing the page says is heard.
+        """
+        known = [name for name, each in self.widgets.items() if each is widget]
+        name = known[0] if known else f"model{len(self.widgets)}"
+        self.widgets[name] = widget
+        if not known:
+            widget.comm = PageComm(self, name, dead)
+        state = widget.get_state()
+        binary = {key: base64.b64encode(value).decode() for key, value in state.items() if isinstance(value, bytes)}
+        plain = {key: value for key, value in state.items() if key in ("table",)}
+        element = self.evaluate(
+            "([id, script, style, state, buffers, theme]) => show(id, script, style, state, buffers, theme)",
+            [name, str(widget._esm), str(widget._css), plain, binary, theme],
+        )
+        return Shown(self, widget, f"#{element} > section")
+
+    def open(self, path: Path) -> None:
+        """Open an HTML file."""
+        self.thread.call(self.page.goto, path.as_uri())
+
+    def shown(self, selector: str) -> Shown:
+        """Return a widget of a page that was opened, by the selector of its section."""
+        return Shown(self, None, selector)
+
+    def evaluate(self, script: str, argument: Any = None) -> Any:
+        """Return what a function of JavaScript returns in the page."""
+        return self.thread.call(self.page.evaluate, script, argument)
+
+    def post(self, script: str, argument: Any) -> None:
+        """Have a function called in the page, soon, in order. From any thread."""
+        asyncio.run_coroutine_threadsafe(self._quietly(script, argument), self.thread.loop)
+
+    def close(self) -> None:
+        """Close the page and the widgets."""
+        for widget in self.widgets.values():
+            widget.close()
+        self.thread.call(self.context.close)
+
+    async def _open(self, viewport: dict[str, int]) -> None:
+        self.context = await self.thread.browser.new_context(viewport=viewport)
+        await self.context.route("**/*", self._route)
+        self.page = await self.context.new_page()
+        self.page.on("console", lambda message: self.log.append(message.text))
+        self.page.on("pageerror", lambda error: self.log.append(str(error)))
+        await self.page.expose_function("toPython", self._to_python)
+        await self.page.set_content(PAGE)
+
+    async def _quietly(self, script: str, argument: Any) -> None:
+        from playwright.async_api import Error
+
+        try:
+            await self.page.evaluate(script, argument)
+        except Error:
+            if not self.page.is_closed():
+                raise
+
+    async def _route(self, route: Any) -> None:
+        if route.request.url.startswith(OWN):
+            await route.continue_()
+        else:
+            self.requests.append(route.request.url)
+            await route.abort()
+
+    def _to_python(self, name: str, content: Any) -> None:
+        if not self.widgets[name].comm.dead:
+            self.widgets[name]._handle_custom_msg(content, [])
+
+
+class Shown:
+    """One view of a widget in a page. In its JavaScript `view` is the script's View: rects, scene, marks, frame, ..."""
+
+    def __init__(self, host: Host, widget: Any, selector: str) -> None:
+        self.host = host
+        self.widget = widget
+        self.selector = selector
+
+    def get(self, expression: str, argument: Any = None) -> Any:
+        """Return the value of a JavaScript expression of `view` (and `argument`)."""
+        return self.host.evaluate(f"([selector, argument]) => {{ {self._view()} return {expression}; }}",
+                                  [self.selector, argument])  # fmt: skip
+
+    def until(self, condition: str, argument: Any = None) -> Any:
+        """Wait until an expression of `view` is true, and return its value; the test fails if it never is."""
+        script = f"([selector, argument]) => {{ {self._view()} return view && view.scene && ({condition}); }}"
+        return self.host.thread.call(_value, self.host.page, script, [self.selector, argument])
+
+    def press(self, *keys: str) -> None:
+        """Press keys with the canvas focused."""
+        for key in keys:
+            self.host.thread.call(self.host.page.locator(f"{self.selector} canvas").first.press, key)
+
+    def click(self, x: float, y: float, button: str | None = None) -> None:
+        """Click at a place of the canvas, or, with its test id, on a button."""
+        if button is not None:
+            self.host.thread.call(self.host.page.locator(f"{self.selector} [data-testid={button}]").click)
+            return
+        canvas = self.host.page.locator(f"{self.selector} canvas")
+        self.host.thread.call(canvas.click, position={"x": x, "y": y})
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Drag from one place of the canvas to another."""
+        box = self.host.thread.call(self.host.page.locator(f"{self.selector} canvas").bounding_box)
+        mouse = self.host.page.mouse
+        self.host.thread.call(mouse.move, box["x"] + start[0], box["y"] + start[1])
+        self.host.thread.call(mouse.down)
+        self.host.thread.call(mouse.move, box["x"] + end[0], box["y"] + end[1], steps=4)
+        self.host.thread.call(mouse.up)
+
+    def screenshot(self, path: Path) -> None:
+        """Write a picture of the widget."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.host.thread.call(self.host.page.locator(self.selector).screenshot, path=path)
+
+    def _view(self) -> str:
+        return "const view = document.querySelector(selector)?.atops;"
+
+
+async def _value(page: Any, script: str, argument: Any) -> Any:
+    """Wait until a function in the page returns something true; return it."""
+    return await (await page.wait_for_function(script, arg=argument, timeout=SECONDS * 900)).json_value()

@@ -1,0 +1,125 @@
+"""The dashboard: all pictures of one feed in one layout, with one legend, linked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import atops
+from atops_widgets import ClusterGrid, Dashboard, watch
+from tests.widgets.cluster_grid_traces import total
+from tests.widgets.dashboard_traces import LAUNCH, moment, pipeline
+from tests.widgets.host import BrowserThread, Host, Shown
+from tests.widgets.pictures import keep
+
+NAMES = ("timeline", "queues", "memory", "cluster-grid")
+
+
+def opened(host: Host, path: Path, theme: str = "light") -> dict[str, Shown]:
+    """Open the page of a dashboard; return its widgets by name, when each has drawn."""
+    trace = pipeline()
+    board = watch(trace)
+    board.feed.selection.look_at(moment(trace))
+    board.feed.selection.select(LAUNCH)
+    board.to_html(path / "page.html")
+    host.open(path / "page.html")
+    host.evaluate("(dark) => { document.body.dataset.jpThemeLight = String(!dark); }", theme == "dark")
+    found = {name: host.shown(f"section.atops-{name}") for name in NAMES}
+    for shown in found.values():
+        shown.until("view.frames > 0 && view.drawMs !== undefined")
+    return found
+
+
+@pytest.fixture
+def wide(browser: BrowserThread) -> Iterator[Host]:
+    """A page wide enough for two widgets beside each other."""
+    page = Host(browser, 1320, 1000)
+    yield page
+    page.close()
+    assert (page.requests, page.log) == ([], [])
+
+
+def boxes(host: Host) -> dict[str, dict[str, float]]:
+    """Return where the widgets stand on the page."""
+    script = "(names) => names.map((name) => document.querySelector(`section.atops-${name}`).getBoundingClientRect())"
+    return dict(zip(NAMES, host.evaluate(script, list(NAMES)), strict=True))
+
+
+def test_timeline_on_top_queues_and_memory_beside(wide: Host, tmp_path: Path) -> None:
+    """Where there is room, queues and memory share a row; timeline and cluster grid have the whole width."""
+    opened(wide, tmp_path)
+    place = boxes(wide)
+    assert place["timeline"]["bottom"] <= place["queues"]["top"] == place["memory"]["top"]
+    assert place["queues"]["right"] <= place["memory"]["left"]
+    assert place["cluster-grid"]["top"] >= max(place["queues"]["bottom"], place["memory"]["bottom"])
+    assert place["timeline"]["width"] == place["cluster-grid"]["width"] > 1.9 * place["queues"]["width"]
+
+
+def test_all_stand_below_each_other_on_a_narrow_page(host: Host, tmp_path: Path) -> None:
+    """Where there is less room each has the whole width, and nothing is wider than the page."""
+    opened(host, tmp_path)
+    place = [boxes(host)[name] for name in NAMES]
+    assert all(above["bottom"] <= below["top"] for above, below in pairwise(place))
+    assert host.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_one_legend_explains_all_kinds(wide: Host, tmp_path: Path) -> None:
+    """The first picture explains the kinds that any of them shows, the others explain none again."""
+    shown = opened(wide, tmp_path)
+    legends = {name: view.get("view.legend.children.length") for name, view in shown.items()}
+    trace = pipeline()
+    kinds = {record.kind for record in trace.records} | {each.kind for each in trace.moments}
+    assert legends == {"timeline": len(kinds), "queues": 0, "memory": 0, "cluster-grid": 0}
+
+
+def test_stepping_moves_the_cursor_of_all(wide: Host, tmp_path: Path) -> None:
+    """A step of the cluster grid puts the time cursor of every picture there; a selected kernel is marked in all."""
+    shown = opened(wide, tmp_path)
+    for view in shown.values():
+        view.until("view.marks.seq === argument", LAUNCH)
+    before = shown["timeline"].get("view.marks.cursor")
+    shown["cluster-grid"].press("ArrowRight", "ArrowRight")
+    for view in shown.values():
+        view.until("view.marks.cursor > argument", before)
+
+
+def test_threads_are_traced_if_asked_for() -> None:
+    """`watch(threads=True)` and `ClusterGrid(threads=True)` have the driver record steps; without it nobody does."""
+
+    async def main() -> None:
+        async with atops.Driver() as driver:
+            board = watch(driver)
+            assert driver.tracer.thread_detail == 0
+            board = watch(driver, threads=True)
+            assert driver.tracer.thread_detail == 1
+            ClusterGrid(driver, threads=True)
+            assert driver.tracer.thread_detail == 1
+            async with atops.Device(0).create_stream() as stream:
+                x, sums = stream.zeros(12 * 64, np.float32), stream.zeros(1, np.float32)
+                await stream.launch(total, (1, 12), x, sums)
+            board.feed.poll()
+            assert isinstance(board.widgets[-1], ClusterGrid)
+            assert "total (number" in board.widgets[-1].to_text()
+            board.stop()
+            assert driver.tracer.thread_detail == 0
+
+    asyncio.run(main())
+
+
+def test_a_board_of_one_widget_has_its_own_legend() -> None:
+    """Fewer widgets are laid out the same way."""
+    board = Dashboard(pipeline(), [ClusterGrid])
+    assert board.widgets[0].legend is None
+    assert board.layout.grid_template_columns.startswith("repeat(")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_picture(wide: Host, tmp_path: Path, theme: str) -> None:
+    """The picture of the documentation: a pipeline under way, and the threads of the kernel that is selected."""
+    opened(wide, tmp_path, theme)["timeline"].until("view.rects.some((r) => r.mark)")
+    keep(wide.shown("main"), "dashboard", theme)

@@ -1,0 +1,125 @@
+"""Every widget in a real Notebook 7 with a real kernel: drawn live, linked, loaded again, saved; nothing is fetched."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import pytest
+
+from atops_widgets import WIDGETS, Timeline, TraceWidget
+from tests.widgets.host import BrowserThread, Shown
+from tests.widgets.jupyter_server import Notebook, Server
+from tests.widgets.live_cells import IMPORTS, RECORDS, SUM, WORK
+from tests.widgets.unpacking import unpack_snapshot
+
+WORK_CELL = 3
+VIEW = "application/vnd.jupyter.widget-view+json"
+STATE = "application/vnd.jupyter.widget-state+json"
+DRAWN = f"view.rects.length > 0 && view.scene.held >= {RECORDS}"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One widget's notebook, and the widget that stands beside it."""
+
+    notebook: Notebook
+    kind: type[TraceWidget]
+    beside: type[TraceWidget]
+
+    def views(self) -> tuple[Shown, Shown]:
+        """Return both, as soon as both show what the cells did."""
+        found = self.notebook.shown(self.kind), self.notebook.shown(self.beside)
+        for view in found:
+            view.until(DRAWN)
+        return found
+
+    def saved(self) -> dict[str, Any]:
+        """Save the notebook and return its file."""
+        self.notebook.save()
+        text = (self.notebook.server.folder / f"{self.kind.__name__}.ipynb").read_text(encoding="utf-8")
+        content: dict[str, Any] = json.loads(text)
+        return content
+
+
+@pytest.fixture(scope="module", params=WIDGETS, ids=lambda kind: kind.__name__)
+def gate(request: pytest.FixtureRequest, browser: BrowserThread, server: Server) -> Iterator[Gate]:
+    """A notebook that shows the widget and another one, does some work, and shows the widget again."""
+    kind = request.param
+    beside = Timeline if kind is not Timeline else WIDGETS[-1]
+    cells = [IMPORTS, f"one = {made(kind)}\none", made(beside), WORK, "one.feed.poll()\none"]
+    server.write(f"{kind.__name__}.ipynb", cells)
+    notebook = Notebook(browser, server, f"notebooks/{kind.__name__}.ipynb")
+    yield Gate(notebook, kind, beside)
+    notebook.close()
+    assert notebook.requests == []
+    assert notebook.errors == []
+
+
+def made(kind: type[TraceWidget]) -> str:
+    """Return the expression that makes a widget of the current driver, one that traces threads if it can."""
+    return f"atops_widgets.{kind.__name__}({'threads=True' if 'threads' in signature(kind).parameters else ''})"
+
+
+def test_it_shows_a_running_driver(gate: Gate) -> None:
+    """While cells run, rectangles appear; a second run of the work brings more records."""
+    view, _ = gate.views()
+    held = view.get("view.scene.held")
+    gate.notebook.run_cell(WORK_CELL)
+    view.until("view.scene.held >= argument", held + RECORDS)
+    view.until("view.rects.length > 0 && view.scene.state === 'live' && view.errors.length === 0")
+
+
+def test_selecting_in_one_marks_in_the_other(gate: Gate) -> None:
+    """What is chosen by key in either is marked in both, and the timeline draws the mark."""
+    views = gate.views()
+    timeline = next(view for view in views if "Timeline" in view.selector)
+    for chosen, other in (views, views[::-1]):
+        if chosen is not timeline and not chosen.get("view.rects.some((r) => r.seq >= 0)"):
+            continue  # it shows the inside of an operation, and has none to choose from
+        chosen.get("view.select(-1)")
+        other.until("view.marks.seq === -1")
+        chosen.until("view.marks.seq === -1 && view.rects.some((r) => r.seq >= 0)")
+        chosen.press("n")
+        seq = chosen.until("view.marks.text && view.marks.seq + 1") - 1  # Python's own words: it has heard of it
+        other.until("view.marks.seq === argument && view.marks.text", seq)
+        timeline.until("view.rects.some((r) => r.mark === 'select' && r.seq === argument)", seq)
+
+
+def test_it_works_on_after_the_page_is_loaded_again(gate: Gate) -> None:
+    """A page that is loaded again gets the picture out of Python's memory, and what happens from then on."""
+    view, _ = gate.views()
+    held = view.get("view.scene.held")
+    gate.notebook.save()
+    gate.notebook.reload()
+    view, _ = gate.views()
+    assert view.get("view.scene.held") >= held
+    gate.notebook.run_cell(WORK_CELL)
+    view.until("view.scene.held >= argument && view.rects.length > 0", held + RECORDS)
+
+
+def test_a_saved_notebook_has_the_picture(gate: Gate) -> None:
+    """Its file holds SVG and text beside the view, and the compressed picture, whole, for viewers without a kernel."""
+    view, _ = gate.views()
+    view.until("view.model.get('snapshot')?.byteLength > 0")  # written when nothing has happened for a second
+    content = gate.saved()
+    data = content["cells"][-1]["outputs"][0]["data"]
+    svg, text = "".join(data["text/html"]), "".join(data["text/plain"])
+    assert svg.startswith("<svg ") and len(re.findall("<rect |<path ", svg)) > 3
+    assert len(text.split()) > 5
+    model = data[VIEW]["model_id"]
+    [snapshot] = [
+        base64.b64decode(buffer["data"]) for buffer in content["metadata"]["widgets"][STATE]["state"][model]["buffers"]
+        if buffer["path"] == ["snapshot"]
+    ]  # fmt: skip
+    assert unpack_snapshot(snapshot)[0]["held"] >= RECORDS
+
+
+def test_the_work_is_right(gate: Gate) -> None:
+    """The notebook's own result is there: widgets disturb nothing."""
+    gate.notebook.until(f"() => document.body.textContent.includes('sum {SUM}')")

@@ -1,0 +1,206 @@
+"""The timeline in a browser: what is drawn, selected and asked for, by pointer and by keys, live and saved."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import atops
+from atops_widgets import Dashboard, Feed, Timeline
+from tests.widgets.host import Host
+from tests.widgets.pictures import keep
+from tests.widgets.traces import double_buffering
+
+LENGTH = "(view.win.end - view.win.start)"
+
+
+def test_every_record_is_a_rectangle(host: Host) -> None:
+    """A small trace is drawn record by record, on its stream's row and on its engine's, inside the canvas."""
+    shown = host.show(Timeline(double_buffering()))
+    shown.until("view.rects.length > 0")
+    assert shown.get("new Set(view.rects.map((r) => r.seq)).size") == 48
+    assert shown.get("view.rects.filter((r) => r.name === 'scale').length") == 12
+    inside = "r.x >= 0 && r.x + r.width <= view.width && r.y >= 0 && r.y + r.height <= view.height"
+    assert shown.get(f"view.rects.every((r) => {inside})")
+    assert shown.get("view.rects.filter((r) => r.failed).length") == 2
+    assert shown.get("view.arrows.length") == 12
+    assert shown.get("[...view.legend.children].map((li) => li.textContent.trim().slice(1).trim())") == [
+        "copy host to device", "copy device to host", "kernel", "record event", "wait for event", "host call",
+    ]  # fmt: skip
+
+
+def test_a_click_selects_in_all_widgets(host: Host) -> None:
+    """What is clicked is marked with its neighbours in every widget of the feed, and told in words."""
+    feed = Feed(double_buffering())
+    shown, other = host.show(Timeline(feed)), host.show(Timeline(feed))
+    other.until("view.rects.length > 0")
+    rect = shown.until("view.rects.find((r) => r.seq === 11)")
+    shown.click(rect["x"] + rect["width"] / 2, rect["y"] + 5)
+    for view in (shown, other):
+        view.until("view.marks.seq === 11 && view.marks.before.length > 0 && view.rects.some((r) => r.mark)")
+        marks = view.get("view.rects.filter((r) => r.mark).map((r) => [r.mark, r.seq])")
+        assert ["select", 11] in marks and ["before", 8] in marks and ["after", 14] in marks
+        assert "kernel scale" in view.get("view.say.textContent")
+    shown.press("Escape")
+    other.until("view.marks.seq === -1")
+    assert feed.selection.seq == -1
+
+
+def test_keys_reach_everything(host: Host) -> None:
+    """Stepping, zooming, panning, showing everything, and the time cursor work from the keyboard."""
+    widget = Timeline(double_buffering())
+    shown = host.show(widget)
+    shown.until("view.rects.length > 0")
+    shown.press("n", "n")
+    shown.until("view.marks.seq >= 0 && view.marks.text")
+    whole = shown.get(LENGTH)
+    shown.press("+", "+")
+    shown.until(f"{LENGTH} < argument / 3.9 && view.scene.window[1] - view.scene.window[0] < argument / 3.9", whole)
+    start = shown.get("view.win.start")
+    shown.press("ArrowRight")
+    assert shown.get("view.win.start") > start
+    shown.press("Home")
+    shown.until(f"{LENGTH} === argument", whole)
+    shown.press("[")
+    shown.until("view.marks.cursor !== null")
+    assert widget.feed.selection.cursor_ns is not None
+    shown.press("c")
+    shown.until("view.marks.cursor === null")
+
+
+def test_dragging_pans_and_scrubs(host: Host) -> None:
+    """Dragging a row moves the window and selects nothing; dragging on the axis moves the time cursor."""
+    widget = Timeline(double_buffering())
+    shown = host.show(widget)
+    shown.until("view.rects.length > 0")
+    shown.press("+")
+    start = shown.get("view.win.start")
+    shown.drag((600, 60), (500, 60))
+    assert shown.get("view.win.start") > start
+    assert shown.get("view.marks.seq") == -1
+    shown.drag((400, 10), (500, 10))
+    shown.until("view.marks.cursor > 0")
+
+
+def test_a_million_records_are_thinned_in_view(host: Host) -> None:
+    """A million records become some thousand shapes, it is said so, and drawing stays within a frame at 30 a second."""
+    count = 1_000_000
+    begin = np.arange(count, dtype=np.int64) * 1000
+    feed = Feed()
+    feed.records.extend_columns({
+        "seq": np.arange(count), "kind": np.arange(count) % 7, "device": np.zeros(count),
+        "stream": np.arange(count) % 8,
+        "submitted_ns": begin, "started_ns": begin, "finished_ns": begin + 900, "status": np.zeros(count),
+        "name": np.zeros(count), "bytes": np.ones(count), "correlation": np.full(count, -1),
+    })  # fmt: skip
+    feed.version += 1
+    shown = host.show(Timeline(feed))
+    shown.until("view.rects.length > 0")
+    assert "1,000,000 records, thinned to" in shown.get("view.note.textContent")
+    assert shown.get("view.rects.reduce((sum, r) => sum + r.count, 0)") == count
+    best = shown.get("Math.min(...[1, 2, 3, 4, 5].map(() => { view.draw(); return view.drawMs; }))")
+    assert best < 33
+    shown.press(*["+"] * 14)
+    shown.until("view.rects.some((r) => r.seq >= 0 && r.width > 3)")
+
+
+def test_it_follows_a_running_driver(host: Host) -> None:
+    """Records appear while the driver works; pausing stops them, and the end writes what a saved notebook shows."""
+
+    async def main() -> None:
+        async with atops.Driver() as driver:
+            widget = Timeline(driver)
+            shown = host.show(widget)
+            async with atops.Device(0).create_stream(name="worker") as stream:
+                x = stream.zeros(64, np.int32)
+                await stream.fill(x, 1)
+                await asyncio.to_thread(shown.until, "view.rects.length > 0 && view.scene.state === 'live'")
+                assert "worker" in shown.get("view.scene.rows.map((r) => r[0])")
+                await asyncio.to_thread(shown.click, 0, 0, "atops-pause")
+                await asyncio.to_thread(shown.until, "view.scene.state === 'paused'")
+                held = shown.get("view.scene.held")
+                await stream.fill(x, 2)
+                assert shown.get("view.scene.held") == held
+                await asyncio.to_thread(shown.press, " ")
+                await asyncio.to_thread(shown.until, "view.scene.held > argument", held)
+        await asyncio.to_thread(shown.until, "view.scene.state === 'ended'")
+        assert widget.snapshot
+
+    asyncio.run(main())
+
+
+def test_a_saved_page_works_alone(host: Host, tmp_path: Path) -> None:
+    """An HTML page draws without Python, can be zoomed, and links its widgets; nothing is fetched."""
+    feed = Feed(double_buffering())
+    Dashboard(feed, [Timeline, Timeline]).to_html(tmp_path / "page.html")
+    host.open(tmp_path / "page.html")
+    shown, other = host.shown("#widget0 > section"), host.shown("#widget1 > section")
+    shown.until("view.rects.length > 0")
+    other.until("view.rects.length > 0")
+    shown.get("view.select(11)")
+    other.until("view.marks.seq === 11 && view.marks.before.includes(8) && view.marks.after.includes(14)")
+    whole = shown.get(LENGTH)
+    shown.press("+")
+    assert shown.get(LENGTH) == pytest.approx(whole / 2)
+    assert "kernel scale" in shown.get("view.pre.textContent")
+    assert shown.get("view.note.textContent").endswith("saved")
+
+
+def test_a_saved_notebook_shows_the_result(host: Host) -> None:
+    """Where no kernel answers, the saved picture is drawn, and selecting still marks the neighbours."""
+    widget = Timeline(double_buffering())
+    widget.rest()
+    shown = host.show(widget, dead=True)
+    shown.until("view.rects.length > 0 && !view.answered")
+    shown.get("view.select(11)")
+    shown.until("view.marks.before.includes(8)")
+
+
+def test_a_second_view_gets_the_picture(host: Host) -> None:
+    """A view that comes later, or a page that is loaded again, gets everything from Python's memory."""
+    widget = Timeline(double_buffering())
+    host.show(widget).until("view.rects.length > 0")
+    later = host.show(widget)
+    later.until("view.answered && view.rects.some((r) => r.name === 'scale')")
+
+
+def test_frames_wait_for_acknowledgements(host: Host) -> None:
+    """Every frame is acknowledged on receipt; without changes no frame is sent."""
+    widget = Timeline(double_buffering())
+    shown = host.show(widget)
+    shown.until("view.frame >= 1")
+    frame = shown.get("view.frame")
+    widget.redraw()
+    shown.until("view.frame > argument", frame)
+    assert set(widget._flow.views.values()) == {widget._flow.frame}
+
+
+def test_what_cannot_be_drawn_is_told(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    """An error in Python is shown in the widget and logged, not swallowed."""
+    widget = Timeline(double_buffering())
+    shown = host.show(widget)
+    shown.until("view.rects.length > 0")
+    widget._timetable.scene = lambda window: 1 / 0  # type: ignore[method-assign,assignment,return-value]
+    widget.redraw()
+    shown.until("view.errors.length > 0")
+    assert "Timeline cannot be drawn: ZeroDivisionError" in shown.get("view.say.textContent")
+    assert "could not be drawn" in caplog.text
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_picture(host: Host, theme: str) -> None:
+    """The picture of the documentation: an operation is selected, the critical path is marked."""
+    shown = host.show(Timeline(double_buffering()), theme)
+    shown.until("view.rects.length > 0")
+    shown.press("k")
+    shown.until("view.pathDrawn && view.pathDrawn.length > 0")
+    shown.get("view.select(19)")
+    shown.until("view.marks.before.length > 0 && view.say.textContent.includes('scale')")
+    shown.until("view.rects.some((r) => r.mark === 'select')")
+    keep(shown, "timeline", theme)
+    assert shown.get("getComputedStyle(view.root).backgroundColor") == {
+        "light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 28)",
+    }[theme]  # fmt: skip

@@ -1,0 +1,128 @@
+"""Every widget without a browser: SVG, page, text and the notebook's bundle, for full, empty and hostile traces."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+
+from atops.base.records import Kind, Status, Trace, TraceNames, TraceRecord
+from atops_widgets import WIDGETS, Dashboard, Feed, TraceWidget, watch
+from atops_widgets.scene import Window
+from tests.runtime.trace_records import traces
+from tests.widgets.traces import double_buffering
+from tests.widgets.unpacking import unpack_snapshot
+
+EVERY = pytest.mark.parametrize("kind", WIDGETS, ids=lambda kind: kind.__name__)
+HOSTILE = '</script><b onload="x">&\n\x1b[31m'
+
+
+class Elements(HTMLParser):
+    """Counts the elements of a page and keeps their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.found.append((tag, dict(attrs)))
+
+
+@EVERY
+@pytest.mark.parametrize("theme", [None, "light", "dark"])
+def test_the_svg_is_sound(kind: type[TraceWidget], theme: str | None) -> None:
+    """It is well-formed, says what it shows, fits its box, and refers to nothing outside."""
+    text = kind(double_buffering()).to_svg(theme=theme)  # type: ignore[arg-type]
+    root = ElementTree.fromstring(text)
+    assert root.tag.endswith("svg") and root.attrib["role"] == "img" and root.attrib["aria-label"]
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    for rect in root.iter("{http://www.w3.org/2000/svg}rect"):
+        x, y, w, h = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
+        assert 0 <= x <= x + w <= width + 1 and 0 <= y <= y + h <= height + 1
+    assert not re.search(r"href|@import|url\((?!#)", text)
+
+
+@EVERY
+def test_the_page_is_one_file(kind: type[TraceWidget], tmp_path: Path) -> None:
+    """It holds script, picture and text, and no element that would fetch anything; so does the returned text."""
+    widget = kind(double_buffering())
+    text = widget.to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == text
+    found = Elements(text).found
+    assert {"main", "svg", "pre", "script"} <= {tag for tag, _ in found}
+    assert not [one for one in found if one[0] in ("link", "img", "iframe") or {"src", "href"} & set(one[1])]
+
+
+@EVERY
+def test_names_cannot_break_out(kind: type[TraceWidget]) -> None:
+    """A kernel or a stream with markup or control characters in its name stays text everywhere."""
+    record = TraceRecord(0, Kind.LAUNCH, 0, 1, 0, 0, 1000, Status.DONE, name=HOSTILE, engine=0)
+    widget = kind(Trace((record,), names=TraceNames({0: HOSTILE}, {(0, 1): HOSTILE}, {HOSTILE: HOSTILE})))
+    ElementTree.fromstring(widget.to_svg().replace("\x1b", ""))
+    assert not [tag for tag, _ in Elements(widget.to_html()).found if tag == "b"]
+    assert widget.to_html().count("</script>") == 1
+    assert "\x1b" not in widget.to_text()
+
+
+@EVERY
+@settings(max_examples=20)
+@given(trace=traces())
+def test_any_trace_is_shown(kind: type[TraceWidget], trace: Trace) -> None:
+    """Whatever records say, there is an SVG, a text, a scene and a saved picture of it."""
+    widget = kind(Feed(trace))
+    for record in trace.records[:1]:
+        widget.feed.selection.select(record.seq)
+    assert "<svg" in widget.to_svg()
+    assert widget.to_text()
+    scene = widget.scene(Window(0, 7, 33))
+    assert scene.told["say"]
+    told, columns = unpack_snapshot(widget.packed())
+    assert told["held"] == len(trace.records) and "link_before" in columns
+    widget.close()
+
+
+@EVERY
+def test_the_notebook_gets_view_svg_and_text(kind: type[TraceWidget]) -> None:
+    """The bundle has the live view, an SVG for whoever cannot run it, and text; the saved picture is written."""
+    widget = kind(double_buffering())
+    bundle = widget._repr_mimebundle_()
+    assert bundle is not None
+    data = bundle[0]
+    assert {"application/vnd.jupyter.widget-view+json", "text/html", "text/plain"} <= set(data)
+    assert data["text/html"].startswith("<svg") and data["text/plain"] == widget.to_text()
+    assert unpack_snapshot(widget.snapshot)[0]["saved"]
+
+
+@EVERY
+@pytest.mark.parametrize("message", [
+    None, 7, [], {}, {"type": "none"}, {"type": "select", "seq": "x"}, {"type": "cursor", "at": "x"},
+    {"type": "window", "start": "a", "end": None, "width": "w", "options": 3},
+    {"type": "window", "start": 9, "end": 3, "width": -5, "options": {"first": "x", "length": [], "follow": 1}},
+    {"type": "window", "start": 1e300, "end": 1e301, "width": 1e9, "options": {"first": 1e99, "length": -3}},
+])  # fmt: skip
+def test_a_page_may_say_anything(kind: type[TraceWidget], message: object) -> None:
+    """A message that is not understood is ignored, or the picture is made all the same."""
+    widget = kind(double_buffering())
+    widget._receive(message)
+    assert widget.scene(widget.window).told["say"]
+
+
+def test_the_dashboard_has_all_widgets() -> None:
+    """`watch` shows every widget of one feed; its text, SVG and page hold each of them."""
+    board = watch(double_buffering())
+    assert all(isinstance(one, kind) for one, kind in zip(board.widgets, WIDGETS, strict=True))
+    assert {id(widget.feed) for widget in board.widgets} == {id(board.feed)}
+    assert all(widget.label in board.to_text() for widget in board.widgets)
+    assert board.to_svg().count("<svg ") == len(WIDGETS)
+    assert board.to_html().count("</script>") == len(WIDGETS)
+    bundle = board._repr_mimebundle_()
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    assert (data is not None and data["text/html"] == board.to_svg()) or "<svg " in data["text/html"]
+    assert isinstance(board, Dashboard)
+    board.stop()

@@ -1,0 +1,38 @@
+"""Notebook widgets of atops: pictures of a running driver or of a recorded trace, linked with each other.
+
+    import atops_widgets
+    atops_widgets.watch()                       # the current driver, live
+    atops_widgets.watch("run.trace.gz")         # a trace file
+
+A `Feed` reads a driver's trace into columns; each `TraceWidget` turns them into scenes for its page, and into SVG, a
+single HTML page and text. Selecting an operation in one marks it in all.
+"""
+
+from __future__ import annotations
+
+from atops_widgets.base import TraceWidget
+from atops_widgets.cluster_grid import ClusterGrid
+from atops_widgets.dashboard import WIDGETS, Dashboard, watch
+from atops_widgets.feed import Feed, feed_of
+from atops_widgets.magics import load_ipython_extension, unload_ipython_extension
+from atops_widgets.memory_map import MemoryMap
+from atops_widgets.queues import Queues
+from atops_widgets.selection import Marks, Selection
+from atops_widgets.timeline import Timeline
+
+__all__ = (
+    "WIDGETS",
+    "ClusterGrid",
+    "Dashboard",
+    "Feed",
+    "Marks",
+    "MemoryMap",
+    "Queues",
+    "Selection",
+    "Timeline",
+    "TraceWidget",
+    "feed_of",
+    "load_ipython_extension",
+    "unload_ipython_extension",
+    "watch",
+)

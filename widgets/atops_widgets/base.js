@@ -1,0 +1,481 @@
+// What every widget's script shares: frames from Python or from the saved picture, the canvas and its drawn list,
+// themes, keys, marks. A widget's script is `export default mount({...})`; see `mount` at the end.
+
+const TYPES = {
+  d: Float64Array, f: Float32Array, i: Int32Array, I: Uint32Array, h: Int16Array, H: Uint16Array, b: Int8Array,
+  B: Uint8Array,
+};
+const FIRST_ANSWER_MS = 700;
+const ASK_MS = 33;
+
+// Columns out of one buffer, as `wire.pack` in Python writes them. Each is copied, so that it begins where it may.
+export function unpack(header, view) {
+  const columns = {};
+  let at = 0;
+  for (const [name, code, length] of header) {
+    const type = TYPES[code];
+    const bytes = length * type.BYTES_PER_ELEMENT;
+    columns[name] = new type(view.buffer.slice(view.byteOffset + at, view.byteOffset + at + bytes));
+    at += Math.ceil(bytes / 8) * 8;
+  }
+  return columns;
+}
+
+// The saved picture, as `wire.pack_snapshot` in Python writes it.
+export async function inflate(view) {
+  const stream = new Blob([view]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const raw = await new Response(stream).arrayBuffer();
+  const size = new DataView(raw).getUint32(0, true);
+  const told = JSON.parse(new TextDecoder().decode(new Uint8Array(raw, 4, size)));
+  return {...told, columns: unpack(told.columns, new DataView(raw, 4 + size))};
+}
+
+// Who stands before and after an operation, along edges from -> to; `through` are stepped over to what lies behind.
+export function around(from, to, seq, through) {
+  const walk = (here, there) => {
+    const next = new Map();
+    for (let i = 0; i < here.length; i++) {
+      if (!next.has(here[i])) next.set(here[i], []);
+      next.get(here[i]).push(there[i]);
+    }
+    const found = new Set();
+    const pending = [seq];
+    while (pending.length && found.size < 256) {
+      for (const other of next.get(pending.shift()) || []) {
+        if (other === seq || found.has(other)) continue;
+        found.add(other);
+        if (through.has(other)) pending.push(other);
+      }
+    }
+    return [...found];
+  };
+  return {before: walk(to, from), after: walk(from, to)};
+}
+
+export function formatNs(ns) {
+  for (const [unit, scale] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) {
+    if (Math.abs(ns) >= scale) return `${+(ns / scale).toPrecision(3)} ${unit}`;
+  }
+  return `${Math.round(ns)} ns`;
+}
+
+export function formatBytes(size) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let step = 0;
+  while (Math.abs(size) >= 1024 && step < 4) {
+    size /= 1024;
+    step += 1;
+  }
+  return `${+size.toFixed(1)} ${units[step]}`;
+}
+
+// Round moments for an axis, about one in every `room` pixels.
+export function ticks(start, end, width, room = 90) {
+  const rough = Math.max(1, ((end - start) * room) / Math.max(width, 1));
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = Math.max(1, [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999));
+  const found = [];
+  for (let at = Math.ceil(start / step) * step; at <= end && found.length < 100; at += step) found.push(at);
+  return found;
+}
+
+export function node(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+// One view of a widget. `spec` is what the widget's own script gives to `mount`.
+class View {
+  constructor(spec, model, el) {
+    this.spec = spec;
+    this.model = model;
+    this.id = Math.random().toString(36).slice(2);
+    this.frame = 0;
+    this.scene = null;
+    this.answered = false;
+    this.texts = [];
+    this.rects = [];
+    this.marks = {seq: -1, before: [], after: [], cursor: null, place: "", text: ""};
+    this.state = {};
+    this.errors = [];
+    this.frames = 0;
+    this.table = model.get("table");
+    this.ends = [];
+    this.build(el);
+  }
+
+  build(el) {
+    const {label} = this.table;
+    this.canvas = node("canvas", {
+      tabindex: 0, role: "application", "aria-roledescription": label, "aria-label": label, "data-testid": "atops-canvas",
+    });
+    this.context = this.canvas.getContext("2d");
+    this.bar = node("div", {class: "atops-bar", role: "toolbar", "aria-label": `${label} controls`});
+    this.bar.append(node("span", {class: "atops-title"}, label));
+    this.note = node("span", {class: "atops-note", "data-testid": "atops-note"});
+    this.say = node("p", {class: "atops-say", "aria-live": "polite", "data-testid": "atops-say"});
+    this.legend = node("ul", {class: "atops-legend", "aria-label": "Legend"});
+    this.pre = node("pre", {tabindex: 0, "data-testid": "atops-text"});
+    this.more = node("details", {}, node("summary", {}, "As text"), this.pre);
+    this.root = node("section", {class: `atops atops-${this.spec.name}`, "aria-label": label,
+      "data-testid": `atops-${this.spec.name}`});
+    this.root.append(this.bar, this.canvas, this.say, this.legend, this.more);
+    this.root.atops = this;
+    el.append(this.root);
+    this.spec.setup?.(this);
+    if (!this.spec.still) this.pauseButton = this.button("Pause", "Pause reading (space)", () => this.pause(), "pause");
+    this.bar.append(this.note);
+    this.listen(this.canvas, "keydown", (event) => this.key(event));
+    this.listen(this.canvas, "click", (event) => this.click(event));
+    this.listen(this.more, "toggle", () => this.more.open && this.send({type: "text"}));
+    this.listen(document, "atops-mark", (event) => this.markedElsewhere(event.detail));
+  }
+
+  start() {
+    const heard = (content, buffers) => this.hear(content, buffers);
+    this.model.on("msg:custom", heard);
+    this.ends.push(() => this.model.off("msg:custom", heard));
+    this.measure();
+    const sizes = new ResizeObserver(() => {
+      const before = this.width;
+      this.measure();
+      if (this.width !== before) this.ask();
+    });
+    sizes.observe(this.canvas);
+    const themes = new MutationObserver(() => this.redraw());
+    themes.observe(document.body, {attributes: true, attributeFilter: ["class", "data-jp-theme-light", "data-theme"]});
+    themes.observe(this.root, {attributes: true, attributeFilter: ["data-theme"]});
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    this.listen(dark, "change", () => this.redraw());
+    this.ends.push(() => sizes.disconnect(), () => themes.disconnect());
+    this.send({type: "hello", frame: this.frame, ...this.asked()});
+    this.fallBack();
+  }
+
+  // Show the saved picture until Python answers, which in a saved notebook or a page it never does.
+  async fallBack() {
+    const saved = this.model.get("snapshot");
+    if (saved && saved.byteLength) {
+      const scene = await inflate(saved);
+      if (!this.answered) this.take(scene);
+    } else {
+      setTimeout(() => this.answered || this.tell("Waiting for the kernel: no picture is saved here."), FIRST_ANSWER_MS);
+    }
+  }
+
+  close() {
+    this.send({type: "bye"});
+    for (const end of this.ends) end();
+    cancelAnimationFrame(this.pending);
+  }
+
+  listen(target, name, handler, options) {
+    target.addEventListener(name, handler, options);
+    this.ends.push(() => target.removeEventListener(name, handler, options));
+  }
+
+  // ---- messages
+
+  send(message) {
+    this.model.send({view: this.id, ...message});
+  }
+
+  asked() {
+    return {width: Math.round(this.width), ...this.spec.asked?.(this)};
+  }
+
+  // Ask for what the window shows now; at most one request is on its way, the last one counts.
+  ask() {
+    this.redraw();
+    if (this.asking) return;
+    this.asking = setTimeout(() => {
+      this.asking = 0;
+      this.send({type: "window", ...this.asked()});
+    }, ASK_MS);
+  }
+
+  hear(content, buffers) {
+    if (content.type === "frame") {
+      this.send({type: "ack", frame: content.frame});
+      this.answered = true;
+      this.frame = content.frame;
+      this.take({...content, columns: unpack(content.columns, buffers[0])});
+    } else if (content.type === "text") {
+      this.pre.textContent = content.text;
+    } else if (content.type === "error") {
+      this.errors.push(content.text);
+      this.tell(content.text);
+    }
+  }
+
+  take(scene) {
+    const [from, texts] = scene.texts || [0, []];
+    this.texts.length = Math.min(this.texts.length, from);
+    this.texts.push(...texts);
+    this.scene = scene;
+    this.frames += 1;
+    if (scene.saved && this.scene.text) this.pre.textContent = scene.text;
+    this.marks = scene.marks;
+    this.through = null;
+    this.spec.taken?.(this);
+    if (this.pauseButton) {
+      this.pauseButton.hidden = !this.answered || scene.state === "ended";
+      this.pauseButton.setAttribute("aria-pressed", scene.state === "paused");
+    }
+    this.drawLegend();
+    this.tellMarks();
+    this.redraw();
+  }
+
+  // ---- marks
+
+  select(seq) {
+    this.mark({seq});
+    if (this.answered) this.send({type: "select", seq});
+  }
+
+  look(cursor) {
+    this.mark({cursor});
+    if (this.answered) this.send(cursor === null ? {type: "cursor"} : {type: "cursor", at: cursor});
+  }
+
+  // Mark here at once. Where no Python answers, find the neighbours here and tell the other widgets of the page.
+  mark(change) {
+    this.marks = {...this.marks, ...change};
+    if (!this.answered && this.scene) {
+      this.linkHere();
+      document.dispatchEvent(new CustomEvent("atops-mark", {detail: {from: this.id, ...change}}));
+    } else if ("seq" in change) {
+      Object.assign(this.marks, {before: [], after: [], place: "", text: ""});
+    }
+    this.tellMarks();
+    this.redraw();
+  }
+
+  markedElsewhere({from, ...change}) {
+    if (from === this.id || this.answered || !this.scene) return;
+    this.marks = {...this.marks, ...change};
+    this.linkHere();
+    this.tellMarks();
+    this.redraw();
+  }
+
+  linkHere() {
+    const {columns} = this.scene;
+    if (!columns.link_before) return;
+    this.through ||= new Set(columns.link_through);
+    Object.assign(this.marks, around(columns.link_before, columns.link_after, this.marks.seq, this.through));
+    Object.assign(this.marks, {place: "", text: ""});
+  }
+
+  tellMarks() {
+    const {seq, before, after, place, text} = this.marks;
+    if (seq < 0) {
+      this.tell(this.scene?.say || "");
+      return;
+    }
+    const list = (seqs) => seqs.slice(0, 6).join(", ") + (seqs.length > 6 ? ` and ${seqs.length - 6} more` : "");
+    const parts = [text || this.spec.tell?.(this, seq) || `number ${seq}`];
+    if (place) parts.push(`enqueued at ${place}`);
+    if (before.length) parts.push(`waited for ${list(before)}`);
+    if (after.length) parts.push(`awaited by ${list(after)}`);
+    this.tell(parts.join("; "));
+  }
+
+  tell(text) {
+    if (this.say.textContent !== text) this.say.textContent = text;
+  }
+
+  // ---- drawing
+
+  measure() {
+    this.width = this.canvas.clientWidth || 600;
+    this.redraw();
+  }
+
+  redraw() {
+    this.pending ||= requestAnimationFrame(() => {
+      this.pending = 0;
+      if (this.scene) this.draw();
+    });
+  }
+
+  draw() {
+    const began = performance.now();
+    const height = Math.ceil(this.spec.height(this));
+    const scale = globalThis.devicePixelRatio || 1;
+    if (this.height !== height || this.scale !== scale || this.drawnWidth !== this.width) {
+      this.canvas.style.height = `${height}px`;
+      this.canvas.height = Math.round(height * scale);
+      this.canvas.width = Math.round(this.width * scale);
+      [this.height, this.scale, this.drawnWidth] = [height, scale, this.width];
+    }
+    this.style = getComputedStyle(this.root);
+    this.colours = {};
+    this.patterns = {};
+    this.rects = [];
+    const c = this.context;
+    c.setTransform(scale, 0, 0, scale, 0, 0);
+    c.fillStyle = this.colour("page");
+    c.fillRect(0, 0, this.width, height);
+    c.font = "12px system-ui, sans-serif";
+    c.textBaseline = "middle";
+    this.spec.draw(this, c);
+    this.noteState();
+    this.drawMs = performance.now() - began;
+  }
+
+  noteState() {
+    const {scene} = this;
+    const parts = [];
+    if (scene.note) parts.push(scene.note);
+    if (scene.missed) parts.push(`${scene.missed.toLocaleString("en")} missed`);
+    if (scene.dropped) parts.push(`${scene.dropped.toLocaleString("en")} dropped`);
+    parts.push(this.answered ? scene.state : "saved");
+    const text = parts.join(" · ");
+    if (this.note.textContent !== text) this.note.textContent = text;
+  }
+
+  colour(name) {
+    return this.colours[name] ||= this.style.getPropertyValue(`--${name}`).trim() || "#888";
+  }
+
+  // The fill of a kind: its colour with its hatch over it, in the colour of text on shapes.
+  kindFill(kind) {
+    const key = `k${kind}`;
+    if (this.patterns[key]) return this.patterns[key];
+    const hatch = this.table.hatches[this.table.kinds[kind][2]];
+    if (!hatch) return this.patterns[key] = this.colour(key);
+    const tile = node("canvas", {width: 8, height: 8});
+    const c = tile.getContext("2d");
+    c.fillStyle = this.colour(key);
+    c.fillRect(0, 0, 8, 8);
+    c.strokeStyle = this.colour("on");
+    c.globalAlpha = 0.3;
+    c.lineWidth = 1.4;
+    c.stroke(new Path2D(hatch));
+    return this.patterns[key] = this.context.createPattern(tile, "repeat");
+  }
+
+  // Note something drawn: for clicks, for keys, and for tests, which read `rects` instead of pixels.
+  drawn(x, y, width, height, what) {
+    this.rects.push({x, y, width, height, ...what});
+  }
+
+  // Text that is cut where it does not fit.
+  write(text, x, y, room, colour = "ink") {
+    const c = this.context;
+    c.fillStyle = this.colour(colour);
+    if (c.measureText(text).width > room) {
+      let most = text.length;
+      while (most > 1 && c.measureText(`${text.slice(0, most)}…`).width > room) most -= 1;
+      if (most < 2) return;
+      text = `${text.slice(0, most)}…`;
+    }
+    c.fillText(text, x, y);
+  }
+
+  // Mark something drawn: "select" solid, "before" (it was waited for) dashed, "after" (it waits) dotted.
+  outline(rect, mark) {
+    const c = this.context;
+    const line = (colour, width, dash) => {
+      c.strokeStyle = this.colour(colour);
+      c.lineWidth = width;
+      c.setLineDash(dash);
+      c.strokeRect(rect.x - 1.5, rect.y - 1.5, Math.max(rect.width, 2) + 3, rect.height + 3);
+    };
+    line("page", 5, []);
+    line(mark, mark === "select" ? 3.5 : 2.5, {select: [], before: [7, 3], after: [2, 2]}[mark]);
+    c.setLineDash([]);
+    rect.mark = mark;
+  }
+
+  // Mark what is drawn of the selected operation and of its neighbours.
+  outlineMarks() {
+    const {seq, before, after} = this.marks;
+    if (seq < 0) return;
+    const sets = {before: new Set(before), after: new Set(after), select: new Set([seq])};
+    for (const [mark, seqs] of Object.entries(sets)) {
+      for (const rect of this.rects) if (rect.seq >= 0 && seqs.has(rect.seq)) this.outline(rect, mark);
+    }
+  }
+
+  drawLegend() {
+    const kinds = this.scene.kinds || [];
+    const key = kinds.join();
+    if (this.legend.dataset.kinds === key) return;
+    this.legend.dataset.kinds = key;
+    this.legend.replaceChildren(...kinds.map((kind) => {
+      const [name, glyph, hatch] = this.table.kinds[kind];
+      const swatch = node("span", {"aria-hidden": "true"});
+      swatch.innerHTML = `<svg width="22" height="14"><rect width="22" height="14" rx="2" fill="var(--k${kind})"/>` +
+        `<g stroke="var(--on)" stroke-opacity=".3" stroke-width="1.4">` +
+        `<path d="${this.table.hatches[hatch]}"/><path d="${this.table.hatches[hatch]}" transform="translate(8)"/></g>` +
+        `<rect x="5" width="12" height="14" fill="var(--k${kind})"/><text x="11" y="11" text-anchor="middle" ` +
+        `font-size="12" font-family="monospace" fill="var(--on)">${glyph.replace("&", "&amp;").replace("<", "&lt;")}</text></svg>`;
+      return node("li", {}, swatch, name);
+    }));
+  }
+
+  // ---- keys and buttons
+
+  button(text, title, act, name = text.toLowerCase()) {
+    const made = node("button", {type: "button", title, "aria-label": title, "data-testid": `atops-${name}`}, text);
+    this.listen(made, "click", act);
+    this.bar.append(made);
+    return made;
+  }
+
+  pause() {
+    if (this.scene && this.answered) this.send({type: "pause", on: this.scene.state !== "paused"});
+  }
+
+  hit(x, y) {
+    for (let i = this.rects.length - 1; i >= 0; i--) {
+      const rect = this.rects[i];
+      if (x >= rect.x - 1 && x < rect.x + Math.max(rect.width, 3) && y >= rect.y && y < rect.y + rect.height) return rect;
+    }
+    return null;
+  }
+
+  click(event) {
+    if (this.moved) return;
+    const rect = this.hit(event.offsetX, event.offsetY);
+    if (this.spec.click?.(this, rect, event)) return;
+    this.select(rect && rect.seq >= 0 ? rect.seq : -1);
+  }
+
+  // Step through what can be selected, in the order drawn.
+  step(by) {
+    const seqs = [...new Set(this.rects.filter((rect) => rect.seq >= 0).map((rect) => rect.seq))];
+    if (!seqs.length) return;
+    const here = seqs.indexOf(this.marks.seq);
+    this.select(seqs[here < 0 ? (by > 0 ? 0 : seqs.length - 1) : (here + by + seqs.length) % seqs.length]);
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const keys = {n: () => this.step(1), p: () => this.step(-1), Escape: () => this.select(-1), " ": () => this.pause()};
+    const act = this.spec.keys?.[event.key] || keys[event.key];
+    if (!act) return;
+    act(this, event);
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+// Make the module that a notebook runs, of what a widget is:
+// - name, draw(view, context), height(view): needed;
+// - setup(view), asked(view), taken(view), tell(view, seq), click(view, rect, event), keys: as wanted.
+export function mount(spec) {
+  return {
+    spec,
+    render({model, el}) {
+      const view = new View(spec, model, el);
+      view.start();
+      return () => view.close();
+    },
+  };
+}

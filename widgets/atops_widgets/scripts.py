@@ -1,0 +1,31 @@
+"""The scripts of the widgets: plain ES modules beside the Python files, each joined with the base that all share."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+__all__ = ("inline_script", "module_script")
+
+BASE: Final = "base.js"
+IMPORT_OF_BASE: Final = re.compile(r'^import \{[^}]*\} from "\./base\.js";\n', re.MULTILINE)
+COMMENT_LINE: Final = re.compile(r"^\s*//.*\n", re.MULTILINE)
+INDENTATION: Final = re.compile(r"^[ ]+", re.MULTILINE)
+EXPORT: Final = re.compile(r"^export (default )?", re.MULTILINE)
+
+
+@cache
+def module_script(name: str) -> str:
+    """Return the ES module that a widget sends: the base and the file `name`, without comment lines and indentation."""
+    folder = files("atops_widgets")
+    own = (folder / name).read_text(encoding="utf-8")
+    text = (folder / BASE).read_text(encoding="utf-8") + IMPORT_OF_BASE.sub("", own)
+    return INDENTATION.sub("", COMMENT_LINE.sub("", text))
+
+
+def inline_script(name: str) -> str:
+    """Return the same for a page's own `<script type="module">`: its default export is the constant `widget`."""
+    text = EXPORT.sub(lambda match: "const widget = " if match[1] else "", module_script(name))
+    return text.replace("</", "<\\/")

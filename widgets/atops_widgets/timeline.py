@@ -1,0 +1,48 @@
+"""The timeline: one row a stream, copy engines and clusters below, arrows of waits, critical path, overlap."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from atops.runtime.timeline_text import describe, render_text
+from atops_widgets.base import TraceWidget
+from atops_widgets.scene import Scene, Window
+from atops_widgets.theme import Theme
+from atops_widgets.timeline_scene import Timetable
+from atops_widgets.timeline_svg import MARGIN, draw
+
+__all__ = ("Timeline",)
+
+TOLD: Final = 2000  # records that the text tells; the newest
+
+
+class Timeline(TraceWidget):
+    """Draw when every command ran. Drag or use the arrow keys to move, the wheel or + and - to zoom."""
+
+    script: ClassVar[str] = "timeline.js"
+    label: ClassVar[str] = "Timeline"
+
+    def prepare(self) -> None:
+        """Make the timetable that keeps what was computed from one scene to the next."""
+        self._timetable = Timetable(self.feed)
+
+    def scene(self, window: Window) -> Scene:
+        """Return the picture of a window: see `Timetable.scene`."""
+        return self._timetable.scene(window)
+
+    def saved_window(self) -> Window:
+        """Return everything, finely, with the critical path, which a page can show without asking."""
+        return Window(width=4096, options={"path": True})
+
+    def to_svg(self, *, width: int = 960, theme: Theme | None = None) -> str:
+        """Return the whole trace as one `<svg>` element."""
+        with self.feed.lock:
+            scene = self.scene(Window(width=max(100, width - MARGIN)))
+            return draw(scene, self.feed.texts.all, self.label, width, theme)
+
+    def to_text(self, width: int = 100) -> str:
+        """Return a line for each stream, and then the newest records in sentences."""
+        trace, held = self.feed.trace(TOLD), len(self.feed.records)
+        parts = [f"the newest {TOLD:,} of {held:,} records"] if held > TOLD else []
+        parts.append(render_text(trace.records, width, colour=False, names=trace.names))
+        return "\n".join([*parts, describe(trace.records, names=trace.names)])
