@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import atops
+from atops.base.details import Change, MemoryChange, Moment, Phase, Step, Turn
 from atops.base.errors import InvalidValue
 from atops.base.records import Kind, Trace
 from atops.runtime.trace_file import save
@@ -34,6 +36,15 @@ def test_a_trace_is_held_whole() -> None:
     assert (feed.origin_ns, feed.live, feed.version) == (0, False, 1)
     assert feed.trace(newest=3).records == trace.records[-3:]
     assert feed.span() == (0, 364_000)
+
+
+def test_details_are_held_too() -> None:
+    """Moments, changes and steps of a trace come back as they were."""
+    moment = Moment(5, 1, Phase.PARKED, Kind.LAUNCH, 0, 2, 7, 64, "scale", 3, 0, 4096)
+    change = MemoryChange(6, 0, 256, 1024, 1, Change.REUSED, 9, 2048, 3, 2)
+    step = Step(7, 1, 0, 3, Turn.BARRIER, 0, 3, 128, 256)
+    trace = replace(double_buffering(), moments=(moment,), changes=(change,), steps=(step,))
+    assert Feed(trace).trace() == trace
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atops.base.details import Change, Phase, Turn
 from atops.base.records import Kind, Status, TraceRecord
 
 __all__ = ("CHANGES", "MOMENTS", "RECORDS", "STEPS", "Column", "Columns", "Texts")
 
 Column: TypeAlias = NDArray[Any]
+Row = TypeVar("Row")
 
 RECORDS: Final[Mapping[str, str]] = {
     "seq": "i8", "kind": "u1", "device": "i2", "stream": "i4", "submitted_ns": "i8", "started_ns": "i8",
@@ -33,6 +35,9 @@ STEPS: Final[Mapping[str, str]] = {
     "l1_bytes": "i8", "l2_bytes": "i8", "cluster": "i2",
 }  # fmt: skip
 
+MEANINGS: Final[Mapping[str, Sequence[Any]]] = {
+    "kind": list(Kind), "status": list(Status), "phase": list(Phase), "change": list(Change), "turn": list(Turn),
+}  # fmt: skip
 SMALLEST: Final = 1024  # rows that a table begins with
 
 
@@ -118,13 +123,17 @@ class Columns:
 
     def records(self, indices: Column | None = None) -> list[TraceRecord]:
         """Return rows as `TraceRecord`s: those at `indices`, or all. For tables of RECORDS only."""
+        return self.values(TraceRecord, indices)
+
+    def values(self, kind: type[Row], indices: Column | None = None) -> list[Row]:
+        """Return rows as the values that the table is of, with the fields of `kind`: those at `indices`, or all."""
         chosen = slice(None) if indices is None else indices
         columns: list[Any] = [self[field][chosen].tolist() for field in self.fields]
-        kinds, statuses, texts = list(Kind), list(Status), self.texts.all
-        columns[1] = [kinds[value] for value in columns[1]]
-        columns[7] = [statuses[value] for value in columns[7]]
-        columns[14] = [texts[value] for value in columns[14]]
-        return [TraceRecord._make(values) for values in zip(*columns, strict=True)]
+        for place, field in enumerate(self.fields):
+            meanings = self.texts.all if field == "name" else MEANINGS.get(field)
+            if meanings is not None:
+                columns[place] = [meanings[number] for number in columns[place]]
+        return [kind(*values) for values in zip(*columns, strict=True)]
 
     def _make_room(self, count: int) -> None:
         """Have `count` free rows at the end: move the rows held to the front, or to arrays of twice the size."""

@@ -16,7 +16,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
-from atops.base.details import Place, Position
+from atops.base.details import MemoryChange, Moment, Place, Position, Step
 from atops.base.errors import InvalidValue
 from atops.base.records import CounterSample, Trace, TraceNames, TraceRecord
 from atops.base.tracing import Detailing, Tracer
@@ -159,11 +159,19 @@ class Feed:
         return True in self._detailing
 
     def trace(self, newest: int | None = None) -> Trace:
-        """Return the records held, or the newest of them, as a trace: to save it or to compute figures of it."""
+        """Return what is held, or the newest records without details, as a trace: to save it, or for its figures."""
         with self.lock:
             first = 0 if newest is None else max(0, len(self.records) - newest)
             records = self.records.records(np.arange(first, len(self.records)))
-            return Trace(tuple(records), tuple(self.counters), self.names, self.records.start + first)
+            trace = Trace(tuple(records), tuple(self.counters), self.names, self.records.start + first)
+            if newest is not None:
+                return trace
+            return replace(
+                trace,
+                moments=tuple(self.moments.values(Moment)),
+                changes=tuple(self.changes.values(MemoryChange)),
+                steps=tuple(self.steps.values(Step)),
+            )
 
     def links(self) -> Links:
         """Return who waited for whom, as of now."""

@@ -20,7 +20,7 @@ from atops_widgets.memory_map_scratch import Scratch, scratch_at
 from atops_widgets.memory_map_sketch import Sketch
 from atops_widgets.memory_map_touches import Touches, operations_on, touches_of
 from atops_widgets.memory_map_words import Words
-from atops_widgets.scene import Scene, Window
+from atops_widgets.scene import Scene, Window, whole_option
 
 __all__ = ("DEVICES", "MemoryPicture")
 
@@ -99,10 +99,10 @@ class MemoryPicture:
         self.update()
         feed, options = self.feed, window.options
         devices, canvas = self.devices(), Canvas(window.width)
-        first = max(0, min(_integer(options, "first", 0), len(devices) - 1))
+        first = max(0, min(whole_option(options, "first", 0), len(devices) - 1))
         shown = devices[first : first + DEVICES]
         touches = touches_of(feed, options.get("touches") == "all")
-        chosen = self.history.row(_integer(options, "generation", -1))
+        chosen = self.history.row(whole_option(options, "generation", -1))
         lanes: list[Lane] = []
         says: list[str] = []
         for place, device in enumerate(shown):
@@ -276,10 +276,3 @@ def _axis_columns(lanes: list[Lane]) -> dict[str, Column]:
 
 def _joined(parts: list[Column]) -> Column:
     return np.concatenate(parts) if parts else np.zeros(0)
-
-
-def _integer(options: Mapping[str, Any], name: str, otherwise: int) -> int:
-    value = options.get(name, otherwise)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**62:
-        return otherwise
-    return int(value)

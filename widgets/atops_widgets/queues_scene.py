@@ -14,7 +14,7 @@ from atops_widgets.queues_ledger import NEVER, NEWEST, Ledger
 from atops_widgets.queues_state import TokenState, chosen_streams, holding
 from atops_widgets.queues_strip import moment_of, queued
 from atops_widgets.queues_words import Words, plural
-from atops_widgets.scene import Scene, Window
+from atops_widgets.scene import Scene, Window, whole_option
 from atops_widgets.selection import NOTHING
 
 __all__ = ("MOST_ROWS", "MOST_TOKENS", "Board")
@@ -52,7 +52,7 @@ class Board:
         picture = self._at(cursor, window, most, MOST_TOKENS)
         told = {**picture.told, "strip": strip, "fullest": fullest}
         told["say"] = ("when most was queued, " if fullest else "") + told["say"]
-        if frames := _integer(window.options, "frames"):
+        if (frames := whole_option(window.options, "frames")) > 0:
             frames = min(frames, MOST_FRAMES if len(ledger) <= EXACT else FEW_FRAMES)
             moments = [moment_of(strip, number, frames) + feed.origin_ns for number in range(frames)]
             told["frames"] = [_frame(self._at(each, window, most, IN_FRAMES)) for each in moments]
@@ -64,7 +64,7 @@ class Board:
         held = holding(ledger, NEWEST if cursor is None else cursor)
         chosen = int(ledger.slots(np.array([feed.selection.seq]))[0]) if feed.selection.seq != NOTHING else -1
         selected = int(ledger["where"][chosen]) if chosen >= 0 else -1
-        first = _integer(window.options, "first")
+        first = max(0, whole_option(window.options, "first"))
         streams, count = chosen_streams(ledger, held, most, first, selected)
         moments = {field: feed.moments[field] for field in ("seq", "phase", "at_ns", "cause")}
         heads = held.states(ledger, moments, held.heads[held.heads >= 0])
@@ -189,8 +189,3 @@ class Board:
 def _frame(picture: Scene) -> dict[str, Any]:
     """Return a picture as JSON: one of the moments that a saved page can go back to."""
     return {**picture.told, "columns": {name: column.tolist() for name, column in picture.columns.items()}}
-
-
-def _integer(options: Mapping[str, Any], name: str) -> int:
-    value = options.get(name, 0)
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**31 else 0

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from atops_widgets.columns import Column
 
-__all__ = ("Scene", "Window")
+__all__ = ("Scene", "Window", "whole_option")
 
 WIDEST: Final = 8192  # pixels; a page that asks for more is answered with this many
 
@@ -50,6 +50,12 @@ class Scene:
 
     told: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, Column] = field(default_factory=dict)
+
+
+def whole_option(options: Mapping[str, Any], name: str, otherwise: int = 0) -> int:
+    """Return an option of a widget as an integer, and `otherwise` for what a page should not have sent."""
+    number = _number(options.get(name))
+    return otherwise if number is None else number
 
 
 def _number(value: object) -> int | None:

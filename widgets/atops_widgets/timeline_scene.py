@@ -12,7 +12,7 @@ from atops.runtime.timeline import critical_path
 from atops.runtime.timeline_text import format_ns
 from atops_widgets.columns import Column
 from atops_widgets.feed import Feed
-from atops_widgets.scene import Scene, Window
+from atops_widgets.scene import Scene, Window, whole_option
 from atops_widgets.selection import NOTHING
 from atops_widgets.timeline_figures import figures
 from atops_widgets.timeline_pyramid import Pyramid, starts
@@ -49,7 +49,7 @@ class Timetable:
         self.pyramid.update(feed.records)
         span = self._span(window)
         order = sorted(range(len(self.pyramid.book.rows)), key=lambda place: self.pyramid.book.rows[place])
-        first = max(0, min(_integer(window.options, "first"), len(order) - 1)) if order else 0
+        first = max(0, min(whole_option(window.options, "first"), len(order) - 1)) if order else 0
         shown = order[first : first + MOST_ROWS]
         place = np.full(len(order) + 1, NO_ROW, np.int32)
         place[shown] = np.arange(len(shown))
@@ -72,7 +72,7 @@ class Timetable:
 
     def _span(self, window: Window) -> tuple[int, int]:
         known = self.feed.span()
-        length = _integer(window.options, "length")
+        length = whole_option(window.options, "length")
         if window.options.get("follow") and length > 0:
             return known[1] - length, max(known[1], known[1] - length + 1)
         start, end = window.cut(known)
@@ -176,10 +176,3 @@ class Timetable:
             self._figures = _Cached(key, (found, f" · {overlap}" if known.copy_ns else "", text))
         result: tuple[tuple[int, ...], str, str] = self._figures.value
         return result
-
-
-def _integer(options: Any, name: str) -> int:
-    value = options.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**62:
-        return 0
-    return int(value)
