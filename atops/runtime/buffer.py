@@ -8,9 +8,9 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -152,6 +152,12 @@ class Buffer:
         """Refuse: numpy would read it element by element. Raises InvalidType."""
         raise InvalidType(f"{self!r} is device memory, no array; await stream.fetch(...) gives one")
 
+    __iter__: Any = None  # bytes of a device are not read one by one
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuse to be copied or pickled: two owners would free the memory twice. Raises InvalidType."""
+        raise InvalidType(f"{self!r} cannot be copied or pickled, it owns memory; stream.copy copies the bytes")
+
     def __len__(self) -> int:
         return self.nbytes
 
@@ -224,6 +230,10 @@ class DeviceArray(Buffer):
     def __kernel_argument__(self) -> tuple[Allocation, int, np.dtype[Any], tuple[int, ...]]:
         return self.allocation, self.offset, self.dtype, self.shape
 
+    def __iter__(self) -> Iterator[DeviceArray]:
+        """Yield the parts along the outermost dimension, which own nothing."""
+        return (self[index] for index in range(len(self)))
+
     def __len__(self) -> int:
         if not self.shape:
             raise InvalidType(f"{self!r} has no dimension, so no length")
@@ -259,7 +269,10 @@ def bounds(index: slice, extent: int, what: Buffer) -> tuple[int, int]:
     """Return start and stop of a slice that must lie inside. Raises InvalidType, InvalidValue."""
     if not isinstance(index, slice):
         raise InvalidType(f"{what!r} is indexed with {index!r}; a slice is right")
-    start, stop, step = index.indices(extent)
+    try:
+        start, stop, step = index.indices(extent)
+    except TypeError:
+        raise InvalidType(f"{what!r} is sliced with {index!r}; ints are right") from None
     if step != 1:
         raise InvalidValue(f"{what!r} is sliced with step {step}; only contiguous parts can be named, step 1")
     asked = index.stop

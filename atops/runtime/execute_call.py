@@ -169,4 +169,3 @@ def loop_closed(command: Call) -> LoopClosed:
         f"{command.name} was cancelled, or the event loop that owed it closed, before it ended; "
         "keep the loop until the stream is done"
     )
-

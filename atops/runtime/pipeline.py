@@ -58,9 +58,7 @@ def pipeline(
 class Pipeline(AsyncIterator[Any]):
     """What `pipeline` returns: an async iterator and an async context manager."""
 
-    def __init__(
-        self, source: Any, stages: tuple[Stage, ...], device: Device, streams: int, in_flight: int
-    ) -> None:
+    def __init__(self, source: Any, stages: tuple[Stage, ...], device: Device, streams: int, in_flight: int) -> None:
         for what, count in (("streams", streams), ("in_flight", in_flight)):
             if not whole(count) or count < 1:
                 raise InvalidValue(f"{what} is {count!r}; at least 1 is right")

@@ -134,7 +134,7 @@ class ThreadedExecutor(Executor):
                 step()
                 if timers and timers[0][0] <= time.monotonic_ns():
                     self._run_timers()
-            except Exception:
+            except BaseException:  # SystemExit of a step would end the thread, and with it all progress
                 log.exception("a driver step failed; this is a bug in atops")
             step = None  # an idle driver keeps nothing alive
 
@@ -194,7 +194,7 @@ class WorkerLane:
         while (work := get()) is not None:
             try:
                 work()
-            except Exception:
+            except BaseException:
                 log.exception("work on lane %s failed; this is a bug in atops", self.name)
             work = None
             if self.width == 1 and me is not self._newest:

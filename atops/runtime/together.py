@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
+from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchFailure
 from atops.device.grid_barrier import GridBarrier
 from atops.runtime.commands import Command, LaunchOptions
 from atops.runtime.completion import Completion, Owner
 from atops.runtime.stream import Stream
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("EndedEarly", "Rendezvous", "launch_together", "submit_together")
+__all__ = ("EndedEarly", "Rendezvous", "check_clusters", "check_commands", "launch_together", "submit_together")
 
 
 def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Completion]:
@@ -20,13 +20,9 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
 
     Raises InvalidValue for streams of several drivers, else what enqueueing one of them would; then none is enqueued.
     """
-    if not isinstance(commands, Sequence):
-        raise InvalidType(f"the commands are {commands!r}; a list of (stream, command) is right")
+    check_commands(commands)
     if not commands:
         return []
-    for queue, command in commands:
-        if not isinstance(queue, StreamQueue) or not isinstance(command, Command):
-            raise InvalidType(f"{command!r} for {queue!r}; a Command (atops.runtime.commands) for a Stream is right")
     driver = commands[0][0].driver
     if any(stream.driver is not driver for stream, _ in commands):
         raise InvalidValue("streams of several drivers cannot be given commands together")
@@ -49,6 +45,18 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
     return items
 
 
+def check_commands(commands: object) -> None:
+    """Raise InvalidType unless these are pairs of a stream and a command."""
+    if not isinstance(commands, Sequence):
+        raise InvalidType(f"the commands are {commands!r}; a list of (stream, command) is right")
+    for pair in commands:
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise InvalidType(f"{pair!r} is no pair of a Stream and a Command (atops.runtime.commands)")
+        queue, command = pair
+        if not isinstance(queue, StreamQueue) or not isinstance(command, Command):
+            raise InvalidType(f"{command!r} for {queue!r}; a Command (atops.runtime.commands) for a Stream is right")
+
+
 def launch_together(
     launches: Sequence[tuple[Any, ...]], *, cooperative: bool = False, shared: int | None = None
 ) -> list[Completion]:
@@ -56,7 +64,8 @@ def launch_together(
 
     With `cooperative` the grids start together and `syncblocks` spans them all, on one device or on several. A grid
     that cannot start (its stream has failed, say) fails the others with LaunchFailure. Raises InvalidValue for two
-    cooperative grids in one stream, which could never start together, and what `Stream.launch` raises.
+    cooperative grids in one stream, CooperativeLaunchTooLarge for more blocks than the clusters of a device, or those
+    that the streams' masks leave, can hold at once, and what `Stream.launch` raises.
     """
     if not isinstance(launches, Sequence):
         raise InvalidType(f"the launches are {launches!r}; a list of (stream, kernel, config, *arguments) is right")
@@ -71,10 +80,34 @@ def launch_together(
     for stream, kernel, config, *arguments in launches:
         launch = stream.prepare_launch(kernel, config, tuple(arguments), {}, shared, cooperative or None)
         prepared.append((stream, launch._replace(options=LaunchOptions(meeting=meeting))))
+    if cooperative:
+        check_clusters(prepared)
     items = submit_together(prepared)
     if meeting is not None:
         meeting.expect(items)
     return items
+
+
+def check_clusters(launches: Sequence[tuple[Any, Any]]) -> None:
+    """Raise CooperativeLaunchTooLarge unless every grid can have its clusters while all others have theirs.
+
+    That is so when for each set of clusters the grids confined to it have no more blocks than it has clusters.
+    """
+    for context in {stream.context for stream, _ in launches}:
+        every = (1 << context.arch.clusters) - 1
+        grids = [
+            (every if stream.cluster_mask is None else stream.cluster_mask, launch.config.grid.volume)
+            for stream, launch in launches
+            if stream.context is context
+        ]
+        for part in range(1, every + 1):
+            blocks = sum(volume for mask, volume in grids if not mask & ~part)
+            if blocks > part.bit_count():
+                where = "" if part == every else f" on clusters {part:#x} (a mask)"
+                raise CooperativeLaunchTooLarge(
+                    f"cooperative grids of {blocks} blocks were to start together{where}; device {context.ordinal} has "
+                    f"{part.bit_count()} clusters for them"
+                )
 
 
 class Rendezvous:

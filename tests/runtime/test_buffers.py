@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -374,3 +376,25 @@ def test_a_truth_is_no_number(driver: Driver, option: dict[str, Any]) -> None:
     """True is equal to 1, and no priority, capacity or mask."""
     with pytest.raises(InvalidValue, match=f"{next(iter(option))} is True"):
         Device(0, driver).create_stream(**option)
+
+
+def test_an_array_is_read_row_by_row(stream: Stream, array: DeviceArray) -> None:
+    """Iterating yields the parts along the outermost dimension; a buffer of bytes is not iterated."""
+    rows = [stream.fetch(row).wait_sync(PATIENCE) for row in array]
+    assert np.array_equal(np.stack(rows), np.arange(24).reshape(6, 4))
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(Buffer(array.allocation))
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_buffer_has_one_owner(array: DeviceArray, how: Callable[[Any], Any]) -> None:
+    """A second one would free the same memory; copying and pickling say what to do instead."""
+    with pytest.raises(InvalidType, match=r"DeviceArray.*stream\.copy"):
+        how(array)
+    assert array.is_live
+
+
+def test_a_slice_of_no_ints(array: DeviceArray) -> None:
+    """What is no int in a slice is named."""
+    with pytest.raises(InvalidType, match=r"slice\('a', None, None\).*ints"):
+        array["a":]  # type: ignore[misc]

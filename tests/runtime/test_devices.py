@@ -229,6 +229,33 @@ def test_a_kernel_reaches_what_a_pool_opens(pair: tuple[Device, Device], rights:
         pool.set_access(0, "none")
 
 
+@pytest.mark.parametrize("masks", [(None, None, None), (1, 1), (1, 3, 2), (2, None, 2)])
+def test_grids_that_could_never_start_together(pair: tuple[Device, Device], masks: tuple[int | None, ...]) -> None:
+    """More cooperative blocks than a device, or the streams' masks, have clusters: refused, and nothing is held up."""
+    first, second = pair
+
+    @k.kernel
+    async def meets() -> None:
+        await k.syncblocks()
+
+    streams = [second.create_stream(), *(first.create_stream(cluster_mask=mask) for mask in masks)]
+    with pytest.raises(CooperativeLaunchTooLarge, match=r"device 0 has [12] clusters for them"):
+        launch_together([(stream, meets, (1, 2)) for stream in streams], cooperative=True)
+    assert not any(stream.pending() for stream in streams)
+    apart = [second.create_stream(), *(first.create_stream(cluster_mask=mask) for mask in (1, None))]
+    for item in launch_together([(stream, meets, (1, 2)) for stream in apart], cooperative=True):
+        item.wait_sync(PATIENCE)
+
+
+@pytest.mark.parametrize("launches", [3, [3], [()], "abc", None])
+def test_launches_that_are_none(launches: Any) -> None:
+    """What is no list of launches, or of commands, is refused with what one looks like."""
+    with pytest.raises(InvalidType, match=r"\(stream, kernel, config, \*arguments\) is right"):
+        launch_together(launches)
+    with pytest.raises(InvalidType, match=r"\(stream, command\) is right|is no pair"):
+        submit_together(launches)
+
+
 def test_misuse_of_peer_access(pair: tuple[Device, Device]) -> None:
     """Twice, for itself, without a link, or taking away what was not given: each is named."""
     first, second = pair
