@@ -138,6 +138,17 @@ class Notebook:
         self._call(self.page.reload)
         self.until(IDLE)
 
+    def show_theme(self, name: str) -> None:
+        """Show the front end in one of its themes."""
+        self.evaluate("(theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", name)
+        self.until(f"() => document.body.dataset.jpThemeName === '{name}'")
+
+    def picture(self, path: Path, selector: str) -> None:
+        """Write a picture of the page, higher than a screen, that begins with an element."""
+        self._call(self.page.set_viewport_size, {"width": 1200, "height": 1500})
+        self.evaluate("(selector) => document.querySelector(selector).scrollIntoView({block: 'start'})", selector)
+        self._call(lambda: self.page.screenshot(path=path))
+
     def close(self) -> None:
         """Shut the kernels down and close the page."""
         self.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from tests.widgets.host import Shown
 
-__all__ = ("FOLDER", "keep")
+__all__ = ("FOLDER", "WANTED", "keep")
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+WANTED = "ATOPS_MAKE_PICTURES"  # the variable that has them written
 
 
 def keep(shown: Shown, name: str, theme: str) -> None:
     """Write the picture of a widget if pictures are wanted. Call it when what should be seen is drawn."""
-    if os.environ.get("ATOPS_MAKE_PICTURES"):
+    if os.environ.get(WANTED):
         shown.screenshot(FOLDER / f"{name}-{theme}.png")

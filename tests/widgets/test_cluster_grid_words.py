@@ -42,8 +42,7 @@ def test_a_deadlock_names_who_will_never_come() -> None:
     """Where the launch failed, the block's waiting threads, their line and the one that left the kernel are named."""
     lines, verdict = told(deadlocked())
     assert lines == [
-        f"block 0: threads 0-1, 3 / syncthreads, {HERE}:38 / thread 2 (ended) / "
-        "will never come, so that it can never open"
+        f"block 0: threads 0-1, 3 / syncthreads, {HERE}:38 / thread 2 (ended) / will never come: it cannot open"
     ]
     assert verdict == "Deadlock: a barrier can never open"
     after, same = told(deadlocked(), 10**6)

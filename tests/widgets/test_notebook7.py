@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
+import jupytext
 import pytest
 
 from atops_widgets import WIDGETS, Timeline, TraceWidget
 from tests.widgets.host import BrowserThread, Shown
-from tests.widgets.jupyter_server import Notebook, Server
+from tests.widgets.jupyter_server import ROOT, Notebook, Server
 from tests.widgets.live_cells import IMPORTS, RECORDS, SUM, WORK
+from tests.widgets.pictures import FOLDER, WANTED
 from tests.widgets.unpacking import unpack_snapshot
 
 WORK_CELL = 3
@@ -52,7 +55,7 @@ def gate(request: pytest.FixtureRequest, browser: BrowserThread, server: Server)
     """A notebook that shows the widget and another one, does some work, and shows the widget again."""
     kind = request.param
     beside = Timeline if kind is not Timeline else WIDGETS[-1]
-    cells = [IMPORTS, f"one = {made(kind)}\none", made(beside), WORK, "one.feed.poll()\none"]
+    cells = [IMPORTS, f"one = {made(kind)}\none", made(beside), WORK, "one"]
     server.write(f"{kind.__name__}.ipynb", cells)
     notebook = Notebook(browser, server, f"notebooks/{kind.__name__}.ipynb")
     yield Gate(notebook, kind, beside)
@@ -76,7 +79,7 @@ def test_it_shows_a_running_driver(gate: Gate) -> None:
 
 
 def test_selecting_in_one_marks_in_the_other(gate: Gate) -> None:
-    """What is chosen by key in either is marked in both, and the timeline draws the mark."""
+    """What is chosen in either is marked in both, and the timeline draws the mark."""
     views = gate.views()
     timeline = next(view for view in views if "Timeline" in view.selector)
     for chosen, other in (views, views[::-1]):
@@ -85,8 +88,9 @@ def test_selecting_in_one_marks_in_the_other(gate: Gate) -> None:
         chosen.get("view.select(-1)")
         other.until("view.marks.seq === -1")
         chosen.until("view.marks.seq === -1 && view.rects.some((r) => r.seq >= 0)")
-        chosen.press("n")
-        seq = chosen.until("view.marks.text && view.marks.seq + 1") - 1  # Python's own words: it has heard of it
+        seq = chosen.get("view.rects.find((r) => r.seq >= 0).seq")
+        chosen.get("view.select(argument)", seq)
+        chosen.until("view.marks.seq === argument && view.marks.text", seq)  # the words are Python's: it has heard
         other.until("view.marks.seq === argument && view.marks.text", seq)
         timeline.until("view.rects.some((r) => r.mark === 'select' && r.seq === argument)", seq)
 
@@ -123,3 +127,21 @@ def test_a_saved_notebook_has_the_picture(gate: Gate) -> None:
 def test_the_work_is_right(gate: Gate) -> None:
     """The notebook's own result is there: widgets disturb nothing."""
     gate.notebook.until(f"() => document.body.textContent.includes('sum {SUM}')")
+
+
+@pytest.mark.skipif(not os.environ.get(WANTED), reason=f"pictures are made with {WANTED}=1")
+def test_pictures_of_the_tour(browser: BrowserThread, server: Server) -> None:
+    """The tour as Notebook 7 shows it, at the pipeline that is watched, in both themes."""
+    content = jupytext.read(ROOT / "examples" / "tour" / "tour.py", fmt="py:percent")
+    last = next(number for number, cell in enumerate(content.cells) if "watched.stop()" in cell.source)
+    content.cells = content.cells[: last - 1]  # with the pipeline, and still watching
+    jupytext.write(content, server.folder / "tour.ipynb")
+    notebook = Notebook(browser, server, "notebooks/tour.ipynb")
+    try:
+        for kind in WIDGETS[:-1]:
+            notebook.shown(kind).until("view.rects.length > 0")
+        for theme, name in (("light", "JupyterLab Light"), ("dark", "JupyterLab Dark")):
+            notebook.show_theme(name)
+            notebook.picture(FOLDER / f"tour-{theme}.png", "[data-testid=atops-timeline]")
+    finally:
+        notebook.close()

@@ -136,3 +136,20 @@ def test_a_failing_feed_stops(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
     clocks.turn()
     assert stopped == [True] and clocks.delay is None
     assert "reading the trace failed" in caplog.text
+
+
+def test_a_picture_that_cannot_be_saved_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next news are read and drawn all the same."""
+    clocks = Clocks(monkeypatch)
+    fed = Fed(clocks, rows=1, cost=0.0)
+    fed.rest = lambda: 1 // 0  # type: ignore[method-assign,assignment,return-value]
+    paced = Pace(fed)  # type: ignore[arg-type]
+    paced.wake()
+    clocks.turn()
+    fed.rows = 0
+    for _ in range(int(QUIET_S / IDLE_S) + 2):
+        clocks.turn()
+    assert "could not be saved" in caplog.text
+    assert clocks.delay is not None

@@ -220,6 +220,7 @@ class TraceWidget(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the live view, and beside it an SVG for whoever cannot run it and text for a terminal."""
+        self.feed.poll()  # so that the SVG shows what is over by now
         if not self.feed.live and not self.snapshot:
             self.rest()
         bundle = super()._repr_mimebundle_(**kwargs)

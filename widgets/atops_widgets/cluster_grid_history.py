@@ -30,8 +30,8 @@ BLOCK: Final = 1 << 32  # in the key of a thread: its block, before its number
 class Standing:
     """The threads of a launch at a moment, in the order of clusters, blocks and threads; one value for each.
 
-    `turn` is what it does: a `Turn`, NOT_BEGUN, NOT_KNOWN or RELEASED. `on`, `site`, `l1_bytes` and `l2_bytes` are those
-    of its last `Step`; `opens` is the position at which the barrier opens that it stands at, if ever. All threads that
+    `turn` is what it does: a Turn, NOT_BEGUN, NOT_KNOWN or RELEASED. `on`, `site`, `l1_bytes` and `l2_bytes` are those
+    of its last step; `opens` is the position at which the barrier opens that it stands at, if ever. All threads that
     took a step in the whole launch are there, so that cells keep their places.
     """
 

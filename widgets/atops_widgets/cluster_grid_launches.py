@@ -1,4 +1,4 @@
-"""Which launches were traced in detail, what they are called, and what became of them."""
+"""Which launches were traced in detail, and what they are called."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from atops.base.records import Kind, Status
+from atops.base.records import Kind
 from atops_widgets.feed import Feed
 
 __all__ = ("MOST_LAUNCHES", "Launches")
@@ -54,11 +54,6 @@ class Launches:
             if found:
                 self._names[seq] = found
         return found or "kernel"
-
-    def outcome(self, seq: int) -> Status | None:
-        """Return how the launch ended, None while it runs or where its record is gone."""
-        row = self.feed.links().row(seq)
-        return Status(int(self.feed.records["status"][row])) if row >= 0 else None
 
     def _name(self, seq: int) -> str:
         feed = self.feed

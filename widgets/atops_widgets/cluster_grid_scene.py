@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from atops.base.details import Turn
-from atops.base.records import Kind, Status
+from atops.base.records import Kind
 from atops.device.call_site import file_shown
 from atops.runtime.timeline_text import format_ns
 from atops_widgets.cluster_grid_history import NOT_BEGUN, OVER, RELEASED, History, Standing
@@ -24,6 +24,7 @@ __all__ = ("MOST_BLOCKS", "MOST_REPLAYED", "Stage")
 MOST_BLOCKS: Final = 96  # drawn at once; the rest is a page further down
 MOST_THREADS: Final = 2048  # drawn at once
 MOST_REPLAYED: Final = 20_000  # steps that a saved picture can go through without Python; the last ones
+Lines: TypeAlias = dict[int, tuple[int, int]]  # by site: the section and the line where it is shown
 LOOKS: Final = {  # by turn: the kind whose colour and hatch a cell has
     int(Turn.RUNS): int(Kind.LAUNCH),
     int(Turn.BARRIER): int(Kind.COPY_PEER),
@@ -144,15 +145,13 @@ class Stage:
         found, verdict = self.waits(history, position, standing)
         row = history.step(position, feed.steps)
         at = int(feed.steps["at_ns"][row]) - feed.origin_ns if row >= 0 else None
-        outcome = self.launches.outcome(history.launch)
         told: dict[str, Any] = {
             "launches": self.launches.choices(history.launch),
             "launch": history.launch,
             "title": self.launches.title(history.launch) if history.count else "",
-            "outcome": "running" if outcome is None else Status(outcome).name.lower(),
             "step": position, "steps": history.count, "at": at,
             "meeting_after": history.meetings.after(position), "meeting_before": history.meetings.before(position),
-            "meetings": len(history.meetings), "failed_at": history.failed_at,
+            "failed_at": history.failed_at,
             "tracing": feed.tells_steps, "verdict": verdict,
             "waits": [[w.who, w.what, w.missing, w.hope, _tone(w)] for w in found],
             "states": [[turn, *STATES[turn], count] for turn, count in sorted(known.items())],
@@ -229,9 +228,6 @@ class Stage:
         columns["step_opens"] = history.opens(steps, begin).astype(np.float64)
         columns["step_at"] = (steps["at_ns"][held] - self.feed.origin_ns).astype(np.float64)
         return columns
-
-
-Lines = dict[int, tuple[int, int]]
 
 
 def _placed(site: Column, lines: Lines) -> tuple[Column, Column]:

@@ -6,7 +6,7 @@ Pure functions of how its threads stand.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -34,6 +34,8 @@ STATES: Final = {  # by turn: letter, and what a thread is, as in "3 running"
 }
 MOST_WAITS: Final = 24  # told one by one; blocks that stand alike are one
 MOST_BLOCKS: Final = 256  # looked into, of those whose threads stand at a barrier
+MOST_NAMED: Final = 64  # threads of one block
+_OVER: Final = frozenset(int(turn) for turn in OVER)
 AT: Final = {
     int(Turn.BARRIER): "syncthreads",
     int(Turn.GRID_BARRIER): "syncblocks",
@@ -62,7 +64,7 @@ class Wait:
         """What will become of it, in words."""
         if self.open:
             return "all have arrived, it opens"
-        return "will never come, so that it can never open" if self.never else "may still come"
+        return "will never come: it cannot open" if self.never else "may still come"
 
 
 def counts(standing: Standing) -> dict[int, int]:
@@ -103,7 +105,7 @@ def waits(standing: Standing, place: Places) -> list[Wait]:
         found.append(_grid_wait(standing, place))
     for kind, until in ((Turn.COUNTED_BARRIER, "more arrivals"), (Turn.SIGNAL, "somebody to write it")):
         for on in np.unique(standing.on[turn == kind]).tolist()[:MOST_WAITS]:
-            here = (turn == kind) & (standing.on == on)
+            here = np.flatnonzero((turn == kind) & (standing.on == on))
             found.append(Wait(_who(standing, here), f"{AT[int(kind)]} {on}{_lines(standing, here, place)[0]}", until))
     found.sort(key=lambda wait: (not wait.never, not wait.apart, wait.open))
     return found[:MOST_WAITS]
@@ -118,37 +120,36 @@ def stuck(standing: Standing, found: Sequence[Wait]) -> bool:
 
 def _block_waits(standing: Standing, place: Places) -> list[Wait]:
     """Return the waits at the barriers of blocks; blocks that stand alike are one."""
-    here = standing.turn == Turn.BARRIER
+    order = np.argsort(standing.block, kind="stable")
+    blocks = np.unique(standing.block[standing.turn == Turn.BARRIER])[:MOST_BLOCKS]
+    first, last = (np.searchsorted(standing.block[order], blocks, side=side) for side in ("left", "right"))
     alike: dict[tuple[str, Wait], list[int]] = {}
-    for block in np.unique(standing.block[here])[:MOST_BLOCKS].tolist():
-        own = standing.block == block
-        lines, apart = _lines(standing, own & here, place)
-        away = own & ~here
-        who = numbers("thread", np.sort(standing.thread[own & here]).tolist())
-        never = bool(np.isin(standing.turn[away], OVER).any())
+    for block, begin, end in zip(blocks.tolist(), first.tolist(), last.tolist(), strict=True):
+        own = order[begin:end]
+        turns = standing.turn[own]
+        here, away = own[turns == Turn.BARRIER], own[turns != Turn.BARRIER]
+        lines, apart = _lines(standing, here, place)
+        never = not _OVER.isdisjoint(standing.turn[away].tolist())
         what = f"syncthreads{lines}{' (divergent: several lines)' if apart else ''}"
         missing = _missing(standing, away, place) or "nobody"
-        wait = Wait("", what, missing, never, not away.any(), apart)
-        alike.setdefault((who, wait), []).append(block)
-    return [
-        Wait(f"{numbers('block', blocks)}: {who}", wait.what, wait.missing, wait.never, wait.open, wait.apart)
-        for (who, wait), blocks in alike.items()
-    ]
+        who = numbers("thread", sorted(standing.thread[here].tolist()))
+        alike.setdefault((who, Wait("", what, missing, never, not len(away), apart)), []).append(block)
+    return [replace(wait, who=f"{numbers('block', which)}: {who}") for (who, wait), which in alike.items()]
 
 
 def _grid_wait(standing: Standing, place: Places) -> Wait:
-    here = standing.turn == Turn.GRID_BARRIER
+    here = np.flatnonzero(standing.turn == Turn.GRID_BARRIER)
+    turns, count = np.unique(standing.turn[standing.turn != Turn.GRID_BARRIER], return_counts=True)
+    missing = ", ".join(f"{each} {STATES[turn][1]}" for turn, each in zip(turns.tolist(), count.tolist(), strict=True))
+    never = not _OVER.isdisjoint(turns.tolist())
     lines, _ = _lines(standing, here, place)
-    away = ~here
-    never = bool(np.isin(standing.turn[away], OVER).any())
-    missing = ", ".join(f"{count} {STATES[turn][1]}" for turn, count in zip(*_unique(standing.turn[away]), strict=True))
-    return Wait(_who(standing, here), f"syncblocks{lines}", missing or "nobody", never, not away.any())
+    return Wait(_who(standing, here), f"syncblocks{lines}", missing or "nobody", never, not len(turns))
 
 
 def _missing(standing: Standing, away: Column, place: Places) -> str:
-    """Return who is missing at a block's barrier, and what each does meanwhile."""
+    """Return which of these threads of a block are missing at its barrier, and what each does meanwhile."""
     groups: dict[str, list[int]] = {}
-    for at in np.flatnonzero(away)[:64].tolist():
+    for at in away[:MOST_NAMED].tolist():
         where = place(int(standing.site[at]))
         what = STATES[int(standing.turn[at])][1] + (f", {where}" if where else "")
         groups.setdefault(what, []).append(int(standing.thread[at]))
@@ -157,18 +158,12 @@ def _missing(standing: Standing, away: Column, place: Places) -> str:
 
 def _lines(standing: Standing, here: Column, place: Places) -> tuple[str, bool]:
     """Return where these threads stand, as ", reduce.py:31", and whether that are several places."""
-    known = [place(site) for site in np.unique(standing.site[here]).tolist()]
-    known = list(dict.fromkeys(each for each in known if each))
+    known = list(dict.fromkeys(where for site in sorted({*standing.site[here].tolist()}) if (where := place(site))))
     return "".join(f", {each}" for each in known[:3]) + (" and more" if len(known) > 3 else ""), len(known) > 1
 
 
 def _who(standing: Standing, here: Column) -> str:
     blocks = np.unique(standing.block[here]).tolist()
     if len(blocks) == 1:
-        return f"block {blocks[0]}: {numbers('thread', np.sort(standing.thread[here]).tolist())}"
-    return f"{int(here.sum())} threads of {numbers('block', blocks)}"
-
-
-def _unique(values: Column) -> tuple[list[int], list[int]]:
-    found, count = np.unique(values, return_counts=True)
-    return found.tolist(), count.tolist()
+        return f"block {blocks[0]}: {numbers('thread', sorted(standing.thread[here].tolist()))}"
+    return f"{len(here)} threads of {numbers('block', blocks)}"

@@ -75,6 +75,7 @@ class Dashboard(ipywidgets.GridBox):
         return kinds
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | dict[str, Any] | None:
+        self.feed.poll()  # so that the SVGs show what is over by now
         if not self.feed.live:
             for widget in self.widgets:
                 widget.rest()

@@ -20,6 +20,7 @@ from atops.base.details import MemoryChange, Moment, Place, Position, Step
 from atops.base.errors import InvalidValue
 from atops.base.records import CounterSample, Trace, TraceNames, TraceRecord
 from atops.base.tracing import Detailing, Tracer
+from atops.device.call_site import source_name
 from atops.runtime.driver import Driver
 from atops.runtime.drivers import current_driver
 from atops.runtime.timeline_text import sentence
@@ -285,7 +286,7 @@ class Feed:
         if not known.any():
             return ""
         site: Place | None = self.names.sites.get(int(self.moments["site"][known][0]))
-        return f"{site.file}:{site.line} in {site.function}" if site is not None else ""
+        return f"{source_name(site.file)}:{site.line} in {site.function}" if site is not None else ""
 
     def __repr__(self) -> str:
         state = "stopped" if self.stopped else "paused" if self.paused else "live"

@@ -14,7 +14,7 @@ from atops_widgets.theme import Theme
 
 __all__ = ("MemoryMap",)
 
-SAVED_WIDTH = 1000  # pixels of a saved picture
+SAVED_WIDTH = 600  # pixels: a saved picture may stand beside another, and is better stretched than squeezed
 
 
 class MemoryMap(TraceWidget):

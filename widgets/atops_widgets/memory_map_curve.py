@@ -54,7 +54,9 @@ class Curve:
 
 def thin_steps(steps: Steps, span: tuple[int, int], pixels: int) -> Curve:
     """Return the steps between two moments in so many pixels; every peak is kept."""
-    edges = span[0] + (np.arange(pixels + 1) * max(1, span[1] - span[0])) // pixels
+    number = np.arange(pixels + 1)
+    whole, rest = divmod(max(1, span[1] - span[0]), pixels)
+    edges = span[0] + number * whole + number * rest // pixels  # the product of both would be too large for some years
     edges[-1] += 1
     bounds = np.searchsorted(steps.at_ns, edges, "left")
     value = np.append(steps.value, 0)  # so that a bound may stand behind the last

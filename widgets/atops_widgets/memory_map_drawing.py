@@ -137,7 +137,7 @@ class Canvas:
         sketch.text(8, self.y + 12, f"L2 and L1 of {told['name'] or 'a kernel'}{over}", self.width - 16, style="b")
         self.y += HEAD
         numbers, sizes = found.blocks()
-        wide = min(60.0, (self.lane_width - L2 - 16) / (1 + int(found.thread.max())) - 3)
+        wide = min(60.0, (self.lane_width - L2 - 16) / max(1, 1 + int(found.thread.max())) - 3)
         for block, size in list(zip(numbers.tolist(), sizes.tolist(), strict=True))[:most]:
             sketch.text(24, self.y + 9, f"block {block}", ROOM - 16)
             text = f"L2 {format_bytes(size)}"

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from atops.base.records import Kind
+from atops.device.call_site import file_shown, source_name
 from atops.runtime.timeline import KIND_NAMES
 from atops.runtime.timeline_text import format_bytes, format_ns
 from atops_widgets.feed import Feed
@@ -29,7 +30,7 @@ class Words:
     def place(self, site: int) -> str:
         """Return a source line, empty where nobody noted it."""
         known = self.feed.names.sites.get(site)
-        return f"{known.file}:{known.line} in {known.function}" if known is not None else ""
+        return f"{source_name(known.file)}:{known.line} in {known.function}" if known is not None else ""
 
     def places(self, lanes: Sequence[Lane]) -> dict[str, list[str]]:
         """Return the source lines of what lanes show, by number: in full, and short enough for a shape."""
@@ -39,7 +40,7 @@ class Words:
         known = self.feed.names.sites
         short = {site: known[site] for site in sites[:MOST_PLACES].tolist() if site in known}
         return {
-            str(site): [self.place(site), f"{place.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{place.line}"]
+            str(site): [self.place(site), f"{file_shown(place.file)}:{place.line}"]
             for site, place in short.items()
         }
 
