@@ -83,7 +83,8 @@ class PrefetchBuffer:
         with self._lock:
             self._drop_dead()
             for place, entry in enumerate(self._entries):
-                if entry.touches(asked) and entry.checksum not in (None, _contents(entry)):
+                changed = entry.touches(asked) and entry.checksum not in (None, _contents(entry))
+                if changed and entry.allocation.alive:  # asked last: its bytes may have gone meanwhile
                     found.append(entry)
                     self._entries[place] = entry._replace(checksum=None)
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple, overload
 
 from atops.base.errors import InvalidType
 from atops.base.results import explain
@@ -12,7 +12,20 @@ from atops.tops.error_codes import topsError_t, topsrtcResult
 
 __all__ = ("check",)
 
+Code = topsError_t | topsrtcResult
+T = TypeVar("T")
+U = TypeVar("U")
+Ts = TypeVarTuple("Ts")
 
+
+@overload
+def check(answer: tuple[Code]) -> None: ...
+@overload
+def check(answer: tuple[Code, T]) -> T: ...
+@overload
+def check(answer: tuple[Code, T, U, *Ts]) -> tuple[T, U, *Ts]: ...
+@overload
+def check(answer: object) -> Any: ...
 def check(answer: Any) -> Any:
     """Return the results of a call: nothing, one value or a tuple. Raises the exception for a code that is no success.
 

@@ -6,7 +6,8 @@ the wait and never the work.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
 from atops.tops import (
     const_buffers,
@@ -26,18 +27,83 @@ from atops.tops import (
 )
 from atops.tops._call import TWINS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from typing import Any
+P = ParamSpec("P")
+R = TypeVar("R")
 
-    def __getattr__(name: str) -> Callable[..., Coroutine[Any, Any, tuple[Any, ...]]]:
-        """Tell type checkers what every name here is."""
 
-# Whoever imports the twins has imported those that make them.
-FAMILIES = (
-    device, stream, event, host_memory, memory, memory_copy, memory_set, symbols, const_buffers, peer, resource_bundle,
-    scatter, executable_launch, executable_refit,
+def _twin(plain: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Return what was made together with a function that may block; type checkers know its arguments and results."""
+    return TWINS[plain.__name__]  # type: ignore[return-value]  # its implementation is the plain form's
+
+
+topsDeviceReset = _twin(device.topsDeviceReset)
+topsDeviceSynchronize = _twin(device.topsDeviceSynchronize)
+topsStreamSynchronize = _twin(stream.topsStreamSynchronize)
+topsStreamWaitValue32 = _twin(stream.topsStreamWaitValue32)
+topsEventSynchronize = _twin(event.topsEventSynchronize)
+topsHostFree = _twin(host_memory.topsHostFree)
+topsHostUnregister = _twin(host_memory.topsHostUnregister)
+topsFree = _twin(memory.topsFree)
+topsMemcpy = _twin(memory_copy.topsMemcpy)
+topsMemcpyAsync = _twin(memory_copy.topsMemcpyAsync)
+topsMemcpyDtoD = _twin(memory_copy.topsMemcpyDtoD)
+topsMemcpyDtoH = _twin(memory_copy.topsMemcpyDtoH)
+topsMemcpyDtoHAsync = _twin(memory_copy.topsMemcpyDtoHAsync)
+topsMemcpyHtoD = _twin(memory_copy.topsMemcpyHtoD)
+topsMemcpyHtoDAsync = _twin(memory_copy.topsMemcpyHtoDAsync)
+topsMemcpyWithStream = _twin(memory_copy.topsMemcpyWithStream)
+topsMemset = _twin(memory_set.topsMemset)
+topsMemsetD8 = _twin(memory_set.topsMemsetD8)
+topsMemsetD16 = _twin(memory_set.topsMemsetD16)
+topsMemsetD32 = _twin(memory_set.topsMemsetD32)
+topsMemcpyFromSymbol = _twin(symbols.topsMemcpyFromSymbol)
+topsMemcpyFromSymbolAsync = _twin(symbols.topsMemcpyFromSymbolAsync)
+topsMemcpyToSymbol = _twin(symbols.topsMemcpyToSymbol)
+topsMemcpyToSymbolAsync = _twin(symbols.topsMemcpyToSymbolAsync)
+topsConstBufferGet = _twin(const_buffers.topsConstBufferGet)
+topsMemcpyPeer = _twin(peer.topsMemcpyPeer)
+topsMemcpyPeerExt = _twin(peer.topsMemcpyPeerExt)
+topsCreateResource = _twin(resource_bundle.topsCreateResource)
+topsCreateResourceForExecutable = _twin(resource_bundle.topsCreateResourceForExecutable)
+topsScatterClearSubMemory = _twin(scatter.topsScatterClearSubMemory)
+topsScatterInplace = _twin(scatter.topsScatterInplace)
+topsLaunchExecutable = _twin(executable_launch.topsLaunchExecutable)
+topsLaunchExecutableWithConstData = _twin(executable_launch.topsLaunchExecutableWithConstData)
+topsExecutableLoadConstData = _twin(executable_refit.topsExecutableLoadConstData)
+
+__all__ = (
+    "topsConstBufferGet",
+    "topsCreateResource",
+    "topsCreateResourceForExecutable",
+    "topsDeviceReset",
+    "topsDeviceSynchronize",
+    "topsEventSynchronize",
+    "topsExecutableLoadConstData",
+    "topsFree",
+    "topsHostFree",
+    "topsHostUnregister",
+    "topsLaunchExecutable",
+    "topsLaunchExecutableWithConstData",
+    "topsMemcpy",
+    "topsMemcpyAsync",
+    "topsMemcpyDtoD",
+    "topsMemcpyDtoH",
+    "topsMemcpyDtoHAsync",
+    "topsMemcpyFromSymbol",
+    "topsMemcpyFromSymbolAsync",
+    "topsMemcpyHtoD",
+    "topsMemcpyHtoDAsync",
+    "topsMemcpyPeer",
+    "topsMemcpyPeerExt",
+    "topsMemcpyToSymbol",
+    "topsMemcpyToSymbolAsync",
+    "topsMemcpyWithStream",
+    "topsMemset",
+    "topsMemsetD8",
+    "topsMemsetD16",
+    "topsMemsetD32",
+    "topsScatterClearSubMemory",
+    "topsScatterInplace",
+    "topsStreamSynchronize",
+    "topsStreamWaitValue32",
 )
-
-globals().update(TWINS)
-__all__ = tuple(sorted(TWINS))

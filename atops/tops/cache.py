@@ -1,4 +1,7 @@
-"""The L2 prefetch buffer of gcu300 (TOPS Runtime API, 2.11). Elsewhere both functions succeed without effect."""
+"""The L2 prefetch buffer of gcu300 (TOPS Runtime API, 2.11). Elsewhere both functions succeed without effect.
+
+Strict mode reports what is read after it was written, without an invalidation in between.
+"""
 
 from __future__ import annotations
 

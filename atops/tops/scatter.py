@@ -35,8 +35,9 @@ __all__ = (
 def topsMallocScatter(size: int) -> int:
     """Return a pointer for `size` bytes of the current device that own no memory until parts hold them.
 
-    topsMemorySetDims gives it dimensions; once the windows of its parts cover them, copies, fills, reductions, words and
-    executables take it as one row-major buffer. Kernels take its parts. topsFree frees it and the parts that it owns. OutOfMemory: no addresses. InvalidValue: no size.
+    topsMemorySetDims gives it dimensions; once the windows of its parts cover them, copies, fills, reductions, words
+    and executables take it as one row-major buffer, and kernels its parts. topsFree frees it and the parts that it
+    owns. OutOfMemory: no addresses. InvalidValue: no size.
     """
     device, nbytes = current_device(), size_of(size)
     memory = Scattered(nbytes, device.ordinal)

@@ -1,4 +1,4 @@
-"""What users of cuda.core, cupy and HIP's pools rely on, by the rows that no other file here asserts under their name."""
+"""What users of cuda.core, cupy and HIP's pools rely on, by the rows that no other test here has in its name."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_f36_m6_events_and_streams_are_compared_by_identity(device):
     """Different ones are unequal, each is a key of a dict, and the null stream stays the same."""
     events, streams = [device.create_event() for _ in range(2)], [device.create_stream() for _ in range(2)]
     for one, other in (events, streams):
-        assert one == one and one != other and {one: 1, other: 2}[other] == 2  # noqa: PLR0124  # that is the point
+        assert one == one and one != other and {one: 1, other: 2}[other] == 2  # that is the point
     assert device.null_stream is atops.Device(0, device.driver).null_stream
 
 
@@ -87,7 +87,7 @@ def test_h32_fills_of_one_two_and_four_bytes(device, value):
     """The pattern is repeated bit by bit."""
     stream, memory = device.create_stream(), device.allocate(16)
     stream.fill(memory, value)
-    pattern = bytes([value]) if isinstance(value, int) else bytes(value) if isinstance(value, bytes) else value.tobytes()
+    pattern = value if isinstance(value, bytes) else value.to_bytes() if type(value) is int else value.tobytes()
     assert bytes(stream.fetch(memory).wait_sync(PATIENCE)) == pattern * (16 // len(pattern))
 
 

@@ -23,6 +23,7 @@ from atops.tops._schedule import FLAGS
 from atops.tops.error_codes import topsError_t, topsrtcResult
 from atops.tops.function_table import FUNCTIONS
 from atops.tops.tables.function import Function
+from tests.runtime.boards import PATIENCE
 
 __all__ = ("Case", "Conformance", "World", "implementation")
 
@@ -48,6 +49,13 @@ class World:
         """Device 1."""
         return Device(1, self.driver)
 
+    def let_run(self) -> None:
+        """Let everything go as far as it can: what is not done after this is held up, and not merely late."""
+        for device in (self.device, self.second):
+            probe = device.create_stream(nonblocking=True, name="probe")
+            for _ in range(2):  # steps that were posted before the probe's are over when it is
+                probe.record().sync(PATIENCE)
+            probe.close()
 
     def thread(self, function: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
         """Start a thread in which this board is current; the list gets what `function` returns."""

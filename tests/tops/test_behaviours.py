@@ -45,6 +45,7 @@ def test_a18_the_null_stream_follows_the_current_device(world):
     latch.hold(world.second.null_stream)
     assert tops.topsStreamQuery(None) == (0,)
     tops.check(tops.topsSetDevice(1))
+    world.let_run()
     assert tops.topsStreamQuery(None) == (NOT_READY,)
     latch.open()
     assert tops.topsStreamSynchronize(None) == (0,)
@@ -113,6 +114,7 @@ def test_e6_e24_a_producer_and_a_stream_that_waits_for_its_word(world):
         tops.check(tops.topsStreamWaitValue32Async(flag, 1, wait, consumer))
         tops.check(tops.topsMemoryReduceAsync(a, b, b, tops.REDUCE_SUM, tops.INT32, 64, consumer))
         if wait == tops.topsStreamWaitValueEq:
+            world.let_run()
             assert tops.topsStreamQuery(consumer) == (NOT_READY,)
             tops.check(tops.topsMemcpyAsync(a, left, 256, H2D, producer))
             tops.check(tops.topsMemcpyAsync(b, right, 256, H2D, producer))

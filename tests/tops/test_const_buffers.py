@@ -132,6 +132,7 @@ def test_a_second_user_waits_for_the_upload_of_the_first(world):
     pointer = tops.check(tops.topsConstBufferGet(KEY, DATA, 64, first))
     assert tops.check(tops.topsConstBufferGet(KEY, None, 64, second)) == pointer
     fetched = second.fetch(world.device.buffer_at(pointer, 64))
+    world.let_run()
     assert not second.is_done
     latch.open()
     assert (fetched.wait_sync(PATIENCE) == DATA).all()

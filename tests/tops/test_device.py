@@ -125,6 +125,7 @@ def test_b24_synchronize_waits_for_every_stream(world):
     latch.hold(elsewhere)
     assert tops.topsDeviceSynchronize() == (tops.topsSuccess,)
     assert all(stream.is_done for stream in streams)
+    world.let_run()
     assert not elsewhere.is_done
     latch.open()
 

@@ -193,6 +193,7 @@ def test_f8_destroy_while_recording(world):
     tops.check(tops.topsStreamWriteValue32Async(target, 1, 0, handle))
     assert tops.topsEventDestroy(marked) == OK
     assert tops.topsEventDestroy(marked) == tops.topsEventQuery(marked) == DEAD
+    world.let_run()
     assert tops.topsStreamQuery(handle) == NOT_READY
     latch.open()
     assert tops.topsStreamSynchronize(handle) == OK
@@ -209,6 +210,7 @@ def test_f38_destroyed_while_somebody_waits(world):
     while waiters(world.driver) < 2:
         time.sleep(0)
     assert tops.topsEventDestroy(marked) == OK
+    world.let_run()
     assert tops.topsStreamQuery(waiting) == NOT_READY
     latch.open()
     thread.join(PATIENCE)
@@ -234,10 +236,12 @@ def test_f14_f15_f16_records_of_an_event(world):
     other = recorded(handle)
     second = held(world, handle)
     tops.check(tops.topsEventRecord(marked, handle))
+    world.let_run()
     assert tops.topsEventQuery(other) == tops.topsEventQuery(marked) == NOT_READY
     assert last() is None
     first.open()
     assert tops.topsEventSynchronize(other) == tops.topsEventQuery(other) == OK
+    world.let_run()
     assert tops.topsEventQuery(marked) == NOT_READY
     second.open()
     assert tops.topsEventSynchronize(marked) == tops.topsEventQuery(marked) == OK
@@ -275,6 +279,7 @@ def test_f26_null_stream_records_are_stamped_last(world):
     latch = held(world, handle)
     before = recorded(handle)
     marked = recorded(0)
+    world.let_run()
     assert tops.topsEventQuery(marked) == NOT_READY
     latch.open()
     assert tops.topsEventSynchronize(marked) == OK

@@ -9,6 +9,7 @@ import pytest
 
 import atops.tops as tops
 from atops.tops import aio
+from atops.tops._call import TWINS
 from atops.tops.function_table import FUNCTIONS
 from tests.tops.conformance import implementation
 
@@ -47,6 +48,7 @@ def test_signature(name):
 def test_twin(name):
     """A function has an awaitable twin if, and only if, its row says that it can block."""
     assert hasattr(aio, name) == (name in aio.__all__) == FUNCTIONS[name].waits
+    assert getattr(aio, name, None) is TWINS.get(name)
     if FUNCTIONS[name].waits:
         twin = getattr(aio, name)
         assert inspect.iscoroutinefunction(twin)

@@ -174,6 +174,8 @@ def test_g9_waits_for_the_device(world, form):
     thread, answers = world.thread(lambda: function(pointer))
     while not waiters(world.driver):
         assert thread.is_alive()
+    world.let_run()
+    assert thread.is_alive() and not answers
     assert function(pointer) == (gone,)
     latch.open()
     thread.join(PATIENCE)

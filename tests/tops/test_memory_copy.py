@@ -195,6 +195,7 @@ def test_h7_h8_null_stream(world):
         lambda: tops.topsMemcpyDtoD(first, second, SIZE),
     ):
         assert call() == (tops.topsSuccess,)
+        world.let_run()
         assert not world.device.null_stream.is_done
     calls = [
         lambda: tops.topsMemcpy(host_pointer(world), first, SIZE, D2H),

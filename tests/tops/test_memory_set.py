@@ -116,6 +116,7 @@ def test_h24_h25_null_stream(world, name):
     latch.hold(world.device.null_stream)
     call = getattr(tops, name)
     assert call(device_pointer(world), 1, 4) == (tops.topsSuccess,)
+    world.let_run()
     assert not world.device.null_stream.is_done
     host, array = host_pointer(world), registered(world)
     threads = [world.thread(lambda memory=memory: call(memory, 0x01010101, 4)) for memory in (host, array)]

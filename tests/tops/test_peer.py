@@ -183,7 +183,9 @@ def test_h20_async_is_not_ready_until_it_ran(world):
     stream.fill(device_memory(arguments[2], SIZE), 9)
     latch.hold(stream)
     assert tops.topsMemcpyPeerAsync(*arguments, stream) == (0,)
-    assert not stream.is_done
+    world.let_run()
+    target = device_memory(arguments[0], SIZE)
+    assert not stream.is_done and target.allocation.view[target.offset] == 0
     latch.open()
     stream.sync()
     assert (stream.fetch(device_memory(arguments[0], SIZE)).wait_sync() == 9).all()

@@ -304,6 +304,7 @@ def test_copies_run_in_the_order_of_their_stream(world):
     latch.hold(stream)
     tops.check(tops.topsMemsetAsync(plain, 7, 192, stream))
     tops.check(tops.topsMemcpyDtoDAsync(pointer, plain, 192, stream))
+    world.let_run()
     assert not stream.is_done
     latch.open()
     stream.sync(PATIENCE)
@@ -371,6 +372,7 @@ def test_words_of_it_are_written_and_waited_for(world, word):
     assert (read(pointer, 48) == expected).all()
     stream = tops.check(tops.topsStreamCreateWithFlags(tops.topsStreamNonBlocking))
     tops.check(tops.topsStreamWaitValue32Async(at, 77, tops.topsStreamWaitValueEq, stream))
+    world.let_run()
     assert tops.topsStreamQuery(stream) == (tops.topsErrorNotReady,)
     tops.check(tops.topsMemcpy(at, np.int32([77]), 4, tops.topsMemcpyHostToDevice))
     assert tops.topsStreamSynchronize(stream) == (0,)

@@ -231,6 +231,7 @@ def test_b8_not_ready_is_not_an_error(world):
     handle = stream(world)
     assert tops.topsStreamSynchronize(handle) == tops.topsStreamQuery(handle) == OK
     latch = held(world, handle)
+    world.let_run()
     assert tops.topsStreamQuery(handle) == NOT_READY
     assert last() is None
     latch.open()
@@ -254,6 +255,7 @@ def test_b30_a_nonblocking_stream_waits_for_no_null_work(world):
     tops.check(tops.topsStreamWriteValue32Async(target, 1, 0, free))
     tops.check(tops.topsStreamWriteValue32Async(target, 2, 0, bound))
     assert tops.topsStreamSynchronize(free) == OK
+    world.let_run()
     assert tops.topsStreamQuery(bound) == NOT_READY
     assert read(world, target) == 1
     latch.open()
@@ -272,6 +274,7 @@ def test_b18_null_synchronize_waits_for_blocking_streams(world):
     assert tops.topsStreamSynchronize(None) == OK
     assert [tops.topsStreamQuery(each) for each in handles] == [OK] * 10
     assert [read(world, each) for each in targets] == [9] * 10
+    world.let_run()
     assert tops.topsStreamQuery(other) == NOT_READY
     latch.open()
 
@@ -282,6 +285,7 @@ def test_b19_synchronize_waits_for_its_stream_alone(world):
     latch = held(world, second)
     tops.check(tops.topsStreamWriteValue32Async(word(world), 1, 0, first))
     assert tops.topsStreamSynchronize(first) == OK
+    world.let_run()
     assert tops.topsStreamQuery(second) == tops.topsStreamQuery(0) == NOT_READY
     latch.open()
 
@@ -308,6 +312,7 @@ def test_b25_b26_b27_null_stream_order(world):
 def test_b21_b22_per_thread_streams(world):
     """B21, B22: each thread has its own, which works in every function and again after a reset."""
     latch = held(world, tops.topsStreamPerThread)
+    world.let_run()
     assert tops.topsStreamQuery(2) == NOT_READY
 
     def other() -> Any:
@@ -382,6 +387,7 @@ def test_c4_c6_wait_event(world, waiting):
     tops.check(tops.topsEventRecord(marked, first))
     tops.check(tops.topsStreamWaitEvent(second, marked, 0))
     tops.check(tops.topsStreamWriteValue32Async(target, 1, 0, second))
+    world.let_run()
     assert tops.topsStreamQuery(second) == NOT_READY
     assert tops.topsStreamSynchronize(stream(world, 1)) == OK
     assert read(world, target) == 0
@@ -398,6 +404,7 @@ def test_c8_a_wait_keeps_the_record_it_saw(world):
     latch = held(world, first)
     tops.check(tops.topsEventRecord(marked, first))
     assert tops.topsStreamSynchronize(second) == OK
+    world.let_run()
     assert tops.topsEventQuery(marked) == NOT_READY
     latch.open()
 
@@ -410,6 +417,7 @@ def test_c10_wait_for_an_event_of_another_device(world):
     tops.topsSetDevice(1)
     second = stream(world)
     assert tops.topsStreamWaitEvent(second, marked, 0) == OK
+    world.let_run()
     assert tops.topsStreamQuery(second) == NOT_READY
     latch.open()
     assert tops.topsStreamSynchronize(second) == OK

@@ -61,6 +61,7 @@ def test_d6_synchronising_waits_for_it(world, flags):
     handle, gate = stream(), Gate()
     call_back(handle, gate, None, flags)
     assert gate.began.wait(PATIENCE)
+    world.let_run()
     assert tops.topsStreamQuery(handle) == tops.topsStreamQuery(0) == NOT_READY
     waits = [tops.topsDeviceSynchronize, lambda: tops.topsStreamSynchronize(handle)]
     threads = [world.thread(lambda wait=wait: (wait(), len(gate.seen))) for wait in waits]
@@ -95,6 +96,7 @@ def test_d5_flag_2_holds_the_stream(world, created, flags):
         tops.check(tops.topsStreamWriteValue32Async(word(world), 1, 0, settled))
         tops.check(tops.topsStreamSynchronize(settled))
     assert read(world, target) == 0
+    world.let_run()
     assert tops.topsEventQuery(event) == NOT_READY
     gate.open.set()
     assert tops.topsStreamSynchronize(handle) == OK

@@ -56,6 +56,7 @@ def test_conditions_in_a_stream(world, flags, value, blocks, passes):
     tops.check(tops.topsStreamWaitValue32Async(pointer, value, flags, handle))
     while not watched(pointer):
         time.sleep(0)
+    world.let_run()
     assert tops.topsStreamQuery(handle) == NOT_READY
     assert tops.topsStreamWriteValue32(pointer, passes, 0) == OK
     assert tops.topsStreamSynchronize(handle) == OK
@@ -99,6 +100,7 @@ def test_no_stream_is_no_order(world):
     tops.check(tops.topsStreamWaitValue32Async(gate, 1, EQ, 0))
     tops.check(tops.topsStreamWriteValue32Async(pointer, 2, 0, 0))
     assert tops.topsStreamWriteValue32(pointer, 1, 0) == OK
+    world.let_run()
     assert read(world, pointer) == 1
     assert tops.topsStreamQuery(0) == NOT_READY
     assert tops.topsStreamWriteValue32(gate, 1, 0) == OK

@@ -1,4 +1,4 @@
-"""What the notebook widgets cost: a pipeline that is watched against the same unwatched, and pictures of a million records.
+"""What the notebook widgets cost: a pipeline that is watched against the same unwatched; pictures of a million records.
 
 The widgets stand above this package, so they run in a process of their own, which a script of the source tree makes.
 """
