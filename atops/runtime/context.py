@@ -101,6 +101,7 @@ class DeviceContext:
         self.poisoned: WeakSet[Any] = WeakSet()
         self.null_last: Completion | None = None  # the null stream's newest command
         self.null_stream: Any = None
+        self.facade: Any = None  # the Device that calls without one of their own share
         self.pools: WeakSet[Any] = WeakSet()
         self.default_pool: Pool = default_pool(self)
         self.pool: Pool | None = None  # what allocations without a pool use; None is the default pool

@@ -172,19 +172,29 @@ class Device(DeviceMemory):
         Raises TimeoutError, WouldDeadlock where the wait could never end (TOPS Runtime API, 2.2 topsDeviceSynchronize).
         """
         context = self.context
-        self.driver.wait_all(self.outstanding(), timeout)
-        context.check_survived()
-        context.release_excess()
-        self.raise_error()
+        if context.active:
+            self.driver.wait_all(self.outstanding(), timeout)
+        self.settle(context)
 
     async def wait(self) -> None:
         """Wait until all work of the device is over, then raise the first failure of one of its streams."""
         context = self.context
-        for item in self.outstanding():
-            await current_home().park(item)
+        if context.active:
+            for item in self.outstanding():
+                await current_home().park(item)
+        self.settle(context)
+
+    def settle(self, context: DeviceContext | None = None) -> None:
+        """Do what follows the wait for all work: give back what pools keep too much, raise the first failure."""
+        context = context or self.context
         context.check_survived()
         context.release_excess()
         self.raise_error()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no stream of the device has work: a snapshot."""
+        return not self.context.active
 
     def outstanding(self) -> list[Completion]:
         """Return what the device still has to finish: a snapshot."""
@@ -195,6 +205,8 @@ class Device(DeviceMemory):
 
     def raise_error(self) -> None:
         """Raise a fresh exception for the first stream of the device that has failed."""
+        if not self.context.poisoned:
+            return
         with self.driver.lock:
             failed = self.context.failed_streams()
             error = next((stream._error for stream in failed if stream._error is not None), None)

@@ -152,12 +152,11 @@ def _trace(driver: Driver | None, name: str, started: int, code: int) -> None:
             return
         started = driver.now()
     tracer = driver.tracer
-    tracer.emit(
-        (
-            -1, API, current_ordinal(), -1, started, started, driver.now(), FAILED if code and code != 600 else DONE,
-            0, -1, -1, -1, -1, -1, tracer.intern(name), -1,
-        )
-    )  # fmt: skip
+    status = DONE if not code or code == 600 else FAILED
+    tracer.emit((
+        -1, API, current_ordinal(), -1, started, started, driver.now(), status, 0, -1, -1, -1, -1, -1,
+        tracer.intern(name), -1,
+    ))  # fmt: skip
     if tracer.pending:
         driver.tell_subscribers()
 

@@ -31,7 +31,12 @@ def current_device() -> Device:
     driver = current_driver()
     if not driver.options.devices:
         raise CodeError(Result.NoDevice, f"{driver!r} has no device (ATOPS_DEVICES sets how many)")
-    return Device(None, driver)
+    context = driver.context(current_ordinal())
+    found = context.facade
+    if found is None:
+        found = context.facade = Device(context.ordinal, driver)
+    assert isinstance(found, Device)
+    return found
 
 
 def null_stream() -> Stream:

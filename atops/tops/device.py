@@ -37,7 +37,11 @@ __all__ = (
 @call
 async def topsDeviceSynchronize() -> None:
     """Wait for all work of the current device, and answer the first failure of one of its streams."""
-    await until(current_device())
+    device = current_device()
+    if device.is_idle:
+        device.settle()  # there is nothing to wait for, in either form
+    else:
+        await until(device)
 
 
 @call

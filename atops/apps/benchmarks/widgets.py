@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -21,6 +22,7 @@ __all__ = ("Watcher", "widgets")
 
 ROOT = Path(atops.__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "watched_pipeline.py"
+CHUNKS = 1000  # more than a second's work: widgets keep to their share of a processor over seconds, not at once
 RECORDS = 1_000_000
 FRAME_MS = 1000 / 30
 
@@ -31,16 +33,14 @@ def widgets(effort: Effort) -> Iterator[Figure]:
         raise Skipped("anywidget is not installed; the extra `notebook` brings it")
     if not SCRIPT.exists():
         raise Skipped("the widgets' script comes with the source tree, and this is an installed package")
-    chunks, records = effort.size(500, 2), effort.size(RECORDS, 1000)
+    chunks, records = effort.size(CHUNKS, 2), effort.size(RECORDS, 1000)
     with Watcher() as watcher:
-        for who, label in [*watcher.labels.items(), ("everybody", "all widgets")]:
-            times = interleave(
-                effort.times(),
-                nobody=lambda: watcher.seconds(f"nobody {chunks}"),
-                watched=lambda who=who: watcher.seconds(f"{who} {chunks}"),  # type: ignore[misc]
-            )
+        watched = {**watcher.labels, "everybody": "all widgets"}
+        sides = {who: partial(watcher.seconds, f"{who} {chunks}") for who in ("nobody", *watched)}
+        times = interleave(effort.times(), **sides)
+        for who, label in watched.items():
             yield compared(
-                f"pipeline watched by {label}", times, "watched", "nobody",
+                f"pipeline watched by {label}", times, who, "nobody",
                 reference="unwatched", unit="µs", count=chunks, budget=at_most(1.05),
             )  # fmt: skip
         for who, label in watcher.labels.items():
