@@ -1,4 +1,4 @@
-"""What widgets cost the program that they watch: answer each line "who n" with the seconds that a pipeline of n chunks took.
+"""What widgets cost the program that they watch: answer each line "who n" with the seconds of a pipeline of n chunks.
 
 `who` is nobody, everybody, or one widget. With "scene" before it, with the seconds of a picture of n records instead.
 `atops bench` starts it in a process of its own: it imports the widgets, which the package itself never does.
@@ -19,7 +19,7 @@ import numpy as np
 
 import atops
 from atops import kernels as k
-from atops_widgets import WIDGETS, Feed, TraceWidget, feed_of
+from atops_widgets import WIDGETS, Feed, TraceWidget
 from atops_widgets.background import call_soon
 from benchmarks.million_records import million
 
@@ -27,6 +27,7 @@ CHUNK = 24 * 1024  # numbers: 96 KiB of float32, 4 KiB for each thread
 KINDS = {kind.__name__: kind for kind in WIDGETS}
 WATCHERS = {"nobody": [], "everybody": WIDGETS, **{name: [kind] for name, kind in KINDS.items()}}
 PATIENCE_S = 60.0
+WARM = 30  # chunks before those that count
 SCENES = 5  # of which the quickest counts
 FEEDS: dict[int, Feed] = {}  # by their records
 
@@ -59,10 +60,9 @@ async def pipeline(count: int) -> float:
 
 @contextmanager
 def watching(kinds: list[type[TraceWidget]]) -> Iterator[None]:
-    """Have widgets watch, each with its first picture shown in a page that takes every frame at once."""
+    """Have widgets watch from here on, each before a page that has its first picture and takes every frame at once."""
+    atops.current_driver().tracer.clear()  # what was recorded before would be read first
     widgets = [kind() for kind in kinds]
-    if widgets:
-        feed_of().poll()  # what is recorded already
     for widget in widgets:
         shown = threading.Event()
         widget.send = page(widget, shown)
@@ -106,6 +106,7 @@ def main() -> None:
             print(scene(who, int(count)), flush=True)
             continue
         with watching(WATCHERS[who]):
+            asyncio.run(pipeline(WARM))
             print(asyncio.run(pipeline(int(count))), flush=True)
 
 

@@ -37,7 +37,7 @@ def widgets(effort: Effort) -> Iterator[Figure]:
     with Watcher() as watcher:
         watched = {**watcher.labels, "everybody": "all widgets"}
         sides = {who: partial(watcher.seconds, f"{who} {chunks}") for who in ("nobody", *watched)}
-        times = interleave(effort.times(), **sides)
+        times = interleave(effort.times(), clean=False, **sides)
         for who, label in watched.items():
             yield compared(
                 f"pipeline watched by {label}", times, who, "nobody",
