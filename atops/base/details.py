@@ -24,7 +24,10 @@ class Place(NamedTuple):
 
 
 class Phase(IntEnum):
-    """How far a command is. Its end is the `TraceRecord` of the same seq, whichever of the two is read first."""
+    """How far a command is. Its end is the `TraceRecord` of the same seq, whichever of the two is read first.
+
+    What is over as soon as it has begun (records, allocations, frees, short copies) is not told to have STARTED.
+    """
 
     SUBMITTED = 0
     STARTED = 1

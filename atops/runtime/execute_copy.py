@@ -44,8 +44,6 @@ def run_copy(stream: StreamQueue, item: Completion) -> bool:
     direction = DIRECTIONS.get(command.kind, Direction.NONE)
     context = copying_context(stream, command)
     if command.size <= DIRECT and context.engines.quiet(direction):
-        if stream.driver.tracer.detail:
-            moments.start(item)
         carry_out(command)
         return True
     driver = stream.driver

@@ -11,7 +11,18 @@ from collections.abc import Callable
 
 from atops.base.details import Phase
 from atops.device.call_site import caller
-from atops.runtime.commands import Call, Copy, Launch, WaitEvent, WaitValue
+from atops.runtime.commands import (
+    Alloc,
+    Barrier,
+    Call,
+    Copy,
+    Free,
+    Launch,
+    Record,
+    WaitEvent,
+    WaitValue,
+    WriteValue,
+)
 from atops.runtime.completion import DONE, PENDING, Completion
 from atops.runtime.hub import Hub
 from atops.runtime.trace_item import DESCRIBE, NOWHERE
@@ -19,7 +30,9 @@ from atops.runtime.trace_item import DESCRIBE, NOWHERE
 __all__ = ("begin", "park", "park_head", "start", "submit", "teller")
 
 SUBMITTED, STARTED, PARKED = (int(phase) for phase in Phase)
-BEGIN_ELSEWHERE = (Launch, Copy, Call)  # when they get a cluster, an engine or a thread
+BEGIN_ELSEWHERE = frozenset({Launch, Copy, Call})  # when they get a cluster, an engine or a thread
+AT_ONCE = frozenset({Alloc, Barrier, Free, Record, WriteValue})  # over when they have begun: their records tell
+SILENT = BEGIN_ELSEWHERE | AT_ONCE
 WAITS = (WaitEvent, WaitValue)
 
 
@@ -35,8 +48,8 @@ def start(item: Completion, at: int | None = None) -> None:
 
 
 def begin(item: Completion, skipped: object) -> None:
-    """Tell that the head of a stream begins, unless it is `skipped` after a failure, or where it runs tells so."""
-    if type(item.command) not in BEGIN_ELSEWHERE and ((skipped is None and item.aborted is None) or item.duty):
+    """Tell that the head of a stream begins, unless it is `skipped` after a failure, or something else tells so."""
+    if type(item.command) not in SILENT and ((skipped is None and item.aborted is None) or item.duty):
         start(item, item.started_ns)
 
 

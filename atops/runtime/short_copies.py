@@ -18,7 +18,6 @@ from atops.base.tracing import Kind, Status
 from atops.base.waiting import Waiter
 from atops.device.allocation import FENCED, Allocation, move
 from atops.device.copy_engine import Direction
-from atops.runtime import moments
 from atops.runtime.commands import Copy
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion
 from atops.runtime.context import DeviceContext
@@ -105,7 +104,7 @@ def carry_out_run(run: list[Completion]) -> tuple[int, AtopsError | None]:
 def carry_out_traced(run: list[Completion], driver: Hub) -> tuple[int, AtopsError | None]:
     """As `carry_out_run`, and leave a record of each copy; each begins when the one before ends."""
     done = 0
-    now, emit, stream, detail = driver.now, driver.tracer.emit, run[0].stream, driver.tracer.detail
+    now, emit, stream = driver.now, driver.tracer.emit, run[0].stream
     device, number = stream.context.ordinal, stream.number
     begun = now()
     try:
@@ -113,8 +112,6 @@ def carry_out_traced(run: list[Completion], driver: Hub) -> tuple[int, AtopsErro
             if item.aborted is not None and not item.duty:
                 return done, item.aborted
             dst, at, src, start, size, kind, _ = item.command
-            if detail:
-                moments.start(item, begun)
             carry_out(item.command)
             ended = now()
             emit(
