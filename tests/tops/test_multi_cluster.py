@@ -23,7 +23,7 @@ from tests.tops.test_resource_bundle import create, using
 
 NAME = "topsExtLaunchCooperativeKernelMultiCluster"
 INVALID = tops.topsErrorInvalidValue
-SCALE = k.constant(np.float32, [1, 1, 1, 1])
+FACTOR_OF_BLOCKS = k.constant(np.float32, [1, 1, 1, 1])
 BIAS = k.constant(np.int8, 1)
 FACTOR = k.constant(np.int64, 5)
 
@@ -56,7 +56,7 @@ def constants(out: k.Span[np.float32]):
     """Store what the constants are here."""
     if k.threadIdx.x == 0:
         out[0] = FACTOR[()] * BIAS[()]
-        out[1:5] = SCALE[...]
+        out[1:5] = FACTOR_OF_BLOCKS[...]
 
 
 @k.kernel
@@ -216,7 +216,7 @@ def test_each_block_has_its_own_shared_memory(world):
 
 @pytest.mark.parametrize("kind", ["host", "pinned", "device"])
 def test_rodata_are_the_constants_of_its_block_only(world, kind):
-    """FACTOR, BIAS and SCALE lie at 0, 8 and 12; the other block, and later launches, have the declared values."""
+    """They lie at 0, 8 and 12; the other block, and later launches, have the declared values."""
     data = struct.pack("<qb3x4f", 6, 7, 1.5, 2.5, 3.5, 4.5)
     rodata: Any = data
     if kind == "pinned":
