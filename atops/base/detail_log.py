@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from types import CodeType, TracebackType
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from atops.base.details import Change, DetailBatch, MemoryChange, Moment, Phase, Place, Position, Step, Turn
 from atops.base.kinds import Kind
 from atops.base.ring import Ring
 
-__all__ = ("ChangeTuple", "DetailLog", "Detailing", "MomentTuple", "StepTuple")
+__all__ = ("ChangeTuple", "DetailLog", "DetailTuples", "Detailing", "MomentTuple", "StepTuple")
 
 # What is emitted: the fields of a `Moment`, a `MemoryChange` and a `Step` in their order, the name as its number.
 MomentTuple: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
@@ -25,6 +25,16 @@ HELD: Final = 65536  # details that each ring holds
 KNOWN: Final = 16384  # instructions whose place is remembered; then the memory of them starts over
 
 PHASES, KINDS, CHANGES, TURNS = tuple(Phase), tuple(Kind), tuple(Change), tuple(Turn)
+
+
+class DetailTuples(NamedTuple):
+    """A `DetailBatch` before its integers are made values."""
+
+    moments: list[MomentTuple]
+    changes: list[ChangeTuple]
+    steps: list[StepTuple]
+    next: Position
+    missed: int
 
 
 class Detailing:
@@ -106,16 +116,24 @@ class DetailLog:
 
     def since(self, position: Position | None, names: list[str], limit: int | None = None) -> DetailBatch:
         """Return what is new since `position`, None at first. `names` are the tracer's, by number."""
+        found = self.tuples_since(position, limit)
+        return DetailBatch(
+            [Moment(*raw[:2], PHASES[raw[2]], KINDS[raw[3]], *raw[4:8], names[raw[8]], *raw[9:])
+             for raw in found.moments],
+            [MemoryChange(*raw[:5], CHANGES[raw[5]], *raw[6:]) for raw in found.changes],
+            [Step(*raw[:4], TURNS[raw[4]], *raw[5:]) for raw in found.steps],
+            found.next,
+            found.missed,
+        )  # fmt: skip
+
+    def tuples_since(self, position: Position | None, limit: int | None = None) -> DetailTuples:
+        """Return what `since` does as it was emitted, which costs a reader that keeps numbers a third."""
         at = position or (0, 0, 0)
         moments, end_of_moments, missed = self.moments.since(at[0], limit)
         changes, end_of_changes, more = self.changes.since(at[1], limit)
         steps, end_of_steps, most = self.steps.since(at[2], limit)
-        return DetailBatch(
-            [Moment(*raw[:2], PHASES[raw[2]], KINDS[raw[3]], *raw[4:8], names[raw[8]], *raw[9:]) for raw in moments],
-            [MemoryChange(*raw[:5], CHANGES[raw[5]], *raw[6:]) for raw in changes],
-            [Step(*raw[:4], TURNS[raw[4]], *raw[5:]) for raw in steps],
-            (end_of_moments, end_of_changes, end_of_steps),
-            missed + more + most,
+        return DetailTuples(
+            moments, changes, steps, (end_of_moments, end_of_changes, end_of_steps), missed + more + most
         )
 
     def clear(self) -> None:

@@ -97,7 +97,8 @@ class Columns:
         """Append rows of integers in the order of the fields; `names` tells which text each number of a name means."""
         table = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * len(self.fields))
         columns = dict(zip(self.fields, table.reshape(-1, len(self.fields)).T, strict=True))
-        columns["name"] = names[columns["name"]]
+        if "name" in columns:
+            columns["name"] = names[columns["name"]]
         self.extend_columns(columns)
 
     def extend_columns(self, columns: Mapping[str, Column]) -> None:

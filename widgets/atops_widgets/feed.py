@@ -122,8 +122,7 @@ class Feed:
         self.missed += missed if self._position >= 0 else 0
         self._position = following
         if rows:
-            fresh = [self.texts.number(text) for text in tracer.texts(len(self._numbers))]
-            self._numbers = np.concatenate([self._numbers, np.array(fresh, np.int64)])
+            self._name_numbers(tracer)
             self._place_origin(min(rows[0][SUBMITTED], rows[0][STARTED]))
             self.records.extend_tuples(rows, self._numbers)
         return len(rows)
@@ -131,15 +130,22 @@ class Feed:
     def _read_details(self, tracer: Tracer, limit: int | None) -> int:
         if not self._detailing:
             return 0
-        batch = tracer.details_since(self._detail_position, limit)
+        batch = tracer.details.tuples_since(self._detail_position, limit)
         self.missed += batch.missed if self._detail_position is not None else 0
         self._detail_position = batch.next
         for row in (*batch.moments[:1], *batch.changes[:1]):
             self._place_origin(int(row[0]))
-        self.moments.extend(batch.moments)
-        self.changes.extend(batch.changes)
-        self.steps.extend(batch.steps)
+        self._name_numbers(tracer)  # after the batch: it may name what is new
+        for columns, rows in ((self.moments, batch.moments), (self.changes, batch.changes), (self.steps, batch.steps)):
+            if rows:
+                columns.extend_tuples(rows, self._numbers)
         return len(batch.moments) + len(batch.changes) + len(batch.steps)
+
+    def _name_numbers(self, tracer: Tracer) -> None:
+        """Learn what the driver's new numbers of names mean."""
+        fresh = [self.texts.number(text) for text in tracer.texts(len(self._numbers))]
+        if fresh:
+            self._numbers = np.concatenate([self._numbers, np.array(fresh, np.int64)])
 
     def ask_details(self, threads: bool = False) -> None:
         """Have the driver record details from now on: moments and changes; with `threads`, steps of kernel threads."""
