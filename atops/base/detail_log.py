@@ -127,7 +127,7 @@ class DetailLog:
         )  # fmt: skip
 
     def tuples_since(self, position: Position | None, limit: int | None = None) -> DetailTuples:
-        """Return what `since` does as it was emitted, which costs a reader that keeps numbers a third."""
+        """Return what `since` does as it was emitted, which costs a reader that keeps numbers a quarter."""
         at = position or (0, 0, 0)
         moments, end_of_moments, missed = self.moments.since(at[0], limit)
         changes, end_of_changes, more = self.changes.since(at[1], limit)
