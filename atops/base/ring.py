@@ -7,7 +7,7 @@ from collections import deque
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
-__all__ = ("Ring",)
+__all__ = ("Ring", "part_since")
 
 T = TypeVar("T")
 
@@ -43,10 +43,7 @@ class Ring(Generic[T]):
         """Return at most `limit` of what is held from `position` on, the position after it, and how many were gone."""
         with self._lock:
             self._settle()
-            first = self._total - len(self._ring)
-            begin = min(max(position, first), self._total)
-            end = self._total if limit is None else min(self._total, begin + limit)
-            return list(islice(self._ring, begin - first, end - first)), end, max(0, begin - position)
+            return part_since(self._ring, self._total, position, limit)
 
     def clear(self) -> None:
         """Forget what is held and what was lost. Positions go on."""
@@ -67,3 +64,14 @@ class Ring(Generic[T]):
         self.dropped += max(0, len(ring) + len(batch) - (ring.maxlen or 0))
         ring.extend(batch)
         self._total += len(batch)
+
+
+def part_since(ring: deque[T], total: int, position: int, limit: int | None = None) -> tuple[list[T], int, int]:
+    """Return what a ring has from `position` on, at most `limit`; the position after it, and how many were gone.
+
+    `total` things were ever added, of which the ring holds the last ones.
+    """
+    first = total - len(ring)
+    begin = min(max(position, first), total)
+    end = total if limit is None else min(total, begin + limit)
+    return list(islice(ring, begin - first, end - first)), end, max(0, begin - position)

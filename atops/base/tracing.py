@@ -11,7 +11,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from types import TracebackType
 from typing import Final
 
@@ -33,6 +32,7 @@ from atops.base.records import (
     TraceStatistics,
     TraceTuple,
 )
+from atops.base.ring import part_since
 
 __all__ = (
     "COPIES",
@@ -239,10 +239,7 @@ class Tracer:
         """Return what `since` does, as it was emitted and at most `limit` of it: tuples, next position, missed."""
         with self._lock:
             self._settle()
-            first = self._total - len(self._ring)
-            begin = min(max(position, first), self._total)
-            end = self._total if limit is None else min(self._total, begin + limit)
-            return list(islice(self._ring, begin - first, end - first)), end, max(0, begin - position)
+            return part_since(self._ring, self._total, position, limit)
 
     def texts(self, first: int = 0) -> list[str]:
         """Return what the numbers of names mean, from number `first` on."""

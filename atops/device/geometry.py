@@ -225,10 +225,10 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     if dtype.kind not in "iufV" or dtype.type is np.void:
         return None, None
     try:
-        limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # its stubs have no types
         return float(limits.min), float(limits.max)
     except ValueError:  # an integer type
-        whole = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
+        whole = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]  # as above
         return int(whole.min), int(whole.max)
 
 

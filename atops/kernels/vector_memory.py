@@ -120,7 +120,7 @@ def _checked(row: _Row, kind: VectorType, index: Any, elements: int, what: str) 
 def _row(kind: VectorType, memory: Any) -> _Row:
     """Return memory as a row, as it was found when the running thread used it last. Raises as `vector_thread` does."""
     try:
-        known: _Row | None = CELL.get().thread.sites[_ROWS].get(id(memory))  # type: ignore[union-attr, index]  # or not
+        known: _Row | None = CELL.get().thread.sites[_ROWS].get(id(memory))  # type: ignore[union-attr, index]  # caught
     except (AttributeError, TypeError, KeyError):  # on the host, before the thread's first vector access
         known = None
     return _new_row(vector_thread(kind.name), memory) if known is None else known

@@ -141,7 +141,7 @@ def _made(form: VectorForm, mask: VectorType | None) -> VectorType:
     """Return a new type; a mask without `mask` is its own."""
     element = np.dtype(np.bool_) if form.is_mask else SPELLINGS[form.spelling]
     made = VectorType(
-        form.keyword, element, form.lanes, form.nbytes, form.cpp, form.is_mask, mask,  # type: ignore[arg-type]
+        form.keyword, element, form.lanes, form.nbytes, form.cpp, form.is_mask, mask,  # type: ignore[arg-type]  # set below
         Operators(form), element.type(1),
     )  # fmt: skip
     if mask is None:

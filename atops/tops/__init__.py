@@ -64,48 +64,48 @@ from atops.tops import (
 from atops.tops._checking import check as check
 from atops.tops._pointers import host_view as host_view
 from atops.tops.banks import *  # noqa: F403  # hundreds of names, each listed in its own module's __all__
-from atops.tops.cache import *  # noqa: F403
-from atops.tops.codec import *  # noqa: F403
-from atops.tops.const_buffers import *  # noqa: F403
-from atops.tops.constants import *  # noqa: F403
-from atops.tops.device import *  # noqa: F403
-from atops.tops.device_structs import *  # noqa: F403
-from atops.tops.dims import *  # noqa: F403
-from atops.tops.driver import *  # noqa: F403
-from atops.tops.enumerations import *  # noqa: F403
-from atops.tops.error import *  # noqa: F403
-from atops.tops.error_codes import *  # noqa: F403
-from atops.tops.event import *  # noqa: F403
-from atops.tops.executable import *  # noqa: F403
-from atops.tops.executable_enumerations import *  # noqa: F403
-from atops.tops.executable_launch import *  # noqa: F403
-from atops.tops.executable_query import *  # noqa: F403
-from atops.tops.executable_refit import *  # noqa: F403
-from atops.tops.graph_enumerations import *  # noqa: F403
-from atops.tops.host_memory import *  # noqa: F403
-from atops.tops.ipc import *  # noqa: F403
-from atops.tops.kernel_signals import *  # noqa: F403
-from atops.tops.launch import *  # noqa: F403
-from atops.tops.launch_configuration import *  # noqa: F403
-from atops.tops.launch_structs import *  # noqa: F403
-from atops.tops.memory import *  # noqa: F403
-from atops.tops.memory_attributes import *  # noqa: F403
-from atops.tops.memory_copy import *  # noqa: F403
-from atops.tops.memory_enumerations import *  # noqa: F403
-from atops.tops.memory_set import *  # noqa: F403
-from atops.tops.module import *  # noqa: F403
-from atops.tops.multi_cluster import *  # noqa: F403
-from atops.tops.peer import *  # noqa: F403
-from atops.tops.profile_meta import *  # noqa: F403
-from atops.tops.reduce import *  # noqa: F403
-from atops.tops.reservation import *  # noqa: F403
-from atops.tops.resource_bundle import *  # noqa: F403
-from atops.tops.resource_structs import *  # noqa: F403
-from atops.tops.rtc import *  # noqa: F403
-from atops.tops.scatter import *  # noqa: F403
-from atops.tops.stream import *  # noqa: F403
-from atops.tops.structs import *  # noqa: F403
-from atops.tops.symbols import *  # noqa: F403
+from atops.tops.cache import *  # noqa: F403  # as above
+from atops.tops.codec import *  # noqa: F403  # as above
+from atops.tops.const_buffers import *  # noqa: F403  # as above
+from atops.tops.constants import *  # noqa: F403  # as above
+from atops.tops.device import *  # noqa: F403  # as above
+from atops.tops.device_structs import *  # noqa: F403  # as above
+from atops.tops.dims import *  # noqa: F403  # as above
+from atops.tops.driver import *  # noqa: F403  # as above
+from atops.tops.enumerations import *  # noqa: F403  # as above
+from atops.tops.error import *  # noqa: F403  # as above
+from atops.tops.error_codes import *  # noqa: F403  # as above
+from atops.tops.event import *  # noqa: F403  # as above
+from atops.tops.executable import *  # noqa: F403  # as above
+from atops.tops.executable_enumerations import *  # noqa: F403  # as above
+from atops.tops.executable_launch import *  # noqa: F403  # as above
+from atops.tops.executable_query import *  # noqa: F403  # as above
+from atops.tops.executable_refit import *  # noqa: F403  # as above
+from atops.tops.graph_enumerations import *  # noqa: F403  # as above
+from atops.tops.host_memory import *  # noqa: F403  # as above
+from atops.tops.ipc import *  # noqa: F403  # as above
+from atops.tops.kernel_signals import *  # noqa: F403  # as above
+from atops.tops.launch import *  # noqa: F403  # as above
+from atops.tops.launch_configuration import *  # noqa: F403  # as above
+from atops.tops.launch_structs import *  # noqa: F403  # as above
+from atops.tops.memory import *  # noqa: F403  # as above
+from atops.tops.memory_attributes import *  # noqa: F403  # as above
+from atops.tops.memory_copy import *  # noqa: F403  # as above
+from atops.tops.memory_enumerations import *  # noqa: F403  # as above
+from atops.tops.memory_set import *  # noqa: F403  # as above
+from atops.tops.module import *  # noqa: F403  # as above
+from atops.tops.multi_cluster import *  # noqa: F403  # as above
+from atops.tops.peer import *  # noqa: F403  # as above
+from atops.tops.profile_meta import *  # noqa: F403  # as above
+from atops.tops.reduce import *  # noqa: F403  # as above
+from atops.tops.reservation import *  # noqa: F403  # as above
+from atops.tops.resource_bundle import *  # noqa: F403  # as above
+from atops.tops.resource_structs import *  # noqa: F403  # as above
+from atops.tops.rtc import *  # noqa: F403  # as above
+from atops.tops.scatter import *  # noqa: F403  # as above
+from atops.tops.stream import *  # noqa: F403  # as above
+from atops.tops.structs import *  # noqa: F403  # as above
+from atops.tops.symbols import *  # noqa: F403  # as above
 
 FAMILIES = (
     driver, device, error, stream, event, memory, host_memory, memory_copy, memory_set, memory_attributes, symbols,

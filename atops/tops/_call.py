@@ -59,7 +59,7 @@ class Bridge(Generic[C]):
 
     # What returns nothing is in C's type a case of what returns anything; the first that fits is meant.
     @overload
-    def __call__(  # type: ignore[overload-overlap]
+    def __call__(  # type: ignore[overload-overlap]  # as said above
         self, implementation: Callable[P, Coroutine[Any, Any, C | None]]
     ) -> Callable[P, tuple[C]]: ...
     @overload
@@ -69,7 +69,7 @@ class Bridge(Generic[C]):
     @overload
     def __call__(self, implementation: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, tuple[C, T]]: ...
     @overload
-    def __call__(  # type: ignore[overload-overlap]
+    def __call__(  # type: ignore[overload-overlap]  # as said above
         self, implementation: Callable[P, C | None]
     ) -> Callable[P, tuple[C]]: ...
     @overload

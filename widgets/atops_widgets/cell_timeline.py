@@ -58,7 +58,7 @@ class CellTimeline:
             return
         trace = _since(driver, self._position)
         if trace.records:
-            display(Timeline(trace))  # type: ignore[no-untyped-call]
+            display(Timeline(trace))  # type: ignore[no-untyped-call]  # IPython has no types
         for remark in _remarks(trace, driver):
             print(remark)
 

@@ -84,7 +84,7 @@ class Dashboard(ipywidgets.GridBox):
             data = bundle[0] if isinstance(bundle, tuple) else bundle
             data["text/html"] = self.to_svg()
             data["text/plain"] = self.to_text()
-        return bundle  # type: ignore[no-any-return]
+        return bundle  # type: ignore[no-any-return]  # ipywidgets has no types
 
     def __repr__(self) -> str:
         return f"<Dashboard of {self.feed!r}>"

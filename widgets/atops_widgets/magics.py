@@ -37,7 +37,7 @@ class Extension:
         shell.events.register("post_run_cell", self._timeline.after)
         for kind, name in MAGICS:
             shell.magics_manager.register_function(getattr(self, name), kind, name)
-        shell.set_custom_exc(SHOWN, show_failure)  # type: ignore[no-untyped-call]
+        shell.set_custom_exc(SHOWN, show_failure)  # type: ignore[no-untyped-call]  # IPython has no types
         NAMERS.append(self.cell)
 
     def remove(self) -> None:

@@ -218,11 +218,11 @@ class FunctionChecks:
             self.error(f"{self.what} calls kernel {function.name}; what kernels call is a function", call)
 
     def _dynamic_shared(self) -> None:
-        uses = [node for node in ast.walk(self.node) if self._meaning(node) is dynamic_shared]
+        nodes = (node for node in ast.walk(self.node) if isinstance(node, ast.expr))
+        uses = [node for node in nodes if self._meaning(node) is dynamic_shared]
         for each in uses[1:]:
-            assert isinstance(each, ast.expr)
             self.error(f"{self.what} asks for dynamic shared memory a second time; a kernel has one", each)
-            self.log.note("the first is here", self.source, uses[0])  # type: ignore[arg-type]
+            self.log.note("the first is here", self.source, uses[0])
 
     def _advice(self) -> None:
         """Warn of what is allowed and rarely meant."""

@@ -7,6 +7,7 @@ import ast
 import threading
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import CodeType
 from typing import TypeVar
 
@@ -40,7 +41,7 @@ def parse(source: SourceText, log: DiagnosticLog) -> ast.Module | None:
     for attempt in range(MOST_SYNTAX_ERRORS):
         text = "\n".join(lines)
         errors: list[SyntaxError] = []
-        tree = _quietly(lambda text=text: module_tree(text, file_name(source)), source, log, errors)  # type: ignore[misc]
+        tree = _quietly(partial(module_tree, text, file_name(source)), source, log, errors)
         if not errors:
             return tree if attempt == 0 else None
         _report(errors[0], source, log)
