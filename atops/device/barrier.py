@@ -72,6 +72,7 @@ class GridSync(SyncRequest):
     def serve(self, thread: KernelThread) -> bool:
         """Arrive; the last thread of a block arrives for the block."""
         block = thread.block
+        thread.waiting = None  # the block's list says it
         block.at_grid.append(thread)
         if len(block.at_grid) == block.size:
             thread.grid.barrier.arrive(block)
@@ -84,7 +85,7 @@ class GridSync(SyncRequest):
 
 def grid_sync(thread: KernelThread) -> Request:
     """Return the thread's grid barrier request. Raises IllegalState in a grid that is not cooperative (8.8)."""
-    if not thread.grid.cooperative:
+    if thread.grid_sync is None:
         raise IllegalState(
             f"kernel {thread.grid.name} calls syncblocks, but its launch is not cooperative; declare it so (8.8)"
         )

@@ -74,6 +74,11 @@ class Block:
         """Make parked threads runnable. The grid barrier's lock is held. Return whether `stir` must follow."""
         raise NotImplementedError
 
+    def pass_grid_barrier(self) -> bool:
+        """Make the threads at the grid barrier runnable. Locking and result as for `admit`."""
+        threads, self.at_grid = self.at_grid, []
+        return self.admit(threads)
+
     def halt(self) -> bool:
         """Make every parked thread see that the grid has stopped. Locking and result as for `admit`."""
         raise NotImplementedError
@@ -88,10 +93,16 @@ class Block:
 
     def reach(self) -> Reach:
         """Return the farthest that any of its parked threads may be woken from."""
-        return max((thread.waiting.reach for thread in self.threads if thread.waiting is not None), default=Reach.BLOCK)
+        farthest = Reach.GRID if self.at_grid else Reach.BLOCK
+        for thread in self.threads:
+            if thread.waiting is not None:
+                farthest = max(farthest, thread.waiting.reach)
+        return farthest
 
     def inward(self) -> bool:
         """Return whether only its own threads could wake those that are parked."""
+        if self.at_grid:
+            return False
         return all(thread.waiting is None or thread.waiting.reach is Reach.BLOCK for thread in self.threads)
 
     def running(self) -> list[Any]:

@@ -28,10 +28,12 @@ class BarrierBlock(Protocol):
     """A block as its barrier sees it. `idle` changes under the barrier's lock only."""
 
     idle: bool
-    at_grid: list[Any]
 
     def admit(self, threads: Iterable[Any]) -> bool:
         """Make parked threads runnable, with the lock held. Return whether the block must be stirred after it."""
+
+    def pass_grid_barrier(self) -> bool:
+        """Make the threads at the grid barrier runnable. Locking and result as for `admit`."""
 
     def stir(self) -> None:
         """Have the block stepped again. No lock is held."""
@@ -89,11 +91,7 @@ class GridBarrier:
             if len(self.arrived) < self.total or self.joined < self.expected:
                 return
             blocks, self.arrived = self.arrived, []
-            stirred = []
-            for each in blocks:
-                threads, each.at_grid = each.at_grid, []
-                if each.admit(threads):
-                    stirred.append(each)
+            stirred = [each for each in blocks if each.pass_grid_barrier()]
         for each in stirred:
             each.stir()
 

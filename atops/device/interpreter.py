@@ -123,10 +123,9 @@ class StepBlock(ThreadedBlock):
 
     def _round(self, cell: Cell, budget: int) -> int:
         """Run everyone who is ready, first come, first served: the hot loop. Return what is left of the budget."""
-        grid, batch = self.grid, self.ready
+        grid, batch, at_grid = self.grid, self.ready, self.at_grid  # which is another list once all have passed
         self.ready = []
-        astray: list[KernelThread] = []  # who did not arrive at the block barrier
-        whole = len(batch) == self.size
+        astray, whole = list[KernelThread](), len(batch) == self.size  # astray: elsewhere than at these two barriers
         while budget > 0:
             budget -= len(batch)
             for thread in batch:
@@ -144,19 +143,25 @@ class StepBlock(ThreadedBlock):
                 else:
                     if request is thread.owed and request is thread.sync:
                         thread.owed = None
+                    elif request is thread.grid_sync and request is thread.owed and request is not None:
+                        thread.owed = None
+                        at_grid.append(thread)
                     else:
                         astray.append(thread)
                         budget = self._attend(thread, request, budget)
-            if astray or not whole:
+            if astray or at_grid or not whole:
                 self._arrive(batch, astray)
                 return budget
         self.ready = batch  # they all arrived, so the barrier is open: the same may run again
         return budget
 
     def _arrive(self, batch: list[KernelThread], astray: list[KernelThread]) -> None:
-        """Put those who did not go astray at the block barrier, and open it when nobody is missing."""
+        """Put those who did not go astray at the block barrier, and pass it, or the grid's, when nobody is missing."""
+        if len(self.at_grid) == self.size:
+            self.grid.barrier.arrive(self)
+            return
         if len(astray) < len(batch):
-            self.arrived += [thread for thread in batch if thread not in astray]
+            self.arrived += [thread for thread in batch if thread not in astray and thread not in self.at_grid]
         if len(self.arrived) == self.size:
             self.open_barrier()
 
@@ -205,9 +210,8 @@ class StepBlock(ThreadedBlock):
     def _attend(self, thread: KernelThread, request: Any, budget: int) -> int:
         """Serve a thread's requests until it is parked, ends or has used up the budget. Return what is left of it."""
         grid = self.grid
-        if request is thread.owed and request is thread.grid_sync:  # the next hottest, without the calls
+        if request is thread.owed and request is thread.grid_sync and request is not None:  # without the calls
             thread.owed = None
-            thread.waiting = request
             self.at_grid.append(thread)
             if len(self.at_grid) == self.size:
                 grid.barrier.arrive(self)
@@ -267,6 +271,12 @@ class StepBlock(ThreadedBlock):
         for thread in threads:
             thread.waiting = None
             self.inbox.append(thread)
+        return self.halt()
+
+    def pass_grid_barrier(self) -> bool:
+        """Put those at the grid barrier in the inbox."""
+        self.inbox += self.at_grid
+        self.at_grid = []
         return self.halt()
 
     def halt(self) -> bool:

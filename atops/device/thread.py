@@ -83,8 +83,8 @@ class Request:
 class KernelThread:
     """One thread of a block, on a SIP. `linear` counts within the block, x fastest.
 
-    `owed` is the request it made and has not awaited; `waiting` the one it is parked at, except at the block barrier,
-    whose arrivals the block keeps. `sites`, `transfers` and `l1_top` belong to the kernel language.
+    `owed` is the request it made and has not awaited; `waiting` the one it is parked at, except at the barriers of
+    block and grid, whose arrivals the block keeps. `sites`, `transfers` and `l1_top` belong to the kernel language.
     """
 
     __slots__ = (
@@ -93,7 +93,7 @@ class KernelThread:
     )  # fmt: skip
 
     sync: Request  # its block barrier; the SIP's own, so that no launch has to make it
-    grid_sync: Request
+    grid_sync: Request | None  # of a cooperative grid only
     owed: Request | None
     waiting: Request | None
     coro: Coroutine[Any, Any, Any] | None
@@ -109,7 +109,7 @@ class KernelThread:
         self.index = index
         self.sip = sip
         self.sync = sip.sync
-        self.grid_sync = sip.grid_sync
+        self.grid_sync = sip.grid_sync if grid.cooperative else None
         self.owed = self.waiting = self.coro = self.sites = self.transfers = None
         self.ended = False
         self.l1_top = 0
@@ -177,6 +177,8 @@ class KernelThread:
         """Return what it is parked at, in words, or None when it can run or has left the kernel."""
         if self.waiting is not None:
             return self.waiting.describe()
+        if self.grid_sync is not None and self in self.block.at_grid:
+            return self.grid_sync.describe()
         return self.sync.describe() if self in self.block.arrived else None
 
     def __str__(self) -> str:

@@ -33,6 +33,7 @@ class ThreadedBlock(Block):
         if sips[0].sync is None:
             equip(cluster.sips)
         self.threads = threads = []
+        cooperative = grid.cooperative
         for position, index in enumerate(grid.thread_indices):
             # What the constructor does, without its frame: making the threads is a good part of an empty launch.
             sip = sips[position]
@@ -43,7 +44,7 @@ class ThreadedBlock(Block):
             thread.index = index
             thread.sip = sip
             thread.sync = sip.sync
-            thread.grid_sync = sip.grid_sync
+            thread.grid_sync = sip.grid_sync if cooperative else None
             thread.owed = thread.waiting = thread.coro = thread.sites = thread.transfers = None
             thread.ended = False
             thread.l1_top = 0
@@ -64,15 +65,14 @@ class ThreadedBlock(Block):
         except BaseException as error:
             self.grid.stop(failure_of(thread, error))
             thread.owed = None
-        # The barrier requests outlive the thread; its frames, which they noted, must not.
-        thread.sync.frame = thread.grid_sync.frame = None
+        _forget_frames(thread)
 
     def fault(self, thread: KernelThread, error: BaseException) -> None:
         """End the grid with what a thread's kernel raised."""
         thread.ended = True
         self.left += 1
         self.grid.stop(failure_of(thread, error))
-        thread.sync.frame = thread.grid_sync.frame = None
+        _forget_frames(thread)
         thread.owed = None
 
     def close_thread(self, thread: KernelThread, cell: Cell) -> None:
@@ -82,7 +82,7 @@ class ThreadedBlock(Block):
             self.grid.observer("close", thread, None)
         if not thread.close():
             self.grid.warnings.append(f"{thread} awaits again whenever it is closed; it was left suspended")
-        thread.sync.frame = thread.grid_sync.frame = None
+        _forget_frames(thread)
         thread.owed = None
         self.left += 1
 
@@ -113,6 +113,13 @@ def serve(thread: KernelThread, request: Any) -> bool:
         thread.raise_at_await(error)
     thread.waiting = None
     return True
+
+
+def _forget_frames(thread: KernelThread) -> None:
+    """Let go of the frames that the barrier requests noted, which outlive the thread."""
+    thread.sync.frame = None
+    if thread.grid_sync is not None:
+        thread.grid_sync.frame = None
 
 
 def _foreign(thread: KernelThread, request: Any) -> str:

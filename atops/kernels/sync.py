@@ -42,8 +42,15 @@ def syncblocks() -> Request:
     Raises IllegalState in a grid that is not cooperative and on the host, MissingAwait when an earlier request was
     never awaited (TOPS C++, 8.8).
     """
-    thread = current_thread()
-    return grid_sync(thread).owed_by(thread)
+    cell = CELL.get()  # written out as in `syncthreads`
+    thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
+    request = thread.grid_sync or grid_sync(thread)
+    if thread.owed is not None:
+        raise missing_await(thread)
+    frame = request.frame = _getframe(1)
+    request.lasti = frame.f_lasti
+    thread.owed = request
+    return request
 
 
 class CountedBarrier:

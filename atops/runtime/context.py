@@ -10,7 +10,6 @@ from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAbor
 from atops.device.address_space import device_base
 from atops.device.allocation import Allocation
 from atops.device.arch import Architecture
-from atops.device.block import Block, Progress, Task
 from atops.device.call_site import Site
 from atops.device.chip import Chip
 from atops.device.cluster import ClusterArray
@@ -20,9 +19,9 @@ from atops.device.memory_log import MemoryLog
 from atops.runtime.buffer import Buffer
 from atops.runtime.completion import Completion
 from atops.runtime.constant_buffers import ConstantBuffers
-from atops.runtime.executor import HERE, Lane
 from atops.runtime.granted import Granted
 from atops.runtime.hub import Hub
+from atops.runtime.kernel_lane import KernelLane
 from atops.runtime.outcomes import log_if_unseen
 from atops.runtime.prefetch_buffer import PrefetchBuffer
 from atops.runtime.printing import Printing
@@ -89,10 +88,9 @@ class DeviceContext:
         self.scattered: dict[int, Buffer] = {}  # by serial, the parts that scatter memory here owns
         self.engines = CopyEngines(arch.clusters * arch.copy_engines_per_cluster)
         self.clusters = ClusterArray(self.chip.clusters)
-        self.clusters.place = self._place
-        self.lane = Lane(f"kernel {ordinal}")
         workers = arch.clusters * arch.sips_per_cluster if options.workers == "sip" else options.workers
-        driver.executor.widen(self.lane, workers)
+        self.lane = KernelLane(driver.executor, ordinal, workers, options)
+        self.clusters.place = self.lane.place
         self.resources: Any = None  # its bundles and its reservation, once there was one: atops.runtime.resource_bundle
         self.replaced: ReferenceType[DeviceContext] | None = None  # what a reset put it in the place of
         # Guarded by the driver's lock:
@@ -131,47 +129,6 @@ class DeviceContext:
     def trim_pools(self, but: Pool | None = None) -> int:
         """Have every pool but one give back its idle memory, because there is none left. Returns the bytes given."""
         return sum(pool.trim() for pool in list(self.pools) if pool is not but)
-
-    def _place(self, block: Block) -> None:
-        """Give a block that got its cluster to the kernel lane."""
-        block.resume = self._run_task
-        placed = HERE.placed
-        if placed is not None:
-            placed += block.tasks()
-            return
-        for task in block.tasks():
-            self._run_task(task)
-
-    def drain_here(self, drain: Callable[[], None]) -> None:
-        """Run a stream's drain on the kernel lane, and then the blocks that it placed, which only would pass the queue.
-
-        Not so where several threads serve the lane, over which the queue spreads the blocks, and not where other drains
-        wait in it: what they launch may be more urgent.
-        """
-        executor = self.driver.executor
-        if self.driver.options.workers != 1:
-            drain()
-            return
-        HERE.placed = placed = list[Task]()
-        try:
-            drain()
-        finally:
-            HERE.placed = None
-        run = self._run_task if executor.waiting(self.lane) else self._step
-        for task in placed:
-            run(task)
-
-    def _run_task(self, task: Task) -> None:
-        self.driver.executor.run(self.lane, lambda: self._step(task))
-
-    def _step(self, task: Task) -> None:
-        role, HERE.role = HERE.role, "executor"
-        try:
-            progress = task.step(self.driver.options.slice)
-        finally:
-            HERE.role = role
-        if progress is Progress.AGAIN:
-            self._run_task(task)
 
     def close_memory(self, by: object = None) -> None:
         """Free all memory of the device and forget the instances of declared variables, for good."""

@@ -136,7 +136,7 @@ def abort(stream: StreamQueue, item: Completion, grid: Grid, error: ExecutionErr
         # First its own end: that of the grid would end it with the abort's error, which names no kernel.
         stream.finish(item, StreamAborted(f"{command_name(item)} never suspended and was abandoned"))
         grid.abandon()
-        driver.executor.abandon(context.lane)
+        context.lane.abandon()
 
     if not item.done:
         driver.executor.later(int(driver.options.abort_grace * 1e9), give_up)

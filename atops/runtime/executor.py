@@ -73,7 +73,7 @@ class Here(threading.local):
     role: str | None = None
     callback: Any = None
     writer = -1  # seq of the value write that this thread is carrying out
-    placed: list[Any] | None = None  # where blocks go that this thread places and will run itself
+    lane: Any = None  # whose one thread this is, and is at its work
 
 
 HERE = Here()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from functools import partial
 from threading import Lock
 from typing import Any
 from weakref import finalize
@@ -73,7 +72,7 @@ class StreamQueue(StreamState):
             return item
         if command.__class__ is Launch and self.context.clusters.idle and not driver.inline:
             # Where the kernel will run: one thread hop less. Not behind other kernels: their clusters go by urgency.
-            driver.executor.run(self.context.lane, partial(self.context.drain_here, self.drain))
+            self.context.lane.run_drain(self.drain)
         else:
             driver.post(self.drain)
         return item

@@ -1,0 +1,112 @@
+"""Where the blocks of one device are stepped: by the threads of its kernel lane, or by its only one past the queue.
+
+It knows tasks that want to be stepped and the executor that runs them, and neither streams nor launches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from atops.base.options import EmulatorOptions
+from atops.device.block import Block, Progress, Task
+from atops.runtime.executor import HERE, Executor, Lane
+
+__all__ = ("KernelLane",)
+
+
+class KernelLane:
+    """The kernel lane of one device, with `width` threads.
+
+    Where it has but one, that thread hands tasks to itself: what its own work places or wakes is stepped next, which
+    saves a way through the queue for each block of a launch and for each turn at a grid barrier. Not while other work
+    waits in the queue, which may be more urgent: then everything goes to its end. Inline, a policy chooses the order.
+    """
+
+    __slots__ = ("_alone", "_executor", "_handed", "_slice", "name")
+
+    def __init__(self, executor: Executor, ordinal: int, width: int, options: EmulatorOptions) -> None:
+        self.name = Lane(f"kernel {ordinal}")
+        executor.widen(self.name, width)
+        self._executor = executor
+        self._slice = options.slice
+        self._alone = width == 1 and not executor.inline
+        self._handed: deque[Task] = deque()  # what the one thread will step next; both ends are used atomically
+
+    def place(self, block: Block) -> None:
+        """Have a block stepped that got its cluster, and whenever it is woken. Safe from any OS thread."""
+        block.resume = self.resume
+        for task in block.tasks():
+            self.resume(task)
+
+    def resume(self, task: Task) -> None:
+        """Have a task stepped. Safe from any OS thread."""
+        if HERE.lane is self:
+            self._handed.append(task)
+        else:
+            self._executor.run(self.name, partial(self._step, task))
+
+    def run_drain(self, drain: Callable[[], None]) -> None:
+        """Have a stream drained where its kernel will run: one thread hop less."""
+        self._executor.run(self.name, partial(self._drain, drain) if self._alone else drain)
+
+    def _drain(self, drain: Callable[[], None]) -> None:
+        """Drain a stream, and step what that placed."""
+        HERE.lane = self
+        try:
+            drain()
+        finally:
+            HERE.lane = None
+        if self._handed:
+            self._go_on()
+
+    def abandon(self) -> None:
+        """Give up on a thread that never comes back: another takes its place, and what it would have stepped next."""
+        self._executor.abandon(self.name)
+        self._pass_on()
+
+    def _step(self, task: Task) -> None:
+        """Step a task, and then those that it handed to this thread."""
+        if self._alone:
+            self._handed.appendleft(task)
+            self._go_on(now=True)
+            return
+        role, HERE.role = HERE.role, "executor"
+        try:
+            progress = task.step(self._slice)
+        finally:
+            HERE.role = role
+        if progress is Progress.AGAIN:
+            self.resume(task)
+
+    def _go_on(self, now: bool = False) -> None:
+        """Step what was handed to this thread, until nothing is or other work waits; `now`: the first in any case."""
+        waiting, name, handed = self._executor.waiting, self.name, self._handed
+        HERE.lane = self
+        try:
+            while (now or not waiting(name)) and (task := self._next()) is not None:
+                now = False
+                if task.step(self._slice) is Progress.AGAIN:
+                    handed.append(task)
+                if not handed:
+                    break
+        finally:
+            HERE.lane = None
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Give what was handed over to the queue."""
+        while self._handed:
+            if (task := self._next()) is not None:
+                self._executor.run(self.name, partial(self._step, task))
+
+    def _next(self) -> Task | None:
+        """Take what was handed over first: maybe nothing, where a thread that was abandoned came back and took it."""
+        try:
+            return self._handed.popleft()
+        except IndexError:
+            return None
+
+    def __repr__(self) -> str:
+        return f"<KernelLane {self.name!r}: {len(self._handed)} tasks handed over>"

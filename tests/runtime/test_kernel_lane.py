@@ -1,0 +1,137 @@
+"""The kernel lane of a device: who steps what was woken, on its one thread or through the queue."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from atops.base.options import EmulatorOptions
+from atops.device.block import Progress
+from atops.runtime.kernel_lane import KernelLane
+
+OPTIONS = EmulatorOptions()
+
+
+class Queue:
+    """An executor of one lane that runs its work when told to."""
+
+    def __init__(self, inline: bool = False) -> None:
+        self.inline = inline
+        self.work: deque[Any] = deque()
+        self.abandoned = 0
+
+    def widen(self, lane: str, threads: int) -> None:
+        """Take no note of it."""
+
+    def run(self, lane: str, work: Any) -> None:
+        """Queue work."""
+        self.work.append(work)
+
+    def waiting(self, lane: str) -> bool:
+        """Return whether work waits."""
+        return bool(self.work)
+
+    def abandon(self, lane: str) -> None:
+        """Count it."""
+        self.abandoned += 1
+
+    def turn(self) -> None:
+        """Run the first piece of work."""
+        self.work.popleft()()
+
+
+class Task:
+    """A task that notes its steps, and in its first one does what it is told to."""
+
+    def __init__(self, name: str, steps: list[str], first: Any = None, again: int = 0) -> None:
+        self.name, self.steps, self.first, self.again = name, steps, first, again
+
+    def step(self, budget: int) -> Progress:
+        """Note the step."""
+        self.steps.append(self.name)
+        first, self.first = self.first, None
+        if first is not None:
+            first()
+        self.again -= 1
+        return Progress.AGAIN if self.again >= 0 else Progress.DONE
+
+
+def test_what_a_step_wakes_is_stepped_by_the_same_thread() -> None:
+    """A task that another wakes does not pass the queue."""
+    queue, steps = Queue(), list[str]()
+    lane = KernelLane(queue, 0, 1, OPTIONS)  # type: ignore[arg-type]  # as much of an executor as it uses
+    lane.resume(Task("first", steps, lambda: lane.resume(Task("second", steps))))
+    assert len(queue.work) == 1
+    queue.turn()
+    assert steps == ["first", "second"]
+    assert not queue.work
+
+
+def test_what_a_drain_places_is_stepped_after_it() -> None:
+    """The blocks of a launch are stepped where the launch was made, once the drain is over."""
+    queue, steps = Queue(), list[str]()
+    lane = KernelLane(queue, 0, 1, OPTIONS)  # type: ignore[arg-type]  # as above
+    lane.run_drain(lambda: (lane.resume(Task("block", steps, again=2)), steps.append("drained"))[1])
+    queue.turn()
+    assert steps == ["drained", "block", "block", "block"]
+
+
+def test_other_work_goes_first() -> None:
+    """Where work waits in the queue, what was woken goes behind it."""
+    queue, steps = Queue(), list[str]()
+    lane = KernelLane(queue, 0, 1, OPTIONS)  # type: ignore[arg-type]  # as above
+    lane.resume(Task("first", steps, lambda: lane.resume(Task("second", steps)), again=1))
+    queue.run("kernel 0", lambda: steps.append("other"))
+    while queue.work:
+        queue.turn()
+    assert steps == ["first", "other", "second", "first"]
+
+
+def test_an_abandoned_thread_leaves_what_it_was_handed() -> None:
+    """What a step woke goes to the queue when that step never comes back."""
+    queue, steps = Queue(), list[str]()
+    lane = KernelLane(queue, 0, 1, OPTIONS)  # type: ignore[arg-type]  # as above
+
+    def stuck() -> None:
+        lane.resume(Task("second", steps))
+        lane.abandon()
+        assert len(queue.work) == 1
+        queue.turn()  # the thread that took its place
+        assert steps == ["stuck", "second"]
+
+    lane.resume(Task("stuck", steps, stuck))
+    queue.turn()
+    assert steps == ["stuck", "second"]
+    assert queue.abandoned == 1
+
+
+def test_a_step_that_raises_loses_nothing() -> None:
+    """An error of the runtime itself ends the turn, and what was handed over goes to the queue."""
+    queue, steps = Queue(), list[str]()
+    lane = KernelLane(queue, 0, 1, OPTIONS)  # type: ignore[arg-type]  # as above
+
+    def broken() -> None:
+        lane.resume(Task("second", steps))
+        raise IndexError("a bug")
+
+    lane.resume(Task("first", steps, broken))
+    with pytest.raises(IndexError, match="a bug"):
+        queue.turn()
+    queue.turn()
+    assert steps == ["first", "second"]
+
+
+@pytest.mark.parametrize(("width", "inline"), [(2, False), (1, True)])
+def test_several_threads_and_policies_share_through_the_queue(width: int, inline: bool) -> None:
+    """Where several threads serve the lane, or a policy chooses, everything passes the queue."""
+    queue, steps = Queue(inline), list[str]()
+    lane = KernelLane(queue, 0, width, OPTIONS)  # type: ignore[arg-type]  # as above
+    lane.resume(Task("first", steps, lambda: lane.resume(Task("second", steps)), again=1))
+    queue.turn()
+    assert steps == ["first"]
+    assert len(queue.work) == 2
+    queue.turn()
+    queue.turn()
+    assert steps == ["first", "second", "first"]
