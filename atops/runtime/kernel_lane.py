@@ -13,15 +13,33 @@ from atops.base.options import EmulatorOptions
 from atops.device.block import Block, Progress, Task
 from atops.runtime.executor import HERE, Executor, Lane
 
-__all__ = ("KernelLane",)
+__all__ = ("DrainTask", "KernelLane")
+
+Drain = Callable[[], None]
+
+
+class DrainTask:
+    """The drain of a stream, as a task."""
+
+    __slots__ = ("drain",)
+
+    def __init__(self, drain: Drain) -> None:
+        self.drain = drain
+
+    def step(self, budget: int) -> Progress:
+        """Run commands of the stream. The budget is the drain's own."""
+        self.drain()
+        return Progress.DONE
 
 
 class KernelLane:
     """The kernel lane of one device, with `width` threads.
 
-    Where it has but one, that thread hands tasks to itself: what its own work places or wakes is stepped next, which
-    saves a way through the queue for each block of a launch and for each turn at a grid barrier. Not while other work
-    waits in the queue, which may be more urgent: then everything goes to its end. Inline, a policy chooses the order.
+    Where it has but one, that thread hands tasks to itself: what its own work places or wakes is stepped next, and what
+    follows a kernel in its stream is drained there. It saves a way through the queue for each block of a launch and
+    each turn at a grid barrier, and waking the driver's thread, which costs as much as a small kernel. Not while other
+    work waits in the queue, which may be more urgent: then tasks go to its end, and drains to the driver. Inline, a
+    policy chooses the order.
     """
 
     __slots__ = ("_alone", "_executor", "_handed", "_slice", "name")
@@ -47,19 +65,18 @@ class KernelLane:
         else:
             self._executor.run(self.name, partial(self._step, task))
 
-    def run_drain(self, drain: Callable[[], None]) -> None:
+    def run_drain(self, drain: Drain) -> None:
         """Have a stream drained where its kernel will run: one thread hop less."""
-        self._executor.run(self.name, partial(self._drain, drain) if self._alone else drain)
+        self._executor.run(self.name, partial(self._step, DrainTask(drain)) if self._alone else drain)
 
-    def _drain(self, drain: Callable[[], None]) -> None:
-        """Drain a stream, and step what that placed."""
-        HERE.lane = self
-        try:
-            drain()
-        finally:
-            HERE.lane = None
-        if self._handed:
-            self._go_on()
+    @property
+    def free(self) -> bool:
+        """Whether the lane's one thread, which asks, has nothing else to step next: what may never come back, say."""
+        return not self._handed
+
+    def drain_next(self, drain: Drain) -> None:
+        """Have a stream drained by the lane's one thread, which calls this at the end of a step, or by the driver's."""
+        self._handed.append(DrainTask(drain))
 
     def abandon(self) -> None:
         """Give up on a thread that never comes back: another takes its place, and what it would have stepped next."""
@@ -98,7 +115,10 @@ class KernelLane:
     def _pass_on(self) -> None:
         """Give what was handed over to the queue."""
         while self._handed:
-            if (task := self._next()) is not None:
+            task = self._next()
+            if type(task) is DrainTask:
+                self._executor.post(task.drain)
+            elif task is not None:
                 self._executor.run(self.name, partial(self._step, task))
 
     def _next(self) -> Task | None:

@@ -22,7 +22,7 @@ from atops.runtime.abort import abort_stream, catch_up
 from atops.runtime.capacity import Room
 from atops.runtime.commands import Call, Command, Copy, Launch, WaitEvent
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
-from atops.runtime.executor import StepWaiter
+from atops.runtime.executor import HERE, StepWaiter
 from atops.runtime.outcomes import as_failure, log_if_unseen, verb, wake
 from atops.runtime.short_copies import carry_out_run, carry_out_traced, claim_run, settle_run
 from atops.runtime.stream_state import StreamState
@@ -291,6 +291,17 @@ class StreamQueue(StreamState):
         if waiters is not None:
             wake(waiters)
         if post:
+            self._drain_after(item)
+
+    def _drain_after(self, item: Completion) -> None:
+        """Have the drain go on after a command that ended on another thread, with the fewest thread hops."""
+        driver, context, queue, lane = self.driver, self.context, self._queue, HERE.lane
+        if lane is not None and item.command.__class__ is Launch and lane.free:
+            # Not after a value wait: the kernel that ended that one goes on, and may never give this thread back.
+            lane.drain_next(self.drain)
+        elif queue and queue[0].command.__class__ is Launch and context.clusters.idle and not driver.inline:
+            context.lane.run_drain(self.drain)
+        else:
             driver.post(self.drain)
 
     def detach(self, item: Completion) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from typing import Any
 
 import pytest
 
+from atops import kernels as k
 from atops.base.options import EmulatorOptions
 from atops.device.block import Progress
+from atops.device.watch import Condition
 from atops.runtime.kernel_lane import KernelLane
+from tests.runtime.boards import PATIENCE, device
 
 OPTIONS = EmulatorOptions()
 
@@ -20,6 +24,7 @@ class Queue:
     def __init__(self, inline: bool = False) -> None:
         self.inline = inline
         self.work: deque[Any] = deque()
+        self.posted: list[Any] = []
         self.abandoned = 0
 
     def widen(self, lane: str, threads: int) -> None:
@@ -28,6 +33,10 @@ class Queue:
     def run(self, lane: str, work: Any) -> None:
         """Queue work."""
         self.work.append(work)
+
+    def post(self, step: Any) -> None:
+        """Note what the driver's thread shall do."""
+        self.posted.append(step)
 
     def waiting(self, lane: str) -> bool:
         """Return whether work waits."""
@@ -135,3 +144,42 @@ def test_several_threads_and_policies_share_through_the_queue(width: int, inline
     queue.turn()
     queue.turn()
     assert steps == ["first", "second", "first"]
+
+
+def test_the_drain_after_a_kernel_is_the_same_threads() -> None:
+    """What follows a kernel in its stream is drained where the kernel ended, unless other work waits in the queue."""
+    queue, steps = Queue(), list[str]()
+    lane = KernelLane(queue, 0, 1, OPTIONS)  # type: ignore[arg-type]  # as above
+
+    def drain() -> None:
+        steps.append("drained")
+
+    lane.resume(Task("kernel", steps, lambda: lane.drain_next(drain)))
+    queue.turn()
+    assert steps == ["kernel", "drained"]
+    assert not queue.posted
+    lane.resume(Task("kernel", steps, lambda: lane.drain_next(drain)))
+    lane.resume(Task("other", steps))
+    queue.turn()
+    assert steps == ["kernel", "drained", "kernel"]
+    assert queue.posted == [drain]
+
+
+def test_a_stream_goes_on_under_a_kernel_that_never_suspends() -> None:
+    """A kernel that satisfies another stream's wait keeps its thread: the driver drains that stream, and it goes on."""
+    seen = threading.Event()
+
+    @k.kernel
+    def tell_and_stay(word: k.Span) -> None:
+        word[0] = 1
+        assert seen.wait(PATIENCE)
+
+    with device() as here:
+        word, copied = here.empty(1, "uint32"), here.empty(1, "uint32")
+        kernels, waits = here.create_stream(), here.create_stream(nonblocking=True)
+        waits.fill(word, 0).wait_sync(PATIENCE)
+        waits.wait_value(word, 1, Condition.Eq)
+        waits.copy(copied, word)
+        waits.call(seen.set)
+        kernels.launch(tell_and_stay, (1, 1), word).wait_sync(PATIENCE)
+        assert waits.fetch(copied).wait_sync(PATIENCE)[0] == 1
