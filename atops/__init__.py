@@ -16,7 +16,10 @@ Every `def` enqueues or answers at once; only an `async def` waits; blocking twi
 
 from __future__ import annotations
 
-from atops import errors, executable, kernels
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from atops import errors, kernels
 from atops.base.dims import Dim3
 from atops.base.options import EmulatorOptions
 from atops.base.records import Kind, Status, Trace, TraceRecord
@@ -28,6 +31,7 @@ from atops.runtime.device import Device, DeviceStatistics
 from atops.runtime.driver import Driver
 from atops.runtime.drivers import current_driver, default_driver
 from atops.runtime.event import Event
+from atops.runtime.external_stream import ExternalStream
 from atops.runtime.host_array import HostArray
 from atops.runtime.pipeline import Pipeline, pipeline
 from atops.runtime.pool import MemoryPool
@@ -36,6 +40,9 @@ from atops.runtime.stream import Stream
 from atops.runtime.stream_report import StreamStatistics
 from atops.runtime.symbols import Symbol
 from atops.runtime.together import launch_together, submit_together
+
+if TYPE_CHECKING:
+    from atops import executable
 
 __all__ = (
     "Buffer",
@@ -48,6 +55,7 @@ __all__ = (
     "Driver",
     "EmulatorOptions",
     "Event",
+    "ExternalStream",
     "HostArray",
     "Kind",
     "LaunchConfig",
@@ -69,3 +77,10 @@ __all__ = (
     "run",
     "submit_together",
 )
+
+
+def __getattr__(name: str) -> Any:
+    """Import `atops.executable` when it is first named: few programs do, and a tenth of all modules are its own."""
+    if name == "executable":
+        return import_module("atops.executable")
+    raise AttributeError(f"module 'atops' has no attribute {name!r}")

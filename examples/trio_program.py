@@ -33,7 +33,7 @@ async def main() -> None:
         stream.wait_value(gate, 1, "Eq")  # holds the stream until somebody stores a 1
         base = stream.upload(np.arange(SIZE, dtype=np.int32))
         ready = stream.record()
-        with trio.move_on_after(0.01) as patience:
+        with trio.move_on_after(0.1) as patience:
             await ready
         print(f"gave up: {patience.cancelled_caught}; the work is {ready.state}")
 

@@ -100,6 +100,7 @@ def _figures(arch: Architecture) -> list[tuple[str, str, str]]:
         ("blocks in a grid, at most", " x ".join(map(str, arch.max_grid)), "max_grid"),
         ("L1 of a SIP, usable", format_bytes(arch.l1_usable), "l1_usable"),
         ("L2 of a cluster, usable", format_bytes(arch.l2_usable), "l2_usable"),
+        ("L2 bandwidth, in all", f"{arch.l2_bandwidth / 1e9:g} GB/s", "l2_bandwidth"),
         ("L3", format_bytes(arch.l3_bytes), "l3_bytes"),
         ("L3 banks", str(arch.banks), "banks"),
         ("L3 bandwidth", f"{arch.l3_bandwidth / 1e9:.0f} GB/s", "l3_bandwidth"),

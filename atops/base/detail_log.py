@@ -1,4 +1,4 @@
-"""The details of one driver: who wants them, three bounded rings of integers, and the places they name.
+"""The details of one driver: who wants them, four bounded rings of integers, and the places they name.
 
 It knows no stream, memory or kernel: whoever has something to tell asks `Tracer.detail` first and tells it in numbers.
 """
@@ -10,16 +10,17 @@ from itertools import count
 from types import CodeType, TracebackType
 from typing import Final, NamedTuple, TypeAlias
 
-from atops.base.details import Change, DetailBatch, MemoryChange, Moment, Phase, Place, Position, Step, Turn
+from atops.base.details import Change, DetailBatch, MemoryChange, Moment, Phase, Place, Position, Step, Turn, Use
 from atops.base.kinds import Kind
 from atops.base.ring import Ring
 
-__all__ = ("ChangeTuple", "DetailLog", "DetailTuples", "Detailing", "MomentTuple", "StepTuple")
+__all__ = ("ChangeTuple", "DetailLog", "DetailTuples", "Detailing", "MomentTuple", "StepTuple", "UseTuple")
 
-# What is emitted: the fields of a `Moment`, a `MemoryChange` and a `Step` in their order, the name as its number.
+# What is emitted: the fields of a `Moment`, a `MemoryChange`, a `Step`, a `Use` in their order, the name as its number.
 MomentTuple: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
 ChangeTuple: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 StepTuple: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
+UseTuple: TypeAlias = tuple[int, int, int, int]
 
 HELD: Final = 65536  # details that each ring holds
 KNOWN: Final = 16384  # instructions whose place is remembered; then the memory of them starts over
@@ -33,6 +34,7 @@ class DetailTuples(NamedTuple):
     moments: list[MomentTuple]
     changes: list[ChangeTuple]
     steps: list[StepTuple]
+    uses: list[UseTuple]
     next: Position
     missed: int
 
@@ -66,12 +68,13 @@ class Detailing:
 class DetailLog:
     """Details as they are emitted, and read again as values. Any thread may call anything."""
 
-    __slots__ = ("_first", "_known", "_next", "_numbers", "_places", "changes", "moments", "steps")
+    __slots__ = ("_first", "_known", "_next", "_numbers", "_places", "changes", "moments", "steps", "uses")
 
     def __init__(self) -> None:
         self.moments: Ring[MomentTuple] = Ring(HELD)
         self.changes: Ring[ChangeTuple] = Ring(HELD)
         self.steps: Ring[StepTuple] = Ring(HELD)
+        self.uses: Ring[UseTuple] = Ring(HELD)
         self._next = count()
         self._places: dict[int, Place] = {}
         self._numbers: dict[Place, int] = {}
@@ -122,21 +125,29 @@ class DetailLog:
              for raw in found.moments],
             [MemoryChange(*raw[:5], CHANGES[raw[5]], *raw[6:]) for raw in found.changes],
             [Step(*raw[:4], TURNS[raw[4]], *raw[5:]) for raw in found.steps],
+            [Use(*raw) for raw in found.uses],
             found.next,
             found.missed,
         )  # fmt: skip
 
     def tuples_since(self, position: Position | None, limit: int | None = None) -> DetailTuples:
         """Return what `since` does as it was emitted, which costs a reader that keeps numbers a quarter."""
-        at = position or (0, 0, 0)
+        at = position or (0, 0, 0, 0)
         moments, end_of_moments, missed = self.moments.since(at[0], limit)
         changes, end_of_changes, more = self.changes.since(at[1], limit)
         steps, end_of_steps, most = self.steps.since(at[2], limit)
+        uses, end_of_uses, rest = self.uses.since(at[3], limit)
         return DetailTuples(
-            moments, changes, steps, (end_of_moments, end_of_changes, end_of_steps), missed + more + most
-        )
+            moments, changes, steps, uses, (end_of_moments, end_of_changes, end_of_steps, end_of_uses),
+            missed + more + most + rest,
+        )  # fmt: skip
+
+    @property
+    def dropped(self) -> int:
+        """How many details the rings have lost since the last clear, because they were full."""
+        return self.moments.dropped + self.changes.dropped + self.steps.dropped + self.uses.dropped
 
     def clear(self) -> None:
         """Forget what is held. Positions and numbers of places go on."""
-        for ring in (self.moments, self.changes, self.steps):
+        for ring in (self.moments, self.changes, self.steps, self.uses):
             ring.clear()

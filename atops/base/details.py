@@ -1,4 +1,4 @@
-"""What a trace holds beyond finished commands, when somebody asks: commands under way, who has memory, kernel threads.
+"""What a trace holds beyond finished commands, when somebody asks: commands under way, who has or uses memory, threads.
 
 Values only: they know no tracer, no stream and no device. Places of a program are numbers into `TraceNames.sites`.
 """
@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeAlias
 
 from atops.base.kinds import Kind
 
-__all__ = ("Change", "DetailBatch", "MemoryChange", "Moment", "Phase", "Place", "Position", "Step", "Turn")
+__all__ = ("Change", "DetailBatch", "MemoryChange", "Moment", "Phase", "Place", "Position", "Step", "Turn", "Use")
 
-Position: TypeAlias = tuple[int, int, int]  # opaque to readers: a place in each of the three rings
+Position: TypeAlias = tuple[int, int, int, int]  # opaque to readers: a place in each of the four rings
 
 
 class Place(NamedTuple):
@@ -117,11 +117,26 @@ class Step(NamedTuple):
     cluster: int = -1
 
 
+class Use(NamedTuple):
+    """A range of memory that a command was given, and may read and write: told when it is enqueued.
+
+    Of commands with more places than their record tells: launches (buffer arguments), reductions, copies and fills of
+    scatter memory. `seq` is that of the command; `offset` and `size` are bytes of the device's memory. Equal ranges of
+    a command are told once, those of no bytes and host memory not at all.
+    """
+
+    seq: int
+    device: int
+    offset: int
+    size: int
+
+
 class DetailBatch(NamedTuple):
     """What a reader gets: details, the position to ask for next, and how many were gone before it asked."""
 
     moments: list[Moment]
     changes: list[MemoryChange]
     steps: list[Step]
+    uses: list[Use]
     next: Position
     missed: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = ("COPIES", "WAITS", "Kind", "Status")
+__all__ = ("COPIES", "MOVES", "WAITS", "Kind", "Status")
 
 
 class Kind(IntEnum):
@@ -31,6 +31,7 @@ class Kind(IntEnum):
 
 WAITS: Final = frozenset({Kind.WAIT_EVENT, Kind.WAIT_VALUE, Kind.BARRIER})
 COPIES: Final = frozenset({Kind.COPY_H2D, Kind.COPY_D2H, Kind.COPY_D2D, Kind.COPY_H2H, Kind.COPY_PEER})
+MOVES: Final = COPIES | {Kind.FILL}  # what copy engines carry out
 
 
 class Status(IntEnum):

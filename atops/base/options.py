@@ -28,8 +28,10 @@ class EmulatorOptions:
     - `strict`: poison destinations at issue, checksum host sources, raise where the default only warns.
     - `trace`: capacity of the trace ring in records; 0 switches tracing off.
     - `seed`: of the scheduling policy inline; None is first come, first served.
-    - `clock`: "wall", or "virtual" (inline only): time advances only when no step is ready, to the next timer; commands
-      themselves take no virtual time.
+    - `clock`: "wall", or "virtual" (inline only): time advances only when no step is ready, to the next timer or end of
+      a command. Copies, fills and reductions take the time that the architecture's bandwidths give their bytes, exactly
+      and always the same; docs/tracing.md has the table. Kernels and host callables take none: there is no cost model
+      of kernels yet that would be better than a guess, and what the host does is not the chip's affair.
     - `abort_grace`: seconds that an aborted kernel may go on before it is named and abandoned.
     - `switch_interval`: seconds; when set, the interpreter's thread switch interval while kernels run, for programs
       whose other Python threads are busy.

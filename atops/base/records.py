@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from atops.base.details import MemoryChange, Moment, Place, Step
-from atops.base.kinds import COPIES, WAITS, Kind, Status
+from atops.base.details import MemoryChange, Moment, Place, Step, Use
+from atops.base.kinds import COPIES, MOVES, WAITS, Kind, Status
 
 __all__ = (
     "COPIES",
     "FIELDS",
+    "MOVES",
     "WAITS",
     "CounterSample",
     "Kind",
@@ -128,6 +129,7 @@ class Trace:
     moments: Sequence[Moment] = ()
     changes: Sequence[MemoryChange] = ()
     steps: Sequence[Step] = ()
+    uses: Sequence[Use] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,4 +148,5 @@ class TraceStatistics:
     moments: int = 0
     changes: int = 0
     steps: int = 0
+    uses: int = 0
     details_dropped: int = 0

@@ -16,11 +16,12 @@ from typing import Final
 
 from atops.base.clock import Clock
 from atops.base.detail_log import Detailing, DetailLog
-from atops.base.details import Change, DetailBatch, MemoryChange, Moment, Phase, Place, Position, Step, Turn
+from atops.base.details import Change, DetailBatch, MemoryChange, Moment, Phase, Place, Position, Step, Turn, Use
 from atops.base.errors import InvalidValue
 from atops.base.records import (
     COPIES,
     FIELDS,
+    MOVES,
     WAITS,
     CounterSample,
     Kind,
@@ -37,6 +38,7 @@ from atops.base.ring import part_since
 __all__ = (
     "COPIES",
     "FIELDS",
+    "MOVES",
     "WAITS",
     "Change",
     "CounterSample",
@@ -58,6 +60,7 @@ __all__ = (
     "TraceTuple",
     "Tracer",
     "Turn",
+    "Use",
 )
 
 logger = logging.getLogger("atops.trace")
@@ -262,7 +265,7 @@ class Tracer:
         details = self.details_since(None)
         return Trace(
             tuple(self.records()), tuple(self.counters()), self.names(), self.dropped,
-            tuple(details.moments), tuple(details.changes), tuple(details.steps),
+            tuple(details.moments), tuple(details.changes), tuple(details.steps), tuple(details.uses),
         )  # fmt: skip
 
     def detailed(self, threads: bool = False) -> Detailing:
@@ -322,10 +325,10 @@ class Tracer:
         with self._lock:
             self._settle()
             held, log = len(self._ring), self.details
-            moments, changes, steps = len(log.moments), len(log.changes), len(log.steps)
+            moments, changes, steps, uses = len(log.moments), len(log.changes), len(log.steps), len(log.uses)
             return TraceStatistics(
                 self._total, held, self._dropped, self.capacity, len(self._subscriptions), self.detail, moments,
-                changes, steps, log.moments.dropped + log.changes.dropped + log.steps.dropped,
+                changes, steps, uses, log.dropped,
             )  # fmt: skip
 
     def _want(self, change: int, threads: bool) -> None:

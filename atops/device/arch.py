@@ -41,6 +41,7 @@ class Architecture:
     l1_usable: int
     l2_bytes: int  # per cluster
     l2_usable: int  # what blocks may ask for; the rest is the prefetch buffer
+    l2_bandwidth: int  # of all clusters together
     l3_bytes: int  # per device
     l3_bandwidth: int
     banks: int  # equal parts of L3, a memory controller each
@@ -88,6 +89,7 @@ _COMMON_SOURCES: Mapping[str, Grade] = {
     "address_bits": "secondary",
     "banks": "chosen",
     "constant_bytes": "chosen",
+    "l2_bandwidth": "chosen",  # not public: 64 bytes for each SIP thread at each tick of the clock
     "stack_bytes": "chosen",
     "kernel_signals": "chosen",
     "clock_khz": "chosen",
@@ -121,6 +123,7 @@ _GCU210 = Architecture(
     l1_usable=1_032_192,
     l2_bytes=25_165_824,
     l2_usable=25_165_824,
+    l2_bandwidth=2_150_400_000_000,
     l3_bytes=17_179_869_184,
     l3_bandwidth=819_000_000_000,
     banks=4,
@@ -182,6 +185,7 @@ _GCU300 = Architecture(
     l1_usable=1_572_352,
     l2_bytes=67_108_864,
     l2_usable=62_914_560,
+    l2_bandwidth=2_150_400_000_000,
     l3_bytes=51_539_607_552,
     l3_bandwidth=672_000_000_000,
     banks=4,

@@ -70,12 +70,12 @@ class GridSync(SyncRequest):
     reach: ClassVar[Reach] = Reach.GRID
 
     def serve(self, thread: KernelThread) -> bool:
-        """Arrive; the last thread of a block arrives for the block."""
+        """Arrive; when the last thread of a block has, the block does."""
         block = thread.block
         thread.waiting = None  # the block's list says it
         block.at_grid.append(thread)
         if len(block.at_grid) == block.size:
-            thread.grid.barrier.arrive(block)
+            block.gathered()
         return False
 
     def describe(self) -> str:

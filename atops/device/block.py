@@ -79,6 +79,10 @@ class Block:
         threads, self.at_grid = self.at_grid, []
         return self.admit(threads)
 
+    def gathered(self) -> None:
+        """Arrive at the grid barrier, now or before anything else is run: all threads stand there."""
+        raise NotImplementedError
+
     def halt(self) -> bool:
         """Make every parked thread see that the grid has stopped. Locking and result as for `admit`."""
         raise NotImplementedError

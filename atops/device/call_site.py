@@ -6,11 +6,11 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, FrameType
 
 import numpy as np
 
-__all__ = ("Site", "caller", "file_shown", "source_name")
+__all__ = ("Site", "caller", "calling_frame", "file_shown", "source_name")
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 NOT_THE_PROGRAM = (PACKAGE, os.path.dirname(np.__file__) + os.sep)  # numpy's operators call the package's arrays
@@ -100,19 +100,23 @@ def caller(inside: int = 0, last: Site | None = None) -> Site:
     `inside` frames, the asker's and those that called it, are the package's for certain: they need no look. `last` is
     an earlier answer, which is given again for the same place: few places of a program ask a hundred thousand times.
     """
-    try:
-        frame = sys._getframe(1 + inside)
-    except ValueError:  # no frame called: the asker is what a thread runs
-        frame = sys._getframe(1)
-    code, instruction = frame.f_code, frame.f_lasti
-    if last is not None and last._code is code and last._instruction == instruction:
-        return last
-    while code.co_filename.startswith(NOT_THE_PROGRAM):
-        outer = frame.f_back
-        if outer is None:
+    if last is not None:
+        try:
+            frame = sys._getframe(1 + inside)
+        except ValueError:  # no frame called: the asker is what a thread runs
             frame = sys._getframe(1)
-            code = frame.f_code
-            break
-        frame = outer
-        code = frame.f_code
-    return Site(code, frame.f_lasti)
+        if last._code is frame.f_code and last._instruction == frame.f_lasti:
+            return last
+    frame = calling_frame(inside, 2)
+    return Site(frame.f_code, frame.f_lasti)
+
+
+def calling_frame(inside: int = 0, own: int = 1) -> FrameType:
+    """Return the frame that `caller` means, for who keeps nothing of it. `own`: how far up the asker's frame is."""
+    try:
+        frame: FrameType | None = sys._getframe(own + inside)
+    except ValueError:  # no frame called: the asker is what a thread runs
+        frame = None
+    while frame is not None and frame.f_code.co_filename.startswith(NOT_THE_PROGRAM):
+        frame = frame.f_back
+    return frame or sys._getframe(own)

@@ -46,6 +46,11 @@ class CopyEngines:
         self._sharing = 0  # ... and how many copies share it
         self.waiting: list[CopyJob] = []  # a heap
 
+    @property
+    def full(self) -> bool:
+        """Whether every engine serves a copy: a snapshot."""
+        return not self._idle
+
     def quiet(self, direction: Direction) -> bool:
         """Return whether a copy short enough to run where it stands may do so now."""
         return not self.waiting and (direction == Direction.NONE or self._link in (Direction.NONE, direction))

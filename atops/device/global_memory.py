@@ -41,8 +41,7 @@ class GlobalMemory:
         self.base_address = base_address
         self.total = arch_l3_bytes // banks // granule * granule * banks
         self._granule = granule
-        self._part = self.total // banks
-        self._bank_count = banks
+        self._part, self._bank_count = self.total // banks, banks
         self._warm_limit = max(0, warm_bytes) // granule
         self._lock = threading.Lock()
         self._live: dict[int, Allocation] = {}
@@ -88,8 +87,7 @@ class GlobalMemory:
 
         The lock and the books are new, because another thread may have been half-way through them.
         """
-        self._closed = True
-        self._lock = threading.Lock()
+        self._closed, self._lock = True, threading.Lock()
         arena, self._arena = self._arena, None
         if arena is not None:
             arena.close()
@@ -132,10 +130,11 @@ class GlobalMemory:
             if self._starts is not None:
                 self._starts.add(offset // self._granule)
             self._live[allocation.serial] = allocation
-            if (log := self.log) is not None and (tracer := log.tracer).active:
-                log.sample(self._banks.used, self._banks.peak)
-                if tracer.detail:
-                    log.begun(allocation, self._banks.used, stream)
+            if (log := self.log) is not None and log.tracer.active:
+                if not log.low <= (used := self._banks.used) <= log.high:
+                    log.sample(used, self._banks.peak)
+                if log.tracer.detail:
+                    log.begun(allocation, used, stream)
         return allocation
 
     def free(self, allocation: Allocation, by: object = None) -> None:
@@ -322,8 +321,9 @@ class GlobalMemory:
                     self._banks.free(ended.offset, size)
                 if self._returned or self._banks.warm.total > self._warm_limit:
                     self._settle()
-                if (log := self.log) is not None and log.tracer.active:
-                    log.sample(self._banks.used, self._banks.peak)
+                log, used = self.log, self._banks.used
+                if log is not None and not log.low <= used <= log.high and log.tracer.active:
+                    log.sample(used, self._banks.peak)
             finally:
                 self._lock.release()
         else:

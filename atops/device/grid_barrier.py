@@ -84,16 +84,21 @@ class GridBarrier:
             self.grids.append(grid)
             self.total += blocks
 
-    def arrive(self, block: BarrierBlock) -> None:
-        """Note that every thread of `block` stands at the barrier; the last block releases them all."""
+    def arrive(self, block: BarrierBlock) -> bool:
+        """Note that every thread of `block` stands at the barrier; the last block releases those of all the others.
+
+        Returns True for the last, whose own threads are for the caller to run.
+        """
         with self.lock:
-            self.arrived.append(block)
-            if len(self.arrived) < self.total or self.joined < self.expected:
-                return
-            blocks, self.arrived = self.arrived, []
-            stirred = [each for each in blocks if each.pass_grid_barrier()]
+            others = self.arrived
+            if len(others) + 1 < self.total or self.joined < self.expected:
+                others.append(block)
+                return False
+            self.arrived = []
+            stirred = [each for each in others if each.pass_grid_barrier()]
         for each in stirred:
             each.stir()
+        return True
 
     def wake(self, threads: Iterable[Any]) -> None:
         """Make parked threads of any of the grids runnable. Safe from any OS thread; hold no lock."""
@@ -105,8 +110,8 @@ class GridBarrier:
     def rest(self, block: BarrierBlock) -> bool:
         """Note that all threads of `block` are parked. Return whether no grid can go on. The lock is held."""
         block.idle = True
-        self.quiet += 1
-        return self.stuck()
+        self.quiet = quiet = self.quiet + 1
+        return quiet >= self.total and self.stuck()
 
     def rouse(self, block: BarrierBlock) -> None:
         """Note that a block is idle no more. The lock is held."""

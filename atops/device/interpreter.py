@@ -49,6 +49,7 @@ class StepBlock(ThreadedBlock):
                 self.begun = True
                 if plain:
                     budget = self._begin(cell, budget)
+                    self._gather()
                 else:
                     for thread in self.threads:
                         thread.send = thread.begin  # so that the policy chooses who starts, too
@@ -150,16 +151,18 @@ class StepBlock(ThreadedBlock):
                         astray.append(thread)
                         budget = self._attend(thread, request, budget)
             if astray or at_grid or not whole:
-                self._arrive(batch, astray)
+                if len(at_grid) < self.size:
+                    self._arrive(batch, astray)
+                elif grid.barrier.arrive(self):  # nobody else is ready: all run on at once
+                    batch, astray, whole = at_grid, [], True
+                    self.at_grid = at_grid = []
+                    continue
                 return budget
         self.ready = batch  # they all arrived, so the barrier is open: the same may run again
         return budget
 
     def _arrive(self, batch: list[KernelThread], astray: list[KernelThread]) -> None:
-        """Put those who did not go astray at the block barrier, and pass it, or the grid's, when nobody is missing."""
-        if len(self.at_grid) == self.size:
-            self.grid.barrier.arrive(self)
-            return
+        """Put those who did not go astray at the block barrier, and pass it when nobody is missing."""
         if len(astray) < len(batch):
             self.arrived += [thread for thread in batch if thread not in astray and thread not in self.at_grid]
         if len(self.arrived) == self.size:
@@ -183,6 +186,7 @@ class StepBlock(ThreadedBlock):
             self._show("fault", thread, error)
         else:
             left = (self._attend if self.grid.observer is None else self._attend_seen)(thread, request, turn - 1)
+        self._gather()
         return budget - turn + left
 
     def _attend_seen(self, thread: KernelThread, request: Any, budget: int) -> int:
@@ -213,8 +217,6 @@ class StepBlock(ThreadedBlock):
         if request is thread.owed and request is thread.grid_sync and request is not None:  # without the calls
             thread.owed = None
             self.at_grid.append(thread)
-            if len(self.at_grid) == self.size:
-                grid.barrier.arrive(self)
             return budget
         try:
             while serve(thread, request):
@@ -233,6 +235,14 @@ class StepBlock(ThreadedBlock):
         """Make every thread at the block barrier runnable: nobody else can be ready."""
         self.ready += self.arrived
         self.arrived = []
+
+    def gathered(self) -> None:
+        """Do nothing: whoever steps it looks."""
+
+    def _gather(self) -> None:
+        """Arrive at the grid barrier when every thread stands there. The last block there runs on."""
+        if len(self.at_grid) == self.size and self.grid.barrier.arrive(self):
+            self.ready, self.at_grid = self.at_grid, []
 
     def _collect(self) -> None:
         """Take in those whom others woke."""
@@ -277,7 +287,7 @@ class StepBlock(ThreadedBlock):
         """Put those at the grid barrier in the inbox."""
         self.inbox += self.at_grid
         self.at_grid = []
-        return self.halt()
+        return self.idle and self.halt()
 
     def halt(self) -> bool:
         """Wake the block, if it is idle."""

@@ -18,20 +18,23 @@ ALLOCATED, FREED, REUSED = (int(change) for change in Change)
 
 
 class MemoryLog:
-    """What one memory tells: each change of its allocations. `tracer` says whether anybody listens."""
+    """What one memory tells: each change of its allocations. `tracer` says whether anybody listens.
 
-    __slots__ = ("_device", "_told", "tracer")
+    As long as the bytes in use stay between `low` and `high`, there is nothing to sample.
+    """
+
+    __slots__ = ("_device", "high", "low", "tracer")
 
     def __init__(self, tracer: Tracer, device: int) -> None:
         self.tracer = tracer
         self._device = device
-        self._told = 0
+        self.low, self.high = 1, 0  # nothing was told yet
 
     def sample(self, used: int, peak: int) -> None:
-        """Tell the bytes in use, unless that is what was told before to within a 1024th of the peak."""
-        if abs(used - self._told) > peak >> 10 or not used:
-            self._told = used
-            self.tracer.counter(self._device, used)
+        """Tell the bytes in use, and what would be the same to within a 1024th of the peak."""
+        slack = peak >> 10
+        self.low, self.high = max(1, used - slack), used + slack  # 0 is told whenever it is so
+        self.tracer.counter(self._device, used)
 
     def begun(self, allocation: Allocation, used: int, stream: int, again: bool = False) -> None:
         """Note a new allocation; `again`: in a range that was set aside before."""

@@ -40,6 +40,13 @@ class SipBlock(ThreadedBlock):
         arrived, self.arrived = self.arrived, []
         self.grid.barrier.wake(arrived)
 
+    def gathered(self) -> None:
+        """Arrive at the grid barrier; the last block there wakes its own threads, the one too that is about to park."""
+        barrier = self.grid.barrier
+        if barrier.arrive(self):
+            threads, self.at_grid = self.at_grid, []
+            barrier.wake(threads)
+
     def admit(self, threads: Iterable[Any]) -> bool:
         """Open the gates of woken threads."""
         for thread in threads:

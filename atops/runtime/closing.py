@@ -39,8 +39,6 @@ class Closing:
                 stream.finish(item, StreamAborted(f"{driver!r} was closed while {item!r} did not end"))
         for context in driver.contexts:
             context.close_memory("the driver's close")
-            for cluster in context.chip.clusters:
-                cluster.renew()  # L1 and L2 go now: the objects around them may wait long for the collector
         driver.host.close("the driver's close")
         driver.call_apart(driver.tracer.flush)
         with self._lock:
@@ -62,3 +60,7 @@ class Closing:
         """Forget a waiter that gave up."""
         with self._lock:
             self._lot.discard(waiter)
+
+    def __repr__(self) -> str:
+        state = "all has ended" if self.done else "ending what runs; `await driver.aclose()` waits for it"
+        return f"<Closing of {self._driver!r}: {state}>"

@@ -63,7 +63,7 @@ class Owner(Protocol):
     def drain(self) -> None:
         """Run commands from the head."""
 
-    def finish(self, item: Completion, error: AtopsError | None = None) -> None:
+    def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
         """Settle a command that did not end inside the drain."""
 
 
@@ -83,6 +83,8 @@ class Completion:
     aborted: ExecutionError | None = None  # an abort came when there was no way yet, or it is a duty
     submitted_ns = 0
     started_ns = -1
+    share: Any = None  # of a copy: the engines of its resource bundle, if it is held to them
+    told: tuple[int, int, int, int, int] | None = None  # what its moments say of it, once one was told
     engine = -1  # the cluster or copy engine that served it
     writer = -1  # seq of the write that ended a value wait
     _state = PENDING

@@ -84,7 +84,7 @@ class DeviceContext:
         self.printing = Printing(ordinal, self.chip.print_fifo, driver.executor)
         self.signals = Signals(self.chip.signals)
         self.constants = ConstantBuffers()
-        self.prefetched = PrefetchBuffer(arch.l2_reserved, options.strict)
+        self.prefetched = PrefetchBuffer(arch.l2_reserved, options.strict, options.clock == "virtual")
         self.scattered: dict[int, Buffer] = {}  # by serial, the parts that scatter memory here owns
         self.engines = CopyEngines(arch.clusters * arch.copy_engines_per_cluster)
         self.clusters = ClusterArray(self.chip.clusters)
@@ -123,7 +123,8 @@ class DeviceContext:
 
     def release_excess(self) -> None:
         """Let every pool give back what it keeps beyond its threshold: what synchronising does."""
-        for pool in list(self.pools):
+        pools = self.pools
+        for pool in list(pools) if len(pools) > 1 else (self.default_pool,):
             pool.release_excess()
 
     def trim_pools(self, but: Pool | None = None) -> int:
@@ -131,9 +132,14 @@ class DeviceContext:
         return sum(pool.trim() for pool in list(self.pools) if pool is not but)
 
     def close_memory(self, by: object = None) -> None:
-        """Free all memory of the device and forget the instances of declared variables, for good."""
+        """Free all memory of the device and forget the instances of declared variables, for good.
+
+        L1 and L2 go now: the objects around them may wait long for the collector, or for the last dead handle to go.
+        """
         self.memory.close(by)
         self.chip.variables.clear()
+        for cluster in self.chip.clusters:
+            cluster.renew()
 
     def resetting(self) -> list[Completion]:
         """Return what the reset that made this context has still to wait for: a snapshot."""

@@ -22,7 +22,7 @@ from atops.device.arch import Architecture
 from atops.device.global_memory import MemoryStatistics
 from atops.runtime.completion import Completion, look_at
 from atops.runtime.context import DeviceContext
-from atops.runtime.current import current_ordinal, restore_ordinal, set_ordinal
+from atops.runtime.current import current_ordinal, current_stream, restore_ordinal, set_ordinal
 from atops.runtime.device_memory import DeviceMemory
 from atops.runtime.driver import Driver
 from atops.runtime.drivers import current_driver
@@ -147,6 +147,16 @@ class Device(DeviceMemory):
         found = context.null_stream
         assert isinstance(found, Stream)
         return found
+
+    @property
+    def current_stream(self) -> Stream:
+        """The stream of the innermost `with stream:` of this task on this device, else the null stream.
+
+        For functions that take none. A task begins with its parent's, a thread with the null stream.
+        """
+        found = current_stream(self.context)
+        assert found is None or isinstance(found, Stream)
+        return found or self.null_stream
 
     def create_event(self, *, timing: bool = True, once: bool = False, queryable: bool = True) -> Event:
         """Create an event of this device. See `Event`."""

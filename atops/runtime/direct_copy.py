@@ -1,7 +1,7 @@
 """A short copy of an idle stream, carried out by the very caller that would only wait for it: no thread is woken.
 
 It is a command like any other, with its number, its place in the order and its record; what others enqueue meanwhile
-comes after it.
+comes after it. On an idle device it is over before anybody could enqueue anything, and so needs no place in a queue.
 """
 
 from __future__ import annotations
@@ -9,14 +9,62 @@ from __future__ import annotations
 from collections import deque
 
 from atops.base.errors import AtopsError
+from atops.device.allocation import FENCED, Allocation
 from atops.runtime.commands import Copy
 from atops.runtime.completion import PENDING, Completion
 from atops.runtime.executor import HERE
 from atops.runtime.outcomes import wake
-from atops.runtime.short_copies import DIRECT, carry_out_run, carry_out_traced, claim_run, settle_run
+from atops.runtime.short_copies import (
+    COPY_D2H,
+    COPY_H2D,
+    DIRECT,
+    DIRECTIONS,
+    WENT_WELL,
+    carry_out_run,
+    carry_out_traced,
+    claim_run,
+    settle_run,
+)
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("copy_and_wait",)
+__all__ = ("copy_and_wait", "copy_at_once")
+
+
+def copy_at_once(
+    stream: StreamQueue, memory: Allocation, offset: int, host: memoryview, size: int, upload: bool
+) -> bool:
+    """Carry out a copy of at most `DIRECT` bytes between host memory and live memory of the stream's device, here.
+
+    Returns False, and has done nothing, unless the device is idle and nothing else speaks against it. The range of the
+    memory has been checked. The bytes move under the driver's lock: they keep the interpreter lock anyway.
+    """
+    driver, context = stream.driver, stream.context
+    tracer, engines = driver.tracer, context.engines
+    kind = COPY_H2D if upload else COPY_D2H
+    if HERE.role is not None or driver.inline or tracer.detail or context.prefetched.watched:
+        return False
+    with driver.lock:
+        if context.active or context.dead is not None or stream._unusual or stream._error is not None:
+            return False
+        view = memory.view
+        if not memory.alive or not engines.quiet(DIRECTIONS[kind]):
+            return False
+        driver.seq = seq = driver.seq + 1
+        begun = driver.now() if tracer.active else 0
+        if upload:
+            view[offset : offset + size] = host[:size]
+        else:
+            host[:size] = view[offset : offset + size]
+    if upload and (FENCED or memory.watches is not None):
+        memory.wrote(offset, size)
+    if begun:
+        there, nowhere = (context.ordinal, memory.offset + offset), (-1, 0)
+        ends = (*there, *nowhere) if upload else (*nowhere, *there)
+        tracer.emit((
+            seq, kind, context.ordinal, stream.number, begun, begun, driver.now(), WENT_WELL, size, *ends, -1, 0, -1,
+        ))  # fmt: skip
+        driver.tell_subscribers()
+    return True
 
 
 def copy_and_wait(stream: StreamQueue, command: Copy) -> Completion:

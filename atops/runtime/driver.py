@@ -32,18 +32,17 @@ from atops.runtime.deadlock import check_blocking
 from atops.runtime.debts import Debts
 from atops.runtime.execute_call import CALLBACKS
 from atops.runtime.execute_copy import COPIES, HALVES
-from atops.runtime.execution import EXECUTE
 from atops.runtime.executor import Executor, Step
 from atops.runtime.hub import Hub
 from atops.runtime.inline import InlineExecutor
 from atops.runtime.moments import teller
 from atops.runtime.polling import Poller
 from atops.runtime.pool import MemoryPool
-from atops.runtime.stale_reads import looking
 from atops.runtime.stall import StallWatch
 from atops.runtime.stream_queue import StreamQueue
 from atops.runtime.switch_interval import SwitchInterval
 from atops.runtime.threaded import ThreadedExecutor
+from atops.runtime.timed_execution import how_to_run
 from atops.runtime.trace_item import trace_tuple
 
 __all__ = ("Driver", "make_default_pool", "options_of")
@@ -75,7 +74,7 @@ class Driver(Hub):
         self.inline = executor.inline
         self.post: Callable[[Step], None] = executor.post
         self.now: Callable[[], int] = self.clock.now
-        self.execute = looking(EXECUTE) if self.options.strict else EXECUTE
+        self.execute = how_to_run(self.options)
         self.lock = threading.Lock()
         self.seq = 0
         self.closed: AtopsError | None = None

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Generator
 from typing import Any
 
-from atops.base.errors import InvalidHandle, NotSupported
+from atops.base.errors import InvalidHandle, InvalidValue, NotSupported
 from atops.base.html_table import html_table
 from atops.runtime.completion import Completion
 
@@ -19,7 +19,8 @@ class Event:
     """Marks work: recorded by `Stream.record`, again and again if wanted.
 
     A wait, an await and a query use the record that is current when they are called; an event that was never recorded
-    is complete. `end - start` is the time between two events in milliseconds.
+    is complete. `end - start` is the time between two events in milliseconds. One that other processes may open
+    (`interprocess`) keeps no time: InvalidValue with `timing`.
     """
 
     __slots__ = (
@@ -37,6 +38,8 @@ class Event:
         interprocess: bool = False,
         flags: int = 0,
     ) -> None:
+        if interprocess and timing:
+            raise InvalidValue("an event between processes keeps no time; interprocess=True with timing=False is right")
         self.device = device  # ordinal that it was made for, or None for any
         self.driver: Any = None  # whose event it is: who made it, else who recorded it first
         self.timing = timing
@@ -64,6 +67,8 @@ class Event:
         `timeout` is in seconds. Raises TimeoutError, WouldDeadlock, or what the recorded work failed with.
         """
         self._check_queryable("waited for")
+        if self.shared is not None and self.shared.block(timeout):
+            return
         record = self.record
         if record is not None:
             record.wait_sync(timeout)

@@ -17,6 +17,7 @@ from atops.runtime.event import Event
 from atops.runtime.executable_file import SectionKind
 from atops.runtime.executable_tables import ConstantRecord
 from atops.runtime.resource_bundle import ResourceBundle
+from atops.runtime.resource_default import within
 
 __all__ = ("Constants", "place_of")
 
@@ -78,7 +79,8 @@ class Constants:
             for record in self.records:
                 made.append(_allocate(context, record.nbytes, f"constant {record.name}", bundle))
                 if record.nbytes:
-                    stream.copy(made[-1], self.content(record))
+                    with within(bundle):
+                        stream.copy(made[-1], self.content(record))
         except BaseException:
             for buffer in made:
                 buffer.close()
@@ -119,7 +121,8 @@ class Constants:
             if not known.ready.is_done:
                 stream.wait(known.ready)
             return known
-        made = self._copies[place] = self._upload(stream, kind, known, bundle)
+        with within(bundle):
+            made = self._copies[place] = self._upload(stream, kind, known, bundle)
         if known is not None:
             known.memory.close()  # once the launches that use it are over
         return made

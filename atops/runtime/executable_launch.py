@@ -84,8 +84,8 @@ class GraphLaunch:
         self._function = function
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
-        ends = [*(each.memory for each in self._inputs), *(each.memory for each in self._outputs)]
-        self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(each.allocation for each in ends))
+        self.memory = (*(each.memory for each in self._inputs), *(each.memory for each in self._outputs))
+        self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(each.allocation for each in self.memory))
 
     def enqueue(self, stream: Stream, bundle: ResourceBundle | None = None) -> Completion:
         """Enqueue it, as one block of one thread, in a resource bundle if one is given; the result is `shapes`.

@@ -11,7 +11,7 @@ from atops.base.waiting import ThreadWaiter
 from atops.device.allocation import Allocation
 from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime import moments
-from atops.runtime.commands import Copy
+from atops.runtime.commands import Copy, ScatteredCopy
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.executor import Lane
@@ -24,6 +24,7 @@ __all__ = (
     "HALVES",
     "carry_out_halves",
     "copying_context",
+    "end_copy",
     "linked",
     "run_copy",
     "run_here_or_beside",
@@ -49,7 +50,7 @@ def run_copy(stream: StreamQueue, item: Completion) -> bool:
     driver = stream.driver
     alone = command.size < SPLIT or driver.inline
     action = partial(carry_out, command) if alone else partial(carry_out_halves, command, driver)
-    run_on_engine(context, stream, item, direction, action, lambda error: stream.finish(item, error))
+    run_on_engine(context, stream, item, direction, action, partial(end_copy, stream, item))
     return False
 
 
@@ -65,10 +66,18 @@ def run_here_or_beside(stream: StreamQueue, item: Completion, action: Callable[[
             action()
         except AtopsError as failure:
             error = failure
-        stream.finish(item, error)
+        end_copy(stream, item, error)
 
     stream.driver.executor.run(COPIES, work)
     return False
+
+
+def end_copy(stream: StreamQueue, item: Completion, error: AtopsError | None) -> None:
+    """Settle a copy on its thread, which drains what follows in the stream unless other copies wait for the thread.
+
+    Waking the driver for it takes longer than most of what follows does.
+    """
+    stream.finish(item, error, here=stream.driver.executor.backlog(COPIES)())
 
 
 def carry_out_halves(command: Copy, driver: Hub) -> None:
@@ -101,7 +110,7 @@ def carry_out_halves(command: Copy, driver: Hub) -> None:
         raise failures[0]
 
 
-def copying_context(stream: StreamQueue, command: Copy) -> DeviceContext:
+def copying_context(stream: StreamQueue, command: Copy | ScatteredCopy) -> DeviceContext:
     """Return the device whose engines carry the copy: the source's, the destination's, or the stream's."""
     for end in (command.src, command.dst):
         if isinstance(end, Allocation) and end.device is not None and end.device != stream.context.ordinal:
@@ -126,64 +135,88 @@ def run_on_engine(
     direction: Direction,
     action: Callable[[], None],
     done: Callable[[AtopsError | None], None],
+    takes: Callable[[], int] | None = None,
 ) -> None:
-    """Run `action` on a copy thread once an engine and the link are free, then tell `done`."""
+    """Run `action` on a copy thread once an engine, of its bundle's if it has one, and the link are free.
+
+    Then tell `done`. `takes`, asked when it begins, says for how many nanoseconds of the driver's clock it then holds
+    the engine; the bytes move at the end of them, as late as may be. An abort meanwhile lets it finish, as any copy
+    that has begun.
+    """
     driver = stream.driver
+    engines = context.engines if item.share is None or item.share.engines is not context.engines else item.share
 
     def work() -> None:
-        error: AtopsError | None = None
         item.engine = job.engine
         item.started_ns = driver.now()  # until then it stood behind other copies
         if driver.tracer.detail:
             moments.start(item, item.started_ns)
-        try:
-            action()
-        except AtopsError as failure:
-            error = failure
-        except Exception as failure:
-            error = ExecutionError(f"a copy failed: {failure!r}")
-            error.__cause__ = failure
+        if takes is not None and (duration := takes()):
+            item.parked = None  # it moves, and stands behind nobody
+            driver.executor.spend(duration, lambda: driver.executor.run(COPIES, move))
+        else:
+            move()
+
+    def move() -> None:
+        error = _failure_of(action)
         # Released first: the next copy must not find the link held by one whose waiters were told that it is over.
-        context.engines.release(job)
+        engines.release(job)
         done(error)
 
     job = CopyJob(stream.priority, item.seq, direction, lambda: driver.executor.run(COPIES, work))
 
     def cancel(error: AtopsError) -> None:
-        if context.engines.withdraw(job):
+        if engines.withdraw(job):
             stream.finish(item, error)
 
     item.cancel = cancel
-    item.parked = context.engines
-    if driver.tracer.detail and not context.engines.quiet(direction):
+    item.parked = engines
+    if driver.tracer.detail and (engines.full or not engines.quiet(direction)):
         moments.park(item)
-    context.engines.request(job)
+    engines.request(job)
 
 
-def stage_through_host(stream: StreamQueue, item: Completion) -> bool:
-    """Copy between devices that have no link: to the host, then on. Each half holds its own device's link."""
+def _failure_of(action: Callable[[], None]) -> AtopsError | None:
+    """Carry out a copy, and return what it failed with, if it did."""
+    try:
+        action()
+    except AtopsError as failure:
+        return failure
+    except Exception as failure:
+        error = ExecutionError(f"a copy failed: {failure!r}")
+        error.__cause__ = failure
+        return error
+    return None
+
+
+def stage_through_host(
+    stream: StreamQueue, item: Completion, takes: Callable[[DeviceContext, Copy], int] | None = None
+) -> bool:
+    """Copy between devices that have no link: to the host, then on. Each half holds its own device's link.
+
+    `takes` says how long a half holds an engine of a device, as for `run_on_engine`.
+    """
     command: Copy = item.command
     source, target = command.src, command.dst
     assert isinstance(source, Allocation) and isinstance(target, Allocation)
     assert source.device is not None and target.device is not None
     driver = stream.driver
-    to = driver.context(target.device)
+    back, to = driver.context(source.device), driver.context(target.device)
     staging = memoryview(bytearray(command.size))
     down = Copy(staging, 0, source, command.src_offset, command.size, Kind.COPY_D2H)
     up = Copy(target, command.dst_offset, staging, 0, command.size, Kind.COPY_H2D)
+
+    def half(context: DeviceContext, part: Copy, done: Callable[[AtopsError | None], None]) -> None:
+        duration = None if takes is None else partial(takes, context, part)
+        run_on_engine(context, stream, item, DIRECTIONS[part.kind], partial(carry_out, part), done, duration)
 
     def half_way(error: AtopsError | None) -> None:
         if error is not None:
             stream.finish(item, error)
             return
         driver.trace_part(item, down)
-        item.command = up  # what is left of it: its end is the second record
-        run_on_engine(to, stream, item, Direction.HOST_TO_DEVICE, lambda: carry_out(up), arrived)
+        item.command, item.told = up, None  # what is left of it: its end is the second record
+        half(to, up, partial(end_copy, stream, item))
 
-    def arrived(error: AtopsError | None) -> None:
-        stream.finish(item, error)
-
-    run_on_engine(
-        driver.context(source.device), stream, item, Direction.DEVICE_TO_HOST, lambda: carry_out(down), half_way
-    )
+    half(back, down, half_way)
     return False

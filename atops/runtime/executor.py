@@ -96,13 +96,17 @@ class Executor(ABC):
     def later(self, delay: int, step: Step) -> Timer:
         """Run `step` after `delay` nanoseconds. From any thread."""
 
+    def spend(self, duration: int, step: Step) -> Timer:
+        """As `later`, at the end of a command that takes so long; a program that polls for it cannot hold time up."""
+        return self.later(duration, step)
+
     @abstractmethod
     def run(self, lane: Lane, work: Step) -> None:
         """Run `work` on a lane. It may take long; it reports its own end. From any thread."""
 
     @abstractmethod
-    def waiting(self, lane: Lane) -> bool:
-        """Return whether work waits on a lane that nobody has begun: a snapshot."""
+    def backlog(self, lane: Lane) -> Callable[[], bool]:
+        """Return what tells whether a lane has no work that nobody has begun: a snapshot, and a cheap one."""
 
     @abstractmethod
     def widen(self, lane: Lane, threads: int) -> None:

@@ -25,6 +25,8 @@ from atops.runtime.executor import HERE, Executor, Lane, LaterStep, Step
 
 __all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector")
 
+POLLING = 1000  # turns of the loop, with nothing but the program's own steps, after which that counts as waiting
+
 
 class InlineExecutor(Executor):
     """Run everything as steps of `loop`, in the order that `choose` picks."""
@@ -39,6 +41,7 @@ class InlineExecutor(Executor):
         self._serial = itertools.count()
         self._random = None if seed is None else random.Random(seed)
         self._closed = False
+        self._spending = 0  # commands that take virtual time now
         self.loop = InlineLoop(self)
 
     def now(self) -> int:
@@ -65,13 +68,28 @@ class InlineExecutor(Executor):
         heapq.heappush(self._timers, (due, next(self._serial), timer))
         return timer  # the loop's selector fires it: a handle of the loop would be one more to choose from
 
+    def spend(self, duration: int, step: Step) -> LaterStep:
+        """As `later`, and note that a command takes time until then."""
+        self._spending += 1
+
+        def over() -> None:
+            self._spending -= 1
+            step()
+
+        return self.later(duration, over)
+
+    @property
+    def held_up(self) -> bool:
+        """Whether the driver has nothing to do before a command's time is over."""
+        return self._spending > 0 and not self._steps
+
     def run(self, lane: Lane, work: Step) -> None:
         """Queue the work as a step: one thread runs everything."""
         self.post(work)
 
-    def waiting(self, lane: Lane) -> bool:
-        """Return True: all that is posted waits for the one thread, and its order is the policy's business."""
-        return True
+    def backlog(self, lane: Lane) -> Callable[[], bool]:
+        """Return what says no: all that is posted waits for the one thread, and its order is the policy's business."""
+        return bool
 
     def widen(self, lane: Lane, threads: int) -> None:
         """One thread runs everything: a lane has no width of its own."""
@@ -108,6 +126,7 @@ class InlineExecutor(Executor):
         self._closed = True
         self._steps.clear()
         self._timers.clear()
+        self._spending = 0
 
     def _run_one(self) -> bool:
         steps = self._steps
@@ -154,6 +173,14 @@ class InlineLoop(asyncio.SelectorEventLoop):
         """Say whether a step is ready."""
         return bool(self._ready)
 
+    def next_timer(self) -> int | None:
+        """Return the time, later than now, at which asyncio's next timer is due; None without one.
+
+        A nanosecond late, because its deadlines are floats.
+        """
+        timers = self._scheduled  # type: ignore[attr-defined]  # the heap of BaseEventLoop
+        return max(round(timers[0].when() * 1e9), self._executor.now()) + 1 if timers else None
+
     def time(self) -> float:
         """Return the executor's time in seconds, so that asyncio's timers follow its clock."""
         return self._executor.now() / 1e9
@@ -183,6 +210,7 @@ class PatientSelector(selectors.DefaultSelector):
     def __init__(self, executor: InlineExecutor) -> None:
         super().__init__()
         self._executor = executor
+        self._turns = 0  # of the program alone, one after another, while a command takes time
 
     def select(self, timeout: float | None = None) -> Any:
         """Run the driver's timers and poll the files; under a virtual clock let time jump instead of waiting.
@@ -191,14 +219,34 @@ class PatientSelector(selectors.DefaultSelector):
         comes is chance, and must not change what a seed picks.
         """
         executor, clock = self._executor, self._executor.clock
-        if (due := executor.run_timers()) is not None:
-            left = max(0, due - executor.now()) / 1e9
-            timeout = left if timeout is None else min(timeout, left)
+        due = executor.run_timers()
         if executor.loop.has_steps():
             timeout = 0  # a timer has just posted them
-        if clock is None or timeout is None or timeout <= 0:
-            return super().select(timeout)
+        if clock is not None and not (timeout is None and due is None):
+            if timeout != 0 or self._polling():
+                return self._jump(clock, due)
+        elif due is not None:
+            left = max(0, due - executor.now()) / 1e9
+            timeout = left if timeout is None else min(timeout, left)
+        return super().select(timeout)
+
+    def _polling(self) -> bool:
+        """Whether the program has had so many turns in which only it did anything that it must be polling.
+
+        For it the clock would stand still: a command that it polls for would never be over.
+        """
+        self._turns = self._turns + 1 if self._executor.held_up else 0
+        return self._turns > POLLING
+
+    def _jump(self, clock: VirtualClock, due: int | None) -> Any:
+        """Go to the next timer, of the driver's or of asyncio's, unless a file is ready.
+
+        The driver's are met to the nanosecond: at them commands end.
+        """
+        self._turns = 0
         ready = super().select(0)
         if not ready:
-            clock.advance(round(timeout * 1e9) + 1)  # past the timer: asyncio rounds its deadlines to floats
+            ends = [time for time in (due, self._executor.loop.next_timer()) if time is not None]
+            clock.advance_to(min(ends))
+            self._executor.run_timers()
         return ready

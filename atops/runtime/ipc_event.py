@@ -10,15 +10,18 @@ import logging
 import os
 import struct
 import threading
+import time
 import weakref
 from typing import Any, Final
 
 from atops.base.errors import InvalidHandle, LaunchFailure, NotSupported
+from atops.base.waiting import seconds
 from atops.device.watch import Condition
 from atops.runtime.commands import WaitValue
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.event import Event
+from atops.runtime.executor import HERE
 from atops.runtime.ipc_exporter import exporter
 from atops.runtime.ipc_handle import Handle, Kind
 from atops.runtime.ipc_lease import borrow
@@ -76,6 +79,28 @@ class SharedRecords:
                 self._watching = True
                 threading.Thread(target=self._watch, name="atops ipc event", daemon=True).start()
         return found
+
+    def block(self, timeout: float | None) -> bool:
+        """Block until the newest record is over, if another process owes it: on the page, with no thread between.
+
+        Returns False where there is nothing to wait for here, or where it takes a command that stands for the record:
+        to tell of a failure or a reset, inline, and on the runtime's own threads. Raises TimeoutError, as `seconds`.
+        """
+        page, context, limit = self.page, self._context(), seconds(timeout)
+        ticket = page.latest
+        own = self._own is not None and self._own[0] == ticket
+        if not ticket or own or context is None or context.driver.inline or HERE.role is not None:
+            return False
+        deadline = None if limit is None else time.monotonic() + limit
+        while True:
+            seen = page.generation
+            state = page.state(ticket, look=True)
+            if state != TicketState.PENDING or context.dead is not None:
+                return state == TicketState.DONE
+            left = LOOK if deadline is None else min(LOOK, deadline - time.monotonic())
+            if left <= 0:
+                raise TimeoutError(f"the record of process {page.process(ticket)} was not done within {timeout} s")
+            page.wait(seen, left)
 
     def waited_by(self, stream: str) -> None:
         """Say, in strict mode, what is not portable (2.2 topsIpcGetEventHandle)."""

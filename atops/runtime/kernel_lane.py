@@ -42,12 +42,13 @@ class KernelLane:
     policy chooses the order.
     """
 
-    __slots__ = ("_alone", "_executor", "_handed", "_slice", "name")
+    __slots__ = ("_alone", "_executor", "_handed", "_idle", "_slice", "name")
 
     def __init__(self, executor: Executor, ordinal: int, width: int, options: EmulatorOptions) -> None:
         self.name = Lane(f"kernel {ordinal}")
         executor.widen(self.name, width)
         self._executor = executor
+        self._idle = executor.backlog(self.name)  # whether no other work waits
         self._slice = options.slice
         self._alone = width == 1 and not executor.inline
         self._handed: deque[Task] = deque()  # what the one thread will step next; both ends are used atomically
@@ -99,15 +100,17 @@ class KernelLane:
 
     def _go_on(self, now: bool = False) -> None:
         """Step what was handed to this thread, until nothing is or other work waits; `now`: the first in any case."""
-        waiting, name, handed = self._executor.waiting, self.name, self._handed
+        handed, idle, budget = self._handed, self._idle, self._slice
         HERE.lane = self
         try:
-            while (now or not waiting(name)) and (task := self._next()) is not None:
+            while now or (handed and idle()):
                 now = False
-                if task.step(self._slice) is Progress.AGAIN:
-                    handed.append(task)
-                if not handed:
+                try:
+                    task = handed.popleft()
+                except IndexError:  # a thread that was abandoned came back and took it
                     break
+                if task.step(budget) is Progress.AGAIN:
+                    handed.append(task)
         finally:
             HERE.lane = None
             self._pass_on()
@@ -115,18 +118,14 @@ class KernelLane:
     def _pass_on(self) -> None:
         """Give what was handed over to the queue."""
         while self._handed:
-            task = self._next()
+            try:
+                task = self._handed.popleft()
+            except IndexError:  # as above
+                return
             if type(task) is DrainTask:
                 self._executor.post(task.drain)
-            elif task is not None:
+            else:
                 self._executor.run(self.name, partial(self._step, task))
-
-    def _next(self) -> Task | None:
-        """Take what was handed over first: maybe nothing, where a thread that was abandoned came back and took it."""
-        try:
-            return self._handed.popleft()
-        except IndexError:
-            return None
 
     def __repr__(self) -> str:
         return f"<KernelLane {self.name!r}: {len(self._handed)} tasks handed over>"

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 
 from atops.base.details import Phase
-from atops.device.call_site import caller
+from atops.device.call_site import calling_frame
 from atops.runtime.commands import (
     Alloc,
     Barrier,
@@ -26,6 +26,7 @@ from atops.runtime.commands import (
 from atops.runtime.completion import DONE, PENDING, Completion
 from atops.runtime.hub import Hub
 from atops.runtime.trace_item import DESCRIBE, NOWHERE
+from atops.runtime.uses import USES
 
 __all__ = ("begin", "park", "park_head", "start", "submit", "teller")
 
@@ -33,13 +34,15 @@ SUBMITTED, STARTED, PARKED = (int(phase) for phase in Phase)
 BEGIN_ELSEWHERE = frozenset({Launch, Copy, Call})  # when they get a cluster, an engine or a thread
 AT_ONCE = frozenset({Alloc, Barrier, Free, Record, WriteValue})  # over when they have begun: their records tell
 SILENT = BEGIN_ELSEWHERE | AT_ONCE
+ENQUEUEING = 3  # frames that are the package's for certain: here, where the queue takes it, what submits
 WAITS = (WaitEvent, WaitValue)
 
 
 def submit(item: Completion) -> None:
-    """Tell that a command was enqueued, and where in the program."""
-    site = caller()
-    _tell(item, SUBMITTED, item.submitted_ns, site=item.stream.driver.tracer.details.site(site.code, site.instruction))
+    """Tell that a command was enqueued, where in the program, and what memory it was given."""
+    frame = calling_frame(ENQUEUEING)
+    _tell(item, SUBMITTED, item.submitted_ns, -1, item.stream.driver.tracer.details.site(frame.f_code, frame.f_lasti))
+    _tell_uses(item)
 
 
 def start(item: Completion, at: int | None = None) -> None:
@@ -92,6 +95,7 @@ def _stand(item: Completion) -> None:
     now, waits_for = item.stream.driver.now(), item.parked
     since = now if item.started_ns < 0 else item.started_ns
     _tell(item, SUBMITTED, item.submitted_ns or now)
+    _tell_uses(item)
     if item._state == PENDING:
         if isinstance(waits_for, Completion):  # one that comes first in the null stream's order
             _tell(item, PARKED, since, waits_for.seq)
@@ -103,12 +107,24 @@ def _stand(item: Completion) -> None:
         _tell(item, STARTED, since)
 
 
+def _tell_uses(item: Completion) -> None:
+    """Tell what memory a command was given, of those whose records do not."""
+    find = USES.get(item.command.__class__)
+    if find is not None:
+        add, seq = item.stream.driver.tracer.details.uses.add, item.seq
+        for device, offset, size in find(item.command):
+            add((seq, device, offset, size))
+
+
 def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1) -> None:
-    kind, size, *_, src, src_at, _, name = DESCRIBE[type(item.command)](item, item.command)
-    word = (src, src_at) if type(item.command) is WaitValue else NOWHERE
     stream = item.stream
     tracer = stream.driver.tracer
+    told = item.told
+    if told is None:
+        kind, size, *_, src, src_at, _, name = DESCRIBE[type(item.command)](item, item.command)
+        word = (src, src_at) if type(item.command) is WaitValue else NOWHERE
+        item.told = told = (kind, size, tracer.intern(name), *word)
+    kind, size, number, src, src_at = told
     tracer.details.moments.add((
-        at, item.seq, phase, kind, stream.context.ordinal, stream.number, cause, size, tracer.intern(name), site,
-        *word,
+        at, item.seq, phase, kind, stream.context.ordinal, stream.number, cause, size, number, site, src, src_at,
     ))  # fmt: skip

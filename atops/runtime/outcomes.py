@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Any
 
 from atops.base.errors import AtopsError, ExecutionError, PriorLaunchFailure, StreamAborted
 from atops.base.tracing import Status
@@ -11,7 +12,7 @@ from atops.base.waiting import Waiter
 from atops.runtime.commands import Launch
 from atops.runtime.completion import Completion
 
-__all__ = ("as_failure", "log_if_unseen", "status_of", "verb", "wake")
+__all__ = ("as_failure", "log_if_left", "log_if_unseen", "status_of", "verb", "wake")
 
 log = logging.getLogger("atops.stream")
 
@@ -21,6 +22,16 @@ def log_if_unseen(label: str, error: AtopsError) -> None:
     if not getattr(error, "_seen", False):
         error._seen = True  # type: ignore[attr-defined]  # read by nobody but this function and look_at
         log.error("%s ended with a failure that nobody looked at: %s", label, error, exc_info=error)
+
+
+def log_if_left(label: str, message: str, attributes: dict[str, Any]) -> None:
+    """As `log_if_unseen` for a stream that was collected: of its error only the words and the attributes are left.
+
+    The error itself would keep the stream, by the frames of its traceback.
+    """
+    if not attributes.get("_seen"):
+        attributes["_seen"] = True
+        log.error("%s ended with a failure that nobody looked at: %s", label, message)
 
 
 def wake(waiters: Iterable[Waiter]) -> None:

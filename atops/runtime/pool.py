@@ -220,6 +220,9 @@ class MemoryPool:
 
     def release_excess(self) -> int:
         """Give back what exceeds the release threshold, after synchronising. Returns the bytes given."""
+        ledger = self._ledger
+        if ledger.reserved <= ledger.threshold and not ledger.given:
+            return 0  # so it was at this moment, and no lock would make it last
         return self.trim(self._ledger.threshold)
 
     # ---- access

@@ -32,15 +32,17 @@ class Prefetched(NamedTuple):
 class PrefetchBuffer:
     """The entries of one device, at most `capacity` bytes together; what is freed drops out. Safe from any thread.
 
-    With `strict` it notes what they contain, for `stale` to compare; `watched` then tells whether there are any.
+    With `strict` it notes what they contain, for `stale` to compare. `watched` tells whether each copy is looked at as
+    it begins: with `strict` while there are entries, and always with `timed`, where what a copy reads decides its time.
     """
 
-    __slots__ = ("_entries", "_lock", "_strict", "capacity", "watched")
+    __slots__ = ("_entries", "_lock", "_strict", "_timed", "capacity", "watched")
 
-    def __init__(self, capacity: int, strict: bool = False) -> None:
+    def __init__(self, capacity: int, strict: bool = False, timed: bool = False) -> None:
         self.capacity = capacity
-        self.watched = False
+        self.watched = timed
         self._strict = strict
+        self._timed = timed
         self._entries: list[Prefetched] = []
         self._lock = threading.Lock()
 
@@ -66,14 +68,20 @@ class PrefetchBuffer:
                 )
             if memory.nbytes:
                 self._entries.append(asked._replace(checksum=_contents(asked)) if self._strict else asked)
-                self.watched = self._strict
+                self.watched = self._timed or self._strict
 
     def drop(self, memory: Buffer) -> None:
         """Drop every entry that a range touches, whole."""
         asked = _range(memory)
         with self._lock:
             self._entries = [entry for entry in self._entries if not entry.touches(asked)]
-            self.watched = self._strict and bool(self._entries)
+            self.watched = self._timed or (self._strict and bool(self._entries))
+
+    def entered(self, memory: Allocation, start: int, end: int) -> list[tuple[int, int]]:
+        """Return which of the bytes `start` to `end` are entered, as disjoint ranges, the oldest entry first."""
+        asked = Prefetched(memory, start, end)
+        with self._lock:
+            return [(max(start, each.start), min(end, each.end)) for each in self._entries if each.touches(asked)]
 
     def stale(self, memory: Allocation, start: int, end: int) -> list[Prefetched]:
         """Return the entries among these bytes that were written since they were entered: each once."""

@@ -29,19 +29,26 @@ def free_when_idle(context: DeviceContext, free: Free, buffer: Buffer, stream: A
     with driver.lock:
         streams = driver.active_streams() if stream is None else [stream]
         newest = driver.seq
+    if not streams:
+        _free(free, buffer.allocation, "close")
+        return
     _free_after(context, free, buffer.allocation, "close" if stream is None else stream.label, streams, newest)
+
+
+def _free(free: Free, allocation: Allocation, by: object) -> None:
+    try:  # noqa: SIM105  # every close comes here, and suppress() is slow
+        free(allocation, by)
+    except IllegalAddress:  # a reset or the driver's close was faster
+        pass
 
 
 def _free_after(
     context: DeviceContext, free: Free, allocation: Allocation, by: object, streams: list[Any], newest: int
 ) -> None:
     """Free `allocation` once the streams are through with their commands up to number `newest`."""
-    items = [item for each in streams for item in each.outstanding() if item.seq <= newest] if streams else ()
+    items = [item for each in streams for item in each.outstanding() if item.seq <= newest]
     if not items:
-        try:  # noqa: SIM105  # every close comes here, and suppress() is slow
-            free(allocation, by)
-        except IllegalAddress:  # a reset or the driver's close was faster
-            pass
+        _free(free, allocation, by)
         return
     # And once more then: an abort ends what is last in a queue before the command that runs.
     again = partial(_free_after, context, free, allocation, by, streams, newest)

@@ -16,7 +16,7 @@ from atops.runtime.execute_copy import run_here_or_beside
 from atops.runtime.scattered import read_from, write_to
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("OPERATIONS", "combine", "run_reduce")
+__all__ = ("OPERATIONS", "carry_out_reduce", "combine", "run_reduce")
 
 OPERATIONS: Final[Mapping[str, Any]] = MappingProxyType(
     {"sum": np.add, "product": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
@@ -41,10 +41,10 @@ def run_reduce(stream: StreamQueue, item: Completion) -> bool:
     """Combine here, or on a copy thread when it is large."""
     command: Reduce = item.command
     short = command.elements * command.dtype.itemsize <= LARGE
-    return run_here_or_beside(stream, item, partial(_carry_out, command), short)
+    return run_here_or_beside(stream, item, partial(carry_out_reduce, command), short)
 
 
-def _carry_out(command: Reduce) -> None:
+def carry_out_reduce(command: Reduce) -> None:
     """Combine and store. Raises IllegalAddress when an end is not live; then nothing is stored."""
     nbytes = command.elements * command.dtype.itemsize
     who, (result, offset) = f"reduce {command.operation}", command.result

@@ -1,7 +1,8 @@
 """Resource bundles of a device, and its reservation: where work may run, and what is left for the rest (2.11).
 
 A bundle's work runs on its part of the clusters only; an exclusive part runs nothing else. A cluster runs one block at
-a time, so that bundles which have SIPs of one cluster take turns on it.
+a time, so that bundles which have SIPs of one cluster take turns on it. Where it claims copy engines its copies hold no
+more of them at once.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.reclaim import Countdown, CountdownWaiter, free_when_idle
 from atops.runtime.resource_default import chosen_bundle
+from atops.runtime.resource_engines import EngineShare
 from atops.runtime.resource_memory import ReservedMemory
 from atops.runtime.resource_placement import (
     BundleRequest,
@@ -73,9 +75,12 @@ def bundle_of(context: DeviceContext, bundle: ResourceBundle | None = None) -> R
 
 
 class ResourceBundle:
-    """Clusters, or SIPs of one, and memory of a device. `part` has a mask of SIPs for each of the device's clusters."""
+    """Clusters, or SIPs of one, and memory of a device. `part` has a mask of SIPs for each of the device's clusters.
 
-    __slots__ = ("claimed", "closed", "clusters", "context", "memory", "part")
+    `engines` is what its copies share of the device's copy engines; None where it claims none, and they use any.
+    """
+
+    __slots__ = ("claimed", "closed", "clusters", "context", "engines", "memory", "part")
 
     def __init__(self, context: DeviceContext, claimed: Claimed, memory: ReservedMemory) -> None:
         self.context = context
@@ -83,6 +88,7 @@ class ResourceBundle:
         self.part = claimed.part
         self.clusters = tuple(ordinal for ordinal, mask in enumerate(claimed.part) if mask)
         self.memory = memory
+        self.engines = EngineShare(context.engines, claimed.engines) if claimed.engines else None
         self.closed = False
 
     @property
@@ -125,7 +131,9 @@ class ResourceBundle:
         countdown.one_over()
 
     def _has(self, item: Completion) -> bool:
-        return isinstance(item.command, Launch) and item.command.options.bundle is self
+        if isinstance(item.command, Launch):
+            return item.command.options.bundle is self
+        return item.share is not None and item.share is self.engines
 
     def _release(self) -> None:
         self.context.resources.drop(self)
@@ -200,6 +208,18 @@ class Resources:
             stream.sip_mask, options.pinned, None if bundle is None else bundle.part,
         )  # fmt: skip
         return launch if bundle is options.bundle else launch._replace(options=options._replace(bundle=bundle))
+
+    @property
+    def engines(self) -> EngineShare | None:
+        """What a copy that the caller enqueues now shares of the copy engines: its default bundle's, if that has some.
+
+        None for any engine, also with a default that was destroyed: copies run on no cluster.
+        """
+        bundle = chosen_bundle()
+        if bundle is None or bundle.context is not self._context or bundle.closed:
+            return None
+        share: EngineShare | None = bundle.engines
+        return share
 
     # ---- the reservation
 

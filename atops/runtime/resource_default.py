@@ -6,11 +6,13 @@ It knows no bundle's parts.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
 from typing import Any
 
-__all__ = ("ThreadBundle", "Unset", "chosen_bundle", "set_chosen_bundle")
+__all__ = ("ThreadBundle", "Unset", "chosen_bundle", "set_chosen_bundle", "within")
 
 
 class Unset(Enum):
@@ -41,3 +43,14 @@ def set_chosen_bundle(bundle: Any) -> None:
     """Make a bundle, or none, the default of this task and of this thread."""
     THREAD.bundle = bundle
     TASK.set(bundle)
+
+
+@contextmanager
+def within(bundle: Any) -> Iterator[None]:
+    """Let what this task enqueues in the block be the bundle's; with None, as it is without."""
+    token = None if bundle is None else TASK.set(bundle)
+    try:
+        yield
+    finally:
+        if token is not None:
+            TASK.reset(token)

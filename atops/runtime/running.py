@@ -13,6 +13,7 @@ from atops.base.clock import VirtualClock
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.loops import running_home
 from atops.base.options import EmulatorOptions
+from atops.runtime.completion import look_at
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.executor import HERE
 from atops.runtime.inline import InlineExecutor
@@ -83,7 +84,9 @@ async def interruptible(program: Coroutine[Any, Any, None]) -> None:
     def interrupt(number: int, frame: FrameType | None) -> None:
         cancel(number, frame)
         if HERE.role in ("executor", "callback"):
-            raise KeyboardInterrupt
+            pressed = KeyboardInterrupt()
+            look_at(pressed)  # whoever pressed it knows: the failure that it makes of a kernel is none to be logged
+            raise pressed
 
     signal.signal(signal.SIGINT, interrupt)
     try:

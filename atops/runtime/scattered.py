@@ -7,6 +7,7 @@ its own; nothing else can take it for plain memory.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any, NamedTuple, NoReturn
 
@@ -40,8 +41,11 @@ class Part(NamedTuple):
         allocation = self.memory.allocation
         data = allocation.data
         allocation.check(self.memory.offset, self.memory.nbytes, "a part of scatter memory")
-        array = data[self.memory.offset :][: self.memory.nbytes].reshape(*self.dims, itemsize)
-        return array.transpose(*np.argsort(self.axes), len(self.axes))
+        return self.arranged(data[self.memory.offset :][: self.memory.nbytes], itemsize)
+
+    def arranged(self, each: Bytes, itemsize: int) -> Bytes:
+        """Return what there is for each of the part's bytes, such as its value, arranged as `window` is."""
+        return each.reshape(*self.dims, itemsize).transpose(*np.argsort(self.axes), len(self.axes))
 
 
 class Scattered(Allocation):
@@ -86,11 +90,15 @@ class Scattered(Allocation):
     def read(self, offset: int, size: int) -> Bytes:
         """Return a copy of `size` bytes from `offset`. Bytes that no part holds are 0. Raises IllegalAddress."""
         self.check(offset, size, "scatter memory")
+        return self.gather(offset, size, lambda part: part.window(self.itemsize))
+
+    def gather(self, offset: int, size: int, window: Callable[[Part], Bytes]) -> Bytes:
+        """Return what the windows of its parts hold for `size` bytes from `offset`: 0 for those that no part holds."""
         first, last = self._rows(offset, size)
         slab = np.zeros((last - first, *self.dims[1:], self.itemsize), np.uint8)
         for part in self.parts:
-            inside, window = self._share(part, first, last)
-            slab[inside] = window
+            inside, rows = self._share(part, first, last)
+            slab[inside] = window(part)[rows]
         start = offset - first * self._row
         return slab.reshape(-1)[start : start + size]
 
@@ -105,8 +113,8 @@ class Scattered(Allocation):
         slab.reshape(-1)[start : start + given.size] = given
         ours.reshape(-1)[start : start + given.size] = True
         for part in self.parts:
-            inside, window = self._share(part, first, last)
-            np.copyto(window, slab[inside], where=ours[inside])
+            inside, rows = self._share(part, first, last)
+            np.copyto(part.window(self.itemsize)[rows], slab[inside], where=ours[inside])
             part.memory.allocation.wrote(part.memory.offset, part.memory.nbytes)
 
     def plain(self, offset: int, size: int) -> Buffer | None:
@@ -140,13 +148,13 @@ class Scattered(Allocation):
             raise IllegalAddress(f"{self!r} has no dimensions")
         return offset // self._row, -(-(offset + size) // self._row)
 
-    def _share(self, part: Part, first: int, last: int) -> tuple[tuple[slice, ...], Bytes]:
-        """Return where in rows `first` to `last` a part's window lies, and that much of the window."""
+    def _share(self, part: Part, first: int, last: int) -> tuple[tuple[slice, ...], slice]:
+        """Return where in rows `first` to `last` a part's window lies, and which of the window's rows those are."""
         anchor, extent = part.anchor, part.extent
         low, high = max(anchor[0], first), min(anchor[0] + extent[0], last)
         high = max(low, high)
         rest = (slice(at, at + size) for at, size in zip(anchor[1:], extent[1:], strict=True))
-        return (slice(low - first, high - first), *rest), part.window(self.itemsize)[low - anchor[0] : high - anchor[0]]
+        return (slice(low - first, high - first), *rest), slice(low - anchor[0], high - anchor[0])
 
 
 def read_from(memory: Allocation, offset: int, size: int, who: str) -> Bytes:

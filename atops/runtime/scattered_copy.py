@@ -13,7 +13,7 @@ from atops.runtime.execute_copy import run_here_or_beside
 from atops.runtime.scattered import read_from, write_to
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("run_scattered",)
+__all__ = ("carry_out_scattered", "run_scattered")
 
 DIRECT = 64 << 10  # a larger copy takes longer than a thread hop
 
@@ -21,10 +21,10 @@ DIRECT = 64 << 10  # a larger copy takes longer than a thread hop
 def run_scattered(stream: StreamQueue, item: Completion) -> bool:
     """Copy here, or on a copy thread when it is large."""
     command: ScatteredCopy = item.command
-    return run_here_or_beside(stream, item, partial(_carry_out, command), command.size <= DIRECT)
+    return run_here_or_beside(stream, item, partial(carry_out_scattered, command), command.size <= DIRECT)
 
 
-def _carry_out(command: ScatteredCopy) -> None:
+def carry_out_scattered(command: ScatteredCopy) -> None:
     """Read all, then write all. Raises IllegalAddress for memory that was freed."""
     src, start, size = command.src, command.src_offset, command.size
     if isinstance(src, Allocation):

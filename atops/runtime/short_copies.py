@@ -26,8 +26,11 @@ from atops.runtime.outcomes import as_failure
 from atops.runtime.trace_item import place
 
 __all__ = (
+    "COPY_D2H",
+    "COPY_H2D",
     "DIRECT",
     "DIRECTIONS",
+    "WENT_WELL",
     "carry_out",
     "carry_out_run",
     "carry_out_traced",
@@ -70,6 +73,8 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
         command = item.command
         if command.__class__ is not Copy or command[5] != kind or command[4] > DIRECT or item.deps is not None:
             break
+        if item.share is not None:
+            break  # it is held to engines of its own
         if kind != COPY_D2D and command[side].device != here:  # type: ignore[union-attr]  # that end is an allocation
             break
         item._state = RUNNING

@@ -17,8 +17,10 @@ from atops.runtime.capacity import Capacity, Room
 from atops.runtime.commands import PLAIN_LAUNCH, Call, Launch, LaunchOptions, Record, WaitEvent, WaitValue, WriteValue
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
+from atops.runtime.current import enter_stream, leave_stream
 from atops.runtime.event import Event
 from atops.runtime.execute_call import is_async
+from atops.runtime.handles import HANDLES, lend
 from atops.runtime.operands import word_of
 from atops.runtime.stream_memory import StreamMemory
 from atops.runtime.stream_queue import StreamQueue
@@ -35,9 +37,10 @@ class Stream(StreamMemory):
 
     `async with stream:` owns the buffers that its verbs make: leaving the block waits for the work and frees them;
     leaving it by an exception aborts the work first. `await stream` waits for what is enqueued and raises its failure.
+    `with stream:` only makes it the current stream of its device (`Device.current_stream`), and ends nothing.
     """
 
-    __slots__ = ("flags", "waited")
+    __slots__ = ("_handle", "flags", "waited")
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class Stream(StreamMemory):
         )
         self.flags = flags
         self.waited: dict[int, int] | None = None  # other streams' numbers: the newest record of theirs waited for
+        self._handle = 0  # what C-style calls know it by, once somebody asked
 
     # ---- lifecycle
 
@@ -96,6 +100,15 @@ class Stream(StreamMemory):
             raise
         log_unseen(self)
 
+    def __enter__(self) -> Stream:
+        enter_stream(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        leave_stream(self)
+
     def close(self) -> None:
         """Close without waiting: no more commands, those enqueued still run, the stream's buffers are freed after them.
 
@@ -104,6 +117,7 @@ class Stream(StreamMemory):
         owned, self._owned = self._owned, None
         for buffer in owned or ():
             buffer.release_in(self)
+        HANDLES.pop(self._handle, None)
         self.close_queue()
 
     # ---- kernels
@@ -322,6 +336,19 @@ class Stream(StreamMemory):
     def device(self) -> int:
         """The ordinal of its device."""
         return self.context.ordinal
+
+    def __tops_stream__(self) -> tuple[int, int]:
+        """Return (0, handle): the protocol's version, and what C-style calls and other libraries know the stream by.
+
+        The handle is the same each time, and good until the stream is closed or nobody has it any more. Raises
+        InvalidHandle once it is closed.
+        """
+        if self._closed:
+            raise InvalidHandle(f"{self.label} is closed, and has no handle")
+        with self.driver.lock:
+            if not self._handle:
+                self._handle = lend(self, self.context)
+        return 0, self._handle
 
     def statistics(self) -> StreamStatistics:
         """Return a snapshot: how many commands wait, what the head waits for, the capacity and the failure."""

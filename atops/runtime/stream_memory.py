@@ -83,7 +83,21 @@ class StreamMemory(StreamQueue):
         if into.__class__ is Scattered or source.__class__ is Scattered:
             return self.submit(ScatteredCopy(into, dst_offset, source, src_offset, size, kind), result)
         # What the class itself would do, without the Python frame that a named tuple puts before it.
-        return self.submit(new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check)), result)
+        copy = new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check))
+        share = None if self.context.resources is None else self.context.resources.engines
+        return self.submit(copy, result) if share is None else self._copy_on(share, copy, result)
+
+    def _copy_on(self, share: Any, copy: Copy, result: Any) -> Completion:
+        """Enqueue a copy that is held to the copy engines of a resource bundle."""
+        item = Completion(self, copy)
+        item.share, item._result = share, result
+        if self.driver.inline:
+            self.driver.executor.check_caller()
+        with self.driver.lock:
+            first = self.enqueue(item)
+        if first:
+            self.driver.post(self.drain)
+        return item
 
     def _copy_size(self, room: int, size: int, nbytes: int | None) -> int:
         if nbytes is None:

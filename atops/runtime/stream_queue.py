@@ -23,7 +23,7 @@ from atops.runtime.capacity import Room
 from atops.runtime.commands import Call, Command, Copy, Launch, WaitEvent
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.executor import HERE, StepWaiter
-from atops.runtime.outcomes import as_failure, log_if_unseen, verb, wake
+from atops.runtime.outcomes import as_failure, log_if_left, verb, wake
 from atops.runtime.short_copies import carry_out_run, carry_out_traced, claim_run, settle_run
 from atops.runtime.stream_state import StreamState
 
@@ -273,11 +273,17 @@ class StreamQueue(StreamState):
         if stream._error is None and not isinstance(error, StreamAborted):
             stream._error = error
             self.context.poisoned.add(stream)
+            if getattr(error.__cause__, "_seen", False):
+                look_at(error)
             if not isinstance(error, LoopClosed):  # of which asyncio complains itself
-                finalize(stream, log_if_unseen, stream.label, error).atexit = False  # for one that nobody ever closes
+                # For one that nobody ever closes.
+                finalize(stream, log_if_left, stream.label, str(error), vars(error)).atexit = False
 
-    def finish(self, item: Completion, error: AtopsError | None = None) -> None:
-        """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored."""
+    def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
+        """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored.
+
+        `here`: the calling thread, one of the runtime's own, has nothing else to do, and drains what comes next.
+        """
         driver = self.driver
         with driver.lock:
             if item._state >= DONE:
@@ -290,7 +296,11 @@ class StreamQueue(StreamState):
                 post = False
         if waiters is not None:
             wake(waiters)
-        if post:
+        if not post:
+            return
+        if here:
+            self.drain()
+        else:
             self._drain_after(item)
 
     def _drain_after(self, item: Completion) -> None:

@@ -102,7 +102,7 @@ class StreamState(ABC):
         """Run commands from the head."""
 
     @abstractmethod
-    def finish(self, item: Completion, error: AtopsError | None = None) -> None:
+    def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
         """Settle a command that did not end inside the drain."""
 
     @abstractmethod

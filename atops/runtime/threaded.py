@@ -11,6 +11,7 @@ import itertools
 import logging
 import threading
 import time
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -64,9 +65,9 @@ class ThreadedExecutor(Executor):
         """Queue work on a lane, whose thread starts when work finds none idle."""
         self._lane(lane).put(work)
 
-    def waiting(self, lane: Lane) -> bool:
-        """Return whether work waits that no thread of the lane has taken."""
-        return not self._lane(lane).empty()
+    def backlog(self, lane: Lane) -> Callable[[], bool]:
+        """Return what tells whether no work waits for a thread of the lane: the queue's own, which takes no frame."""
+        return self._lane(lane).empty
 
     def widen(self, lane: Lane, threads: int) -> None:
         """Set how many threads a lane may have."""
@@ -150,6 +151,7 @@ class WorkerLane:
         self.name = name
         self.width = width
         self._work: SimpleQueue[Step | None] = SimpleQueue()
+        self.empty = self._work.empty
         self._lock = threading.Lock()
         self._threads = 0
         self._newest: threading.Thread | None = None
@@ -160,10 +162,6 @@ class WorkerLane:
         if self._threads < self.width:
             self._start()
         self._work.put(work)
-
-    def empty(self) -> bool:
-        """Return whether no work waits: a snapshot."""
-        return self._work.empty()
 
     def abandon(self) -> None:
         """Count out a thread that never comes back, and let another take its place."""

@@ -60,11 +60,12 @@ def render_text(
     names: TraceNames | None = None,
     limit: int = 40,
     figures: bool = True,
+    origin_ns: int | None = None,
 ) -> str:
     """Draw a timeline: an axis, a line for each stream, a legend of the glyphs in use, and the main `figures`.
 
-    At most `limit` lines of streams are drawn; what is left out is counted. `colour` adds ANSI colours. Raises
-    InvalidValue when `width` is below 40 columns.
+    At most `limit` lines of streams are drawn; what is left out is counted. `colour` adds ANSI colours. The axis calls
+    `origin_ns` 0, by default the beginning of what is drawn. Raises InvalidValue when `width` is below 40 columns.
     """
     if width < MINIMUM_WIDTH:
         raise InvalidValue(f"a timeline of {width} columns shows nothing; {MINIMUM_WIDTH} or more are right")
@@ -76,7 +77,8 @@ def render_text(
     margin = min(max(len(row.label) for row in shown), width // 4) + 3
     cells = width - margin - 1
     known = summary(records)
-    lines = [" " * margin + part for part in _axis(known.span_ns, cells)]
+    shift = 0 if origin_ns is None else known.first_ns - origin_ns
+    lines = [" " * margin + part for part in _axis(known.span_ns, cells, shift)]
     used: set[str] = set()
     device: int | None = None
     for row in shown:
@@ -97,8 +99,13 @@ def render_text(
     return "\n".join(lines)
 
 
-def describe(records: Sequence[TraceRecord], *, names: TraceNames | None = None, limit: int = 200) -> str:
-    """Tell a trace in sentences, a line for each record in its stream's order, at most `limit` of them."""
+def describe(
+    records: Sequence[TraceRecord], *, names: TraceNames | None = None, limit: int = 200, origin_ns: int | None = None
+) -> str:
+    """Tell a trace in sentences, a line for each record in its stream's order, at most `limit` of them.
+
+    Times count from `origin_ns`, by default from the first beginning.
+    """
     names = names or TraceNames()
     if not records:
         return "No records."
@@ -108,7 +115,8 @@ def describe(records: Sequence[TraceRecord], *, names: TraceNames | None = None,
     for row in rows(records, names):
         count = f"{len(row.records)} record{'s' if len(row.records) != 1 else ''}"
         lines.append(f"{_device(row.device, names).capitalize()}, {_printable(row.label)}: {count}.")
-        lines += [sentence(record, figures.first_ns, names) for record in row.records[: max(0, left)]]
+        first = figures.first_ns if origin_ns is None else origin_ns
+        lines += [sentence(record, first, names) for record in row.records[: max(0, left)]]
         left -= len(row.records)
     if left < 0:
         lines.append(f"{-left} more records are left out.")
@@ -149,14 +157,17 @@ def sentence(record: TraceRecord, first: int, names: TraceNames) -> str:
     return "".join(parts) + f" (number {record.seq})"
 
 
-def _axis(span: int, cells: int) -> tuple[str, str]:
-    """Return the line of tick labels and the ruler: a tick at each round step of 1, 2 or 5 times a power of ten."""
+def _axis(span: int, cells: int, shift: int) -> tuple[str, str]:
+    """Return the line of tick labels and the ruler: a tick at each round step of 1, 2 or 5 times a power of ten.
+
+    The first cell is called `shift`, in nanoseconds.
+    """
     step = 1
     while step * cells < 11 * max(span, 1):  # a label and the space after it take 11 columns
         step = step * 5 // 2 if str(step)[0] == "2" else step * 2
     labels, ruler = [" "] * cells, ["-"] * cells
-    for at in range(0, span + 1, step):
-        column = at * cells // span if span else 0
+    for at in range(-(-shift // step) * step, shift + span + 1, step):
+        column = (at - shift) * cells // span if span else 0
         if column < cells:
             ruler[column] = "+"
             text = format_ns(at) if at else "0"

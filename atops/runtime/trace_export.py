@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from atops.base.details import Step
-from atops.base.records import COPIES, CounterSample, Kind, Status, TraceNames, TraceRecord
+from atops.base.records import MOVES, CounterSample, Kind, Status, TraceNames, TraceRecord
 from atops.runtime.intervals import Interval, lanes, overlapping
 from atops.runtime.timeline import KIND_NAMES, interval, rows
 from atops.runtime.trace_events import Event, micros, track
@@ -107,7 +107,7 @@ def _engine_tracks(records: Sequence[TraceRecord]) -> list[tuple[int, str, Seque
     """Return a track for each copy engine and cluster that records name; more where records overlap there."""
     engines: dict[tuple[int, str, int], list[TraceRecord]] = defaultdict(list)
     for record in records:
-        if record.engine >= 0 and record.device >= 0 and (record.kind in COPIES or record.kind is Kind.LAUNCH):
+        if record.engine >= 0 and record.device >= 0 and (record.kind in MOVES or record.kind is Kind.LAUNCH):
             unit = "cluster" if record.kind is Kind.LAUNCH else "copy engine"
             engines[record.device, unit, record.engine].append(record)
     tracks: list[tuple[int, str, Sequence[TraceRecord]]] = []
@@ -161,7 +161,7 @@ def _slice(record: TraceRecord, place: tuple[int, int], origin: int, names: Trac
     }
     if record.bytes:
         arguments["bytes"] = record.bytes
-        if end > start and (record.kind in COPIES or record.kind is Kind.FILL):
+        if end > start and record.kind in MOVES:
             arguments["GB/s"] = round(record.bytes / (end - start), 3)
     for end_name, device, offset in (
         ("to", record.dst_device, record.dst_offset), ("from", record.src_device, record.src_offset),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn
+from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn, Use
 from atops.base.errors import InvalidValue
 from atops.base.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
 
@@ -31,7 +31,7 @@ TABLES: Final[Mapping[str, tuple[str, Any]]] = {
     "turn": ("turns", Turn),
 }
 
-Row = TypeVar("Row", TraceRecord, Moment, MemoryChange, Step)
+Row = TypeVar("Row", TraceRecord, Moment, MemoryChange, Step, Use)
 
 
 def save(path: str | os.PathLike[str], trace: Trace) -> None:
@@ -79,6 +79,7 @@ def records_to_json(trace: Trace) -> str:
             "moments": rows(trace.moments),
             "changes": rows(trace.changes),
             "steps": rows(trace.steps),
+            "uses": rows(trace.uses),
             "names": list(texts),
             "counters": [list(sample) for sample in trace.counters],
             "dropped": trace.dropped,
@@ -135,6 +136,7 @@ def _trace(content: dict[str, Any]) -> Trace:
         _read(Moment, content.get("moments", ()), tables),  # a file of before there were details has none
         _read(MemoryChange, content.get("changes", ()), tables),
         _read(Step, content.get("steps", ()), tables),
+        _read(Use, content.get("uses", ()), tables),
     )
 
 

@@ -5,6 +5,7 @@ Python's own complaint about what is left unread is InvalidValue as well; see th
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -24,9 +25,13 @@ def whole(value: Any, what: str) -> int:
     """Return an argument as an int. Raises InvalidType for what is none: None, True, 1.0."""
     if type(value) is int:
         return value
-    if hasattr(value, "__index__") and not isinstance(value, bool):
-        return int(value.__index__())
-    raise InvalidType(f"{what} is {value!r}; an int is right")
+    try:
+        found = operator.index(value)
+    except TypeError:  # an array of several elements has the method and not the number
+        found = None
+    if found is None or isinstance(value, bool):
+        raise InvalidType(f"{what} is {value!r}; an int is right")
+    return found
 
 
 def size_of(value: Any, what: str = "the size") -> int:
@@ -56,7 +61,8 @@ def member(kind: type[E], value: Any, what: str, code: Result = Result.InvalidVa
 
 def dims_of(value: Any, what: str) -> Dim3:
     """Return the extent that a dim3, an int or one to three ints are. Raises InvalidType, InvalidValue below 1."""
-    return Dim3.of(tuple(value) if isinstance(value, dim3 | uint3) else value, what)
+    parts = value if isinstance(value, dim3 | uint3 | list | tuple) else (value,)
+    return Dim3.of([whole(part, what) for part in parts], what)
 
 
 def numbers(values: Any, count: Any, what: str) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ It turns exceptions into codes, keeps the last error of each context and traces 
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from enum import IntEnum
@@ -19,7 +18,7 @@ from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.drivers import DEFAULT
 from atops.tops._codes import code_of, rtc_code_of
 from atops.tops._last_error import remember
-from atops.tops._waiting import drive, step
+from atops.tops._waiting import Wait, drive, step
 from atops.tops.error_codes import topsError_t, topsrtcResult
 from atops.tops.function_table import FUNCTIONS
 from atops.tops.tables.function import Function
@@ -44,8 +43,9 @@ class Bridge(Generic[C]):
 
     The implementation takes the function's arguments and returns its results: nothing, one value, or a tuple of as many
     as the table says; one without results may return a code, which is answered as it is and never stored. It raises
-    what it likes: the caller gets the code, and None for each result. A plain `def` never waits; an `async def` may, by
-    `await until(...)`, and so gets an awaitable twin.
+    what it likes: the caller gets the code, and None for each result. One that the table says may wait gets an
+    awaitable twin: it is an `async def` that awaits `until(...)`, or, where nothing is left to do after the wait, a
+    plain `def` that returns `until(...)`, or None if it need not wait.
     """
 
     def __init__(self, success: C, translate: Translate, instead: Mapping[Result, Any]) -> None:
@@ -70,7 +70,7 @@ class Bridge(Generic[C]):
     def __call__(self, implementation: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, tuple[C, T]]: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]  # as said above
-        self, implementation: Callable[P, C | None]
+        self, implementation: Callable[P, C | Wait | None]
     ) -> Callable[P, tuple[C]]: ...
     @overload
     def __call__(self, implementation: Callable[P, tuple[*Ts]]) -> Callable[P, tuple[C, *Ts]]: ...
@@ -80,7 +80,7 @@ class Bridge(Generic[C]):
         """Return the C-style function, and enter its twin if it may wait."""
         function = FUNCTIONS[implementation.__name__]
         answer, fail = self._answers(function)
-        if not inspect.iscoroutinefunction(implementation):
+        if not function.waits:
             return _make(function, implementation, answer, fail)
 
         async def twin(*arguments: Any, **named: Any) -> Answer:
@@ -125,7 +125,7 @@ def _make(
     function: Function, implementation: Callable[..., Any], answer: Callable[[Any], Answer],
     fail: Callable[[Exception], Answer], waits: bool = False,
 ) -> Callable[..., Answer]:
-    """Return the plain form of a function: one call, one tuple, one record. `waits`: it makes a coroutine."""
+    """Return the plain form of a function: one call, one tuple, one record. `waits`: it may leave a wait to be done."""
     name = function.name
 
     @functools.wraps(implementation)
@@ -133,8 +133,10 @@ def _make(
         driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
         started = -1 if driver is None else driver.now() if driver.tracer.active else None
         try:
-            outcome = implementation(*arguments, **named)
-            result = answer(drive(outcome) if waits else outcome)
+            outcome = implementation(*arguments, **named) if named else implementation(*arguments)
+            if waits and outcome is not None:
+                outcome = drive(outcome)
+            result = answer(outcome)
         except Exception as error:
             result = fail(error)
         if started is not None:

@@ -19,7 +19,7 @@ from atops.runtime.buffer import Buffer, End
 from atops.runtime.commands import Copy
 from atops.runtime.completion import Completion
 from atops.runtime.device import Device
-from atops.runtime.direct_copy import copy_and_wait
+from atops.runtime.direct_copy import copy_and_wait, copy_at_once
 from atops.runtime.drivers import current_driver
 from atops.runtime.operands import CAST_CODES, copy_kind
 from atops.runtime.short_copies import DIRECT
@@ -69,8 +69,8 @@ def start_copy(
     if kind.__class__ not in KINDS or kind not in PLACES:
         kind = member(topsMemcpyKind, kind, "kind", Result.InvalidMemcpyDirection)
     to, back = PLACES[kind]
-    if waits and (short := _short_copy(stream, dst, src, nbytes, (to, back))) is not None:
-        return NOTHING if short.state == "done" else Started(short, True, True)
+    if waits and (done := _short_copy(stream, dst, src, nbytes, to, back)) is not None:
+        return done
     to_end = _end(dst, nbytes, "dst", to, code)
     back_end = _end(src, nbytes, "src", back, code)
     if nbytes == 0 or to_end is None or back_end is None:
@@ -88,7 +88,7 @@ def start_copy(
     return Started(_enqueue(stream, target, source, nbytes, waits or at_once), on_host, at_once)
 
 
-def _short_copy(stream: Stream, dst: Any, src: Any, nbytes: int, places: tuple[int, int]) -> Completion | None:
+def _short_copy(stream: Stream, dst: Any, src: Any, nbytes: int, to: int, back: int) -> Started | None:
     """Copy between an array and device memory where neither can be anything else: the commonest copy by far.
 
     None where a closer look is due: at what is wrong with the ends, too.
@@ -98,9 +98,11 @@ def _short_copy(stream: Stream, dst: Any, src: Any, nbytes: int, places: tuple[i
     if type(array) is not np.ndarray or type(pointer) is not int or not 0 < nbytes <= min(DIRECT, array.nbytes):
         return None
     driver, context, flags, dtype = stream.driver, stream.context, array.flags, array.dtype
+    if context.resources is not None and context.resources.engines is not None:
+        return None  # held to the engines of a bundle, as the stream does it
     if pointer >> SLOT_SHIFT != 2 * context.ordinal + 1 or has_aliases() or driver.host.host_used:
         return None  # on another device, perhaps a second name, perhaps pinned memory
-    if not (places[0] & (DEVICE if up else HOST) and places[1] & (HOST if up else DEVICE)):
+    if not (to & (DEVICE if up else HOST) and back & (HOST if up else DEVICE)):
         return None
     if not flags.c_contiguous or not (up or flags.writeable) or not array.ndim:
         return None
@@ -114,9 +116,13 @@ def _short_copy(stream: Stream, dst: Any, src: Any, nbytes: int, places: tuple[i
     if offset + nbytes > memory.size or type(memory) is not Allocation:
         return None
     view = array.data.cast("B")
+    if copy_at_once(stream, memory, offset, view, nbytes, up):
+        return NOTHING
     if up:
-        return copy_and_wait(stream, Copy(memory, offset, bytes(view[:nbytes]), 0, nbytes, H2D))
-    return copy_and_wait(stream, Copy(view, 0, memory, offset, nbytes, D2H))
+        copy = copy_and_wait(stream, Copy(memory, offset, bytes(view[:nbytes]), 0, nbytes, H2D))
+    else:
+        copy = copy_and_wait(stream, Copy(view, 0, memory, offset, nbytes, D2H))
+    return NOTHING if copy.state == "done" else Started(copy, True, True)
 
 
 def pinned_or_pageable(pointer: Any, nbytes: int, what: str, *, writable: bool = False) -> Buffer | memoryview:
@@ -177,7 +183,9 @@ def _enqueue(
     stream: Stream, target: Buffer | memoryview, source: Buffer | memoryview, nbytes: int, waits: bool
 ) -> Completion:
     """Enqueue a copy between ends of equal size; a caller that waits may carry it out itself, if it is short."""
-    if not waits or nbytes > DIRECT or not (_plain(stream, target) and _plain(stream, source)):
+    resources = stream.context.resources
+    held = resources is not None and resources.engines is not None  # to the copy engines of a bundle
+    if not waits or held or nbytes > DIRECT or not (_plain(stream, target) and _plain(stream, source)):
         return stream.copy(target, source)
     to = target.end if isinstance(target, Buffer) else End(target, 0, nbytes, None, -1)
     back = source.end if isinstance(source, Buffer) else End(bytes(source), 0, nbytes, None, -1)

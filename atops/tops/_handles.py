@@ -1,52 +1,25 @@
-"""Opaque handles: integers that stand for streams, events, modules and the rest, and never for two things in a process.
+"""Opaque handles, as C-style calls take them: which object is meant, and whether it may still be.
 
-A handle is dead when its object is destroyed, its device reset or its driver closed, and foreign on another board. The
-registry keeps what it stands for alive; it does not know what the things are.
+A handle is dead when its object is destroyed, its device reset or its driver closed, and foreign on another board.
 """
 
 from __future__ import annotations
 
-import itertools
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, TypeVar
+from weakref import ref
 
-from atops.base.errors import InvalidHandle
-from atops.runtime.context import DeviceContext
+from atops.base.errors import InvalidHandle, InvalidType
 from atops.runtime.event import Event
+from atops.runtime.external_stream import handle_from
+from atops.runtime.handles import HANDLES, register
 from atops.runtime.stream import Stream
+from atops.tops._arguments import whole
 from atops.tops._context import current_device, current_driver, null_stream, per_thread_stream
 from atops.tops.constants import topsStreamPerThread
 
-__all__ = ("Entry", "drop", "event_of", "live", "register", "stream_of", "take", "usable_stream_of")
+__all__ = ("drop", "event_of", "live", "register", "stream_of", "take", "usable_stream_of")
 
 T = TypeVar("T")
-
-FIRST: Final = 1 << 48  # above every device address, so that no pointer passes for a handle
-STEP: Final = 16
-KEPT: Final = 1024  # dead entries below this many are not looked for
-
-
-class Entry(NamedTuple):
-    """What a handle stands for, and the device it goes with; None for what outlives devices."""
-
-    thing: Any
-    context: DeviceContext | None
-
-
-NUMBERS = itertools.count(FIRST, STEP)
-HANDLES: dict[int, Entry] = {}  # single operations of a dict are atomic, with and without the GIL
-SWEEP = [KEPT]  # how many entries there may be before the dead ones are looked for
-
-
-def register(thing: Any, context: DeviceContext | None) -> int:
-    """Return a new handle for `thing`. It dies with the device of `context`; with None only by `take`."""
-    handle = next(NUMBERS)
-    HANDLES[handle] = Entry(thing, context)
-    if len(HANDLES) > SWEEP[0]:
-        for each, entry in HANDLES.copy().items():
-            if entry.context is not None and entry.context.dead is not None:
-                HANDLES.pop(each, None)
-        SWEEP[0] = 2 * len(HANDLES) + KEPT
-    return handle
 
 
 def live(handle: Any, kind: type[T]) -> T:
@@ -55,6 +28,8 @@ def live(handle: Any, kind: type[T]) -> T:
     if entry is None:
         raise InvalidHandle(f"{handle!r} is no handle, or what it stood for was destroyed")
     thing, context = entry
+    if type(thing) is ref:
+        thing = thing()  # the object API's, which its owner closes
     if not isinstance(thing, kind):
         raise InvalidHandle(f"{handle:#x} is a handle of {thing!r}; one of a {kind.__name__} is right")
     if context is not None and (context.dead is not None or context.driver is not current_driver()):
@@ -63,9 +38,16 @@ def live(handle: Any, kind: type[T]) -> T:
 
 
 def take(handle: Any, kind: type[T]) -> T:
-    """As `live`, and let the handle be dead from now on. Of several calls at once exactly one succeeds."""
+    """As `live`, and let the handle be dead from now on. Of several calls at once exactly one succeeds.
+
+    Raises InvalidHandle also for what is the object API's: who made it closes it.
+    """
     thing = live(handle, kind)
-    if HANDLES.pop(_number(handle), None) is None:
+    number = _number(handle)
+    entry = HANDLES.get(number)
+    if entry is not None and type(entry.thing) is ref:
+        raise InvalidHandle(f"{handle:#x} stands for {thing!r}, which its owner closes; its close() is right")
+    if HANDLES.pop(number, None) is None:
         raise InvalidHandle(f"{handle:#x} of {thing!r} was destroyed by another thread")
     return thing
 
@@ -80,15 +62,18 @@ def drop(things: set[Any]) -> None:
 def stream_of(handle: Any) -> Stream:
     """Return the stream of a handle: 0 or None is the null stream of the current device, 2 the thread's own.
 
-    Raises InvalidHandle. A stream object of the object API is its own handle.
+    A stream object of the object API is its own handle, and what has `__tops_stream__` says its handle. Raises
+    InvalidHandle, InvalidType for a `__tops_stream__` that answers wrongly.
     """
     if isinstance(handle, Stream):
         context = handle.context
-        if context.dead is not None or context.driver is not current_driver():
-            raise InvalidHandle(f"{handle!r} is dead, or of another driver")
+        if handle._closed or context.dead is not None or context.driver is not current_driver():
+            raise InvalidHandle(f"{handle!r} is closed or dead, or of another driver")
         return handle
     if handle is None:
         return null_stream()
+    if type(handle) is not int and hasattr(type(handle), "__tops_stream__"):
+        handle = handle_from(handle)
     number = _number(handle)
     if number > topsStreamPerThread:
         return live(number, Stream)
@@ -114,6 +99,7 @@ def event_of(handle: Any) -> Event:
 def _number(handle: Any) -> int:
     if type(handle) is int:
         return handle
-    if hasattr(handle, "__index__") and not isinstance(handle, bool):
-        return int(handle.__index__())
-    raise InvalidHandle(f"{handle!r} is no handle; the int that made it known is right")
+    try:
+        return whole(handle, "the handle")
+    except InvalidType:
+        raise InvalidHandle(f"{handle!r} is no handle; the int that made it known is right") from None

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from atops.device.allocation import Allocation
+from atops.runtime.buffer import Buffer
 from atops.runtime.context import DeviceContext
 from atops.runtime.drivers import current_driver
 from atops.runtime.execute_launch import reachable
 from atops.tops._aliases import alias_at
 from atops.tops._context import current_device
 from atops.tops._host_origins import ORIGINS
-from atops.tops._pointers import address_of, host_address, known_memory
+from atops.tops._pointers import address_of, host_pointer, known_memory
 from atops.tops.enumerations import topsMemoryType
 from atops.tops.memory_enumerations import topsMemAccessFlags
 
@@ -44,7 +45,8 @@ class Facts:
 def facts_of(pointer: Any) -> Facts:
     """Look a pointer up. Raises CodeError InvalidDevicePointer (InvalidValue) for one that is not known."""
     ours = current_device().context
-    address = host_address(pointer) if isinstance(pointer, np.ndarray) else address_of(pointer, "ptr")
+    bare = pointer is None or isinstance(pointer, Buffer) or hasattr(pointer, "__index__")
+    address = address_of(pointer, "ptr") if bare and not isinstance(pointer, np.ndarray) else host_pointer(pointer)
     alias = alias_at(current_driver(), address)
     kind = getattr(alias.owner, "memory_type", None) if alias is not None else None
     if alias is not None and kind is not None:

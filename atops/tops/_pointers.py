@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from atops.base.errors import IllegalAddress, InvalidValue
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.base.results import Result
 from atops.device.address_space import SLOT_SHIFT
 from atops.device.allocation import Allocation, Bytes
@@ -21,6 +21,7 @@ from atops.runtime.drivers import current_driver
 from atops.runtime.operands import end_of, host_bytes
 from atops.runtime.scattered import Scattered
 from atops.tops._aliases import Alias, alias_at
+from atops.tops._arguments import whole
 from atops.tops._codes import CodeError
 
 __all__ = (
@@ -31,6 +32,7 @@ __all__ = (
     "find_device",
     "find_host",
     "host_address",
+    "host_pointer",
     "host_view",
     "is_device_address",
     "is_null",
@@ -168,20 +170,32 @@ def find_device(driver: Driver, address: int, what: str = "the pointer") -> Allo
 
 
 def find_host(pointer: Any, what: str = "the host pointer") -> Allocation:
-    """Return the pinned, registered or managed memory that a host pointer lies in; an array stands for its first byte.
+    """Return the pinned, registered or managed memory that a host pointer lies in; see `host_pointer`.
 
-    Raises InvalidValue for null and for other memory.
+    Raises InvalidValue for null and for other memory, InvalidType for what is no pointer.
     """
-    if isinstance(pointer, np.ndarray):
-        address = int(pointer.__array_interface__["data"][0])
-    elif hasattr(pointer, "__index__") and not isinstance(pointer, bool):
-        address = pointer.__index__()
-    else:
-        raise InvalidValue(f"{what} is {pointer!r}; a host pointer that the runtime returned, or an array, is right")
+    address = host_pointer(pointer, what)
     host = _host_at(current_driver(), address) if address > 0 else None
     if host is None:
         raise InvalidValue(f"{what} {address:#x} is in no pinned or registered memory")
     return host
+
+
+def host_pointer(pointer: Any, what: str = "the host pointer") -> int:
+    """Return a host pointer as an int: one, or the place where an array or a writable buffer begins.
+
+    Raises InvalidType for anything else.
+    """
+    if isinstance(pointer, np.ndarray):
+        return host_address(pointer)
+    if hasattr(pointer, "__index__"):
+        return whole(pointer, what)
+    try:
+        return host_address(pointer)
+    except (TypeError, ValueError, BufferError):
+        raise InvalidType(
+            f"{what} is {pointer!r}; a host pointer that the runtime returned, an array or a writable buffer is right"
+        ) from None
 
 
 def is_device_address(driver: Driver, address: int) -> bool:

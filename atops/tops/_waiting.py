@@ -93,8 +93,11 @@ def spin(thing: Completion | Event | Stream | Device) -> None:
                 time.sleep(0)  # gives up the interpreter lock, not the processor
 
 
-def drive(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run an implementation to its end in plain code, blocking where it waits."""
+def drive(coroutine: Coroutine[Any, Any, T] | Wait) -> T | None:
+    """Run an implementation to its end in plain code, blocking where it waits; or do the wait that it left."""
+    if isinstance(coroutine, Wait):
+        coroutine.blocking()
+        return None
     send = coroutine.send
     try:
         wait = send(None)
@@ -112,8 +115,13 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
         return result
 
 
-async def step(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run an implementation to its end on the caller's loop, awaiting where it waits."""
+async def step(coroutine: Coroutine[Any, Any, T] | Wait | None) -> T | None:
+    """Run an implementation to its end on the caller's loop, awaiting where it waits; or do the wait that it left."""
+    if coroutine is None:
+        return None
+    if isinstance(coroutine, Wait):
+        await coroutine.awaiting()
+        return None
     try:
         wait = coroutine.send(None)
         while True:

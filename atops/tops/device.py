@@ -14,7 +14,7 @@ from atops.tops._call import call
 from atops.tops._codes import CodeError
 from atops.tops._context import current_device, device_at
 from atops.tops._device_properties import attribute_of, mismatch, properties_of
-from atops.tops._waiting import until, until_reset
+from atops.tops._waiting import Wait, until, until_reset
 from atops.tops.constants import topsDeviceLmemResizeToMax, topsDeviceMapHost, topsDeviceScheduleMask
 from atops.tops.device_structs import topsDeviceProp_t
 from atops.tops.enumerations import topsDeviceAttribute_t, topsLimit_t
@@ -35,13 +35,14 @@ __all__ = (
 
 
 @call
-async def topsDeviceSynchronize() -> None:
+def topsDeviceSynchronize() -> Wait | None:
     """Wait for all work of the current device, and answer the first failure of one of its streams."""
     device = current_device()
-    if device.is_idle:
-        device.settle()  # there is nothing to wait for, in either form
-    else:
-        await until(device)
+    context = device.context
+    if context.active:
+        return until(device)
+    device.settle(context)  # there is nothing to wait for, in either form
+    return None
 
 
 @call

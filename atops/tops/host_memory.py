@@ -20,7 +20,7 @@ from atops.tops._context import current_device
 from atops.tops._freeing import give_back
 from atops.tops._host_origins import ORIGINS, HostOrigin
 from atops.tops._host_pages import bytes_at
-from atops.tops._pointers import disown, find_host, host_address, is_device_address, is_null, own
+from atops.tops._pointers import disown, find_host, host_pointer, is_device_address, is_null, own
 from atops.tops.constants import (
     topsExtHostRegisterCoarseGrained,
     topsHostMallocCoherent,
@@ -122,7 +122,7 @@ def topsHostRegister(hostPtr: Any, sizeBytes: int, flags: int) -> None:
 
 @call
 async def topsHostUnregister(hostPtr: Any) -> None:
-    """End a registration, by its first address or its array, once the work that all devices have now is over.
+    """End a registration, by its first address, array or buffer, once the work that all devices have now is over.
 
     InvalidValue: null, or no pointer; HostMemoryNotRegistered: topsHostRegister was not called for it.
     """
@@ -155,8 +155,7 @@ def _keep(array: Buffer, device: Device, *, registered: bool) -> None:
 def _found(pointer: Any) -> tuple[Allocation, int]:
     """Return the host memory that a host pointer lies in, and where in it. Raises InvalidValue."""
     host = find_host(pointer, "hostPtr")
-    address = host_address(pointer) if isinstance(pointer, np.ndarray) else whole(pointer, "hostPtr")
-    return host, address - host.host_address
+    return host, host_pointer(pointer, "hostPtr") - host.host_address
 
 
 def _taken(pointer: Any, *, registered: bool) -> Buffer:

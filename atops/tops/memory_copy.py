@@ -15,7 +15,7 @@ from atops.tops._arguments import size_of
 from atops.tops._call import call
 from atops.tops._copying import Started, start_copy
 from atops.tops._handles import usable_stream_of
-from atops.tops._waiting import until
+from atops.tops._waiting import Wait, until
 from atops.tops.enumerations import topsMemcpyKind
 
 __all__ = (
@@ -36,71 +36,63 @@ D2D: Final = topsMemcpyKind.topsMemcpyDeviceToDevice
 
 
 @call
-async def topsMemcpy(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind) -> None:
+def topsMemcpy(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind) -> Wait | None:
     """Copy `sizeBytes`. The ends are pointers, arrays or buffers.
 
     InvalidValue: null, unknown, overlapping or too short memory; InvalidMemcpyDirection: the kind is none, or not that
     of the pointers (mapped and managed memory may be called host or device).
     """
     started = start_copy(usable_stream_of(None), dst, src, size_of(sizeBytes, "sizeBytes"), kind, waits=True)
-    if started.completion is not None and started.on_host:
-        await until(started.completion)
+    return until(started.completion) if started.completion is not None and started.on_host else None
 
 
 @call
-async def topsMemcpyWithStream(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind, stream: int | None) -> None:
+def topsMemcpyWithStream(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind, stream: int | None) -> Wait | None:
     """As topsMemcpy, in the order of a stream; returns when the copy is over, whatever the memory. InvalidHandle."""
     started = start_copy(usable_stream_of(stream), dst, src, size_of(sizeBytes, "sizeBytes"), kind, waits=True)
-    if started.completion is not None:
-        await until(started.completion)
+    return until(started.completion) if started.completion is not None else None
 
 
 @call
-async def topsMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind, stream: int | None = 0) -> None:
+def topsMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind, stream: int | None = 0) -> Wait | None:
     """Enqueue a copy; pageable host memory is copied before the call returns. As topsMemcpy; InvalidHandle."""
     started = start_copy(usable_stream_of(stream), dst, src, size_of(sizeBytes, "sizeBytes"), kind)
-    if started.completion is not None and started.at_once:
-        await until(started.completion)
+    return until(started.completion) if started.completion is not None and started.at_once else None
 
 
 @call
-async def topsMemcpyHtoD(dst: int, src: Any, sizeBytes: int) -> None:
+def topsMemcpyHtoD(dst: int, src: Any, sizeBytes: int) -> Wait | None:
     """Copy from host to device memory. InvalidValue: bad, overlapping or too short memory, or of the other kind."""
     started = _start(None, dst, src, sizeBytes, H2D, waits=True)
-    if started.completion is not None:
-        await until(started.completion)
+    return until(started.completion) if started.completion is not None else None
 
 
 @call
-async def topsMemcpyDtoH(dst: Any, src: int, sizeBytes: int) -> None:
+def topsMemcpyDtoH(dst: Any, src: int, sizeBytes: int) -> Wait | None:
     """Copy from device to host memory. InvalidValue: bad, overlapping or too short memory, or of the other kind."""
     started = _start(None, dst, src, sizeBytes, D2H, waits=True)
-    if started.completion is not None:
-        await until(started.completion)
+    return until(started.completion) if started.completion is not None else None
 
 
 @call
-async def topsMemcpyDtoD(dst: int, src: int, sizeBytes: int) -> None:
+def topsMemcpyDtoD(dst: int, src: int, sizeBytes: int) -> Wait | None:
     """Copy from device to device memory. InvalidValue: bad, overlapping or too short memory, or of the other kind."""
     started = _start(None, dst, src, sizeBytes, D2D, waits=True)
-    if started.completion is not None and started.on_host:
-        await until(started.completion)
+    return until(started.completion) if started.completion is not None and started.on_host else None
 
 
 @call
-async def topsMemcpyHtoDAsync(dst: int, src: Any, sizeBytes: int, stream: int | None) -> None:
+def topsMemcpyHtoDAsync(dst: int, src: Any, sizeBytes: int, stream: int | None) -> Wait | None:
     """As topsMemcpyHtoD, enqueued; pageable memory is read before the call returns. InvalidHandle."""
     started = _start(stream, dst, src, sizeBytes, H2D)
-    if started.completion is not None and started.at_once:
-        await until(started.completion)
+    return until(started.completion) if started.completion is not None and started.at_once else None
 
 
 @call
-async def topsMemcpyDtoHAsync(dst: Any, src: int, sizeBytes: int, stream: int | None) -> None:
+def topsMemcpyDtoHAsync(dst: Any, src: int, sizeBytes: int, stream: int | None) -> Wait | None:
     """As topsMemcpyDtoH, enqueued; pageable memory is written before the call returns. InvalidHandle."""
     started = _start(stream, dst, src, sizeBytes, D2H)
-    if started.completion is not None and started.at_once:
-        await until(started.completion)
+    return until(started.completion) if started.completion is not None and started.at_once else None
 
 
 @call

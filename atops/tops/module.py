@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.results import Result
 from atops.kernels.definition import Kernel
@@ -24,7 +26,7 @@ from atops.tops._codes import CodeError
 from atops.tops._context import current_device
 from atops.tops._handles import drop, live, register, take
 from atops.tops._launching import LoadedFunction, function_of
-from atops.tops._pointers import find_host, is_null
+from atops.tops._pointers import find_host, host_pointer, is_null
 from atops.tops.enumerations import topsFunction_attribute, topsJitOption
 from atops.tops.launch_structs import topsFuncAttributes
 
@@ -134,9 +136,9 @@ def _image(image: Any) -> bytes:
     """Return the bytes of an image in host memory; at a pointer, as many as its header says."""
     if is_null(image):
         raise InvalidValue("image is null; the bytes of a code image are right")
-    if type(image) is int:
+    if hasattr(image, "__index__") and not isinstance(image, np.ndarray):
         host = find_host(image, "image")
-        data = host.data[image - host.host_address :].tobytes()
+        data = host.data[host_pointer(image) - host.host_address :].tobytes()
         return data[: image_size(data)]
     try:
         return memoryview(image).tobytes()

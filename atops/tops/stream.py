@@ -20,7 +20,7 @@ from atops.tops._codes import code_of
 from atops.tops._context import current_device, current_driver
 from atops.tops._handles import event_of, register, stream_of, take, usable_stream_of
 from atops.tops._pointers import address_of, bad_pointer, device_memory
-from atops.tops._waiting import until
+from atops.tops._waiting import Wait, until
 from atops.tops._word_wait import WordWait
 from atops.tops.constants import (
     topsStreamCallbackBlocking,
@@ -85,12 +85,12 @@ def topsStreamQuery(stream: int | None) -> topsError_t | None:
 
 
 @call
-async def topsStreamSynchronize(stream: int | None) -> None:
+def topsStreamSynchronize(stream: int | None) -> Wait:
     """Wait until the stream is empty, callbacks included; the null stream waits for all blocking streams of its device.
 
     InvalidHandle; the fault of a stream that failed; IllegalState: in a callback that the stream waits for.
     """
-    await until(stream_of(stream))
+    return until(stream_of(stream))
 
 
 @call
@@ -192,7 +192,8 @@ def topsStreamWaitValue32Async(dst: int, value: int, flags: int, stream: int | N
 def _create(flags: int) -> int:
     context = current_device().context
     stream = Stream(context, nonblocking=bool(flags & topsStreamNonBlocking), flags=flags)
-    return register(stream, context)
+    handle = stream._handle = register(stream, context)
+    return handle
 
 
 def _status(error: AtopsError | None) -> topsError_t:

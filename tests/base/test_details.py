@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from atops.base.clock import VirtualClock
-from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn
+from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn, Use
 from atops.base.tracing import Detailing, Kind, Tracer
 
 
@@ -68,32 +68,40 @@ def test_what_was_emitted_comes_back_as_values() -> None:
     log.moments.add((5, 1, Phase.SUBMITTED, Kind.LAUNCH, 0, 2, -1, 64, name, 3, 1, 256))
     log.changes.add((6, 0, 256, 100, 1, Change.REUSED, 9, 512, 3, 2))
     log.steps.add((7, 1, 0, 4, Turn.DTE, 2, 3, 128, 256))
+    log.uses.add((1, 0, 256, 100))
     batch = trace.details_since()
     assert batch.moments == [Moment(5, 1, Phase.SUBMITTED, Kind.LAUNCH, 0, 2, -1, 64, "scale", 3, 1, 256)]
     assert batch.changes == [MemoryChange(6, 0, 256, 100, 1, Change.REUSED, 9, 512, 3, 2)]
     assert batch.steps == [Step(7, 1, 0, 4, Turn.DTE, 2, 3, 128, 256)]
+    assert batch.uses == [Use(1, 0, 256, 100)]
     assert (type(batch.moments[0].phase), type(batch.moments[0].kind)) == (Phase, Kind)
     assert (type(batch.changes[0].change), type(batch.steps[0].turn)) == (Change, Turn)
     log.steps.add((8, 1, 0, 4, Turn.ENDED, -1, -1, 0, 0))
     more = trace.details_since(batch.next)
-    assert (more.moments, more.changes, [step.at_ns for step in more.steps]) == ([], [], [8])
+    assert (more.moments, more.changes, [step.at_ns for step in more.steps], more.uses) == ([], [], [8], [])
+    log.uses.add((2, 0, 256, 100))
+    assert [use.seq for use in trace.details_since(more.next).uses] == [2]
     figures = trace.statistics()
-    assert (figures.moments, figures.changes, figures.steps, figures.details_dropped) == (1, 1, 2, 0)
+    assert (figures.moments, figures.changes, figures.steps, figures.uses, figures.details_dropped) == (1, 1, 2, 2, 0)
     snapshot = trace.snapshot()
-    assert (len(snapshot.moments), len(snapshot.changes), len(snapshot.steps)) == (1, 1, 2)
+    assert [len(part) for part in (snapshot.moments, snapshot.changes, snapshot.steps, snapshot.uses)] == [1, 1, 2, 2]
+    after = trace.details_since(more.next).next
     trace.clear()
-    assert trace.details_since(more.next) == ([], [], [], more.next, 0)
+    assert trace.details_since(after) == ([], [], [], [], after, 0)
 
 
 def test_what_a_reader_missed_is_counted() -> None:
-    """A ring that was full tells the reader how many details went before he asked."""
+    """Rings that were full tell the reader how many details went before he asked, each ring its own."""
     trace = tracer()
     held = trace.details.moments._ring.maxlen
     assert held is not None
     for seq in range(held + 3):
         trace.details.moments.add((0, seq, 0, 0, 0, 0, -1, 0, 0, -1, -1, -1))
-    assert trace.details_since().missed == 3
-    assert trace.statistics().details_dropped == 3
+    for seq in range(held + 4):
+        trace.details.uses.add((seq, 0, 0, 1))
+    batch = trace.details_since()
+    assert (batch.missed, len(batch.moments), len(batch.uses), batch.uses[0].seq) == (7, held, held, 4)
+    assert trace.statistics().details_dropped == 7
 
 
 def test_a_place_has_one_number() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atops.base.records import COPIES, FIELDS, WAITS, Kind, Status, Trace, TraceRecord
+from atops.base.records import COPIES, FIELDS, MOVES, WAITS, Kind, Status, Trace, TraceRecord
 
 
 def test_every_field_is_described_once() -> None:
@@ -40,3 +40,8 @@ def test_an_empty_trace_holds_nothing() -> None:
     trace = Trace()
     assert (trace.records, trace.counters, trace.dropped) == ((), (), 0)
     assert (trace.names.devices, trace.names.streams, trace.names.notes) == ({}, {}, {})
+
+
+def test_what_copy_engines_carry_out():
+    """Copies of every direction, and fills."""
+    assert COPIES | {Kind.FILL} == MOVES

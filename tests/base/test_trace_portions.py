@@ -61,12 +61,14 @@ def test_a_ring_is_read_in_portions() -> None:
 
 
 def test_details_are_read_in_portions() -> None:
-    """At most so many moments come at once; the position leads to the others."""
+    """At most so many of each sort come at once; the position leads to the others."""
     tracer = Tracer(VirtualClock(), 10)
     with tracer.detailed():
         for seq in range(5):
             tracer.details.moments.add((0, seq, Phase.SUBMITTED, 6, 0, 1, -1, 0, 0, -1))
+            tracer.details.uses.add((seq, 0, 256 * seq, 256))
         first = tracer.details_since(None, 3)
         rest = tracer.details_since(first.next, 3)
     assert [moment.seq for moment in (*first.moments, *rest.moments)] == [0, 1, 2, 3, 4]
-    assert len(first.moments) == 3
+    assert [use.seq for use in (*first.uses, *rest.uses)] == [0, 1, 2, 3, 4]
+    assert len(first.moments) == len(first.uses) == 3

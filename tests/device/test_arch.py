@@ -55,6 +55,7 @@ def test_figures_fit_together(chip: Architecture) -> None:
     assert chip.l3_bytes < 1 << chip.address_bits
     assert chip.sips == chip.clusters * chip.sips_per_cluster == 24
     assert max(chip.max_block) == chip.max_threads_per_block == 12
+    assert chip.l2_bandwidth == chip.sips * 64 * chip.clock_khz * 1000 > chip.l3_bandwidth  # 64 bytes a thread and tick
 
 
 def test_grades_differ_where_the_sources_do() -> None:

@@ -33,10 +33,11 @@ NEEDED = [
     ("host_coroutine_in_stream_order", "limit = stream.call(ask)"),
     ("pool_allocation", "stream.free(scratch)"),
     ("trio_program", 'stream.wait_value(gate, 1, "Eq")'),
+    ("virtual_time", "up.wait(left[turn - buffers])"),
 ]
 
 # Examples that bring a driver or a loop of their own.
-SETTLED = {"replay_from_a_seed", "trio_program", "two_devices"}
+SETTLED = {"replay_from_a_seed", "trio_program", "two_devices", "virtual_time"}
 MODES: dict[str, dict[str, Any]] = {
     "strict": {"strict": True},
     "gcu210": {"arch": "gcu210"},

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
+import weakref
 from collections.abc import Iterator
+from contextvars import copy_context
+from copy import copy
+from functools import partial
 
 import numpy as np
 import pytest
 
 import atops
 from atops.base.errors import (
+    AtopsError,
     CooperativeLaunchTooLarge,
     IllegalState,
     InvalidDevice,
@@ -19,7 +26,7 @@ from atops.base.errors import (
     NotSupported,
     OutOfMemory,
 )
-from atops.runtime.driver import Driver
+from atops.runtime.driver import CURRENT, Driver
 from tests.runtime.boards import PATIENCE, Latch, add_one, board
 
 MIB = 1 << 20
@@ -77,6 +84,198 @@ def test_f36_m6_events_and_streams_are_compared_by_identity(device):
     for one, other in (events, streams):
         assert one == one and one != other and {one: 1, other: 2}[other] == 2  # that is the point
     assert device.null_stream is atops.Device(0, device.driver).null_stream
+
+
+@pytest.mark.parametrize("flags", [{}, {"timing": True}])
+def test_f37_an_event_between_processes_keeps_no_time(flags):
+    """With timing it is a ValueError."""
+    with pytest.raises(ValueError, match="timing=False is right"):
+        atops.Event(0, interprocess=True, **flags)
+
+
+def test_f35_an_event_between_processes_is_recorded_again(device):
+    """Elsewhere a TypeError, as one of no device is: here both are right, for the text lets each process record it."""
+    stream = device.create_stream()
+    for event in (atops.Event(device.ordinal, timing=False, interprocess=True),
+                  atops.Event(timing=False, interprocess=True)):  # fmt: skip
+        first = stream.record(event).record
+        second = stream.record(event).record
+        assert first is not second
+        event.sync(PATIENCE)
+        assert event.is_done and event.state == "recorded"
+
+
+# ---- streams
+
+
+def test_a11_a_priority_out_of_range(device):
+    """ValueError: only HIP's calls clamp."""
+    for wrong in (1, -3, 1 << 31, None):
+        with pytest.raises(ValueError, match="priority"):
+            device.create_stream(priority=wrong)
+
+
+def test_d8_a_callback_of_a_stream_with_a_mask(device):
+    """It is called once, whatever clusters the stream's kernels may use."""
+    stream, called = device.create_stream(cluster_mask=0b10, sip_mask=1), []
+    stream.launch(add_one, (1, 1), device.empty(4, "int32"))
+    stream.add_callback(called.append)
+    stream.sync(PATIENCE)
+    assert called == [None]
+
+
+def test_m7_with_makes_a_stream_the_current_one(driver, device):
+    """Nested and of one stream twice, each end restores what was before; each device has its own; none is ended."""
+    second = atops.Device(1, driver)
+    outer, inner, other = device.create_stream(), device.create_stream(), second.create_stream()
+    assert device.current_stream is device.null_stream and second.current_stream is second.null_stream
+    with outer as entered:
+        assert entered is outer is device.current_stream
+        with inner, other, outer:
+            assert (device.current_stream, second.current_stream) == (outer, other)
+        assert device.current_stream is outer
+        with pytest.raises(KeyError), inner:
+            assert device.current_stream is inner
+            raise KeyError
+        assert device.current_stream is outer and second.current_stream is second.null_stream
+    assert device.current_stream is device.null_stream
+    outer.fill(device.allocate(16), 1).wait_sync(PATIENCE)
+
+
+def test_m7_one_stream_in_two_tasks(device):
+    """What one task enters is no other's, though both have the same stream; a child begins with its parent's."""
+    stream, inner = device.create_stream(), device.create_stream()
+
+    async def enter(own, gate, others):
+        with own:
+            gate.set()
+            await others.wait()
+            assert device.current_stream is own
+
+    async def main():
+        gates = [asyncio.Event() for _ in range(2)]
+        with stream:
+            both = enter(stream, gates[0], gates[1]), enter(inner, gates[1], gates[0])
+            await asyncio.gather(*both)
+            assert await asyncio.create_task(_current(device)) is device.current_stream is stream
+
+    asyncio.run(main())
+
+
+async def _current(device):
+    return device.current_stream
+
+
+def test_m7_m9_the_current_stream_of_a_thread(device):
+    """A new thread begins with the null stream; a copy of the context carries it along."""
+    stream, found = device.create_stream(), []
+
+    def look():
+        found.append(device.current_stream)
+
+    with stream:
+        for target in (look, partial(copy_context().run, look)):
+            thread = threading.Thread(target=target)
+            thread.start()
+            thread.join(PATIENCE)
+    assert found == [device.null_stream, stream]
+
+
+def test_m7_left_in_another_order(device):
+    """What was entered last and is not left yet is current; a second end of one stream changes nothing."""
+    one, other = device.create_stream(), device.create_stream()
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert device.current_stream is other
+    one.__exit__(None, None, None)
+    other.__exit__(None, None, None)
+    assert device.current_stream is device.null_stream
+
+
+class Foreign:
+    """A stream of another library."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __tops_stream__(self):
+        """Say what the test wants."""
+        return self.answer
+
+
+def test_m10_a_stream_says_its_handle(device):
+    """(0, handle), the same each time; who knows the handle finds the stream, until it is closed or gone."""
+    stream = device.create_stream()
+    version, handle = stream.__tops_stream__()
+    assert version == 0 and type(handle) is int and handle
+    assert stream.__tops_stream__() == (0, handle) != device.create_stream().__tops_stream__()
+    assert atops.ExternalStream(stream).stream is atops.ExternalStream(Foreign((0, handle))).stream is stream
+    assert atops.ExternalStream(Foreign([0, np.int64(handle)])).stream is stream
+    assert atops.ExternalStream(device.null_stream).stream is device.null_stream
+    gone = device.create_stream().__tops_stream__()
+    gc.collect()
+    stream.close()
+    for dead in (stream, Foreign((0, handle)), Foreign(gone), Foreign((0, 2)), Foreign((0, -1))):
+        with pytest.raises(InvalidHandle):
+            atops.ExternalStream(dead)
+
+
+def test_m10_handle_0_is_the_null_stream_of_the_current_device(driver):
+    """As in C; a stream of a device that was reset is refused."""
+    token = CURRENT.set(driver)
+    try:
+        with atops.Device(1) as second:
+            assert atops.ExternalStream(Foreign((0, 0))).stream is second.null_stream
+            stream = second.create_stream()
+            second.reset_sync()
+            with pytest.raises(AtopsError, match="reset"):
+                atops.ExternalStream(stream)
+    finally:
+        CURRENT.reset(token)
+
+
+@pytest.mark.parametrize("answer", [None, 7, (0,), (0, 1, 2), (1, 0), (0, "1"), (0, 1.0), (None, 0), "00", b"\0\0", ()])
+def test_m10_what_is_no_answer(answer):
+    """Another version, another length and other types are TypeError, which shows what was returned."""
+    with pytest.raises(TypeError, match=r"__tops_stream__ of Foreign returned .*; \(0, handle\) is right"):
+        atops.ExternalStream(Foreign(answer))
+
+
+def test_m10_what_is_no_stream():
+    """An object without the method is a TypeError, as one is that has it for itself and not by its type."""
+    own = type("Plain", (), {})()
+    own.__tops_stream__ = lambda: (0, 0)
+    for wrong in (object(), 0, None, own):
+        with pytest.raises(TypeError, match="is no stream"):
+            atops.ExternalStream(wrong)
+
+
+def test_m11_a_wrapper_keeps_the_owner_alive(device):
+    """As long as the wrapper lives, and no longer; it has the stream's verbs, and is current as the stream is."""
+    stream = device.create_stream(name="theirs")
+    owner = Foreign(stream.__tops_stream__())
+    wrapper = atops.ExternalStream(owner)
+    left = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert left() is not None and wrapper.owner is left()
+    assert wrapper == stream and {stream: 1}[wrapper] == 1 and wrapper.label == "theirs"
+    buffer = device.allocate(16)
+    wrapper.fill(buffer, 7)
+    with wrapper:
+        assert device.current_stream is stream
+    assert bytes(asyncio.run(_fetched(wrapper, buffer))) == bytes([7]) * 16
+    assert wrapper.__tops_stream__() == stream.__tops_stream__()
+    assert copy(wrapper) == wrapper and copy(wrapper).owner is left()
+    del wrapper
+    gc.collect()
+    assert left() is None and not stream._closed
+
+
+async def _fetched(stream, buffer):
+    await stream
+    return await stream.fetch(buffer)
 
 
 # ---- fills and launches
@@ -202,6 +401,20 @@ def test_i11_i12_freed_once_by_either_way(device):
     assert pool.used_current == 0
     with pytest.raises(Exception, match="free"):
         stream.free(plain)
+
+
+@pytest.mark.parametrize("name", ["release_threshold", "reserved_high", "used_high"])
+@pytest.mark.parametrize("value", [None, -1, 1.5, "1"])
+def test_i17_attributes_of_a_pool_that_cannot_be(device, name, value):
+    """What is no number of bytes is InvalidValue, and nothing has changed; no pool has another attribute."""
+    pool = device.create_pool()
+    kept = device.create_stream().allocate(MIB, pool)
+    before = getattr(pool, name)
+    with pytest.raises(InvalidValue, match=name):
+        setattr(pool, name, value)
+    assert getattr(pool, name) == before and kept.is_live
+    with pytest.raises(AttributeError):
+        getattr(pool, f"{name}_of_all")
 
 
 def test_i15_i18_i30_figures_of_a_pool(device):

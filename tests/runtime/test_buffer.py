@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from atops.base.errors import InvalidType, InvalidValue
+from atops.device.call_site import Site
+from atops.runtime.buffer import Buffer
 from atops.runtime.device import Device
 from tests.runtime.boards import device
 
@@ -45,16 +47,21 @@ def test_device_memory_is_no_array(chip: Device):
 
 def test_a_closed_buffer_is_no_garbage(chip: Device):
     """Closing makes no reference cycle: of a program that allocates and frees the collector finds nothing."""
-    times = 500
     gc.collect()
     gc.disable()
     try:
-        for _ in range(times):
+        for _ in range(100):
             chip.allocate(16).close()
             chip.empty((2, 3)).close()
-        assert gc.collect() < times  # others in this process may leave a little
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        sites = [each.allocation.site for each in gc.garbage if isinstance(each, Buffer)]
+        ours = [site for site in sites if isinstance(site, Site) and site.path == __file__]  # not what others leave
     finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
         gc.enable()
+    assert not ours
 
 
 @pytest.mark.anyio

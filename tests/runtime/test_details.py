@@ -17,6 +17,7 @@ from atops.base.records import COPIES, Trace
 from atops.base.tracing import Kind, Tracer
 from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime.short_copies import DIRECT
+from atops.runtime.stream import Stream
 from tests.runtime.boards import PATIENCE, add_one, device
 from tests.runtime.latch import KernelLatch, StreamLatch
 
@@ -279,16 +280,16 @@ def test_many_threads_submit() -> None:
     """What four threads enqueue at once is told once each, from each thread's own line."""
     with device(trace=10_000) as chip:
         tracer = chip.driver.tracer
+        streams = [chip.create_stream() for _ in range(4)]  # kept: with one its arrays go, which is told, too
 
-        def submit() -> None:
-            stream = chip.create_stream()
+        def submit(stream: Stream) -> None:
             for _ in range(50):
                 stream.launch(nothing, (1, 1))
                 stream.upload(np.zeros(4))
             stream.sync(PATIENCE)
 
         with tracer.detailed():
-            threads = [threading.Thread(target=submit) for _ in range(4)]
+            threads = [threading.Thread(target=submit, args=(stream,)) for stream in streams]
             for thread in threads:
                 thread.start()
             for thread in threads:

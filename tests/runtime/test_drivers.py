@@ -29,6 +29,7 @@ from atops.base.errors import (
     StreamAborted,
 )
 from atops.base.options import EmulatorOptions
+from atops.runtime.closing import Closing
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.drivers import current_driver, default_driver
@@ -588,3 +589,13 @@ def test_a_failure_that_nobody_looked_at(caplog: pytest.LogCaptureFixture) -> No
     assert "quiet one" not in caplog.text
     anyio.run(main, False)
     assert sum("quiet one" in record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR) == 1
+
+
+@pytest.mark.anyio
+async def test_closing_says_how_far_it_is() -> None:
+    """What `close` returns, which a notebook shows below a cell, tells whose end it is and whether it has come."""
+    with board() as driver:
+        under_way = f"<Closing of {driver!r}: ending what runs; `await driver.aclose()` waits for it>"
+        assert repr(Closing(driver)) == under_way
+        await driver.aclose()
+        assert repr(driver.close()) == f"<Closing of {driver!r}: all has ended>"

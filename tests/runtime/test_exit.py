@@ -70,6 +70,11 @@ def test_an_interrupt_ends_a_kernel_that_is_never_suspended() -> None:
     assert interrupt(start("interrupts", "kernel"), 1).split("\n") == ["KeyboardInterrupt", "interrupted True", ""]
 
 
+def test_an_interrupted_kernel_is_no_failure_to_be_logged() -> None:
+    """The program gets its KeyboardInterrupt; that the kernel failed of it is nobody's news."""
+    assert interrupt(start("interrupts", "unseen kernel"), 1).split("\n") == ["interrupted", ""]
+
+
 def test_an_interrupt_ends_a_host_call() -> None:
     """Inline, one Ctrl-C ends a host call that holds the only thread, and then the program."""
     assert interrupt(start("interrupts", "call"), 1).split("\n") == ["KeyboardInterrupt", "interrupted", ""]

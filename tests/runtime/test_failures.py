@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -29,6 +32,12 @@ def device() -> Iterator[atops.Device]:
     """Device 0 of a threaded driver."""
     with board() as device:
         yield device
+
+
+@k.kernel
+def fails_at_once():
+    """Raise in the first thread."""
+    raise ZeroDivisionError("on purpose")
 
 
 @k.kernel
@@ -292,6 +301,21 @@ async def test_a_failure_that_nobody_looked_at_is_logged_once(device, caplog, lo
         assert caplog.records[0].exc_info is not None
     else:
         assert not logged
+
+
+def test_a_failed_stream_that_nobody_closes_is_collected_and_logged(device, caplog):
+    """Its error, with the frames of the kernel, does not keep it; what is left of the error is logged then."""
+    caplog.set_level(logging.ERROR, "atops")
+    stream = device.create_stream(name="the stream")
+    over, gone = threading.Event(), weakref.ref(stream)
+    stream.launch(fails_at_once, (1, 1))
+    stream.call(int).add_done_callback(lambda skipped: over.set())
+    assert over.wait(60)
+    del stream
+    while gone() is not None:  # the threads that settled it may still be on their way out
+        gc.collect()
+    assert [record.getMessage() for record in caplog.records if "the stream ended" in record.getMessage()]
+    assert not device.context.poisoned
 
 
 # ---- from plain code

@@ -38,9 +38,9 @@ class Queue:
         """Note what the driver's thread shall do."""
         self.posted.append(step)
 
-    def waiting(self, lane: str) -> bool:
-        """Return whether work waits."""
-        return bool(self.work)
+    def backlog(self, lane: str) -> Any:
+        """Return what tells whether no work waits."""
+        return lambda: not self.work
 
     def abandon(self, lane: str) -> None:
         """Count it."""

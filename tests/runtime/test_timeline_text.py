@@ -48,6 +48,16 @@ def test_the_timeline_looks_like_this() -> None:
     assert render_text(pipeline(), 73, colour=False, names=names) == EXPECTED
 
 
+def test_times_count_from_an_origin_that_others_use_too() -> None:
+    """With an origin, axis and sentences tell moments since then; the drawing itself stays what it is."""
+    first = min(min(each.started_ns, each.finished_ns) for each in pipeline())
+    plain, shifted = (render_text(pipeline(), 73, colour=False, origin_ns=at) for at in (first, first - 5_000))
+    assert plain == render_text(pipeline(), 73, colour=False)
+    assert plain.splitlines()[2:] == shifted.splitlines()[2:] and plain.splitlines()[0] != shifted.splitlines()[0]
+    assert shifted.splitlines()[0].split("  ")[0].strip() != "0"
+    assert ", at 5 µs" in describe(pipeline(), origin_ns=first - 5_000)
+
+
 def test_colour_adds_nothing_but_colour() -> None:
     """Without its escape sequences the coloured drawing is the plain one: no meaning is in colour alone."""
     coloured = render_text(pipeline(), 90)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn
+from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn, Use
 from atops.base.errors import InvalidValue
 from atops.base.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
 from atops.runtime.trace_file import load, records_from_json, records_to_json, save
@@ -25,6 +26,7 @@ SAMPLE = Trace(
     moments=(Moment(4, 0, Phase.SUBMITTED, Kind.LAUNCH, 0, 0, name="scale", site=0),),
     changes=(MemoryChange(4, 0, 256, 100, 1, Change.ALLOCATED, 0, 512),),
     steps=(Step(6, 0, 0, 1, Turn.BARRIER, 0),),
+    uses=(Use(0, 0, 256, 100), Use(0, 1, 0, 4096)),
 )
 
 
@@ -41,6 +43,7 @@ def test_nothing_is_lost(trace: Trace) -> None:
         assert (type(change), type(change.change)) == (MemoryChange, Change)
     for step in again.steps:
         assert (type(step), type(step.turn)) == (Step, Turn)
+    assert {type(use) for use in again.uses} <= {Use}
 
 
 @given(traces(), st.data())
@@ -100,6 +103,9 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a phase out of its table": (lambda c: c["moments"][0].__setitem__(2, 3), "damaged"),
     "a negative change": (lambda c: c["changes"][0].__setitem__(5, -1), "change is -1"),
     "a short step": (lambda c: c["steps"][0].pop(), "10 integers"),
+    "a short use": (lambda c: c["uses"][1].pop(), "4 integers"),
+    "a use that is no list": (lambda c: c["uses"].append(7), "damaged"),
+    "a use of a text": (lambda c: c["uses"][0].__setitem__(3, "100"), "4 integers"),
     "a place that is none": (lambda c: c["sites"][0].__setitem__(2, "seven"), "is no place"),
     "a missing part": (lambda c: c.pop("counters"), "counters"),
 }
@@ -118,10 +124,17 @@ def test_what_contradicts_itself_is_refused_with_the_reason(what: str) -> None:
 def test_a_file_of_before_there_were_details() -> None:
     """A file without details has none, and is otherwise what it was."""
     content = json.loads(records_to_json(SAMPLE))
-    for part in ("moments", "changes", "steps", "sites", "phases", "sorts_of_change", "turns"):
+    for part in ("moments", "changes", "steps", "uses", "sites", "phases", "sorts_of_change", "turns"):
         del content[part]
     names = TraceNames(streams=SAMPLE.names.streams, notes=SAMPLE.names.notes)
     assert records_from_json(json.dumps(content)) == Trace(SAMPLE.records, SAMPLE.counters, names, SAMPLE.dropped)
+
+
+def test_a_file_of_before_uses_were_told() -> None:
+    """A file with the other details and without uses has none of those, and is otherwise what it was."""
+    content = json.loads(records_to_json(SAMPLE))
+    del content["uses"]
+    assert records_from_json(json.dumps(content)) == replace(SAMPLE, uses=())
 
 
 def test_a_list_is_no_trace() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn
+from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn, Use
 from atops.base.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
 
 NAMES = st.sampled_from(["", "scale", "größe", 'a "quoted" name', "a\nbreak", "x" * 60])
@@ -18,6 +18,7 @@ CHANGES = st.builds(
     MemoryChange, TIMES, SMALL, TIMES, TIMES, SMALL, st.sampled_from(Change), TIMES, TIMES, SMALL, SMALL
 )
 STEPS = st.builds(Step, TIMES, SMALL, SMALL, SMALL, st.sampled_from(Turn), SMALL, SMALL, TIMES, TIMES, SMALL)
+USES = st.builds(Use, TIMES, SMALL, TIMES, TIMES)
 
 
 def record(
@@ -60,5 +61,5 @@ def traces(draw: st.DrawFn) -> Trace:
     counters = tuple(draw(st.lists(samples, max_size=4)))
     return Trace(
         tuple(draw(free_records(1 << 60))), counters, names, draw(st.integers(0, 9)),
-        *(tuple(draw(st.lists(values, max_size=4))) for values in (MOMENTS, CHANGES, STEPS)),
+        *(tuple(draw(st.lists(values, max_size=4))) for values in (MOMENTS, CHANGES, STEPS, USES)),
     )  # fmt: skip

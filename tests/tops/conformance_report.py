@@ -1,6 +1,7 @@
 """`make conformance`: what tests the C-style functions, by family, counted in the tables that the tests run from.
 
 It runs nothing and knows no function: a row that is counted here is one that pytest runs, and there is no other list.
+Beside that it tells which rows of the table of behaviours have no test, and why.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from rich.table import Table
 
 from atops.base.results import Result
 from atops.tops.function_table import FUNCTIONS
+from tests.tops.behaviour_rows import ROWS, UNTESTED, carried
 from tests.tops.conformance import Conformance
 
-__all__ = ("KINDS", "Family", "classes", "families", "main")
+__all__ = ("KINDS", "Family", "classes", "families", "main", "show", "show_behaviours")
 
 # What a column counts: the rows of a test. The first column counts functions, the last ones codes.
 KINDS: Mapping[str, str] = {
@@ -110,18 +112,23 @@ def families(found: Iterable[type[Conformance]]) -> dict[str, Family]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the report. Returns 1 while a function has no class or a documented code is open, else 0."""
+    """Print the report. Returns 1 while a function has no class, a code or a behaviour is open, else 0."""
     parser = argparse.ArgumentParser(prog="make conformance", description=main.__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(argv)
-    report = families(classes())
+    report, behaviours = families(classes()), carried()
+    missing = [row for row in ROWS if row not in behaviours and row not in UNTESTED]
     if options.json:
-        json.dump({name: family.as_json() for name, family in report.items()}, sys.stdout, indent=2)
+        found: dict[str, Any] = {name: family.as_json() for name, family in report.items()}
+        found["behaviours"] = {"rows": len(ROWS), "untested": dict(UNTESTED), "open": missing}
+        json.dump(found, sys.stdout, indent=2)
         sys.stdout.write("\n")
     else:
         console = Console()
-        show(report, console if console.is_terminal else Console(width=WIDTH))
-    return int(any(family.untested or family.open for family in report.values()))
+        console = console if console.is_terminal else Console(width=WIDTH)
+        show(report, console)
+        show_behaviours(missing, console)
+    return int(bool(missing) or any(family.untested or family.open for family in report.values()))
 
 
 def show(report: Mapping[str, Family], console: Console) -> None:
@@ -161,6 +168,20 @@ def _show_unreachable(report: Mapping[str, Family], console: Console) -> None:
     for (code, why), names in sorted(reasons.items()):
         table.add_row(code, why, ", ".join(names))
     console.print(table)
+
+
+def show_behaviours(missing: Sequence[str], console: Console) -> None:
+    """Print the rows of the table of behaviours that no test has in its name, rows together that share a reason."""
+    tested = len(ROWS) - len(UNTESTED) - len(missing)
+    title = f"Behaviours of HIP and CUDA: {tested} of {len(ROWS)} rows are tests that carry their id; the others"
+    table = Table(title=title, box=SIMPLE_HEAD)
+    table.add_column("rows")
+    table.add_column("why")
+    for why in dict.fromkeys(UNTESTED.values()):
+        table.add_row(", ".join(row for row, each in UNTESTED.items() if each == why), why)
+    console.print(table)
+    for row in missing:
+        console.print(f"[red]no test carries row {row}[/]")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from atops.tops._arguments import dims_of, flags_in, member, numbers, size_of, w
 def test_ints():
     """Ints and int-like objects pass; bools, floats, text and None do not."""
     assert whole(5, "n") == whole(np.uint8(5), "n") == whole(tops.topsMemcpyDefault, "n") + 1 == 5
-    for wrong in (True, 1.0, "1", None):
+    for wrong in (True, 1.0, "1", None, np.array([1, 2]), np.bool_(True)):
         with pytest.raises(InvalidType, match=r"n is .*; an int is right"):
             whole(wrong, "n")
 
@@ -51,8 +51,12 @@ def test_extents():
     """A dim3, an int and one to three ints are extents of at least 1."""
     assert dims_of(tops.dim3(2, 3), "grid") == dims_of((2, 3), "grid") == Dim3(2, 3, 1)
     assert dims_of(4, "grid") == Dim3(4, 1, 1)
-    for wrong in (0, tops.dim3(1, 0, 1), (1, 2, 3, 4), None):
+    assert dims_of(np.int32(4), "grid") == dims_of([np.int64(4)], "grid") == dims_of(Dim3(4), "grid") == Dim3(4, 1, 1)
+    for wrong in (0, tops.dim3(1, 0, 1), (1, 2, 3, 4), (), None):
         with pytest.raises(AtopsError, match="grid"):
+            dims_of(wrong, "grid")
+    for wrong in (True, (True,), b"\1", memoryview(b"\1\1"), "1", 1.0, (1, None), {1: 1}, np.array([1, 1])):
+        with pytest.raises(InvalidType, match="grid"):
             dims_of(wrong, "grid")
 
 

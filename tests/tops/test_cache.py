@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+import atops
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.results import Result
@@ -226,3 +227,121 @@ def test_nothing_is_reported_without_strict_mode(world, caplog):
     tops.check(tops.topsMemset(pointer, 3, 64))
     read(pointer)
     assert stale(caplog) == 0
+
+
+# ---- virtual time
+
+MIB = 1 << 20
+L2, L3 = 2_150_400_000_000, 672_000_000_000  # bytes per second of gcu300
+
+
+def expected(entered, others):
+    """Return the nanoseconds of so many bytes over L2 and then so many over L3."""
+    return -(-10**9 * (entered * L3 + others * L2) // (L2 * L3))
+
+
+def in_virtual_time(program, **options):
+    """Run a program of C-style calls under the virtual clock; it gets a stream, and a function that times one call."""
+
+    async def main():
+        driver = CURRENT.get()
+        stream = tops.check(tops.topsStreamCreate())
+
+        def timed(function, *arguments):
+            start, stop = (tops.check(tops.topsEventCreate()) for _ in range(2))
+            tops.check(tops.topsDeviceSynchronize())
+            began = driver.now()
+            tops.check(tops.topsEventRecord(start, stream))
+            tops.check(function(*arguments, stream))
+            tops.check(tops.topsEventRecord(stop, stream))
+            tops.check(tops.topsEventSynchronize(stop))
+            elapsed = driver.now() - began
+            assert tops.check(tops.topsEventElapsedTime(start, stop)) == pytest.approx(elapsed / 1e6, rel=1e-6)
+            return elapsed
+
+        program(timed)
+
+    atops.run(main, EmulatorOptions(**{"clock": "virtual", **options}))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_prefetching_makes_copies_quicker_until_it_is_invalidated(strict):
+    """Entered bytes of the source take the time of L2, and the others that of L3, as does all that is written."""
+
+    def program(timed):
+        source, target = (tops.check(tops.topsMalloc(2 * MIB)) for _ in range(2))
+
+        def copied():
+            return timed(tops.topsMemcpyDtoDAsync, target, source, 2 * MIB)
+
+        assert copied() == expected(0, 4 * MIB) == 6242
+        tops.check(PREFETCH(source, MIB))
+        assert copied() == expected(MIB, 3 * MIB) == 5169
+        tops.check(PREFETCH(source + MIB, MIB))
+        assert copied() == expected(2 * MIB, 2 * MIB) == 4096
+        tops.check(INVALIDATE(source, 1))
+        assert copied() == 5169
+        tops.check(INVALIDATE(source, 2 * MIB))
+        assert copied() == 6242
+
+    in_virtual_time(program, strict=strict)
+
+
+def test_gcu210_has_nothing_to_be_quicker_with():
+    """There a prefetch succeeds, and changes no time."""
+
+    def program(timed):
+        source, target = (tops.check(tops.topsMalloc(MIB)) for _ in range(2))
+        times = [timed(tops.topsMemcpyDtoDAsync, target, source, MIB)]
+        tops.check(PREFETCH(source, MIB))
+        times.append(timed(tops.topsMemcpyDtoDAsync, target, source, MIB))
+        assert times == [-(-2 * MIB * 10**9 // 819_000_000_000)] * 2
+
+    in_virtual_time(program, arch="gcu210")
+
+
+def test_reductions_read_both_operands():
+    """From L2 what is entered of each, and then write; the result is there when that time is over."""
+
+    def program(timed):
+        lhs, rhs = (tops.check(tops.topsMalloc(MIB)) for _ in range(2))
+        for pointer in (lhs, rhs):
+            tops.check(tops.topsMemset(pointer, 1, MIB))
+        arguments = (lhs, rhs, lhs, tops.REDUCE_SUM, tops.UINT8, MIB)
+        assert timed(tops.topsMemoryReduceAsync, *arguments) == expected(0, 3 * MIB)
+        tops.check(PREFETCH(lhs, MIB))
+        assert timed(tops.topsMemoryReduceAsync, *arguments) == expected(MIB, 2 * MIB)
+        tops.check(PREFETCH(rhs + 5, 77_777))
+        assert timed(tops.topsMemoryReduceAsync, *arguments) == expected(MIB + 77_777, 2 * MIB - 77_777)
+        assert timed(tops.topsMemoryReduceAsync, *arguments[:-1], 0) == 0
+        found = np.zeros(MIB, np.uint8)
+        tops.check(tops.topsMemcpyDtoH(found, lhs, MIB))
+        assert (found == 4).all()
+
+    in_virtual_time(program)
+
+
+def test_scatter_memory_counts_the_bytes_of_its_parts():
+    """A copy of it takes the time of any other; a part that is entered is read from L2, where the copy touches it."""
+
+    def program(timed):
+        memory = tops.check(tops.topsMallocScatter(MIB))  # 512 x 512 words: the left half, and the right one transposed
+        tops.check(tops.topsMemorySetDims(memory, [512, 512], None))
+        for bank, anchor, axes in ((0, [0, 0], [0, 1]), (1, [0, 256], [1, 0])):
+            extents = [512, 256] if bank == 0 else [256, 512]
+            tops.check(tops.topsScatterPopulateSub(memory, 4, bank, extents, anchor, axes, None))
+        target, pinned = tops.check(tops.topsMalloc(MIB)), np.zeros(MIB, np.uint8)
+
+        def copied():
+            return timed(tops.topsMemcpyDtoDAsync, target, memory, MIB // 2)
+
+        assert copied() == expected(0, MIB)
+        assert timed(tops.topsMemsetAsync, memory, 1, MIB) == expected(0, MIB)
+        assert timed(tops.topsMemcpyHtoDAsync, memory, pinned, MIB) == -(-MIB * 10**9 // 63_000_000_000)
+        right = tops.check(tops.topsScatterGetSubMem(memory, 1))
+        tops.check(PREFETCH(right, 100 * 512 * 4))  # a hundred columns of the whole, of whose rows the copy takes half
+        assert copied() == expected(100 * 256 * 4, MIB - 100 * 256 * 4)
+        tops.check(INVALIDATE(right, 1))
+        assert copied() == expected(0, MIB)
+
+    in_virtual_time(program)

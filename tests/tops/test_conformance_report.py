@@ -12,8 +12,9 @@ from rich.console import Console
 import atops.tops as tops
 from atops.base.results import Result
 from atops.tops.function_table import FUNCTIONS
+from tests.tops.behaviour_rows import ROWS, UNTESTED, carried
 from tests.tops.conformance import Case, Conformance
-from tests.tops.conformance_report import KINDS, classes, families, main, show
+from tests.tops.conformance_report import KINDS, classes, families, main, show, show_behaviours
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +85,33 @@ def test_a_reason_is_shown(report, capsys):
             assert name in out and code.name in out and why in out
 
 
+def test_each_row_of_the_table_of_behaviours_is_a_test_or_has_a_reason():
+    """A test carries its id, or it is listed; what is listed has no test, and a reason."""
+    found = carried()
+    assert [row for row in ROWS if row not in found and row not in UNTESTED] == []
+    assert [row for row in UNTESTED if row in found or row not in ROWS or not UNTESTED[row]] == []
+    assert len(ROWS) == len(set(ROWS)) == 233
+
+
+def test_where_a_row_s_id_is_looked_for(tmp_path, capsys):
+    """In front of names and of strings, several together as well; not behind other words. What is open is printed."""
+    text = 'def test_a3_b10_null():\ndef test_of_b4(x):\nCase("f", "C1 C2 dead", 1)\nx = ("E7-cyclic", "see E9")\n'
+    (tmp_path / "test_rows.py").write_text(text, encoding="utf-8")
+    assert carried(tmp_path) == {
+        "A3": ["test_a3_b10_null"], "B10": ["test_a3_b10_null"], "C1": ["C1 C2 dead"], "C2": ["C1 C2 dead"],
+        "E7": ["E7-cyclic"],
+    }  # fmt: skip
+    show_behaviours(["A3"], Console(width=120))
+    out = capsys.readouterr().out
+    assert "no test carries row A3" in out and f"{len(ROWS) - len(UNTESTED) - 1} of {len(ROWS)} rows" in out
+
+
 def test_json(report, capsys):
     """--json prints the same figures."""
     code = main(["--json"])
     printed = json.loads(capsys.readouterr().out)
+    behaviours = printed.pop("behaviours")
+    assert behaviours == {"rows": len(ROWS), "untested": dict(UNTESTED), "open": []}
     assert code == int(any(family.untested or family.open for family in report.values()))
     assert set(printed) == set(report)
     for name, family in report.items():

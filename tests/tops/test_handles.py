@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
 
-from atops.base.errors import ExecutionError, InvalidHandle
+import atops.tops as tops
+from atops.base.errors import AtopsError, ExecutionError, InvalidHandle
 from atops.base.options import EmulatorOptions
+from atops.runtime import handles
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.event import Event
+from atops.runtime.external_stream import ExternalStream
 from atops.runtime.stream import Stream
-from atops.tops import _handles
 from atops.tops._handles import drop, event_of, live, register, stream_of, take, usable_stream_of
 from tests.runtime.boards import PATIENCE, broken
 
@@ -28,7 +32,7 @@ def test_a_handle_stands_for_one_thing(world):
     assert register(stream, stream.context) not in (first, second)
 
 
-@pytest.mark.parametrize("handle", [0, 1, 2, 0xFFFF, -1, None, True, "1", 1.5, object(), 1 << 70])
+@pytest.mark.parametrize("handle", [0, 1, 2, 0xFFFF, -1, None, True, "1", 1.5, object(), 1 << 70, np.array([1, 2])])
 def test_what_is_no_handle(world, handle):
     """B10, B16: any other value is InvalidHandle, whatever its type."""
     with pytest.raises(InvalidHandle):
@@ -94,6 +98,20 @@ def test_a_reset_and_a_closed_driver_kill_handles(world):
     assert live(lasting, Event) is not None
 
 
+def test_dead_handles_keep_no_memory_of_the_chip(world):
+    """A device that was reset gives back its L1 and L2 though its handles and pointers are remembered as dead."""
+    kept = tops.check(tops.topsStreamCreate()), tops.check(tops.topsMalloc(64))
+    chip = world.device.context.chip
+    scratchpads = [weakref.ref(cluster.sips[0].l1) for cluster in chip.clusters]
+    scratchpads += [weakref.ref(cluster.l2) for cluster in chip.clusters]
+    assert all(each() is not None for each in scratchpads)
+    tops.check(tops.topsDeviceReset())
+    gc.collect()
+    assert not [each for each in scratchpads if each() is not None]
+    assert tops.topsStreamQuery(kept[0]) == (tops.topsErrorInvalidHandle,)
+    assert tops.topsFree(kept[1]) == (tops.topsErrorInvalidDevicePointer,)
+
+
 def test_foreign_handles(world):
     """A handle, or a stream itself, of another board is InvalidHandle."""
     driver = Driver(EmulatorOptions(trace=0))
@@ -129,6 +147,68 @@ def test_b21_each_thread_has_its_own_stream(world):
     assert found[0] is not stream_of(2)
 
 
+class Foreign:
+    """A stream of another library, or what only looks like one."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __tops_stream__(self):
+        """Say what the test wants."""
+        return self.answer
+
+
+def test_m10_c_style_calls_take_what_says_its_handle(world):
+    """A created stream says the handle that C knows; one of the object API gets a handle, which is not C's to end."""
+    made = tops.check(tops.topsStreamCreate())
+    assert stream_of(made).__tops_stream__() == (0, made)
+    assert tops.topsStreamQuery(Foreign((0, made))) == (0,)
+    assert stream_of(Foreign((0, 0))) is world.device.null_stream and stream_of(Foreign((0, 2))) is stream_of(2)
+    stream = world.device.create_stream()
+    for handle in (stream, stream.__tops_stream__()[1], Foreign(stream.__tops_stream__()), ExternalStream(stream)):
+        assert stream_of(handle) is stream
+        assert tops.topsStreamSynchronize(handle) == (0,)
+        assert tops.topsStreamDestroy(handle) == (tops.topsErrorInvalidHandle,)
+    assert tops.topsStreamDestroy(world.device.null_stream.__tops_stream__()[1]) == (tops.topsErrorInvalidHandle,)
+    wrapper = ExternalStream(Foreign((0, made)))
+    assert tops.topsStreamDestroy(made) == (0,)
+    assert tops.topsStreamQuery(wrapper) == (tops.topsErrorInvalidHandle,)
+
+
+def test_a_closed_stream_is_a_dead_handle(world):
+    """By itself, by its handle and by a wrapper, whether somebody asked for the handle before or not."""
+    for asked in (True, False):
+        stream = world.device.create_stream()
+        others = (ExternalStream(stream), stream.__tops_stream__()[1]) if asked else ()
+        stream.close()
+        for handle in (stream, *others):
+            assert tops.topsStreamQuery(handle) == (tops.topsErrorInvalidHandle,)
+            assert tops.topsStreamSynchronize(handle) == (tops.topsErrorInvalidHandle,)
+        with pytest.raises(InvalidHandle, match="closed"):
+            stream.__tops_stream__()
+
+
+def test_m10_a_wrong_answer_is_a_wrong_value(world):
+    """The code is InvalidValue, and the message shows what was returned."""
+    answer = tops.topsStreamQuery(Foreign((1, 16)))
+    assert answer == (tops.topsErrorInvalidValue,)
+    with pytest.raises(AtopsError, match=r"__tops_stream__ of Foreign returned \(1, 16\)"):
+        tops.check(answer)
+
+
+def test_a_lent_handle_goes_with_its_stream(world):
+    """It keeps nothing alive, and leaves nothing behind: closed or collected, its stream is known no more."""
+    closed, collected = (world.device.create_stream().__tops_stream__ for _ in range(2))
+    numbers = closed()[1], collected()[1]
+    assert set(numbers) <= set(handles.HANDLES)
+    closed.__self__.close()
+    with pytest.raises(InvalidHandle):
+        stream_of(numbers[0])
+    del collected
+    gc.collect()
+    assert not set(numbers) & set(handles.HANDLES)
+
+
 def test_a_poisoned_stream_says_so(world):
     """A call that would enqueue on a poisoned stream meets its fault; others still find the stream."""
     stream = world.device.create_stream()
@@ -154,11 +234,11 @@ def test_drop(world):
 
 def test_dead_entries_go(world, monkeypatch):
     """What died with a device does not stay for ever."""
-    monkeypatch.setattr(_handles, "HANDLES", {})
-    monkeypatch.setattr(_handles, "SWEEP", [8])
-    monkeypatch.setattr(_handles, "KEPT", 8)
+    monkeypatch.setattr(handles, "HANDLES", {})
+    monkeypatch.setattr(handles, "SWEEP", [8])
+    monkeypatch.setattr(handles, "KEPT", 8)
     for _ in range(8):
         register(world.device.create_event(), world.device.context)
     world.device.reset_sync()
     kept = register(world.device.create_event(), world.device.context)
-    assert set(_handles.HANDLES) == {kept}
+    assert set(handles.HANDLES) == {kept}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from typing import ClassVar
 
@@ -149,6 +150,41 @@ def test_register_and_unregister(world, by_address):
         tops.check(tops.topsHostUnregister(pointer))
         assert tops.topsHostGetDevicePointer(pointer, 0) == (INVALID, None)
         assert tops.topsMemset(mapped, 0, 1) == (INVALID,)
+
+
+@pytest.mark.parametrize("make", [bytearray, ctypes.create_string_buffer, lambda size: memoryview(bytearray(size))])
+def test_a_registered_buffer_is_its_own_pointer(world, make):
+    """What was registered as a buffer of any type is asked for and unregistered by that very buffer."""
+    buffer = make(SIZE)
+    tops.check(tops.topsHostRegister(buffer, SIZE, tops.topsHostRegisterPortable))
+    mapped = tops.check(tops.topsHostGetDevicePointer(buffer, 0))
+    tops.check(tops.topsMemset(mapped, 7, SIZE))
+    assert bytes(buffer) == bytes([7]) * SIZE
+    assert tops.topsHostGetFlags(buffer) == (tops.topsSuccess, tops.topsHostRegisterPortable)
+    facts = tops.check(tops.topsPointerGetAttributes(buffer))
+    assert (facts.device_pointer, facts.memoryType) == (mapped, tops.topsMemoryTypeHost)
+    assert tops.topsHostRegister(buffer, SIZE, 0) == (tops.topsErrorHostMemoryAlreadyRegistered,)
+    tops.check(tops.topsHostUnregister(buffer))
+    assert tops.topsHostUnregister(buffer) == (tops.topsErrorHostMemoryNotRegistered,)
+
+
+def test_g29_what_is_no_pointer_was_not_registered_either(world):
+    """Other types are a wrong value; pointers that nobody registered are told as such."""
+    for wrong in ("x", 1.0, True, [1], b"read-only"):
+        assert tops.topsHostUnregister(wrong) == (INVALID,)
+    for pointer in (plain(world), host_address(plain(world)), bytearray(4), 12345, -1):
+        assert tops.topsHostUnregister(pointer) == (tops.topsErrorHostMemoryNotRegistered,)
+
+
+@pytest.mark.parametrize(("first", "end"), [(64, 128), (80, 96), (0, 65), (127, 192), (0, 192), (64, 65), (127, 128)])
+def test_g28_a_part_of_what_is_registered(world, first, end):
+    """Any byte that two ranges have in common is too much, from either side; neighbours are right."""
+    array = plain(world)[:192]
+    tops.check(tops.topsHostRegister(array[64:128], 64, 0))
+    answer = tops.topsHostRegister(array[first:end], end - first, 0)
+    assert answer == (tops.topsErrorHostMemoryAlreadyRegistered,)
+    for neighbour in (array[:64], array[128:]):
+        tops.check(tops.topsHostRegister(neighbour, 64, 0))
 
 
 def test_g32_chunks(world):

@@ -446,6 +446,51 @@ def test_recorded_there_and_waited_for_here(world, other):
     assert tops.topsEventQuery(event) == (0,)
 
 
+def recorded_and_held_there(other) -> int:
+    """Return an event of ours whose newest record the other process owes, until it is told to release it."""
+    event, handle = shared_event()
+    there = other.do("event", handle_=handle)[1]
+    other.do("hold")
+    other.do("record", event=there, held=True)
+    return event
+
+
+def test_a_blocking_wait_for_another_process_has_a_limit(world, other):
+    """It ends with TimeoutError after its seconds, names the process, and leaves the record as it is."""
+    event = device_event(recorded_and_held_there(other))
+    with pytest.raises(TimeoutError, match=r"process \d+ was not done within 0.01 s"):
+        event.sync(0.01)
+    with pytest.raises(TypeError, match="seconds"):
+        event.sync("soon")
+    assert not event.is_done
+    other.do("release")
+    event.sync(PATIENCE)
+    assert event.is_done
+
+
+def test_a_reset_ends_a_blocking_wait_for_another_process(world, other):
+    """Whoever blocks in it, past every command of this process, is told that the device was reset."""
+    event = device_event(recorded_and_held_there(other))
+    page, blocks, told = event.shared.page, threading.Event(), list[BaseException]()
+    wait = page.wait
+    page.wait = lambda seen, limit: (blocks.set(), wait(seen, limit))
+
+    def blocked() -> None:
+        try:
+            event.sync(PATIENCE)
+        except BaseException as error:
+            told.append(error)
+
+    thread = threading.Thread(target=blocked)
+    thread.start()
+    assert blocks.wait(PATIENCE)
+    world.device.reset_sync()
+    thread.join(PATIENCE)
+    del page.wait
+    other.do("release")
+    assert "reset" in str(told[0])
+
+
 def test_a_killed_recorder(world):
     """Kill -9 of a process that owes a record, with three processes: whoever waits for it gets an error, soon."""
     event, handle = shared_event()

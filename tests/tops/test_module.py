@@ -126,7 +126,8 @@ def test_load_of_paths_and_buffers(world, tmp_path):
     pinned.array[: len(IMAGE)] = np.frombuffer(IMAGE, np.uint8)
     pinned.array[len(IMAGE) :] = 255
     address = pinned.array.__array_interface__["data"][0]
-    assert tops.topsModuleLoadData(address)[0] == tops.topsSuccess
+    for pointer in (address, np.int64(address)):
+        assert tops.topsModuleLoadData(pointer)[0] == tops.topsSuccess
 
 
 def test_image_that_lies_about_its_text(world):

@@ -92,8 +92,11 @@ def test_host_pointers(world):
     for pointer, nbytes in ((host.host_address, 65), (host.host_address + 64, 1)):
         with pytest.raises(AtopsError):
             host_view(pointer, nbytes)
-    for bad in (None, 0, "x", 12345, np.zeros(3)):
+    for bad in (0, 12345, -1, np.zeros(3), bytearray(4)):
         with pytest.raises(InvalidValue):
+            find_host(bad)
+    for bad in (None, "x", 1.0, True, np.float32(1), b"read-only", [1]):
+        with pytest.raises(InvalidType):
             find_host(bad)
 
 

@@ -152,13 +152,19 @@ class Holder:
         self.places = places = []
         self.began = began = threading.Semaphore(0)
         self.gate = gate = threading.Event()
+        seen = {}
 
         @k.kernel
         async def hold():
             thread = current_thread()
             places.append((thread.sip.cluster.ordinal, thread.sip.ordinal))
             began.release()
-            while not gate.is_set():
+            over = False
+            while not over:  # what its first thread sees holds for the whole block: all leave in the same round
+                if k.threadIdx.x == 0:
+                    seen[k.blockIdx.x] = gate.is_set()
+                await k.syncthreads()
+                over = seen[k.blockIdx.x]
                 await k.syncthreads()
 
         self.answer = tops.topsLaunchKernel(hold, blocks, threads, [], 0, stream)

@@ -33,6 +33,13 @@ RUN_ONE = """async (number) => {
   await commands.execute("notebook:run-cell");
   void 0;
 }"""
+# Twenty frames: what stands above moves while it is laid out anew.
+SCROLL = """async (selector) => {
+  for (let frame = 0; frame < 20; frame += 1) {
+    document.querySelector(selector).scrollIntoView({block: "start"});
+    await new Promise(requestAnimationFrame);
+  }
+}"""
 SAVE = """async () => {
   await window.jupyterapp.shell.currentWidget.context.save();
   void 0;
@@ -129,6 +136,14 @@ class Notebook:
         """Run one cell, to its end."""
         self.evaluate(RUN_ONE, number)
 
+    def focus(self, selector: str) -> None:
+        """Give an element the focus."""
+        self._call(self.page.locator(selector).first.focus)
+
+    def press(self, key: str) -> None:
+        """Press a key wherever the focus is."""
+        self._call(self.page.keyboard.press, key)
+
     def save(self) -> None:
         """Save the notebook to its file."""
         self.evaluate(SAVE)
@@ -146,7 +161,7 @@ class Notebook:
     def picture(self, path: Path, selector: str) -> None:
         """Write a picture of the page, higher than a screen, that begins with an element."""
         self._call(self.page.set_viewport_size, {"width": 1200, "height": 1500})
-        self.evaluate("(selector) => document.querySelector(selector).scrollIntoView({block: 'start'})", selector)
+        self.evaluate(SCROLL, selector)
         self._call(lambda: self.page.screenshot(path=path))
 
     def close(self) -> None:

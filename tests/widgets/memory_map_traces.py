@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from atops.base.details import Change, MemoryChange, Place, Step, Turn
+from atops.base.details import Change, MemoryChange, Place, Step, Turn, Use
 from atops.base.records import Kind, Trace, TraceNames, TraceRecord
 from atops_widgets.columns import Column
 from atops_widgets.feed import Feed
@@ -80,6 +82,12 @@ def training() -> Trace:
     streams = {(0, 1): "weights", (0, 2): "compute", (0, 3): "score"}
     names, steps = TraceNames({0: "gcu300"}, streams, {}, SITES), kernel_steps(1, 76, 125)
     return Trace(tuple(records), names=names, changes=tuple(book.changes), steps=steps)
+
+
+def given() -> Trace:
+    """Return the same, and what its kernel was given: weights, a part of a batch and the scores, one of them twice."""
+    weights, batch, scores = (0, 40 * MIB), (3 * GIB + 24 * MIB, 12 * MIB), (2 * BANK + 64 * MIB, 96 * MIB)
+    return replace(training(), uses=tuple(Use(1, 0, *place) for place in (weights, batch, scores, weights)))
 
 
 def kernel_steps(launch: int, begin: int, end: int) -> tuple[Step, ...]:

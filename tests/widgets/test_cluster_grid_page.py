@@ -126,6 +126,21 @@ def test_launches_are_linked_with_other_widgets(host: Host) -> None:
     timeline.until("view.marks.cursor !== null")
 
 
+def test_launches_are_reached_by_keys(host: Host) -> None:
+    """`n` and `p` go through the launches that the selector has; without any launch there is nothing to press."""
+    first, second = summing(2), deadlocked()
+    moved = [step._replace(launch=99) for step in second.steps]
+    records = [*first.records, *(each._replace(seq=99) for each in second.records if each.kind == Kind.LAUNCH)]
+    shown = host.show(ClusterGrid(replace(first, records=tuple(records), steps=(*first.steps, *moved))))
+    both = shown.until("view.scene.launches.length === 2 && view.scene.launches.map(([seq]) => seq)")
+    now = shown.get("view.scene.launch")
+    other = next(seq for seq in both if seq != now)
+    shown.press("n" if both.index(other) else "p")
+    shown.until("view.scene.launch === argument && view.marks.seq === argument", other)
+    empty = host.show(ClusterGrid(Trace()))
+    assert empty.until("view.frames && view.steps.every((each) => each.disabled || each.hidden)")
+
+
 def test_many_blocks_are_drawn_by_the_page(host: Host) -> None:
     """A thousand blocks are drawn a page at a time, within a frame; stepping turns to the page that moves."""
     steps = [Step(block, 7, block, thread, Turn.RUNS, cluster=0) for block in range(1000) for thread in range(8)]

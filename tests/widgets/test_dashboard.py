@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 
 import atops
-from atops_widgets import ClusterGrid, Dashboard, watch
+from atops_widgets import ClusterGrid, Dashboard, Timeline, watch
 from tests.widgets.cluster_grid_traces import total
 from tests.widgets.dashboard_traces import LAUNCH, moment, pipeline
 from tests.widgets.host import BrowserThread, Host, Shown
 from tests.widgets.pictures import keep
+from tests.widgets.traces import double_buffering
 
 NAMES = ("timeline", "queues", "memory", "cluster-grid")
 
@@ -69,12 +71,16 @@ def test_all_stand_below_each_other_on_a_narrow_page(host: Host, tmp_path: Path)
 
 
 def test_one_legend_explains_all_kinds(wide: Host, tmp_path: Path) -> None:
-    """The first picture explains the kinds that any of them shows, the others explain none again."""
+    """The first picture explains the kinds that any of them shows, the others none again; the memory map its looks."""
     shown = opened(wide, tmp_path)
     legends = {name: view.get("view.legend.children.length") for name, view in shown.items()}
     trace = pipeline()
     kinds = {record.kind for record in trace.records} | {each.kind for each in trace.moments}
-    assert legends == {"timeline": len(kinds), "queues": 0, "memory": 0, "cluster-grid": 0}
+    assert legends == {"timeline": len(kinds), "queues": 0, "memory": 2, "cluster-grid": 0}
+    texts = shown["memory"].get("[...view.legend.children].map((each) => each.textContent)")
+    assert texts == ["live", "freed just before"]
+    cut = "[...view.legend.children].some((each) => each.scrollWidth > each.clientWidth)"
+    assert not any(view.get(cut) for view in shown.values())
 
 
 def test_stepping_moves_the_cursor_of_all(wide: Host, tmp_path: Path) -> None:
@@ -86,6 +92,42 @@ def test_stepping_moves_the_cursor_of_all(wide: Host, tmp_path: Path) -> None:
     shown["cluster-grid"].press("ArrowRight", "ArrowRight")
     for view in shown.values():
         view.until("view.marks.cursor > argument", before)
+
+
+def test_a_selection_tells_its_line_in_all_pictures(wide: Host, tmp_path: Path) -> None:
+    """On a page without Python, what is selected in one is told in all: in words, from which line, and by whom."""
+    shown = opened(wide, tmp_path)
+    shown["timeline"].get("view.select(7)")
+    for view in shown.values():
+        said = view.until("view.marks.seq === 7 && view.say.textContent")
+        assert "kernel total" in said and "(number 7)" in said
+        assert "enqueued at pipeline.py:12 in main; waited for 6, 3, 5; awaited by" in said
+
+
+def test_only_the_picture_in_use_speaks(wide: Host, tmp_path: Path) -> None:
+    """Screen readers are told by the picture where somebody does something, and not by all at once."""
+    shown = opened(wide, tmp_path)
+    shown["timeline"].press("n")
+    shown["queues"].until("view.marks.seq !== argument", LAUNCH)
+    spoken = {name: view.get("view.say.getAttribute('aria-live')") for name, view in shown.items()}
+    assert spoken == {"timeline": "polite", "queues": "off", "memory": "off", "cluster-grid": "off"}
+
+
+def test_pictures_of_other_traces_are_not_marked(host: Host) -> None:
+    """Saved pictures of another trace in the same page keep their own selection: numbers mean something else there."""
+    first, other = double_buffering(), double_buffering()
+    later = tuple(
+        each._replace(started_ns=each.started_ns + 7, finished_ns=each.finished_ns + 7) for each in other.records
+    )
+    widgets = [Timeline(first), Timeline(first), Timeline(replace(other, records=later))]
+    for widget in widgets:
+        widget.rest()
+    one, same, another = (host.show(widget, dead=True) for widget in widgets)
+    for view in (one, same, another):
+        view.until("view.rects.length > 0 && !view.answered")
+    one.get("view.select(11)")
+    same.until("view.marks.seq === 11")
+    assert another.get("view.marks.seq") == -1
 
 
 def test_threads_are_traced_if_asked_for() -> None:

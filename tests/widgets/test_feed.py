@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import atops
-from atops.base.details import Change, MemoryChange, Moment, Phase, Step, Turn
+from atops import kernels as k
+from atops.base.details import Change, MemoryChange, Moment, Phase, Step, Turn, Use
 from atops.base.errors import InvalidValue
 from atops.base.records import Kind, Trace
 from atops.runtime.trace_file import save
@@ -39,11 +40,11 @@ def test_a_trace_is_held_whole() -> None:
 
 
 def test_details_are_held_too() -> None:
-    """Moments, changes and steps of a trace come back as they were."""
+    """Moments, changes, steps and uses of a trace come back as they were."""
     moment = Moment(5, 1, Phase.PARKED, Kind.LAUNCH, 0, 2, 7, 64, "scale", 3, 0, 4096)
     change = MemoryChange(6, 0, 256, 1024, 1, Change.REUSED, 9, 2048, 3, 2)
     step = Step(7, 1, 0, 3, Turn.BARRIER, 0, 3, 128, 256)
-    trace = replace(double_buffering(), moments=(moment,), changes=(change,), steps=(step,))
+    trace = replace(double_buffering(), moments=(moment,), changes=(change,), steps=(step,), uses=(Use(3, 0, 0, 9),))
     assert Feed(trace).trace() == trace
 
 
@@ -154,6 +155,58 @@ def test_marks_tell_the_neighbours() -> None:
     assert marks.text.startswith("kernel scale, at ")
     feed.selection.select(12345)
     assert feed.marks() == Marks(12345, 5000)
+
+
+def test_marks_tell_what_memory_was_given() -> None:
+    """The sentence of a launch counts its ranges and the bytes that they reach together; a copy's does not."""
+    uses = (Use(3, 0, 0, 1024), Use(3, 0, 512, 1024), Use(3, 0, 0, 1024), Use(3, 1, 0, 512), Use(4, 0, 0, 1))
+    feed = Feed(replace(double_buffering(), uses=uses))
+    feed.selection.select(3)
+    assert feed.marks().text == "kernel scale, at 40 µs for 45 µs (number 3); uses 3 ranges, 2 KiB"
+    feed.selection.select(0)
+    assert "uses" not in feed.marks().text
+
+
+@pytest.mark.asyncio
+async def test_the_origin_is_the_first_moment_of_all() -> None:
+    """What was allocated or enqueued before the first command began is not told to be before the origin."""
+    async with atops.Driver() as driver:
+        feed = feed_of(driver)
+        feed.ask_details()
+        feed.pause()
+        feed.resume()  # which is news, but no moment
+        await work()
+        feed.poll()
+        first = int(feed.changes["at_ns"].min())
+        assert first <= int(feed.records["submitted_ns"].min()) and feed.origin_ns == first
+        await work()
+        feed.poll()
+        assert feed.origin_ns == first == Feed(feed.trace()).origin_ns
+
+
+@pytest.mark.asyncio
+async def test_uses_come_with_the_details() -> None:
+    """What launches were given is read once, with names of kernels as before."""
+
+    @k.kernel
+    def take(data: k.Span[np.int32]) -> None:
+        """Take a buffer."""
+
+    async with atops.Driver() as driver:
+        feed = feed_of(driver)
+        feed.ask_details()
+        async with atops.Device(0).create_stream() as stream:
+            x = stream.zeros(64, np.int32)
+            items = [stream.launch(take, (1, 1), part) for part in (x, x[:4])]
+            await stream
+            feed.poll()
+            start = x.allocation.offset
+        rows = [Use(items[0].seq, 0, start, 256), Use(items[1].seq, 0, start, 16)]
+        assert feed.uses.values(Use) == rows == list(feed.trace().uses)
+        feed.selection.select(items[0].seq)
+        assert feed.marks().text.endswith("; uses 1 range, 256 B")
+        assert feed.poll() >= 0 and len(feed.uses) == 2
+        feed.stop()
 
 
 def test_an_empty_trace_is_shown() -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from atops.base.records import Kind, TraceRecord
 from atops_widgets.columns import RECORDS, Columns, Texts
-from atops_widgets.links import Links
+from atops_widgets.links import NEAR, Links
 from tests.runtime.trace_records import record
 from tests.widgets.traces import double_buffering
 
 
 def links_of(records: list[TraceRecord]) -> Links:
     """Return the links of records."""
-    columns = Columns(RECORDS, 1000, Texts())
+    columns = Columns(RECORDS, 10_000, Texts())
     columns.extend(records)
     return Links(columns)
 
@@ -43,6 +45,27 @@ def test_pairs_are_all_direct_edges() -> None:
     assert {(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (1, 8), (7, 13)} <= edges
     assert len(edges) == len(before)
     assert all(one < other for one, other in edges)
+
+
+def test_neighbours_far_apart_are_found() -> None:
+    """Whatever lies between the commands of a stream, what stands before and after is that of a plain search."""
+    rng = np.random.default_rng(7)
+    kinds = (Kind.LAUNCH, Kind.WAIT_EVENT, Kind.RECORD, Kind.API)
+    seqs = rng.permutation(4 * NEAR)
+    found = [
+        record(int(seq), kinds[seq % 4], 0, 1, stream=2 if seq % 1500 == 0 else 1 + int(seq % 2) * 2,
+               correlation=int(seq) // 3 if seq % 4 == 1 else -1)
+        for seq in seqs
+    ]  # fmt: skip
+    links = links_of(found)
+    for seq in (0, 1, 2, 5, 1500, 3000, 4 * NEAR - 1, *rng.integers(0, 4 * NEAR, 40).tolist()):
+        me = next(each for each in found if each.seq == seq)
+        own = sorted(e.seq for e in found if e.stream == me.stream and e.kind != Kind.API)
+        before = [] if me.kind is Kind.API else [other for other in own if other < seq][-1:]
+        after = [] if me.kind is Kind.API else [other for other in own if other > seq][:1]
+        waits = {each.seq for each in found if each.kind is Kind.WAIT_EVENT and each.correlation == seq}
+        assert links._before(seq)[: len(before)] == before
+        assert set(links._after(seq)) == {*after, *waits}
 
 
 def test_the_last_part_of_a_command_is_found() -> None:

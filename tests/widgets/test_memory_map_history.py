@@ -6,7 +6,7 @@ import numpy as np
 
 from atops.base.details import Change, MemoryChange
 from atops_widgets.columns import CHANGES, Columns, Texts
-from atops_widgets.memory_map_history import NEVER, History, union
+from atops_widgets.memory_map_history import NEVER, History
 from tests.widgets.memory_map_traces import KIB, Ledger
 
 ALLOCATED, FREED, REUSED = Change
@@ -99,9 +99,3 @@ def test_too_many_lives_lose_the_oldest_that_are_over() -> None:
     assert history.row(1000) >= 0 and history.row(39) >= 0 and history.row(0) == -1
     assert int(history["died_ns"][history.row(1000)]) == NEVER
     assert len(history) + history.forgotten == 41
-
-
-def test_union() -> None:
-    """Bytes in several ranges count once."""
-    assert union(np.array([10, 0, 40]), np.array([30, 20, 50])) == 40
-    assert union(np.zeros(0, np.int64), np.zeros(0, np.int64)) == 0

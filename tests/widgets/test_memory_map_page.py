@@ -10,7 +10,7 @@ from atops_widgets import MemoryMap, Timeline
 from atops_widgets.feed import feed_of
 from tests.runtime.boards import board
 from tests.widgets.host import Host
-from tests.widgets.memory_map_traces import crowded, training
+from tests.widgets.memory_map_traces import crowded, given, training
 from tests.widgets.pictures import keep
 from tests.widgets.traces import US
 
@@ -57,6 +57,25 @@ def test_operations_and_ranges_are_linked_both_ways(host: Host) -> None:
     shown.click(0, 0, button="atops-operation-2")
     other.until("view.marks.seq === 2 && view.rects.some((r) => r.seq === 2 && r.mark === 'select')")
     shown.until("view.rects.filter((r) => r.touch).length === 1")
+
+
+def test_a_kernel_selected_elsewhere_marks_its_memory(host: Host) -> None:
+    """Selecting a launch in the timeline marks each range that it was given, and says so; a range leads back to it."""
+    widget = MemoryMap(given())
+    shown, other = host.show(widget), host.show(Timeline(widget.feed))
+    other.until("view.rects.length > 0")
+    other.get("view.select(1)")
+    shown.until("view.rects.filter((r) => r.touch === 'uses' && r.mark === 'select').length === 3")
+    assert shown.get("view.rects.filter((r) => r.touch).map((r) => r.lane).join()") == "0,0,1"
+    weights = "view.rects.find((r) => r.generation === 0)"
+    marked = "view.rects.find((r) => r.touch && r.size === 40 * 2 ** 20)"
+    assert abs(shown.get(f"{weights}.x - {marked}.x")) < 1 and abs(shown.get(f"{weights}.width - {marked}.width")) < 2
+    assert "kernel attention uses 3 ranges, 148 MiB" in shown.get("view.about.textContent")
+    other.until("view.say.textContent.includes('; uses 3 ranges, 148 MiB')")
+    shown.click(*shown.get(MIDDLE.format("r", "r.generation === 0")))
+    shown.until("view.about.querySelector('[data-testid=atops-operation-1]')")
+    other.get("view.select(3)")
+    shown.until("view.rects.filter((r) => r.touch).map((r) => r.touch).sort().join() === 'read,wrote'")
 
 
 def test_the_cursor_moves_with_curve_keys_and_other_widgets(host: Host) -> None:
@@ -159,8 +178,8 @@ def test_kernel_threads_are_told_only_when_asked(host: Host) -> None:
 
 
 def test_a_saved_page_works_without_a_kernel(host: Host, tmp_path: Path) -> None:
-    """One HTML file shows the lanes, tells a range's line, and marks what any operation wrote."""
-    widget = MemoryMap(training())
+    """One HTML file shows the lanes, tells a range's line, and marks what any operation wrote or was given."""
+    widget = MemoryMap(given())
     widget.to_html(tmp_path / "map.html")
     widget.close()
     host.open(tmp_path / "map.html")
@@ -170,3 +189,5 @@ def test_a_saved_page_works_without_a_kernel(host: Host, tmp_path: Path) -> None
     assert ".py:" in shown.get("view.say.textContent")
     shown.get("view.select(2)")
     shown.until("view.rects.filter((r) => r.touch === 'wrote').length === 1")
+    shown.get("view.select(1)")
+    shown.until("view.rects.filter((r) => r.touch === 'uses').length === 3")

@@ -9,15 +9,19 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from atops.base.records import CounterSample, Trace, TraceNames
+from atops import kernels as k
+from atops.base.details import Moment, Phase, Use
+from atops.base.records import CounterSample, Kind, Trace, TraceNames
+from atops.runtime.device import Device
 from atops_widgets import MemoryMap
-from atops_widgets.feed import Feed
+from atops_widgets.feed import Feed, feed_of
 from atops_widgets.memory_map_lanes import State
 from atops_widgets.memory_map_scene import MemoryPicture
-from atops_widgets.memory_map_touches import operations_on
+from atops_widgets.memory_map_touches import Touch, operations_on
 from atops_widgets.scene import Scene, Window
-from tests.widgets.memory_map_traces import BANK, GIB, MIB, crowded, training
-from tests.widgets.traces import US
+from tests.runtime.boards import PATIENCE, board
+from tests.widgets.memory_map_traces import BANK, GIB, MIB, crowded, given, training
+from tests.widgets.traces import US, record
 
 
 def picture(trace: Trace | None = None) -> MemoryPicture:
@@ -63,7 +67,7 @@ def test_the_selected_operation_marks_what_it_wrote_and_read() -> None:
     shown = picture()
     shown.feed.selection.select(3)
     scene = shown.scene(Window())
-    marks = zip(*(scene.columns[f"touch_{name}"].tolist() for name in ("lane", "write", "seq", "bytes")), strict=True)
+    marks = zip(*(scene.columns[f"touch_{name}"].tolist() for name in ("lane", "how", "seq", "bytes")), strict=True)
     assert sorted(marks) == [(0, 0, 3, 24 * MIB), (1, 1, 3, 24 * MIB)]
     assert [text.split(" at ")[0] for text in scene.told["touched"]] == [
         "copy within the device wrote 24 MiB", "copy within the device read 24 MiB",
@@ -71,7 +75,105 @@ def test_the_selected_operation_marks_what_it_wrote_and_read() -> None:
     shown.feed.selection.select(1)
     scene = shown.scene(Window())
     assert len(scene.columns["touch_seq"]) == 0
-    assert scene.told["touched"] == ["which bytes a kernel reads and writes is not recorded"]
+    assert scene.told["touched"] == ["no memory that was passed to this kernel is recorded"]
+
+
+def touched(scene: Scene) -> list[tuple[int, int, int, int]]:
+    """Return lane, how, seq and bytes of what is marked or could be."""
+    names = ("lane", "how", "seq", "bytes")
+    return list(zip(*(scene.columns[f"touch_{name}"].tolist() for name in names), strict=True))
+
+
+def test_the_selected_kernel_marks_what_it_was_given() -> None:
+    """Whole allocations and parts of them, each once, in the lanes of their banks; a sentence tells them."""
+    shown = picture(given())
+    shown.feed.selection.select(1)
+    scene = shown.scene(Window())
+    uses = int(Touch.USES)
+    assert touched(scene) == [(0, uses, 1, 40 * MIB), (0, uses, 1, 12 * MIB), (1, uses, 1, 96 * MIB)]
+    left, right = (scene.columns[f"touch_{side}"].tolist() for side in ("left", "right"))
+    whole = scene.columns["generation"].tolist().index(0)
+    assert (left[0], right[0]) == (scene.columns["left"][whole], scene.columns["right"][whole])
+    assert scene.told["touched"] == [
+        "kernel attention uses 3 ranges, 148 MiB: 40 MiB at offset 0x0 of device 0, 12 MiB at offset 0xc1800000 of "
+        "device 0, 96 MiB at offset 0x604000000 of device 0"
+    ]
+    shown.feed.selection.select(3)
+    assert {how for _, how, *_ in touched(shown.scene(Window()))} == {Touch.READ, Touch.WROTE}
+
+
+def test_a_live_kernel_marks_the_very_shapes_that_it_was_given() -> None:
+    """Of a driver that runs: an array and a part of another stand where the allocations do."""
+
+    @k.kernel
+    def take(whole: k.Span[np.uint8], part: k.Span[np.uint8]) -> None:
+        """Take two buffers."""
+
+    with board(trace=100) as driver:
+        feed = feed_of(driver)
+        feed.ask_details()
+        stream = Device(0, driver).create_stream()
+        arrays = [stream.empty(MIB, "uint8") for _ in range(3)]
+        item = stream.launch(take, (1, 1), arrays[2], arrays[0][MIB // 2 :])
+        item.wait_sync(PATIENCE)
+        while item.seq not in feed.records["seq"]:
+            feed.poll()
+        feed.selection.select(item.seq)
+        scene = MemoryPicture(feed).scene(Window())
+        places = {int(at): (left, right) for at, left, right in zip(
+            *(scene.columns[name].tolist() for name in ("offset", "left", "right")), strict=True)}  # fmt: skip
+        first, last = (places[array.allocation.offset] for array in (arrays[0], arrays[2]))
+        marks = list(zip(scene.columns["touch_left"].tolist(), scene.columns["touch_right"].tolist(), strict=True))
+        assert marks[0] == (pytest.approx(sum(first) / 2, abs=0.1), first[1]) and marks[1] == last
+        feed.stop()
+
+
+def test_a_kernel_that_is_not_over_marks_what_it_was_given() -> None:
+    """One that is queued or runs has no record yet: its moments tell who it is, its uses what it was given."""
+    trace = given()
+    moment = Moment(60 * US, 1, Phase.SUBMITTED, Kind.LAUNCH, 0, 2, name="attention")
+    shown = picture(replace(trace, records=(trace.records[0], *trace.records[2:]), moments=(moment,)))
+    shown.feed.selection.select(1)
+    scene = shown.scene(Window())
+    assert len(touched(scene)) == 3
+    assert scene.told["touched"][0].startswith("kernel attention uses 3 ranges, 148 MiB: ")
+
+
+def test_a_reduction_marks_its_second_operand_too() -> None:
+    """Its record tells the first operand and the result, which keep their words; the other is one that it uses."""
+    trace = training()
+    at = 3 * GIB + 24 * MIB
+    made = record(9, Kind.LAUNCH, 2, 222, 223, name="reduce sum int32", bytes=MIB, dst_device=0, dst_offset=0,
+                  src_device=0, src_offset=at)  # fmt: skip
+    uses = tuple(Use(9, 0, offset, MIB) for offset in (at, at + MIB, 0))
+    shown = picture(replace(trace, records=(*trace.records, made), uses=uses))
+    shown.feed.selection.select(9)
+    scene = shown.scene(Window())
+    found = [(Touch(how).name, size) for _, how, _, size in touched(scene)]
+    assert found == [("WROTE", MIB), ("READ", MIB), ("USES", MIB)]
+    assert [text.split(" at ")[0] for text in scene.told["touched"]] == [
+        "kernel wrote 1 MiB", "kernel read 1 MiB", "kernel reduce sum int32 uses 3 ranges, 3 MiB: 1 MiB",
+    ]  # fmt: skip
+
+
+def test_many_ranges_are_told_in_short() -> None:
+    """All are marked; eight are told one by one."""
+    uses = tuple(Use(1, 0, place * MIB, MIB // 2) for place in range(20))
+    shown = picture(replace(training(), uses=uses))
+    shown.feed.selection.select(1)
+    scene = shown.scene(Window())
+    assert len(touched(scene)) == 20
+    (text,) = scene.told["touched"]
+    assert "uses 20 ranges, 10 MiB: " in text and text.endswith(", and 12 more") and text.count(" at offset ") == 8
+
+
+def test_a_saved_picture_knows_what_every_kernel_was_given() -> None:
+    """With all touches asked for, those of kernels that are not selected come along, and stretch no lane."""
+    scene = picture(given()).scene(Window(options={"touches": "all"}))
+    assert [seq for _, how, seq, _ in touched(scene) if how == Touch.USES] == [1, 1, 1]
+    assert [lane["scale"] for lane in scene.told["lanes"]] == [
+        lane["scale"] for lane in picture(given()).scene(Window()).told["lanes"]
+    ]
 
 
 def test_touched_bytes_are_in_the_picture_even_where_nothing_lives() -> None:
@@ -94,6 +196,11 @@ def test_a_range_knows_its_operations() -> None:
         [3, "copy within the device 3 wrote it at 171 µs"], [2, "fill 2 wrote it at 160 µs"],
     ]  # fmt: skip
     assert operations_on(shown.feed, shown.history, shown.history.row(7)) == []  # the same place, an earlier life
+    launched = picture(given())
+    launched.update()
+    assert operations_on(launched.feed, launched.history, 7) == [[1, "kernel 1 used it at 69 µs"]]
+    assert operations_on(launched.feed, launched.history, 0) == [[1, "kernel 1 used it at 69 µs"]]
+    assert operations_on(launched.feed, launched.history, launched.history.row(13))[0][0] == 3  # another owner since
     told = shown.scene(Window(options={"generation": 13})).told["chosen"]
     assert told["generation"] == 13 and "model.py:140" in told["text"][0] and "recorded trace" in told["text"][1]
 
@@ -136,10 +243,11 @@ def test_sizes_of_a_device_are_not_invented() -> None:
 
 
 def test_nothing_is_a_picture_too() -> None:
-    """An empty trace has a scene, an SVG and a text that say so."""
+    """An empty trace has a scene, an SVG and a text that say so, and no legend."""
     widget = MemoryMap(Trace())
-    assert "No memory was allocated yet." in widget.to_svg()
-    assert widget.to_text() == "nothing is known of any memory yet"
+    assert "This trace tells of no memory: record it with tracer.detailed()." in widget.to_svg()
+    assert widget.scene(Window()).told["kinds"] == []
+    assert widget.to_text() == "This trace tells of no memory: record it with tracer.detailed()."
     widget.close()
 
 
@@ -165,6 +273,26 @@ def test_svg_has_every_range_with_its_line(theme: str | None) -> None:
     texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"wrote", "read", "kept for reuse"} <= set(texts)
     widget.close()
+
+
+def test_svg_and_text_mark_what_a_kernel_was_given() -> None:
+    """The SVG has a mark with its words for each range, and the sentence below it; a terminal is told the same."""
+    widget = MemoryMap(given())
+    widget.feed.selection.select(1)
+    root = ElementTree.fromstring(widget.to_svg())
+    titles = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert sorted(text for text in titles if " uses " in text and "here" in text) == [
+        "number 1 uses 12 MiB here", "number 1 uses 40 MiB here", "number 1 uses 96 MiB here",
+    ]  # fmt: skip
+    texts = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("uses") == 3
+    assert "kernel attention uses 3 ranges, 148 MiB" in widget.to_text()
+    widget.close()
+    crowded_labels = MemoryMap(replace(training(), uses=tuple(Use(1, 0, at * MIB, MIB) for at in range(0, 60, 2))))
+    crowded_labels.feed.selection.select(1)
+    svg = crowded_labels.to_svg()
+    assert svg.count("uses 1 MiB here") == 30 and 1 <= svg.count(">uses</text>") < 30
+    crowded_labels.close()
 
 
 def test_text_tells_who_holds_what() -> None:

@@ -24,6 +24,7 @@ from tests.widgets.unpacking import unpack_snapshot
 WORK_CELL = 3
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
+CELLS = "() => window.jupyterapp.shell.currentWidget.content.widgets.map((cell) => cell.model.type)"
 DRAWN = f"view.rects.length > 0 && view.scene.held >= {RECORDS}"
 
 
@@ -93,6 +94,21 @@ def test_selecting_in_one_marks_in_the_other(gate: Gate) -> None:
         chosen.until("view.marks.seq === argument && view.marks.text", seq)  # the words are Python's: it has heard
         other.until("view.marks.seq === argument && view.marks.text", seq)
         timeline.until("view.rects.some((r) => r.mark === 'select' && r.seq === argument)", seq)
+
+
+def test_its_keys_are_its_own(gate: Gate) -> None:
+    """While a picture has the focus the notebook's shortcuts, which cut and insert cells, do not hear plain keys."""
+    view, _ = gate.views()
+    cells = gate.notebook.evaluate(CELLS)
+    gate.notebook.focus(f"{view.selector} canvas")
+    for key in ("a", "b", "x", "m", "y", "k", "f", "v", "Enter", "d", "d"):
+        gate.notebook.press(key)
+    assert gate.notebook.evaluate("() => document.activeElement.dataset.testid") == "atops-canvas"
+    assert gate.notebook.evaluate(CELLS) == cells
+    view.get("view.select(-1)")
+    view.until("view.marks.seq === -1")
+    gate.notebook.press("Escape")  # with nothing selected it leads back to the cell, whose keys are the notebook's
+    gate.notebook.until("() => document.activeElement.matches('.jp-Cell')")
 
 
 def test_it_works_on_after_the_page_is_loaded_again(gate: Gate) -> None:

@@ -117,6 +117,10 @@ def test_a_narrow_page_shows_heads_and_words(host: Host) -> None:
     assert shown.get("view.rects.every((r) => r.x + r.width <= view.width)")
     assert shown.get("view.gaps.every((g) => g.x + g.width <= view.width)")
     shown.until("view.say.textContent.startsWith('kernel matmul, is queued in backlog')")
+    wide = shown.get("view.height")
+    host.thread.call(host.page.set_viewport_size, {"width": 400, "height": 900})
+    shown.until("view.width < 400 && view.drawnWidth === view.width")
+    assert shown.get("view.height") < 1.25 * wide  # words have the whole width there, not a column of some letters
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import numpy as np
@@ -41,10 +42,10 @@ def test_every_reason_is_told_in_words() -> None:
     reasons = {label: str(row["reason"]) for label, row in found.items()}
     assert reasons["load"] == "copy host to device of 64 MiB (number 10) runs since 101 µs"
     assert reasons["compute"] == (
-        "number 21 waits since 110 µs for the event of number 12 in load, behind 2 commands; "
+        "number 21 [pipeline.py:12] waits since 110 µs for the event of number 12 in load, behind 2 commands; "
         "load runs copy host to device of 64 MiB (number 10)"
     )
-    assert reasons["wait for host"] == "number 30 waits since 115 µs for a value at 0x1040 of device 0"
+    assert reasons["wait for host"] == "number 30 [pipeline.py:14] waits since 115 µs for a value at 0x1040 of device 0"
     assert reasons["normalise"].endswith("for a free cluster: kernel matmul (number 32) in backlog runs there")
     assert reasons["debug"] == ""
     assert found["debug"]["failure"] == "kernel probe (number 84) failed; 3 skipped behind it"
@@ -74,7 +75,7 @@ def test_other_reasons() -> None:
         "order of the null stream"
     )
     assert found["store"]["reason"] == (
-        "copy host to device of 1 MiB (number 3) waits since 5 µs for a free copy engine or link: "
+        "copy host to device of 1 MiB (number 3) [pipeline.py:13] waits since 5 µs for a free copy engine or link: "
         "copy host to device of 1 MiB (number 1) in load runs there"
     )
     assert found["compute"]["reason"] == "host call slow (number 4) runs since 6 µs"
@@ -96,11 +97,11 @@ def test_a_chain_of_waits_is_followed_to_its_root() -> None:
     story.phase(3, waits, Phase.PARKED, record)
     reason = rows(Feed(story.trace()))["compute"]["reason"]
     assert reason == (
-        "number 3 waits since 2 µs for the event of number 2 in load, behind 1 command; "
-        "at the root of it, load: number 1 waits for a value at 0x80 of device 0"
+        "number 3 [pipeline.py:12] waits since 2 µs for the event of number 2 in load, behind 1 command; "
+        "at the root of it, load: number 1 [pipeline.py:11] waits for a value at 0x80 of device 0"
     )
     story.phase(4, value, Phase.PARKED, waits)
-    assert "number 1 waits" in str(rows(Feed(story.trace()))["load"]["reason"])
+    assert "number 1 [pipeline.py:11] waits" in str(rows(Feed(story.trace()))["load"]["reason"])
 
 
 def test_the_cursor_shows_that_moment() -> None:
@@ -207,7 +208,7 @@ async def test_live_queues_are_seen() -> None:
         found = {row["label"]: row for row in board.scene(Window()).told["rows"]}
         assert (found["held"]["open"], found["held"]["capacity"], found["held"]["waits"]) == (2, 4, True)
         reason = found["held"]["reason"]
-        assert f"number {waiting.seq} waits" in reason and "for a value at 0x" in reason
+        assert re.match(rf"number {waiting.seq} \[latch\.py:\d+\] waits", reason) and "for a value at 0x" in reason
         assert "in held, behind 1 command; at the root of it, held" in found["behind"]["reason"]
         latch.release()
         await other

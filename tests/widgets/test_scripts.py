@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,15 @@ def test_a_script_is_one_small_module(name: str) -> None:
     assert len(text.encode()) <= MOST_BYTES
     assert not re.search(r"^\s*import\b|\bimport\s*\(|https?://(?!www\.w3\.org/)|\bfetch\(", text, re.MULTILINE)
     assert len(re.findall(r"^export default ", text, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize("name", ["base.js", *NAMES])
+def test_lines_may_be_joined(name: str) -> None:
+    """No line ends in a comment and no text goes over several lines: what is sent has fewer lines than the file."""
+    lines = (files("atops_widgets") / name).read_text(encoding="utf-8").splitlines()
+    code = [line for line in lines if not line.lstrip().startswith("//")]
+    assert [line for line in code if re.search(r"[;{},)\]]\s*//|/\*", line)] == []
+    assert [line for line in code if line.count("`") % 2] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

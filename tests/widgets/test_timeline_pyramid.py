@@ -36,7 +36,7 @@ def test_every_record_counts_once_a_row(records: list[TraceRecord], width: int) 
     if not records:
         return
     shapes = view(records, (0, 60), width)
-    on_engines = [r for r in records if r.kind <= Kind.COPY_PEER or r.kind == Kind.LAUNCH]
+    on_engines = [r for r in records if r.kind <= Kind.COPY_PEER or r.kind in (Kind.FILL, Kind.LAUNCH)]
     served = [r for r in on_engines if r.engine >= 0 and r.device >= 0]
     assert shapes.count.sum() == len(records) + len(served)
     assert shapes.failed.any() == any(record.status for record in records)

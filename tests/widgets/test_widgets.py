@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given, settings
 
 from atops.base.records import Kind, Status, Trace, TraceNames, TraceRecord
-from atops_widgets import WIDGETS, Dashboard, Feed, TraceWidget, watch
+from atops_widgets import WIDGETS, Dashboard, Feed, Queues, Timeline, TraceWidget, watch
 from atops_widgets.scene import Window
 from tests.runtime.trace_records import traces
-from tests.widgets.traces import double_buffering
+from tests.widgets.queue_traces import LOAD, Story, standing
+from tests.widgets.traces import double_buffering, record
 from tests.widgets.unpacking import unpack_snapshot
 
+SELECTED = 12  # a command of `standing` that is queued, behind one and before another
 EVERY = pytest.mark.parametrize("kind", WIDGETS, ids=lambda kind: kind.__name__)
-HOSTILE = '</script><b onload="x">&\n\x1b[31m'
+HOSTILE = '</script><b onload="x">&\n\x1b[31m\x00\ud800\u202e'
 
 
 class Elements(HTMLParser):
@@ -49,6 +51,35 @@ def test_the_svg_is_sound(kind: type[TraceWidget], theme: str | None) -> None:
 
 
 @EVERY
+def test_the_svg_shows_the_selection(kind: type[TraceWidget]) -> None:
+    """What is selected is told with its neighbours; where operations are drawn, all of them are outlined."""
+    widget = kind(Feed(standing(20).trace()))
+    assert "data-mark" not in widget.to_svg() and "selected:" not in widget.to_svg()
+    widget.feed.selection.select(SELECTED)
+    text = widget.to_svg()
+    root = ElementTree.fromstring(text)
+    words = " ".join("".join(root.itertext()).split())
+    assert f"selected: number {SELECTED}" in words and "enqueued at pipeline.py:11" in words
+    if kind is Queues:  # nothing of it has ended, so that the timeline has not drawn it yet
+        marks = [each.attrib["data-mark"] for each in root.iter() if "data-mark" in each.attrib]
+        assert sorted(set(marks)) == ["after", "before", "select"]
+    if kind is Timeline:
+        widget.feed.selection.select(5)
+        root = ElementTree.fromstring(widget.to_svg())
+        assert "kernel scale" in "".join(root.itertext())
+        assert {"select", "before"} <= {each.attrib.get("data-mark") for each in root.iter()}
+
+
+@EVERY
+@pytest.mark.parametrize("width", [1, 120, 320])
+def test_a_narrow_svg_is_a_picture_too(kind: type[TraceWidget], width: int) -> None:
+    """However little room there is, there is a drawing, and it is as wide as asked for."""
+    widget = kind(standing(20).trace())
+    widget.feed.selection.select(SELECTED)
+    assert float(ElementTree.fromstring(widget.to_svg(width=width)).attrib["width"]) == width
+
+
+@EVERY
 def test_the_page_is_one_file(kind: type[TraceWidget], tmp_path: Path) -> None:
     """It holds script, picture and text, and no element that would fetch anything; so does the returned text."""
     widget = kind(double_buffering())
@@ -60,11 +91,13 @@ def test_the_page_is_one_file(kind: type[TraceWidget], tmp_path: Path) -> None:
 
 
 @EVERY
-def test_names_cannot_break_out(kind: type[TraceWidget]) -> None:
-    """A kernel or a stream with markup or control characters in its name stays text everywhere."""
+def test_names_cannot_break_out(kind: type[TraceWidget], tmp_path: Path) -> None:
+    """A kernel or a stream with markup, control characters or half letters in its name stays text everywhere."""
     record = TraceRecord(0, Kind.LAUNCH, 0, 1, 0, 0, 1000, Status.DONE, name=HOSTILE, engine=0)
     widget = kind(Trace((record,), names=TraceNames({0: HOSTILE}, {(0, 1): HOSTILE}, {HOSTILE: HOSTILE})))
-    ElementTree.fromstring(widget.to_svg().replace("\x1b", ""))
+    widget.feed.selection.select(0)
+    ElementTree.fromstring(widget.to_svg())
+    assert "</script><b" in widget.to_html(tmp_path / "page.html").replace("&lt;", "<").replace("&gt;", ">")
     assert not [tag for tag, _ in Elements(widget.to_html()).found if tag == "b"]
     assert widget.to_html().count("</script>") == 1
     assert "\x1b" not in widget.to_text()
@@ -76,8 +109,8 @@ def test_names_cannot_break_out(kind: type[TraceWidget]) -> None:
 def test_any_trace_is_shown(kind: type[TraceWidget], trace: Trace) -> None:
     """Whatever records say, there is an SVG, a text, a scene and a saved picture of it."""
     widget = kind(Feed(trace))
-    for record in trace.records[:1]:
-        widget.feed.selection.select(record.seq)
+    for each in trace.records[:1]:
+        widget.feed.selection.select(each.seq)
     assert "<svg" in widget.to_svg()
     assert widget.to_text()
     scene = widget.scene(Window(0, 7, 33))
@@ -126,3 +159,27 @@ def test_the_dashboard_has_all_widgets() -> None:
     assert (data is not None and data["text/html"] == board.to_svg()) or "<svg " in data["text/html"]
     assert isinstance(board, Dashboard)
     board.stop()
+
+
+def test_the_text_counts_time_as_the_pictures_do() -> None:
+    """The timeline's text and the other pictures call the same moment 0, which may be before the first record."""
+    story = Story()
+    story.submit(5, Kind.FILL, LOAD)
+    copy = story.submit(6, Kind.COPY_H2D, LOAD, size=64)
+    story.end(90, copy, 40)
+    text = Timeline(story.trace()).to_text()
+    assert ", at 35 µs for 50 µs (number 2)" in text
+    assert text.count("1 record in 50 µs") == 1
+
+
+def test_the_note_tells_what_is_drawn_together() -> None:
+    """Fewer shapes than records: thinned; a few short records beside each other: some drawn together; else nothing."""
+    def note(records: list[TraceRecord], width: int) -> str:
+        return str(Timeline(Trace(tuple(records))).scene(Window(width=width)).told["note"]).partition(" · ")[0]
+
+    apart = [record(number, Kind.FILL, 1, 100 * number, 100 * number + 90) for number in range(12)]
+    assert note(apart, 960) == "12 records"
+    assert note(apart[:1], 960) == "1 record"
+    close = [record(20 + number, Kind.COPY_H2D, 2, 2 * number, 2 * number + 1, engine=0) for number in range(3)]
+    assert note([*apart, *close], 960) == "15 records, some drawn together"
+    assert note([record(number, Kind.FILL, 1, number, number + 1) for number in range(5000)], 100).endswith(" shapes")

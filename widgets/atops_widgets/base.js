@@ -5,8 +5,10 @@ const TYPES = {
   d: Float64Array, f: Float32Array, i: Int32Array, I: Uint32Array, h: Int16Array, H: Uint16Array, b: Int8Array,
   B: Uint8Array,
 };
+export const PLAIN = "12px system-ui, sans-serif", BOLD = `600 ${PLAIN}`, MONO = "12px ui-monospace, monospace";
 const FIRST_ANSWER_MS = 700;
 const ASK_MS = 33;
+const TOLD_MS = 3000;
 
 // Columns out of one buffer, as `wire.pack` in Python writes them. Each is copied, so that it begins where it may.
 export function unpack(header, view) {
@@ -52,9 +54,11 @@ export function around(from, to, seq, through) {
   return {before: walk(to, from), after: walk(from, to)};
 }
 
-export function formatNs(ns) {
+// A time with three digits, or with as many as tell it from one that is `step` away.
+export function formatNs(ns, step) {
   for (const [unit, scale] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) {
-    if (Math.abs(ns) >= scale) return `${+(ns / scale).toPrecision(3)} ${unit}`;
+    const value = ns / scale, digits = Math.ceil(Math.log10(scale / step) - 1e-9);
+    if (Math.abs(value) >= 1) return `${+(step ? value.toFixed(Math.max(0, digits)) : value.toPrecision(3))} ${unit}`;
   }
   return `${Math.round(ns)} ns`;
 }
@@ -89,20 +93,10 @@ export function node(name, attributes = {}, ...children) {
 // One view of a widget. `spec` is what the widget's own script gives to `mount`.
 class View {
   constructor(spec, model, el) {
-    this.spec = spec;
-    this.model = model;
-    this.id = Math.random().toString(36).slice(2);
-    this.frame = 0;
-    this.scene = null;
-    this.answered = false;
-    this.texts = [];
-    this.rects = [];
-    this.marks = {seq: -1, before: [], after: [], cursor: null, place: "", text: ""};
-    this.state = {};
-    this.errors = [];
-    this.frames = 0;
-    this.table = model.get("table");
-    this.ends = [];
+    const marks = {seq: -1, before: [], after: [], cursor: null, place: "", text: ""};
+    const [id, table] = [Math.random().toString(36).slice(2), model.get("table")];
+    Object.assign(this, {spec, model, id, table, marks, scene: null, answered: false, frame: 0, frames: 0});
+    Object.assign(this, {texts: [], rects: [], errors: [], ends: []});
     this.build(el);
   }
 
@@ -115,7 +109,7 @@ class View {
     this.bar = node("div", {class: "atops-bar", role: "toolbar", "aria-label": `${label} controls`});
     this.bar.append(node("span", {class: "atops-title"}, label));
     this.note = node("span", {class: "atops-note", "data-testid": "atops-note"});
-    this.say = node("p", {class: "atops-say", "aria-live": "polite", "data-testid": "atops-say"});
+    this.say = node("p", {class: "atops-say", "data-testid": "atops-say"});
     this.legend = node("ul", {class: "atops-legend", "aria-label": "Legend"});
     this.pre = node("pre", {tabindex: 0, "data-testid": "atops-text"});
     this.more = node("details", {}, node("summary", {}, "As text"), this.pre);
@@ -125,9 +119,11 @@ class View {
     this.root.atops = this;
     el.append(this.root);
     this.spec.setup?.(this);
-    if (!this.spec.still) this.pauseButton = this.button("Pause", "Pause reading (space)", () => this.pause(), "pause");
+    this.pauseButton = this.button("Pause", "Pause reading (space)", () => this.pause());
     this.bar.append(this.note);
-    this.listen(this.canvas, "keydown", (event) => this.key(event));
+    // Before the notebook hears of a key: its own shortcuts cut and insert cells.
+    this.listen(window, "keydown", (event) => this.key(event), true);
+    for (const name of ["click", "input"]) this.listen(this.root, name, () => this.acted = performance.now(), true);
     this.listen(this.canvas, "click", (event) => this.click(event));
     this.listen(this.more, "toggle", () => this.more.open && this.send({type: "text"}));
     this.listen(document, "atops-mark", (event) => this.markedElsewhere(event.detail));
@@ -220,10 +216,8 @@ class View {
     this.marks = scene.marks;
     this.through = null;
     this.spec.taken?.(this);
-    if (this.pauseButton) {
-      this.pauseButton.hidden = !this.answered || scene.state === "ended";
-      this.pauseButton.setAttribute("aria-pressed", scene.state === "paused");
-    }
+    this.pauseButton.hidden = !this.answered || scene.state === "ended";
+    this.pauseButton.setAttribute("aria-pressed", scene.state === "paused");
     this.drawLegend();
     this.tellMarks();
     this.redraw();
@@ -245,8 +239,9 @@ class View {
   mark(change) {
     this.marks = {...this.marks, ...change};
     if (!this.answered && this.scene) {
-      this.linkHere();
-      document.dispatchEvent(new CustomEvent("atops-mark", {detail: {from: this.id, ...change}}));
+      const {origin} = this.scene, text = this.spec.tell?.(this, this.marks.seq) || "";
+      this.linkHere(text);
+      document.dispatchEvent(new CustomEvent("atops-mark", {detail: {...change, from: this.id, origin, text}}));
     } else if ("seq" in change) {
       Object.assign(this.marks, {before: [], after: [], place: "", text: ""});
     }
@@ -254,38 +249,41 @@ class View {
     this.redraw();
   }
 
-  markedElsewhere({from, ...change}) {
-    if (from === this.id || this.answered || !this.scene) return;
+  markedElsewhere({from, origin, text, ...change}) {
+    if (from === this.id || this.answered || origin !== this.scene?.origin) return;
     this.marks = {...this.marks, ...change};
-    this.linkHere();
+    this.linkHere(text);
     this.tellMarks();
     this.redraw();
   }
 
-  linkHere() {
-    const {columns} = this.scene;
-    if (!columns.link_before) return;
-    this.through ||= new Set(columns.link_through);
-    Object.assign(this.marks, around(columns.link_before, columns.link_after, this.marks.seq, this.through));
-    Object.assign(this.marks, {place: "", text: ""});
+  linkHere(text) {
+    const {columns: c, sites} = this.scene, {seq} = this.marks;
+    if (!c.link_before) return;
+    this.through ||= new Set(c.link_through);
+    Object.assign(this.marks, around(c.link_before, c.link_after, seq, this.through));
+    Object.assign(this.marks, {place: sites[c.link_site[c.link_seq.indexOf(seq)]] || "", text});
   }
 
   tellMarks() {
-    const {seq, before, after, place, text} = this.marks;
-    if (seq < 0) {
-      this.tell(this.scene?.say || "");
-      return;
-    }
-    const list = (seqs) => seqs.slice(0, 6).join(", ") + (seqs.length > 6 ? ` and ${seqs.length - 6} more` : "");
-    const parts = [text || this.spec.tell?.(this, seq) || `number ${seq}`];
-    if (place) parts.push(`enqueued at ${place}`);
-    if (before.length) parts.push(`waited for ${list(before)}`);
-    if (after.length) parts.push(`awaited by ${list(after)}`);
-    this.tell(parts.join("; "));
+    const {seq, text} = this.marks;
+    if (seq < 0) this.tell(this.scene?.say || "");
+    else this.tell(`${text || this.spec.tell?.(this, seq) || `number ${seq}`}${this.linked()}`);
   }
 
+  // Where the selected operation comes from, what it waited for and what waits for it.
+  linked() {
+    const {before, after, place} = this.marks;
+    const list = (seqs) => seqs.slice(0, 6).join(", ") + (seqs.length > 6 ? ` and ${seqs.length - 6} more` : "");
+    return (place && `; enqueued at ${place}`) + (before.length ? `; waited for ${list(before)}` : "") +
+      (after.length ? `; awaited by ${list(after)}` : "");
+  }
+
+  // A screen reader is told of what somebody did here just now, not of every frame, nor by all widgets at once.
   tell(text) {
-    if (this.say.textContent !== text) this.say.textContent = text;
+    if (this.say.textContent === text) return;
+    this.say.setAttribute("aria-live", performance.now() - this.acted < TOLD_MS ? "polite" : "off");
+    this.say.textContent = text;
   }
 
   // ---- drawing
@@ -320,7 +318,7 @@ class View {
     c.setTransform(scale, 0, 0, scale, 0, 0);
     c.fillStyle = this.colour("page");
     c.fillRect(0, 0, this.width, height);
-    c.font = "12px system-ui, sans-serif";
+    c.font = PLAIN;
     c.textBaseline = "middle";
     this.spec.draw(this, c);
     this.noteState();
@@ -364,17 +362,15 @@ class View {
     this.rects.push({x, y, width, height, ...what});
   }
 
-  // Text that is cut where it does not fit.
-  write(text, x, y, room, colour = "ink") {
+  // Text that is cut where it does not fit, in a font of its own or in that of the canvas.
+  write(text, x, y, room, colour = "ink", font = PLAIN) {
     const c = this.context;
     c.fillStyle = this.colour(colour);
-    if (c.measureText(text).width > room) {
-      let most = text.length;
-      while (most > 1 && c.measureText(`${text.slice(0, most)}…`).width > room) most -= 1;
-      if (most < 2) return;
-      text = `${text.slice(0, most)}…`;
-    }
-    c.fillText(text, x, y);
+    c.font = font;
+    let most = c.measureText(text).width > room ? text.length : 0;
+    while (most > 1 && c.measureText(`${text.slice(0, most)}…`).width > room) most -= 1;
+    if (most !== 1) c.fillText(most ? `${text.slice(0, most)}…` : text, x, y);
+    c.font = PLAIN;
   }
 
   // Mark something drawn: "select" solid, "before" (it was waited for) dashed, "after" (it waits) dotted.
@@ -408,13 +404,9 @@ class View {
     if (this.legend.dataset.kinds === key) return;
     this.legend.dataset.kinds = key;
     this.legend.replaceChildren(...kinds.map((kind) => {
-      const [name, glyph, hatch] = this.table.kinds[kind];
+      const [name, picture] = this.table.swatches[kind];
       const swatch = node("span", {"aria-hidden": "true"});
-      swatch.innerHTML = `<svg width="22" height="14"><rect width="22" height="14" rx="2" fill="var(--k${kind})"/>` +
-        `<g stroke="var(--on)" stroke-opacity=".3" stroke-width="1.4">` +
-        `<path d="${this.table.hatches[hatch]}"/><path d="${this.table.hatches[hatch]}" transform="translate(8)"/></g>` +
-        `<rect x="5" width="12" height="14" fill="var(--k${kind})"/><text x="11" y="11" text-anchor="middle" ` +
-        `font-size="12" font-family="monospace" fill="var(--on)">${glyph.replace("&", "&amp;").replace("<", "&lt;")}</text></svg>`;
+      swatch.innerHTML = picture;
       return node("li", {}, swatch, name);
     }));
   }
@@ -455,14 +447,24 @@ class View {
     this.select(seqs[here < 0 ? (by > 0 ? 0 : seqs.length - 1) : (here + by + seqs.length) % seqs.length]);
   }
 
+  // Select nothing; where nothing is selected, give the focus back to the notebook's cell.
+  leave() {
+    if (this.marks.seq >= 0) this.select(-1);
+    else this.root.closest("[tabindex]")?.focus();
+  }
+
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const keys = {n: () => this.step(1), p: () => this.step(-1), Escape: () => this.select(-1), " ": () => this.pause()};
+    const path = event.composedPath();
+    if (event.ctrlKey || event.metaKey || event.altKey || !path.includes(this.root)) return;
+    if (event.key === "Enter" && event.shiftKey) return;
+    event.stopPropagation();
+    if (path[0] !== this.canvas) return;
+    this.acted = performance.now();
+    const keys = {n: () => this.step(1), p: () => this.step(-1), Escape: () => this.leave(), " ": () => this.pause()};
     const act = this.spec.keys?.[event.key] || keys[event.key];
     if (!act) return;
     act(this, event);
     event.preventDefault();
-    event.stopPropagation();
   }
 }
 

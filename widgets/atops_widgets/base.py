@@ -7,20 +7,19 @@ handed to the widgets' thread, which alone makes frames.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import anywidget
-import numpy as np
 import traitlets
 
 from atops_widgets.background import call_soon
 from atops_widgets.feed import Feed, Source, feed_of
 from atops_widgets.flow import Flow
 from atops_widgets.layout_sheet import LAYOUT
-from atops_widgets.links import SYNCHRONISING
 from atops_widgets.page import page
+from atops_widgets.saved_links import saved_links
 from atops_widgets.scene import Scene, Window
 from atops_widgets.scripts import module_script
 from atops_widgets.selection import NOTHING
@@ -29,7 +28,6 @@ from atops_widgets.wire import pack, pack_snapshot
 
 __all__ = ("TraceWidget",)
 
-LINKED: Final = 20_000  # records whose links a saved picture keeps
 TEXTS: Final = 100_000  # different names that a page is told
 
 
@@ -38,11 +36,13 @@ class TraceWidget(anywidget.AnyWidget):
 
     - `script`: the file of the ES module, beside the Python file.
     - `label`: what the picture is called, for people.
+    - `swatches`: what its legend has beside the kinds, numbered after them: a name and a small SVG each.
     - `details`, `threads`: whether it needs the driver's details (moments and changes), and steps of kernel threads.
     """
 
     script: ClassVar[str] = ""
     label: ClassVar[str] = ""
+    swatches: ClassVar[Sequence[tuple[str, str]]] = ()
     details: ClassVar[bool] = False
     threads: ClassVar[bool] = False
 
@@ -58,7 +58,9 @@ class TraceWidget(anywidget.AnyWidget):
     def __init__(self, source: Source = None) -> None:
         """Show `source`: a driver (None: the current one), a trace, the path of a trace file, or a feed."""
         self.feed: Feed = feed_of(source)
-        super().__init__(table={**kind_table(), "label": self.label, "script": self.script})
+        table = kind_table()
+        table["swatches"] = [*table["swatches"], *(list(each) for each in self.swatches)]
+        super().__init__(table={**table, "label": self.label, "script": self.script})
         self.window = Window()
         self.legend: Callable[[], list[int]] | None = None  # the kinds that it explains; None: those of its scene
         self._flow = Flow()
@@ -116,13 +118,10 @@ class TraceWidget(anywidget.AnyWidget):
         """Return the picture of everything as a saved notebook or a page holds it: compressed, with links."""
         with self.feed.lock:
             scene = self.scene(self.saved_window())
-            before, after = self.feed.links().pairs(LINKED)
-            told = self._told(scene) | {"saved": True, "text": self.to_text()}
+            columns, sites = saved_links(self.feed)
+            told = self._told(scene) | {"saved": True, "text": self.to_text(), "sites": sites}
             told["texts"] = [0, self.feed.texts.all[:TEXTS]]
-            records = self.feed.records
-            through = records["seq"][np.isin(records["kind"], list(SYNCHRONISING))][-LINKED:]
-            links = {"link_before": before, "link_after": after, "link_through": through}
-            return pack_snapshot(told, {**scene.columns, **links})
+            return pack_snapshot(told, {**scene.columns, **columns})
 
     def saved_window(self) -> Window:
         """Return what a saved picture shows: everything, finer than a page is wide, so that one can zoom in."""
@@ -170,6 +169,7 @@ class TraceWidget(anywidget.AnyWidget):
         return {
             **scene.told,
             **({} if self.legend is None else {"kinds": self.legend()}),
+            "origin": origin,  # widgets of one feed have it in common: their marks mean the same
             "span": [first - origin, last - origin],
             "state": "paused" if feed.paused else "live" if feed.live else "ended",
             "held": len(feed.records),

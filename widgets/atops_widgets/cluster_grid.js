@@ -1,8 +1,7 @@
-import { formatBytes, formatNs, mount, node } from "./base.js";
+import { BOLD, MONO, PLAIN, formatBytes, formatNs, mount, node } from "./base.js";
 
 const CELL = 24, GAP = 3, PAD = 6, HEAD = 18, LABEL = 74, LINE = 17, WIDE = 820, PILL = 40;
 const PLAY_MS = 250, PLAYED_IN = 120;
-const PLAIN = "12px system-ui, sans-serif", BOLD = `600 ${PLAIN}`, MONO = "12px ui-monospace, monospace";
 
 const TOLD = ["turn", "on", "section", "line", "l1_bytes", "opens"], ENDED = 6, RELEASED = 10;
 
@@ -250,9 +249,7 @@ function drawSource(view, c, now, left, width, top) {
   let y = top;
   const chosen = chosenOf(view);
   now.sections.forEach(([title, lines], number) => {
-    c.font = BOLD;
-    view.write(title, left, y + 8, width);
-    c.font = PLAIN;
+    view.write(title, left, y + 8, width, "ink", BOLD);
     y += 20;
     for (const [line, text] of lines) {
       const stands = now.stands.filter((mark) => mark[0] === number && mark[1] === line);
@@ -270,12 +267,11 @@ function drawSource(view, c, now, left, width, top) {
       c.fillStyle = view.colour("quiet");
       c.fillText(line, left + 124, y + LINE / 2);
       c.textAlign = "start";
-      view.write(text, left + 134, y + LINE / 2, width - 138);
+      view.write(text, left + 134, y + LINE / 2, width - 138, "ink", MONO);
       view.drawn(left, y, width, LINE, {seq: -1, section: number, sourceLine: line, count: stands.length});
       y += LINE;
     }
     y += 8;
-    c.font = PLAIN;
   });
   return y;
 }
@@ -283,10 +279,8 @@ function drawSource(view, c, now, left, width, top) {
 // Who waits for whom: two boxes and an arrow between them.
 function drawWaits(view, c, now, y) {
   if (!now.waits.length) return y;
-  const wide = (view.width - 136) / 2, right = wide + 128;
-  c.font = BOLD;
-  view.write(now.verdict || "Who waits for whom", 8, y + 8, view.width - 16, now.verdict ? "failed" : "ink");
-  c.font = PLAIN;
+  const gap = view.width < 520 ? 44 : 128, wide = (view.width - gap - 8) / 2, right = wide + gap;
+  view.write(now.verdict || "Who waits for whom", 8, y + 8, view.width - 16, now.verdict ? "failed" : "ink", BOLD);
   y += 22;
   for (const [who, what, missing, hope, tone] of now.waits.slice(0, 8)) {
     const middle = y + PILL / 2;
@@ -297,13 +291,13 @@ function drawWaits(view, c, now, y) {
         view.write(first, x + 12, y + 12, wide - 20);
         view.write(second, x + 12, y + 28, wide - 20, colour);
       });
-    fill(view, tone, wide + 14, middle - 1, 100, 2);
+    fill(view, tone, wide + 14, middle - 1, gap - 28, 2);
     c.beginPath();
     c.moveTo(right - 4, middle);
     c.lineTo(right - 14, middle - 5);
     c.lineTo(right - 14, middle + 5);
     c.fill();
-    view.write("waits for", wide + 40, middle - 10, 100, "quiet");
+    if (gap > 99) view.write("waits for", wide + 40, middle - 10, 100, "quiet");
     view.drawn(8, y, view.width - 16, PILL, {seq: -1, wait: who});
     y += PILL + 6;
   }
@@ -343,7 +337,8 @@ function draw(view, c) {
   render(view, c);
   const {now, marks} = view;
   const cell = chosenOf(view);
-  if (marks.seq < 0 || marks.seq === now.launch) view.tell((cell ? words(view, cell) : "") + now.say);
+  const own = marks.seq === now.launch;
+  if (marks.seq < 0 || own) view.tell((cell ? words(view, cell) : "") + now.say.replace(/\.$/, (own && view.linked()) || "."));
   settle(view, now);
 }
 
@@ -361,8 +356,15 @@ function list(view) {
     view.choice.replaceChildren(...launches.map(([seq, text]) => node("option", {value: seq}, text)));
   }
   view.choice.value = launch;
+  for (const each of view.steps) each.disabled = !launches.length;
   view.choice.hidden = !launches.length;
   view.choice.disabled = !view.answered;
+}
+
+function other(view, by) {
+  const {choice} = view;
+  choice.selectedIndex = Math.max(0, Math.min(choice.length - 1, choice.selectedIndex + by));
+  choice.dispatchEvent(new Event("change"));
 }
 
 export default mount({
@@ -378,13 +380,13 @@ export default mount({
     view.bar.append(view.choice);
     view.button("«", "To the start (Home)", () => go(view, 0), "start");
     view.button("‹", "One step back (Left)", () => go(view, stepNow(view) - 1), "back");
-    view.playButton = view.button("Play", "Play (g)", () => play(view), "play");
+    view.playButton = view.button("Play", "Play (g)", () => play(view));
     view.button("›", "One step on (Right)", () => go(view, stepNow(view) + 1), "on");
     view.button("»", "To the newest step (End)", () => newest(view), "end");
     view.button("Barrier ›", "To the next meeting (b; back: B)", () => barrier(view, 1), "barrier");
-    view.failButton = view.button("Failure", "To the failure (x)", () => go(view, view.scene.failed_at),
-      "failure");
+    view.failButton = view.button("Failure", "To the failure (x)", () => go(view, view.scene.failed_at));
     view.bar.append(view.range);
+    view.steps = [...view.bar.children].slice(1);
     view.threadsButton = view.button("Trace threads", "Record steps of launches, which slows them (t)",
       () => toggleThreads(view), "threads");
     view.ends.push(() => clearInterval(view.playing));
@@ -413,6 +415,8 @@ export default mount({
     return true;
   },
   keys: {
+    n: (view) => other(view, 1),
+    p: (view) => other(view, -1),
     ArrowLeft: (view) => go(view, stepNow(view) - 1),
     ArrowRight: (view) => go(view, stepNow(view) + 1),
     Home: (view) => go(view, 0),

@@ -46,7 +46,7 @@ class ClusterGrid(TraceWidget):
     def to_svg(self, *, width: int = 960, theme: Theme | None = None) -> str:
         """Return the launch at the step on show as one `<svg>` element."""
         with self.feed.lock:
-            return draw(self.scene(Window()), self.label, width, theme)
+            return draw(self.scene(Window()), self.label, width, theme, self.feed.marks())
 
     def to_text(self, width: int = 100) -> str:
         """Return the launch at the step on show: threads, who waits for whom, and the source lines they stand at."""

@@ -11,7 +11,9 @@ from atops.base.records import Kind
 from atops.runtime.timeline_text import format_bytes
 from atops_widgets.cluster_grid_history import NOT_BEGUN
 from atops_widgets.scene import Scene
+from atops_widgets.selection import Marks
 from atops_widgets.svg import LETTER, Drawing
+from atops_widgets.svg_marks import sentence
 from atops_widgets.theme import Theme
 
 __all__ = ("Box", "draw", "layout")
@@ -61,13 +63,13 @@ def layout(blocks: Sequence[Sequence[int]], width: float, top: float) -> list[Bo
     return boxes
 
 
-def draw(scene: Scene, label: str, width: int, theme: Theme | None) -> str:
-    """Return the drawing of a scene."""
+def draw(scene: Scene, label: str, width: int, theme: Theme | None, marks: Marks) -> str:
+    """Return the drawing of a scene, with what is marked in words."""
     told = scene.told
     drawing = Drawing(width, label, theme)
     if not told["blocks"]:
         drawing.text(8, 16, str(told["say"]), "quiet", room=width - 16.0)
-        return drawing.finish(32, str(told["say"]))
+        return drawing.finish(drawing.lines(8, 32, sentence(marks)), str(told["say"]))
     drawing.text(8, 14, f"{told['title']}, step {told['step']:,} of {told['steps']:,}", more='font-weight="600"')
     top = _states(drawing, told, 28)
     beside = width >= WIDE and bool(told["sections"])
@@ -77,7 +79,8 @@ def draw(scene: Scene, label: str, width: int, theme: Theme | None) -> str:
         below = max(below, _source(drawing, told, left + 20, width - left - 28, top))
     else:
         below = _source(drawing, told, 8, width - 16.0, below + 12)
-    return drawing.finish(_waits(drawing, told, below + 8), str(told["say"]))
+    below = drawing.lines(8, _waits(drawing, told, below + 8), sentence(marks))
+    return drawing.finish(below + 4, str(told["say"]))
 
 
 def _look(drawing: Drawing, look: Sequence[Any], turn: int, x: float, y: float, size: tuple[float, float]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from atops.base.details import Change, Phase, Turn
 from atops.base.records import Kind, Status, TraceRecord
 
-__all__ = ("CHANGES", "MOMENTS", "RECORDS", "STEPS", "Column", "Columns", "Texts")
+__all__ = ("CHANGES", "MOMENTS", "RECORDS", "STEPS", "USES", "Column", "Columns", "Texts")
 
 Column: TypeAlias = NDArray[Any]
 Row = TypeVar("Row")
@@ -34,6 +34,7 @@ STEPS: Final[Mapping[str, str]] = {
     "at_ns": "i8", "launch": "i8", "block": "i4", "thread": "i4", "turn": "u1", "on": "i4", "site": "i4",
     "l1_bytes": "i8", "l2_bytes": "i8", "cluster": "i2",
 }  # fmt: skip
+USES: Final[Mapping[str, str]] = {"seq": "i8", "device": "i2", "offset": "i8", "size": "i8"}
 
 MEANINGS: Final[Mapping[str, Sequence[Any]]] = {
     "kind": list(Kind), "status": list(Status), "phase": list(Phase), "change": list(Change), "turn": list(Turn),

@@ -16,18 +16,19 @@ from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
-from atops.base.details import MemoryChange, Moment, Place, Position, Step
+from atops.base.details import MemoryChange, Moment, Place, Position, Step, Use
 from atops.base.errors import InvalidValue
-from atops.base.records import CounterSample, Trace, TraceNames, TraceRecord
+from atops.base.records import CounterSample, Trace, TraceNames
 from atops.base.tracing import Detailing, Tracer
 from atops.device.call_site import source_name
 from atops.runtime.driver import Driver
 from atops.runtime.drivers import current_driver
 from atops.runtime.timeline_text import sentence
 from atops.runtime.trace_file import load
-from atops_widgets.columns import CHANGES, MOMENTS, RECORDS, STEPS, Columns, Texts
+from atops_widgets.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Texts
 from atops_widgets.links import Links
 from atops_widgets.pace import Pace
+from atops_widgets.ranges import Ranges
 from atops_widgets.selection import NOTHING, Marks, Selection
 
 __all__ = ("CAPACITY", "Feed", "Source", "Watcher", "feed_of")
@@ -35,7 +36,6 @@ __all__ = ("CAPACITY", "Feed", "Source", "Watcher", "feed_of")
 Source: TypeAlias = "Feed | Driver | Trace | str | os.PathLike[str] | None"
 
 CAPACITY: Final = 1_000_000  # records kept for the pictures, and as many of each kind of detail
-SUBMITTED, STARTED = (TraceRecord._fields.index(field) for field in ("submitted_ns", "started_ns"))
 
 
 class Watcher(Protocol):
@@ -51,7 +51,7 @@ class Watcher(Protocol):
 class Feed:
     """The records of one driver, or of one trace, as columns; shared by all widgets that show it.
 
-    - `records`, `moments`, `changes`, `steps`: `Columns`, in the order of ending (records) or of happening.
+    - `records`, `moments`, `changes`, `steps`, `uses`: `Columns`, in the order of ending (records) or of happening.
     - `texts`: what the numbers in the `name` columns mean. `names`: devices, streams, notes, sites.
     - `origin_ns`: the moment that pictures call 0.
     - `version`: grows whenever any of these changes.
@@ -64,11 +64,12 @@ class Feed:
         self.lock = threading.RLock()
         self.driver = driver
         self.texts = Texts()
-        self.records, self.moments, self.changes, self.steps = (
-            Columns(fields, capacity, self.texts) for fields in (RECORDS, MOMENTS, CHANGES, STEPS)
+        self.records, self.moments, self.changes, self.steps, self.uses = (
+            Columns(fields, capacity, self.texts) for fields in (RECORDS, MOMENTS, CHANGES, STEPS, USES)
         )
         self.names = TraceNames()
         self.origin_ns = 0
+        self._origin_known = False  # before anything was read
         self.version = 0
         self.missed = 0
         self.paused = False
@@ -111,6 +112,10 @@ class Feed:
         with self.lock:
             count = self._read_records(tracer, limit) + self._read_details(tracer, limit)
             if count:
+                if not self._origin_known:
+                    self._origin_known = True
+                    submitted = self.records["submitted_ns"]
+                    self.origin_ns = self._first_ns(submitted[submitted > 0])  # 0: nobody looked then
                 self.names = tracer.names()
                 self.version += 1
         if ended and not count:
@@ -123,7 +128,6 @@ class Feed:
         self._position = following
         if rows:
             self._name_numbers(tracer)
-            self._place_origin(min(rows[0][SUBMITTED], rows[0][STARTED]))
             self.records.extend_tuples(rows, self._numbers)
         return len(rows)
 
@@ -133,13 +137,15 @@ class Feed:
         batch = tracer.details.tuples_since(self._detail_position, limit)
         self.missed += batch.missed if self._detail_position is not None else 0
         self._detail_position = batch.next
-        for row in (*batch.moments[:1], *batch.changes[:1]):
-            self._place_origin(int(row[0]))
         self._name_numbers(tracer)  # after the batch: it may name what is new
-        for columns, rows in ((self.moments, batch.moments), (self.changes, batch.changes), (self.steps, batch.steps)):
+        fresh: Sequence[tuple[Columns, Sequence[tuple[int, ...]]]] = (
+            (self.moments, batch.moments), (self.changes, batch.changes), (self.steps, batch.steps),
+            (self.uses, batch.uses),
+        )  # fmt: skip
+        for columns, rows in fresh:
             if rows:
                 columns.extend_tuples(rows, self._numbers)
-        return len(batch.moments) + len(batch.changes) + len(batch.steps)
+        return sum(len(rows) for _, rows in fresh)
 
     def _name_numbers(self, tracer: Tracer) -> None:
         """Learn what the driver's new numbers of names mean."""
@@ -178,6 +184,7 @@ class Feed:
                 moments=tuple(self.moments.values(Moment)),
                 changes=tuple(self.changes.values(MemoryChange)),
                 steps=tuple(self.steps.values(Step)),
+                uses=tuple(self.uses.values(Use)),
             )
 
     def links(self) -> Links:
@@ -259,20 +266,21 @@ class Feed:
         self.marks_version += 1
         self.wake()
 
-    def _place_origin(self, first_ns: int) -> None:
-        if not self.version and not self.origin_ns:
-            self.origin_ns = first_ns
+    def _first_ns(self, *more: Column) -> int:
+        """Return the earliest moment that is held, or in `more`; 0 where there is none."""
+        details = (table["at_ns"] for table in (self.moments, self.changes, self.steps))
+        times = (self.records["started_ns"], self.records["finished_ns"], *details, *more)
+        return min((int(column.min()) for column in times if len(column)), default=0)
 
     def _take(self, trace: Trace) -> None:
         self.names = trace.names
         self._counters = 1, trace.counters
-        starts = [min(r.started_ns, r.finished_ns) for r in trace.records]
-        starts += [row.at_ns for row in trace.moments[:1]] + [row.at_ns for row in trace.changes[:1]]
-        self.origin_ns = min(starts, default=0)
         self.records.extend(trace.records)
         self.moments.extend(trace.moments)
         self.changes.extend(trace.changes)
         self.steps.extend(trace.steps)
+        self.uses.extend(trace.uses)
+        self.origin_ns = self._first_ns()
         self.missed = trace.dropped
         self.version = 1
 
@@ -283,6 +291,8 @@ class Feed:
         links = self.links()
         row = links.row(marks.seq)
         text = sentence(self.records.record(row), self.origin_ns, self.names).strip() if row >= 0 else ""
+        if text and (uses := Ranges.of(self.uses, marks.seq).brief()):
+            text += f"; {uses}"
         before, after = tuple(links.waited_for(marks.seq)), tuple(links.waiting(marks.seq))
         return replace(marks, before=before, after=after, text=text, place=self._place(marks.seq))
 

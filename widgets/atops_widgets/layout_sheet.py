@@ -15,6 +15,7 @@ border:1px solid var(--grid);border-radius:4px;box-sizing:border-box;max-width:1
 .atops button,.atops select{font:inherit;color:var(--ink);background:var(--band);border:1px solid var(--line);
 border-radius:4px;padding:1px 8px;min-height:24px;cursor:pointer}
 .atops button[aria-pressed=true]{background:var(--ink);color:var(--page)}
+.atops button:disabled,.atops input:disabled{opacity:.5;cursor:default}
 .atops :focus-visible{outline:2px solid var(--select);outline-offset:1px}
 .atops canvas{display:block;width:100%;touch-action:pan-y}
 .atops-note{color:var(--quiet);margin-left:auto}

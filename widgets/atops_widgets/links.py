@@ -6,7 +6,7 @@ Events and value writes are means, not ends: both directions are followed throug
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -17,10 +17,16 @@ __all__ = ("SYNCHRONISING", "Links")
 
 SYNCHRONISING: Final = frozenset({*WAITS, Kind.RECORD, Kind.WRITE_VALUE})
 MOST: Final = 256  # commands marked in one direction; more would mark everything
+NEAR: Final = 1024  # rows looked at first for a neighbour; then four times as many, and so on
+IS_WAIT: Final = np.isin(np.arange(256), list(WAITS))
+SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
 
 
 class Links:
-    """The happens-before edges of the records in a table, as they were when this was made."""
+    """The happens-before edges of the records in a table, as they were when this was made.
+
+    What is looked for by seq or by cause is found in sorted columns, neighbours in a stream by looking around.
+    """
 
     def __init__(self, records: Columns) -> None:
         self._seq = records["seq"]
@@ -28,9 +34,9 @@ class Links:
         self._device = records["device"]
         self._stream = records["stream"]
         self._correlation = records["correlation"]
-        self._order = np.argsort(self._seq, kind="stable")
+        self._order = _order(self._seq)
         self._sorted = self._seq[self._order]
-        self._streams: dict[tuple[int, int], Column] = {}
+        self._satisfied: tuple[Column, Column] | None = None  # what satisfied waits, ascending, and the waits' rows
 
     def rows(self, seqs: Column) -> Column:
         """Return the index of the row of each seq, the last one of several parts; -1 where there is none."""
@@ -90,17 +96,32 @@ class Links:
         row = self.row(seq)
         if row < 0:
             return []
-        satisfied = np.isin(self._kind, list(WAITS)) & (self._correlation == seq)
-        return self._neighbour(row, 1) + [int(other) for other in self._seq[satisfied][:MOST]]
+        if self._satisfied is None:
+            waits = np.flatnonzero(IS_WAIT[self._kind] & (self._correlation >= 0))
+            waits = waits[_order(self._correlation[waits])]
+            self._satisfied = self._correlation[waits], waits
+        causes, waits = self._satisfied
+        first, last = (int(np.searchsorted(causes, seq, side=side)) for side in SIDES)
+        return self._neighbour(row, 1) + [int(other) for other in self._seq[waits[first : min(last, first + MOST)]]]
 
     def _neighbour(self, row: int, step: int) -> list[int]:
         """Return the seq before or after a row in its stream; nothing at the ends and outside of streams."""
-        key = int(self._device[row]), int(self._stream[row])
-        if key[1] < 0 or self._kind[row] == Kind.API:
+        device, stream, seq = self._device[row], self._stream[row], self._seq[row]
+        if stream < 0 or self._kind[row] == Kind.API:
             return []
-        if key not in self._streams:
-            own = (self._device == key[0]) & (self._stream == key[1]) & (self._kind != Kind.API)
-            self._streams[key] = np.unique(self._seq[own])
-        seqs = self._streams[key]
-        place = int(np.searchsorted(seqs, self._seq[row])) + step
-        return [int(seqs[place])] if 0 <= place < len(seqs) else []
+        place, size = int(np.searchsorted(self._sorted, seq, side="right" if step > 0 else "left")), NEAR
+        while place > 0 if step < 0 else place < len(self._order):
+            part = slice(place, place + size) if step > 0 else slice(max(0, place - size), place)
+            rows = self._order[part]
+            own = (self._device[rows] == device) & (self._stream[rows] == stream) & (self._kind[rows] != Kind.API)
+            if own.any():
+                return [int(self._seq[rows[own][0 if step > 0 else -1]])]
+            place, size = place + step * size, 4 * size
+        return []
+
+
+def _order(values: Column) -> Column:
+    """Return the order in which values ascend; equal ones as they stand."""
+    if len(values) < 2 or bool((values[1:] >= values[:-1]).all()):
+        return np.arange(len(values))
+    return np.argsort(values, kind="stable")

@@ -1,7 +1,8 @@
-import { formatBytes, formatNs, mount, node } from "./base.js";
+import { BOLD, PLAIN, formatBytes, formatNs, mount, node } from "./base.js";
 
 // As in memory_map_drawing.py, which lays out all but the shapes.
 const MARGIN = 176, RIGHT = 10, LANE = 66, SHAPE = 34, SHAPE_TOP = 19, CURVE = 92;
+const SMALL = "10px system-ui, sans-serif";
 const FREED = 0, LIVE = 2, REUSED = 3;
 const DTYPES = "uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 bfloat16 float32 float64";
 const STATES = ["freed just before", "kept for reuse", "live", "live, in a reused range"];
@@ -189,10 +190,6 @@ function drawShapes(view, c) {
   }
 }
 
-function font(c, size, bold) {
-  c.font = `${bold ? "600 " : ""}${size}px system-ui, sans-serif`;
-}
-
 // Texts, boxes, lines and places of the scene's own, as memory_map_sketch.py describes them.
 function drawItems(view, c) {
   const scale = scaleOf(view);
@@ -200,9 +197,9 @@ function drawItems(view, c) {
   for (const [what, x, y, a, b, d, e, f] of view.scene.items) {
     if (what === "t") {
       const small = e === "s";
-      font(c, small ? 10 : 12, e === "b");
-      view.write(a, at(x) - (small ? Math.min(b, c.measureText(a).width) / 2 : 0), y, x < MARGIN ? b : b * scale, d);
-      font(c, 12);
+      const face = c.font = small ? SMALL : e === "b" ? BOLD : PLAIN;
+      const back = small ? Math.min(b, c.measureText(a).width) / 2 : 0;
+      view.write(a, at(x) - back, y, x < MARGIN ? b : b * scale, d, face);
     } else if (what === "r") {
       c.globalAlpha = e;
       c.fillStyle = view.colour(d);
@@ -233,24 +230,27 @@ function line(view, c, points, at, colour, width, dash, alpha) {
   c.setLineDash([]);
 }
 
-// What the selected operation wrote (above the lane) and read (below it).
+// What the selected operation wrote (above the lane), and what it read or was given (below it). Labels that would stand
+// on others are left out: `free` is where the last one ends, by the y of its range. None hides all of its range.
 function drawTouches(view, c) {
-  const t = view.scene.columns, scale = scaleOf(view);
+  const t = view.scene.columns, scale = scaleOf(view), free = {};
   for (let i = 0; i < t.touch_lane.length; i++) {
     if (t.touch_seq[i] !== view.marks.seq) continue;
     const x = MARGIN + t.touch_left[i] * scale, width = Math.max(3, (t.touch_right[i] - t.touch_left[i]) * scale);
-    const y = view.scene.tops[t.touch_lane[i]] + (t.touch_write[i] ? SHAPE_TOP - 4 : SHAPE_TOP + SHAPE);
+    const wrote = t.touch_how[i] === 1, label = ["read", "wrote", "uses"][t.touch_how[i]];
+    const y = view.scene.tops[t.touch_lane[i]] + (wrote ? SHAPE_TOP - 4 : SHAPE_TOP + SHAPE);
     c.fillStyle = view.colour("select");
     c.fillRect(x, y, width, 4);
-    const label = t.touch_write[i] ? "wrote" : "read";
-    font(c, 11, true);
+    c.font = BOLD;
     const room = c.measureText(label).width + 6;
     const at = Math.min(x + Math.max(0, width - room) / 2, view.width - room - RIGHT);
-    const middle = t.touch_write[i] ? y - 5 : y + 5;
-    c.fillStyle = view.colour("page");
-    c.fillRect(at, middle - 6, room, 11);
-    view.write(label, at + 3, middle, room, "select");
-    font(c, 12);
+    const middle = wrote ? y - 5 : y + (width < room ? 10 : 5);
+    if (!(at < free[y])) {
+      free[y] = at + room;
+      c.fillStyle = view.colour("page");
+      c.fillRect(at, middle - 6, room, 11);
+      view.write(label, at + 3, middle, room, "select", BOLD);
+    }
     view.drawn(x, y, width, 4, {
       seq: t.touch_seq[i], lane: t.touch_lane[i], touch: label, size: t.touch_bytes[i], mark: "select",
     });
@@ -411,8 +411,8 @@ export default mount({
     Object.assign(view, {generation: -1, lane: 0, first: 0, zoom: null, wholes: {}});
     view.button("−", "Zoom out of the bank (-)", () => zoom(view, 2), "zoom-out");
     view.button("+", "Zoom into the bank (+)", () => zoom(view, 0.5), "zoom-in");
-    view.button("All", "Show all addresses in use (Home)", () => showAll(view), "all");
-    view.threads = view.button("Kernel threads", "L1 and L2 of kernels from now on, which makes them much slower",
+    view.button("All", "Show all addresses in use (Home)", () => showAll(view));
+    view.threads = view.button("Trace threads", "L1 and L2 of kernels from now on, which makes them much slower",
       () => view.send({type: "threads"}), "threads");
     setUpPanel(view);
     listenToPointer(view);

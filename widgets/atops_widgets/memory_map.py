@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from atops_widgets.base import TraceWidget
+from atops_widgets.memory_map_drawing import STATES, swatch
 from atops_widgets.memory_map_scene import MemoryPicture
 from atops_widgets.memory_map_svg import draw
 from atops_widgets.memory_map_text import render
@@ -25,6 +26,7 @@ class MemoryMap(TraceWidget):
 
     script: ClassVar[str] = "memory_map.js"
     label: ClassVar[str] = "Memory map"
+    swatches: ClassVar[Sequence[tuple[str, str]]] = tuple((name, swatch(state)) for state, name in STATES.items())
     details: ClassVar[bool] = True
 
     def prepare(self) -> None:
@@ -52,7 +54,7 @@ class MemoryMap(TraceWidget):
     def to_svg(self, *, width: int = 960, theme: Theme | None = None) -> str:
         """Return the map at the cursor's moment as one `<svg>` element."""
         with self.feed.lock:
-            return draw(*self._picture.sketched(Window(width=width)), self.label, width, theme)
+            return draw(*self._picture.sketched(Window(width=width)), self.label, width, theme, self.feed.marks())
 
     def to_text(self, width: int = 100) -> str:
         """Return each bank's ranges with who holds them, the largest first, and the figures."""

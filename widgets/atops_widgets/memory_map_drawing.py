@@ -11,9 +11,9 @@ from atops_widgets.memory_map_curve import Curve
 from atops_widgets.memory_map_lanes import Lane, State
 from atops_widgets.memory_map_scratch import Scratch
 from atops_widgets.memory_map_sketch import Sketch
-from atops_widgets.timeline_svg import ticks
+from atops_widgets.svg import moment, ticks
 
-__all__ = ("CURVE", "LOOKS", "MARGIN", "SHAPE", "SHAPE_TOP", "STATES", "Canvas")
+__all__ = ("CURVE", "FILLED", "LOOKS", "MARGIN", "SHAPE", "SHAPE_TOP", "STATES", "Canvas", "swatch")
 
 MARGIN: Final = 176
 RIGHT: Final = 10
@@ -34,6 +34,7 @@ STATES: Final[Mapping[State, str]] = {
 LOOKS: Final[Mapping[State, tuple[str, str]]] = {  # colour and dashes
     State.LIVE: ("k12", ""), State.REUSED: ("k12", ""), State.KEPT: ("quiet", ""), State.FREED: ("k13", "3 2"),
 }  # fmt: skip
+FILLED: Final[Mapping[State, float]] = {state: 0.25 if state >= State.LIVE else 0.06 for state in State}  # opacity
 
 
 class Canvas:
@@ -122,10 +123,10 @@ class Canvas:
         return MARGIN + (at - span[0]) * self.lane_width / max(1, span[1] - span[0])
 
     def _times(self, span: tuple[int, int], top: float) -> None:
-        for at in ticks(*span, self.lane_width):
-            x = self._x(at, span)
+        moments = ticks(*span, self.lane_width)
+        for at in moments:
+            x, text = self._x(at, span), moment(at, moments)
             self.sketch.line([x, top, x, top + CURVE + 4], "grid")
-            text = format_ns(at) if at else "0"
             room = self.right - x - 4
             if room > 7 * len(text):
                 self.sketch.text(x + 3, top + CURVE + 9, text, room, "quiet")
@@ -167,23 +168,20 @@ class Canvas:
             self.sketch.text(x + 4, self.y + 9, text, width - 4)
         self.sketch.spot(x, self.y, width, CELL, says, told["launch"])
 
-    def key(self) -> None:
-        """Add what the looks of the shapes mean."""
-        x, y, sketch = float(MARGIN), self.y + 6, self.sketch
-        for state, name in STATES.items():
-            colour, dash = LOOKS[state]
-            sketch.box(x, y, 22, 14, colour, 0.25 if state >= State.LIVE else 0.06)
-            sketch.frame(x, y, 22, 14, colour, dash)
-            if state is State.REUSED:
-                sketch.box(x, y + 11, 22, 3, colour)
-            sketch.text(x + 28, y + 7, name, 8.0 * len(name))
-            x += 46 + 6.6 * len(name)
-        self.y += HEAD
-
     def note(self, text: str) -> None:
         """Add a line of quiet text."""
         self.sketch.text(8, self.y + 12, text, self.width - 16, "quiet")
         self.y += HEAD
+
+
+def swatch(state: State) -> str:
+    """Return what a legend shows of a state: its frame and filling, and the bar of a range that is used again."""
+    colour, dash = LOOKS[state]
+    bar = f'<rect y="11" width="22" height="3" fill="var(--{colour})"/>' if state is State.REUSED else ""
+    return (
+        f'<svg width="22" height="14"><rect x=".5" y=".5" width="21" height="13" fill="var(--{colour})" '
+        f'fill-opacity="{FILLED[state]}" stroke="var(--{colour})" stroke-dasharray="{dash}"/>{bar}</svg>'
+    )
 
 
 def _figures(block: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final
 
 import numpy as np
 
 from atops.base.details import Change
 from atops_widgets.columns import Column, Columns
+from atops_widgets.ranges import union
 
-__all__ = ("GRANULE", "LIVES", "NEVER", "History", "Standing", "union")
+__all__ = ("GRANULE", "LIVES", "NEVER", "History", "Standing")
 
 NEVER: Final = np.iinfo(np.int64).max
 GRANULE: Final = 256  # bytes that every architecture's allocator rounds up to
@@ -116,7 +118,8 @@ class History:
         """Add a row for every allocation that is not known yet."""
         at = np.flatnonzero(fresh["change"] != Change.FREED)
         known = self._rows
-        at = at[np.fromiter((number not in known for number in fresh["generation"][at].tolist()), bool, len(at))]
+        if known:
+            at = at[np.fromiter((number not in known for number in fresh["generation"][at].tolist()), bool, len(at))]
         if len(at) == 0:
             return
         at = at[np.sort(np.unique(fresh["generation"][at], return_index=True)[1])]
@@ -144,7 +147,7 @@ class History:
         born, renewed = self["born_ns"], self["renewed_ns"]
         renewed[rows[:-1][~closes[:-1]]] = born[rows[1:][~opens[1:]]]
         heads = rows[opens]
-        old = np.fromiter((self._newest.get(place, -1) for place in places[opens].tolist()), np.int64, len(heads))
+        old = np.fromiter(map(self._newest.get, places[opens].tolist(), repeat(-1)), np.int64, len(heads))
         renewed[old[old >= 0]] = born[heads[old >= 0]]
         self._newest.update(zip(places[closes].tolist(), rows[closes].tolist(), strict=True))
 
@@ -153,7 +156,7 @@ class History:
         stayed = self._stayed(fresh)
         at = np.flatnonzero(fresh["change"] == Change.FREED)[::-1]  # the first of several ends counts: written last
         numbers = fresh["generation"][at].tolist()
-        rows = np.fromiter((self._rows.get(number, -1) for number in numbers), np.int64, len(at))
+        rows = np.fromiter(map(self._rows.get, numbers, repeat(-1)), np.int64, len(at))
         at, rows = at[rows >= 0], rows[rows >= 0]
         open_ = self["died_ns"][rows] == NEVER
         at, rows = at[open_], rows[open_]
@@ -193,13 +196,3 @@ class History:
         self._rows = dict(zip(self["generation"].tolist(), range(count), strict=True))
         places = (self["offset"] * 16 + self["device"]).tolist()
         self._newest = dict(zip(places, range(count), strict=True))
-
-
-def union(starts: Column, ends: Column) -> int:
-    """Return how many bytes lie in at least one of the ranges."""
-    if len(starts) == 0:
-        return 0
-    order = np.argsort(starts, kind="stable")
-    starts, reach = starts[order], np.maximum.accumulate(ends[order])
-    gaps = np.maximum(0, starts[1:] - reach[:-1])
-    return int(reach[-1] - starts[0] - gaps.sum())

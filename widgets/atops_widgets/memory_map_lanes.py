@@ -13,8 +13,9 @@ from atops.runtime.timeline_text import format_bytes
 from atops_widgets.columns import Column
 from atops_widgets.memory_map_curve import largest_gap
 from atops_widgets.memory_map_device import Extent
-from atops_widgets.memory_map_history import History, Standing, union
+from atops_widgets.memory_map_history import History, Standing
 from atops_widgets.memory_map_layout import Axis, Groups, axis_of, group
+from atops_widgets.ranges import union
 
 __all__ = ("Lane", "State", "Zoom", "lanes_of")
 

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from atops.base.records import Kind
 from atops.runtime.timeline_text import format_bytes, format_ns
 from atops_widgets.columns import Column
 from atops_widgets.feed import Feed
 from atops_widgets.memory_map_contents import Contents, told
 from atops_widgets.memory_map_curve import MOST_SAMPLES, Steps, free_at, largest_gap, sampled_free, thin_steps
 from atops_widgets.memory_map_device import Extent, extent_of
-from atops_widgets.memory_map_drawing import CURVE, MARGIN, Canvas
+from atops_widgets.memory_map_drawing import CURVE, MARGIN, STATES, Canvas
 from atops_widgets.memory_map_history import NEVER, History
 from atops_widgets.memory_map_lanes import Lane, Zoom, lanes_of
 from atops_widgets.memory_map_scratch import Scratch, scratch_at
@@ -112,12 +113,11 @@ class MemoryPicture:
             says.append(block["say"])
         more = max(0, len(devices) - first - len(shown))
         if more or not devices:
-            canvas.note(f"and {more} more devices (Page Down)" if more else "No memory was allocated yet.")
+            canvas.note(f"and {more} more devices (Page Down)" if more else self.nothing())
         self._draw_scratch(canvas, shown)
-        canvas.key()
         shapes, ranges = sum(len(lane.groups) for lane in lanes), sum(int(lane.groups.count.sum()) for lane in lanes)
         columns = _shape_columns(self.history, lanes, feed.origin_ns) | _axis_columns(lanes) | touches.columns(lanes)
-        say = "; ".join(says) or "nothing is known of any memory yet"
+        say = "; ".join(says) or self.nothing()
         return Scene({
             "window": [moment - feed.origin_ns for moment in self.span()], "width": canvas.width,
             "height": canvas.y, "tops": canvas.lanes, "curves": canvas.curves, "items": canvas.sketch.items,
@@ -125,9 +125,16 @@ class MemoryPicture:
             "first": first, "count": len(devices), "places": self.words.places(lanes),
             "streams": self.words.streams(shown), "shown": [ranges, shapes], "note": self._note(ranges, shapes),
             "say": say if chosen < 0 else self.words.range(chosen), "live": feed.driver is not None,
+            "kinds": [len(Kind) + place for place, state in enumerate(STATES) if (columns["state"] == state).any()],
             "contents": told(self.contents.last, str(options.get("dtype", "uint8"))),
             "chosen": self._chosen(chosen), "touched": self.words.touched(),
         }, columns), canvas.sketch  # fmt: skip
+
+    def nothing(self) -> str:
+        """Return why nothing is drawn."""
+        if self.feed.live or len(self.feed.moments):
+            return "No memory was allocated yet."
+        return "This trace tells of no memory: record it with tracer.detailed()."
 
     def _note(self, ranges: int, shapes: int) -> str:
         text = f"{ranges:,} ranges" + (f", thinned to {shapes:,} shapes" if shapes < ranges else "")
@@ -234,7 +241,7 @@ class MemoryPicture:
             return None
         text = [self.words.range(row)]
         used = operations_on(self.feed, self.history, row)
-        text.append("Used by" if used else "No copy or fill that is known used it.")
+        text.append("Used by" if used else "No command that is known used it.")
         if self.feed.driver is None:
             text.insert(1, "A recorded trace holds no contents of memory; a live driver shows them.")
         return {"generation": int(self.history["generation"][row]), "text": text, "operations": used}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from atops.base.records import Kind
 from atops.runtime.timeline_text import format_bytes
-from atops_widgets.memory_map_drawing import LOOKS, MARGIN, SHAPE, SHAPE_TOP, STATES
+from atops_widgets.memory_map_drawing import FILLED, LOOKS, MARGIN, SHAPE, SHAPE_TOP, STATES
 from atops_widgets.memory_map_lanes import State
 from atops_widgets.memory_map_sketch import Sketch, paint
+from atops_widgets.memory_map_touches import LABELS, Touch
 from atops_widgets.scene import Scene
-from atops_widgets.svg import Drawing
+from atops_widgets.selection import Marks
+from atops_widgets.svg import LETTER, Drawing
+from atops_widgets.svg_marks import sentence
 from atops_widgets.theme import Theme
 
 __all__ = ("draw",)
@@ -17,7 +21,7 @@ __all__ = ("draw",)
 NAMES: Final = ("lane", "left", "right", "state", "count", "fill", "size", "generation", "offset", "site", "freed_site")
 
 
-def draw(scene: Scene, sketch: Sketch, label: str, width: int, theme: Theme | None) -> str:
+def draw(scene: Scene, sketch: Sketch, label: str, width: int, theme: Theme | None, marks: Marks) -> str:
     """Return the drawing of a memory map's scene, with the sketch of what stands around its shapes."""
     told, columns = scene.told, scene.columns
     drawing = Drawing(width, label, theme)
@@ -27,9 +31,22 @@ def draw(scene: Scene, sketch: Sketch, label: str, width: int, theme: Theme | No
     _touches(drawing, scene)
     for at, top, bottom in told["cursors"]:
         drawing.path(f"M{at:.1f} {top:.1f}V{bottom:.1f}", "cursor", 'stroke-width="2"')
-    y = told["height"] + 6.0
-    drawing.text(8, y + 6, str(told["say"]), room=width - 16.0)
-    return drawing.finish(y + 20, str(told["say"]))
+    y = _key(drawing, [int(kind) - len(Kind) for kind in told["kinds"]], told["height"] + 6.0)
+    y = drawing.lines(8, drawing.lines(8, y, str(told["say"])), sentence(marks))
+    return drawing.finish(y + 4, sentence(marks) or str(told["say"]))
+
+
+def _key(drawing: Drawing, numbers: list[int], y: float) -> float:
+    """Add what the looks of the shapes mean, in lines of the drawing's width; return the y below."""
+    left = 8.0
+    for state in (list(STATES)[number] for number in numbers):
+        need = 46 + LETTER * len(STATES[state])
+        if left + need > drawing.width and left > 8:
+            left, y = 8.0, y + 20
+        _body(drawing, state, left, y, 22, 14, "")
+        drawing.text(left + 28, y + 7, STATES[state])
+        left += need
+    return y + 22 if numbers else y
 
 
 def _shape(drawing: Drawing, shape: dict[str, Any], told: Any) -> None:
@@ -59,7 +76,7 @@ def _body(drawing: Drawing, state: State, x: float, y: float, width: float, heig
         drawing.rect(x, y, width, height, colour, "", title)
         return
     drawing.rect(x, y, width, height, "page")
-    more = f'fill-opacity="{0.25 if state >= State.LIVE else 0.06}" stroke="{drawing.fill(colour)}" '
+    more = f'fill-opacity="{FILLED[state]}" stroke="{drawing.fill(colour)}" '
     more += f'stroke-dasharray="{dash}"' if dash else ""
     drawing.rect(x + 0.5, y + 0.5, width - 2, height - 1, colour, more, title)
     if state is State.REUSED:
@@ -68,9 +85,17 @@ def _body(drawing: Drawing, state: State, x: float, y: float, width: float, heig
 
 def _touches(drawing: Drawing, scene: Scene) -> None:
     columns, seq = scene.columns, scene.told["marked"]
-    names = ("lane", "left", "right", "write", "seq")
-    for lane, left, right, write, owner in zip(*(columns[f"touch_{name}"].tolist() for name in names), strict=True):
-        if owner == seq:
-            y = scene.told["tops"][lane] + (SHAPE_TOP - 4 if write else SHAPE_TOP + SHAPE)
-            drawing.rect(MARGIN + left, y, max(3.0, right - left), 4, "select")
-            drawing.text(MARGIN + left, y - 6 if write else y + 9, "wrote" if write else "read", "select")
+    names = ("lane", "left", "right", "how", "seq", "bytes")
+    free: dict[float, float] = {}  # by the y of a row of labels: where the last one ends
+    for lane, left, right, how, owner, size in zip(*(columns[f"touch_{name}"].tolist() for name in names), strict=True):
+        if owner != seq:
+            continue
+        x, over, label = MARGIN + left, how == Touch.WROTE, LABELS[how]
+        y = scene.told["tops"][lane] + (SHAPE_TOP - 4 if over else SHAPE_TOP + SHAPE)
+        title = f"number {int(owner)} {label} {format_bytes(int(size))} here"
+        drawing.rect(x, y, max(3.0, right - left), 4, "select", "", title)
+        row = y - 6 if over else y + 9
+        if x >= free.get(row, 0):
+            x = min(x, drawing.width - LETTER * len(label) - 4)
+            drawing.text(x, row, label, "select")
+            free[row] = x + LETTER * len(label) + 4

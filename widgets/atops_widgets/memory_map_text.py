@@ -33,7 +33,7 @@ def render(picture: MemoryPicture, width: int) -> str:
         standing = history.standing(device, at, used, RECENT)
         lines += _banks(picture, standing)
     lines += picture.words.touched()
-    return "\n".join(lines) if lines else "nothing is known of any memory yet"
+    return "\n".join(lines) if lines else picture.nothing()
 
 
 def _bar(used: int, peak: int, capacity: int, width: int) -> str:

@@ -8,15 +8,19 @@ from typing import Final
 import numpy as np
 
 from atops.base.records import Kind
-from atops.device.call_site import file_shown, source_name
+from atops.device.call_site import file_shown
 from atops.runtime.timeline import KIND_NAMES
 from atops.runtime.timeline_text import format_bytes, format_ns
+from atops_widgets.columns import Columns
 from atops_widgets.feed import Feed
 from atops_widgets.memory_map_history import NEVER, History
 from atops_widgets.memory_map_lanes import Lane
+from atops_widgets.ranges import Ranges
+from atops_widgets.source_lines import line_of
 
 __all__ = ("Words",)
 
+MOST_RANGES: Final = 8  # of a command that are told one by one
 MOST_PLACES: Final = 4096  # source lines that a page is told
 
 
@@ -29,8 +33,7 @@ class Words:
 
     def place(self, site: int) -> str:
         """Return a source line, empty where nobody noted it."""
-        known = self.feed.names.sites.get(site)
-        return f"{source_name(known.file)}:{known.line} in {known.function}" if known is not None else ""
+        return line_of(self.feed.names, site)
 
     def places(self, lanes: Sequence[Lane]) -> dict[str, list[str]]:
         """Return the source lines of what lanes show, by number: in full, and short enough for a shape."""
@@ -74,11 +77,12 @@ class Words:
         return "; ".join(parts)
 
     def touched(self) -> list[str]:
-        """Return what the selected operation wrote and read, a sentence each; why that is not known, else."""
+        """Return what the selected operation wrote, read and was given, a sentence each; or that it is not known."""
         feed, seq = self.feed, self.feed.selection.seq
         row = feed.links().row(seq) if seq >= 0 else -1
+        given = self._given(seq)
         if row < 0:
-            return []
+            return given
         record = feed.records.record(row)
         ends = (("wrote", record.dst_device, record.dst_offset), ("read", record.src_device, record.src_offset))
         found = [
@@ -86,17 +90,40 @@ class Words:
             for verb, device, offset in ends
             if device >= 0 and record.kind not in (Kind.ALLOC, Kind.FREE)
         ]
-        if not found and record.kind is Kind.LAUNCH:
-            return ["which bytes a kernel reads and writes is not recorded"]
-        return found
+        if not found and not given and record.kind is Kind.LAUNCH:
+            return ["no memory that was passed to this kernel is recorded"]
+        return found + given
 
     def launch(self, seq: int) -> tuple[int, str]:
         """Return the device and the kernel of a launch, from its record or from its moments; -1 where not known."""
+        table, row = self._row(seq)
+        return (int(table["device"][row]), self.feed.texts.all[int(table["name"][row])]) if row >= 0 else (-1, "")
+
+    def _given(self, seq: int) -> list[str]:
+        """Return the ranges that a command was given, in one sentence, if it is known to have got any."""
+        ranges = Ranges.of(self.feed.uses, seq)
+        places = [
+            f"{format_bytes(stop - start)} at offset {start:#x} of device {device}"
+            for device, start, stop in ranges.places()
+        ]
+        if not places:
+            return []
+        more = f", and {len(places) - MOST_RANGES:,} more" if len(places) > MOST_RANGES else ""
+        return [f"{self._who(seq)} {ranges.brief()}: {', '.join(places[:MOST_RANGES])}{more}"]
+
+    def _who(self, seq: int) -> str:
+        """Return the kind and the name of a command; its number where they are not known."""
+        table, row = self._row(seq)
+        name = self.launch(seq)[1]
+        return KIND_NAMES[Kind(table["kind"][row])] + (f" {name}" if name else "") if row >= 0 else f"number {seq}"
+
+    def _row(self, seq: int) -> tuple[Columns, int]:
+        """Return where a command is told of: its record, or its first moment; row -1 where it is not known."""
         for table in (self.feed.records, self.feed.moments):
             rows = np.flatnonzero(table["seq"] == seq)
             if len(rows):
-                return int(table["device"][rows[0]]), self.feed.texts.all[int(table["name"][rows[0]])]
-        return -1, ""
+                return table, int(rows[0])
+        return self.feed.records, -1
 
     def _freer(self, row: int) -> str:
         """Return the line that enqueued the free of an allocation in its stream's order, if that is known."""

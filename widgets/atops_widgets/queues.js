@@ -1,7 +1,7 @@
-import { formatBytes, formatNs, mount, ticks } from "./base.js";
+import { BOLD, MONO, formatBytes, formatNs, mount, ticks } from "./base.js";
 
 const MARGIN = 158, OVER = 62, TOP = 62, LINE = 17, TOKEN = 22, RIGHT = 8, ROOM = 96;
-const PLAIN = 22, LETTER = 6.6, LONGEST = 16, SMALL = 17, GAP = 3, GUTTER = 32;
+const BARE = 22, LETTER = 6.6, LONGEST = 16, SMALL = 17, GAP = 3, GUTTER = 32;
 const PENDING = 0, RUNNING = 1, WAITING = 2, DONE = 3;
 const STATES = ["is queued", "runs", "waits", "is over"];
 const ENDS = ["done", "failed", "skipped after a failure", "aborted"];
@@ -33,7 +33,7 @@ export function layout(tokens, total, room) {
   tokens.forEach(({position, width}, index) => {
     if (!shown[index]) return;
     if (position > following) leave(position - following);
-    spots.push({index, x, width: tight ? PLAIN : width});
+    spots.push({index, x, width: tight ? BARE : width});
     x += spots.at(-1).width + GAP;
     following = position + 1;
   });
@@ -55,23 +55,25 @@ export function wrap(text, room, most = 6) {
 }
 
 // The top of each row, its lines of words, and the bottom of the last row.
-export function places(rows, room) {
+export function places(rows, room, lower = 0) {
   let y = TOP;
   const found = rows.map((row) => {
     const reason = row.reason ? wrap(row.reason, room) : [];
     const failure = row.failure ? wrap(row.failure, room - 14) : [];
     const top = y;
-    y += TOKEN + 20 + Math.max(LINE, LINE * (reason.length + failure.length));
+    y += TOKEN + 20 + lower + Math.max(LINE, LINE * (reason.length + failure.length));
     return {top, reason, failure, bottom: y};
   });
   return {found, bottom: y};
 }
 
 const startX = MARGIN + OVER + 12;
-const wordsX = startX + GUTTER;
+// Words stand behind the queue's line, or below everything where there is little room.
+const isNarrow = (view) => view.width < 520;
+const wordsOf = (view) => (isNarrow(view) ? 16 : startX + GUTTER);
 const below = (view) => (view.width < 740 ? 49 : 30);
 const limited = (view) => view.scene.rows.some((row) => row.capacity);
-const placed = (view) => places(view.scene.rows, view.width - wordsX - RIGHT);
+const placed = (view) => places(view.scene.rows, view.width - wordsOf(view) - RIGHT, isNarrow(view) ? 10 : 0);
 
 function labelOf(view, i) {
   const {name, bytes, kind, position, state, kept} = view.scene.columns;
@@ -102,10 +104,8 @@ function drawToken(view, c, i, x, y, width) {
     c.fillStyle = view.colour(colour);
     c.fillRect(x + 2, y + 2, small ? width - 4 : Math.max(16, width - 6), height - 4);
   }
-  c.font = "600 12px ui-monospace, monospace";
-  view.write(status[i] ? "!" : view.table.kinds[kind[i]][1], x + (small ? 5 : 8), y + height / 2, 12, ink);
-  c.font = "12px system-ui, sans-serif";
-  if (label && width > PLAIN) view.write(label, x + 20, y + height / 2 + 0.5, width - 23, ink);
+  view.write(status[i] ? "!" : view.table.kinds[kind[i]][1], x + (small ? 5 : 8), y + height / 2, 12, ink, `600 ${MONO}`);
+  if (label && width > BARE) view.write(label, x + 20, y + height / 2 + 0.5, width - 23, ink);
   view.drawn(x, y, width, height, tokenAt(view, i));
 }
 
@@ -127,7 +127,7 @@ function drawQueue(view, c, own, row, place) {
   const queue = own.filter((i) => position[i] >= 0);
   const tokens = queue.map((i) => {
     const label = labelOf(view, i);
-    return {position: position[i], width: PLAIN + (label ? c.measureText(label).width + 6 : 0), kept: !!kept[i]};
+    return {position: position[i], width: BARE + (label ? c.measureText(label).width + 6 : 0), kept: !!kept[i]};
   });
   const room = view.width - startX - RIGHT - (limited(view) ? ROOM : 0);
   for (const spot of layout(tokens, row.open, room)) {
@@ -138,7 +138,7 @@ function drawQueue(view, c, own, row, place) {
       drawToken(view, c, queue[spot.index], startX + spot.x, y, spot.width);
     }
   }
-  if (!row.open) view.write("idle", wordsX, y + TOKEN / 2, 60, "quiet");
+  if (!row.open) view.write("idle", startX + GUTTER, y + TOKEN / 2, 60, "quiet");
 }
 
 function drawRow(view, c, row, place, own) {
@@ -147,24 +147,19 @@ function drawRow(view, c, row, place, own) {
     c.fillStyle = view.colour("band");
     c.fillRect(0, top, view.width, place.bottom - top - 2);
   }
-  c.font = "600 12px system-ui, sans-serif";
-  view.write(row.label, 8, top + 19, MARGIN - 16);
-  c.font = "12px system-ui, sans-serif";
+  view.write(row.label, 8, top + 19, MARGIN - 16, "ink", BOLD);
   const counts = `${row.open.toLocaleString("en")} queued, ${row.over.toLocaleString("en")} over`;
   view.write(counts, 8, top + 19 + LINE, MARGIN - 12, "quiet");
   drawQueue(view, c, own, row, place);
   if (row.capacity) drawCapacity(view, c, row, top + 8);
-  let y = top + 8 + TOKEN + 15;
+  const wordsX = wordsOf(view);
+  let y = top + 8 + TOKEN + 15 + (isNarrow(view) ? 10 : 0);
   for (const line of place.reason) {
     view.write(line, wordsX, y, view.width - wordsX, row.waits ? "ink" : "quiet");
     y += LINE;
   }
   place.failure.forEach((line, number) => {
-    if (!number) {
-      c.font = "700 13px ui-monospace, monospace";
-      view.write("!", wordsX, y, 12, "failed");
-      c.font = "12px system-ui, sans-serif";
-    }
+    if (!number) view.write("!", wordsX, y, 12, "failed", `700 ${MONO}`);
     view.write(line, wordsX + 14, y, view.width - wordsX - 14, "failed");
     y += LINE;
   });
@@ -242,10 +237,11 @@ function drawStrip(view, c) {
   const most = queued.reduce((one, other) => Math.max(one, other), 1);
   view.write("queued over time", 8, 18, MARGIN - 16, "quiet");
   view.write(`at most ${most.toLocaleString("en")}`, 8, 18 + LINE, MARGIN - 16, "quiet");
-  for (const at of ticks(start, end, view.width - MARGIN)) {
+  const moments = ticks(start, end, view.width - MARGIN), each = moments[1] - moments[0];
+  for (const at of moments) {
     c.fillStyle = view.colour("grid");
     c.fillRect(Math.round(x(at)), 16, 1, base - 16);
-    if (x(at) < view.width - 50) view.write(at ? formatNs(at) : "0", x(at) + 3, 9, 60, "quiet");
+    if (x(at) < view.width - 50) view.write(at ? formatNs(at, each) : "0", x(at) + 3, 9, 60, "quiet");
   }
   const step = (view.width - MARGIN - RIGHT) / queued.length;
   c.fillStyle = view.colour("line");
@@ -386,7 +382,7 @@ export default mount({
   setup(view) {
     view.button("◀", "Look earlier ([)", () => nudge(view, -1), "earlier");
     view.button("▶", "Look later (])", () => nudge(view, 1), "later");
-    view.newest = view.button("Newest", "Show what is queued now, or was at most (c)", () => view.look(null), "newest");
+    view.newest = view.button("Newest", "Show what is queued now, or was at most (c)", () => view.look(null));
     listenToPointer(view);
   },
   asked: (view) => ({options: {first: view.first || 0}}),

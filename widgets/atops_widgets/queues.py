@@ -38,7 +38,7 @@ class Queues(TraceWidget):
     def to_svg(self, *, width: int = 960, theme: Theme | None = None) -> str:
         """Return the queues as one `<svg>` element."""
         with self.feed.lock:
-            return draw(self.scene(Window()), self.feed.texts.all, self.label, width, theme)
+            return draw(self.scene(Window()), self.feed.texts.all, self.label, width, theme, self.feed.marks())
 
     def to_text(self, width: int = 100) -> str:
         """Return a line for each stream with a glyph for each command, and below it why it waits and how it failed."""

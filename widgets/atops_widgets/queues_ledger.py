@@ -21,7 +21,7 @@ NEWEST: Final = NEVER - 1  # the moment at which all that was told has happened
 FIELDS: Final[Mapping[str, tuple[str, int]]] = {  # what each column holds, and what stands there at first
     "seq": ("i8", -1), "submitted": ("i8", NEVER), "started": ("i8", NEVER), "ended": ("i8", NEVER),
     "where": ("i4", -1), "kind": ("u1", 0), "status": ("u1", 0), "bytes": ("i8", 0), "name": ("i4", 0),
-    "correlation": ("i8", -1), "on_device": ("i2", -1), "on_offset": ("i8", -1),
+    "correlation": ("i8", -1), "on_device": ("i2", -1), "on_offset": ("i8", -1), "site": ("i4", -1),
 }  # fmt: skip
 
 
@@ -77,6 +77,8 @@ class Ledger:
         np.minimum.at(self["submitted"], at, rows["at_ns"])  # of any phase: its enqueuing may have been missed
         for field in ("kind", "bytes", "name"):
             self[field][at] = rows[field]
+        told = rows["site"] >= 0
+        self["site"][at[told]] = rows["site"][told]
         word = rows["on_device"] >= 0
         for field in ("on_device", "on_offset"):
             self[field][at[word]] = rows[field][word]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from atops.base.records import Kind, Status
@@ -11,7 +12,9 @@ from atops.runtime.timeline_text import format_bytes
 from atops_widgets.queues_layout import LETTER, LONGEST, PLAIN, layout, token_width
 from atops_widgets.queues_state import TokenState
 from atops_widgets.scene import Scene
+from atops_widgets.selection import Marks
 from atops_widgets.svg import Drawing
+from atops_widgets.svg_marks import outline, sentence
 from atops_widgets.theme import KINDS, Theme
 
 __all__ = ("draw",)
@@ -24,6 +27,7 @@ LINE: Final = 17
 RIGHT: Final = 8
 START: Final = MARGIN + OVER + 12
 WORDS: Final = START + 32
+NARROWEST: Final = 12  # letters in a line of words, in a drawing that is too narrow for any
 ROOM: Final = 96  # of the column that shows capacities
 LABELLED: Final = 5  # places in a queue whose tokens are wide enough for a name
 
@@ -39,8 +43,8 @@ class _Box(NamedTuple):
     waits: bool
 
 
-def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | None) -> str:
-    """Return the drawing of a scene of the queues."""
+def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | None, marks: Marks) -> str:
+    """Return the drawing of a scene of the queues, with what is marked."""
     told, drawing = scene.told, Drawing(width, label, theme)
     fields = ("row", "position", "seq", "kind", "state", "status", "name", "bytes", "cause", "kept")
     values = zip(*(scene.columns[field].tolist() for field in fields), strict=True)
@@ -50,8 +54,8 @@ def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | 
     y = 26.0
     right = RIGHT + (ROOM if any(row["capacity"] for row in told["rows"]) else 0)
     for number, row in enumerate(told["rows"]):
-        reason = textwrap.wrap(row["reason"], int((width - WORDS - RIGHT) / LETTER))
-        failure = textwrap.wrap(row["failure"], int((width - WORDS - RIGHT - 14) / LETTER))
+        reason = textwrap.wrap(row["reason"], max(NARROWEST, int((width - WORDS - RIGHT) / LETTER)))
+        failure = textwrap.wrap(row["failure"], max(NARROWEST, int((width - WORDS - RIGHT - 14) / LETTER)))
         height = TOKEN + 18 + LINE * max(1, len(reason) + len(failure))
         if number % 2 == 0:
             drawing.rect(0, y, width, height - 2, "band")
@@ -61,13 +65,17 @@ def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | 
         _words(drawing, reason, failure, y + 8 + TOKEN + 14)
         y += height
     _arrows(drawing, boxes)
+    linked = told["linked"]  # what the records do not tell yet
+    both = replace(marks, before=(*marks.before, *linked["before"]), after=(*marks.after, *linked["after"]))
+    outline(drawing, ((seq, *box[:4]) for seq, box in boxes.items()), both)
     if told["streams"] > len(told["rows"]):
         drawing.text(8, y + 8, f"and {told['streams'] - len(told['rows']):,} more streams", "quiet")
         y += LINE
     below = drawing.legend([Kind(kind) for kind in told["kinds"]], y + 8)
     key = "filled: runs; dashed: waits, with an arrow to what for; outlined: queued; left of the line: over lately"
     drawing.text(8, below + 8, key, "quiet", room=width - 16.0)
-    return drawing.finish(below + 22, str(told["say"]))
+    below = drawing.lines(8, below + 18, sentence(marks))
+    return drawing.finish(below + 4, sentence(marks) or str(told["say"]))
 
 
 def _head(drawing: Drawing, row: dict[str, Any], y: float) -> None:

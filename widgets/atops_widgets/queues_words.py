@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from atops.base.records import COPIES, Kind, Status, TraceNames
+from atops.base.records import MOVES, Kind, Status, TraceNames
+from atops.device.call_site import file_shown
 from atops.runtime.timeline import KIND_NAMES
 from atops.runtime.timeline_text import format_bytes, format_ns
 from atops_widgets.queues_ledger import Ledger
@@ -89,7 +90,7 @@ class Words:
         return self.names.capacities.get(self.ledger.streams[stream], 0)
 
     def _waiting(self, token: Token, waits: str = "waits") -> str:
-        kind, me = Kind(self.ledger["kind"][token.slot]), f"number {token.seq}"
+        kind, me = Kind(self.ledger["kind"][token.slot]), f"number {token.seq}{self._line(token.slot)}"
         cause = int(self.ledger.slots(np.array([token.cause]))[0]) if token.cause >= 0 else -1
         if kind is Kind.WAIT_VALUE:
             return f"{me} {waits} for {self._word(token.slot)}{self._writer(cause)}"
@@ -97,17 +98,22 @@ class Words:
             if token.cause < 0:
                 return f"{me} {waits} for an event, whose record is not known"
             return f"{me} {waits} for the event of {self._place(token.cause, cause)}"
-        me = self.command(token.slot)
+        me = f"{self.command(token.slot)}{self._line(token.slot)}"
         if token.cause >= 0:
             same = cause >= 0 and self.ledger["where"][cause] == self.ledger["where"][token.slot]
             reason = "" if same else ": order of the null stream"
             return f"{me} {waits} behind {self._place(token.cause, cause)}{reason}"
         return f"{me} {waits} for {self._engine(token, kind)}"
 
+    def _line(self, slot: int) -> str:
+        """Return the line that enqueued a command, in brackets; empty where nobody noted it."""
+        place = self.names.sites.get(int(self.ledger["site"][slot]))
+        return f" [{file_shown(place.file)}:{place.line}]" if place is not None else ""
+
     def _engine(self, token: Token, kind: Kind) -> str:
         """Return what a command without a cause waits for: a copy engine or clusters, and who has them now."""
         busy = self._busy(token)
-        if kind in COPIES:
+        if kind in MOVES:
             what = "a free copy engine or link"
         elif kind is Kind.LAUNCH:
             what = "a free cluster" if busy else "a free cluster, or for the other grids of a cooperative launch"
@@ -122,7 +128,7 @@ class Words:
     def _busy(self, token: Token) -> list[Token]:
         """Return the heads that run on the same device and could be what a copy or a launch waits for."""
         ledger, kind = self.ledger, Kind(self.ledger["kind"][token.slot])
-        same = COPIES if kind in COPIES else {Kind.LAUNCH} & {kind}
+        same = MOVES if kind in MOVES else {Kind.LAUNCH} & {kind}
         runs = self.heads.slots[self.heads.state == TokenState.RUNNING]
         runs = runs[np.isin(ledger["kind"][runs], list(same))]
         device = ledger.streams[int(ledger["where"][token.slot])][0]

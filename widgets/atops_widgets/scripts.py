@@ -13,16 +13,21 @@ BASE: Final = "base.js"
 IMPORT_OF_BASE: Final = re.compile(r'^import \{[^}]*\} from "\./base\.js";\n', re.MULTILINE)
 COMMENT_LINE: Final = re.compile(r"^\s*//.*\n", re.MULTILINE)
 INDENTATION: Final = re.compile(r"^[ ]+", re.MULTILINE)
+# Ends of lines where no statement ends, or one whose end is marked: behind an opening, before a closing.
+NEEDLESS: Final = re.compile(r"(?<=[;{,(\[\n])\n+(?!export )|\n+(?=[})\]])")
 EXPORT: Final = re.compile(r"^export (default )?", re.MULTILINE)
 
 
 @cache
 def module_script(name: str) -> str:
-    """Return the ES module that a widget sends: the base and the file `name`, without comment lines and indentation."""
+    """Return the ES module that a widget sends: the base and the file `name`, without comment lines and white space.
+
+    No line of a script ends in a comment, and no text in it goes over several lines.
+    """
     folder = files("atops_widgets")
     own = (folder / name).read_text(encoding="utf-8")
     text = (folder / BASE).read_text(encoding="utf-8") + IMPORT_OF_BASE.sub("", own)
-    return INDENTATION.sub("", COMMENT_LINE.sub("", text))
+    return NEEDLESS.sub("", INDENTATION.sub("", COMMENT_LINE.sub("", text)))
 
 
 def inline_script(name: str) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from html import escape
 from itertools import count
+from math import ceil, log10
 from typing import Final
 
 from atops.base.records import Kind
 from atops.runtime.timeline import KIND_NAMES
+from atops.runtime.timeline_text import format_ns
 from atops_widgets.theme import HATCHES, KINDS, Theme, style_sheet
 
-__all__ = ("Drawing", "fit", "ticks")
+__all__ = ("Drawing", "fit", "moment", "ticks")
 
 LETTER: Final = 6.6  # pixels that a letter of 12 px takes, about
 NUMBERS: Final = count()
@@ -30,7 +33,8 @@ class Drawing:
     def rect(self, x: float, y: float, width: float, height: float, fill: str, more: str = "", title: str = "") -> None:
         """Add a rectangle; `more` are further attributes, `title` is what hovering and screen readers say."""
         shape = f'<rect {_place(x, y, width, height)} fill="{self.fill(fill)}"'
-        self._parts.append(f"{shape} {more}><title>{escape(title)}</title></rect>" if title else f"{shape} {more}/>")
+        told = f"><title>{_escaped(title)}</title></rect>" if title else "/>"
+        self._parts.append(f"{shape} {more}{told}")
 
     def kind(
         self, kind: Kind, x: float, y: float, width: float, height: float, title: str = "", more: str = ""
@@ -48,7 +52,14 @@ class Drawing:
         text = text if room is None else fit(text, room)
         if text:
             place = f'x="{x:.1f}" y="{y:.1f}" dominant-baseline="central" fill="{self.fill(fill)}"'
-            self._parts.append(f"<text {place} {more}>{escape(text)}</text>")
+            self._parts.append(f"<text {place} {more}>{_escaped(text)}</text>")
+
+    def lines(self, x: float, y: float, text: str) -> float:
+        """Add text in as many lines as the width takes; return the y below them."""
+        for line in textwrap.wrap(text, max(1, int((self.width - 2 * x) / LETTER))):
+            self.text(x, y + 8, line)
+            y += 18
+        return y
 
     def path(self, d: str, stroke: str, more: str = "") -> None:
         """Add a line."""
@@ -88,10 +99,10 @@ class Drawing:
         )
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="atops-svg"{theme} role="img" '
-            f'aria-label="{escape(self.label)}" viewBox="0 0 {self.width} {height:.0f}" width="{self.width}" '
+            f'aria-label="{_escaped(self.label)}" viewBox="0 0 {self.width} {height:.0f}" width="{self.width}" '
             f'height="{height:.0f}" style="max-width:100%;height:auto;background:var(--page)" '
             f'font-family="system-ui, sans-serif" font-size="12">'
-            f"<title>{escape(self.label)}</title><desc>{escape(description)}</desc>"
+            f"<title>{_escaped(self.label)}</title><desc>{_escaped(description)}</desc>"
             f'<style>{style_sheet(".atops-svg")}</style><defs>{hatches}{marker}</defs>'
             f'{"".join(self._parts)}</svg>'
         )
@@ -100,6 +111,13 @@ class Drawing:
     def arrow(self) -> str:
         """The attribute that gives a line its head."""
         return f'marker-end="url(#{self._id}a)"'
+
+
+def _escaped(text: str) -> str:
+    """Return text as XML may hold it: without control characters, halves of letters and turns of direction."""
+    if not text.isprintable():
+        text = "".join(each if each.isprintable() else " " if each.isspace() else "?" for each in text)
+    return escape(text)
 
 
 def fit(text: str, room: float) -> str:
@@ -116,6 +134,16 @@ def ticks(start: int, end: int, width: float) -> list[int]:
     power = 10 ** (len(str(int(rough))) - 1)
     step = next(int(power * factor) for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     return list(range(-(-start // step) * step, end + 1, step))
+
+
+def moment(at: int, others: list[int]) -> str:
+    """Return what an axis says at one of its moments: as many digits as tell it from the others."""
+    for unit, scale in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
+        if len(others) > 1 and abs(at) >= scale:
+            digits = max(0, ceil(log10(scale / (others[1] - others[0])) - 1e-9))
+            text = f"{at / scale:.{digits}f}"
+            return f"{text.rstrip('0').rstrip('.') if digits else text} {unit}"
+    return format_ns(at) if at else "0"
 
 
 def _place(x: float, y: float, width: float, height: float) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Final, Literal, TypeAlias
 
 from atops.base.records import Kind
@@ -82,12 +83,29 @@ HATCHES: Final[Mapping[Hatch, str]] = {
 }
 
 
-def kind_table() -> dict[str, object]:
-    """Return what the scripts need of the kinds, by number: name, glyph and hatch; colours are in the style sheet."""
+def kind_table() -> dict[str, list[list[str]] | dict[Hatch, str]]:
+    """Return what the scripts need of the kinds, by number: name, glyph and hatch; colours are in the style sheet.
+
+    `swatches` are entries of a legend, a name and a small SVG each.
+    """
     return {
         "kinds": [[KIND_NAMES[kind], KINDS[kind].glyph, KINDS[kind].hatch] for kind in Kind],
         "hatches": dict(HATCHES),
+        "swatches": [[KIND_NAMES[kind], _swatch(kind)] for kind in Kind],
     }
+
+
+def _swatch(kind: Kind) -> str:
+    """Return what a legend shows of a kind: its colour and hatch, and its letter on them."""
+    colour, hatch = f'fill="var(--k{int(kind)})"', HATCHES[KINDS[kind].hatch]
+    return (
+        f'<svg width="22" height="14"><rect width="22" height="14" rx="2" {colour}/>'
+        '<g stroke="var(--on)" stroke-opacity=".3" stroke-width="1.4">'
+        f'<path d="{hatch}"/><path d="{hatch}" transform="translate(8)"/></g>'
+        f'<rect x="5" width="12" height="14" {colour}/>'
+        '<text x="11" y="11" text-anchor="middle" font-size="12" font-family="monospace" fill="var(--on)">'
+        f"{escape(KINDS[kind].glyph)}</text></svg>"
+    )
 
 
 def style_sheet(scope: str = ".atops") -> str:

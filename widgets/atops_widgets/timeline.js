@@ -1,4 +1,4 @@
-import { formatBytes, formatNs, mount, ticks } from "./base.js";
+import { BOLD, MONO, formatBytes, formatNs, mount, ticks } from "./base.js";
 
 const MARGIN = 150, TOP = 28, ROW = 22, HEAD = 18, RIGHT = 8;
 const SHORTEST_NS = 4;
@@ -114,10 +114,11 @@ function page(view, by) {
 function drawAxis(view, c, x, bottom) {
   const {start, end} = view.win;
   c.lineWidth = 1;
-  for (const at of ticks(start, end, view.width - MARGIN)) {
+  const moments = ticks(start, end, view.width - MARGIN), step = moments[1] - moments[0];
+  for (const at of moments) {
     c.fillStyle = view.colour("grid");
     c.fillRect(Math.round(x(at)), TOP - 8, 1, bottom - TOP + 8);
-    view.write(at ? formatNs(at) : "0", x(at) + 3, 12, view.width - x(at) - 4, "quiet");
+    view.write(at ? formatNs(at, step) : "0", x(at) + 3, 12, view.width - x(at) - 4, "quiet");
   }
 }
 
@@ -127,9 +128,7 @@ function drawRows(view, c, places) {
     const top = places[number];
     if (ordinal !== device) {
       device = ordinal;
-      c.font = "600 12px system-ui, sans-serif";
-      view.write(name, 8, top - HEAD / 2, MARGIN - 16);
-      c.font = "12px system-ui, sans-serif";
+      view.write(name, 8, top - HEAD / 2, MARGIN - 16, "ink", BOLD);
     }
     if (number % 2 === 0) {
       c.fillStyle = view.colour("band");
@@ -165,9 +164,7 @@ function drawShapes(view, c, x, places) {
       c.fillStyle = view.colour(`k${kind[i]}`);
       const room = label ? Math.min(width - 2, 16 + c.measureText(label).width) : 12;
       c.fillRect(from + 1, y + 2, room, height - 4);
-      c.font = "12px ui-monospace, monospace";
-      view.write(glyph, from + 3, y + height / 2, 12, "on");
-      c.font = "12px system-ui, sans-serif";
+      view.write(glyph, from + 3, y + height / 2, 12, "on", MONO);
       if (label) view.write(label, from + 13, y + height / 2, width - 17, "on");
     }
     view.drawn(from, y, width, height, {
@@ -309,8 +306,8 @@ export default mount({
     view.whole = true;
     view.button("−", "Zoom out (-)", () => zoom(view, 2), "zoom-out");
     view.button("+", "Zoom in (+)", () => zoom(view, 0.5), "zoom-in");
-    view.button("All", "Show everything (Home)", () => showAll(view), "all");
-    view.followButton = view.button("Follow", "Follow the newest records (f)", () => toggleFollow(view), "follow");
+    view.button("All", "Show everything (Home)", () => showAll(view));
+    view.followButton = view.button("Follow", "Follow the newest records (f)", () => toggleFollow(view));
     view.pathButton = view.button("Critical path", "Mark the critical path (k)", () => togglePath(view), "path");
     listenToPointer(view);
   },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from atops.runtime.timeline_text import describe, render_text
@@ -38,11 +39,15 @@ class Timeline(TraceWidget):
         """Return the whole trace as one `<svg>` element."""
         with self.feed.lock:
             scene = self.scene(Window(width=max(100, width - MARGIN)))
-            return draw(scene, self.feed.texts.all, self.label, width, theme)
+            marks, origin = self.feed.marks(), self.feed.origin_ns
+            if marks.cursor_ns is not None:
+                marks = replace(marks, cursor_ns=marks.cursor_ns - origin)
+            return draw(scene, self.feed.texts.all, self.label, width, theme, marks)
 
     def to_text(self, width: int = 100) -> str:
         """Return a line for each stream, and then the newest records in sentences."""
-        trace, held = self.feed.trace(TOLD), len(self.feed.records)
+        trace, held, origin = self.feed.trace(TOLD), len(self.feed.records), self.feed.origin_ns
         parts = [f"the newest {TOLD:,} of {held:,} records"] if held > TOLD else []
-        parts.append(render_text(trace.records, width, colour=False, names=trace.names))
-        return "\n".join([*parts, describe(trace.records, names=trace.names)])
+        parts.append(render_text(trace.records, width, colour=False, names=trace.names, origin_ns=origin))
+        told = describe(trace.records, names=trace.names, origin_ns=origin).splitlines()
+        return "\n".join([*parts, *told[1:]])  # the first line has the figures, which stand below the drawing

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from atops.base.records import COPIES, Kind, TraceNames
+from atops.base.records import MOVES, Kind, TraceNames
 from atops_widgets.columns import Column
 
 __all__ = ("NO_ROW", "Row", "RowBook")
@@ -15,8 +15,8 @@ __all__ = ("NO_ROW", "Row", "RowBook")
 NO_ROW: Final = -1
 STREAM, BESIDE, COPY_ENGINE, CLUSTER = range(4)
 IS_BESIDE: Final = np.isin(np.arange(256), [Kind.CALL, Kind.API])  # by kind: may run beside its stream
-IS_COPY: Final = np.isin(np.arange(256), list(COPIES))
-IS_SERVED: Final = IS_COPY | (np.arange(256) == Kind.LAUNCH)
+IS_MOVE: Final = np.isin(np.arange(256), list(MOVES))
+IS_SERVED: Final = IS_MOVE | (np.arange(256) == Kind.LAUNCH)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -59,7 +59,7 @@ class RowBook:
         """Return the number of each record's row among the engines, NO_ROW where none served it."""
         found = np.full(len(device), NO_ROW, np.int32)
         served = np.flatnonzero(IS_SERVED[kind] & (engine >= 0) & (device >= 0))
-        copies = IS_COPY[kind[served]]
+        copies = IS_MOVE[kind[served]]
         found[served] = self._find(device[served], engine[served], (~copies).astype(np.int64), (COPY_ENGINE, CLUSTER))
         return found
 

@@ -56,18 +56,18 @@ class Timetable:
         shapes, count = self.pyramid.view(span, window.width, self._marked(), place[:-1])
         path, overlap, sentence = self._figures_of(span, bool(window.options.get("path")))
         columns = self._shape_columns(shapes) | self._arrow_columns(span, place) | self._path_columns(path, place)
-        thinned = 0 if shapes is None else int((shapes.index < 0).sum())
+        thinned = "" if shapes is None else _thinned(shapes, count)
         told: dict[str, Any] = {
             "window": [span[0] - feed.origin_ns, span[1] - feed.origin_ns],
             "rows": [self._row(self.pyramid.book.rows[number]) for number in shown],
             "first": first,
             "more": max(0, len(order) - first - len(shown)),
             "kinds": [] if shapes is None else np.unique(shapes.kind).tolist(),
-            "note": f"{count:,} records" + (f", thinned to {len(shapes or ()):,} shapes" if thinned else "") + overlap,
+            "note": _plural(count) + (f", {thinned}" if thinned else "") + overlap,
             "figures": sentence,
             "path": bool(window.options.get("path")),
         }
-        told["say"] = f"{count:,} records in {format_ns(span[1] - span[0])}; {sentence}" if count else "no records yet"
+        told["say"] = f"{_plural(count)} in {format_ns(span[1] - span[0])}; {sentence}" if count else "no records yet"
         return Scene(told, columns)
 
     def _span(self, window: Window) -> tuple[int, int]:
@@ -176,3 +176,16 @@ class Timetable:
             self._figures = _Cached(key, (found, f" · {overlap}" if known.copy_ns else "", text))
         result: tuple[tuple[int, ...], str, str] = self._figures.value
         return result
+
+
+def _plural(count: int) -> str:
+    """Return how many records there are, in words."""
+    return f"{count:,} record{'s' * (count != 1)}"
+
+
+def _thinned(shapes: Shapes, count: int) -> str:
+    """Return how much stands together in one shape, in words; empty where each record is drawn on its own."""
+    together = int((shapes.index < 0).sum())
+    if len(shapes) < count:
+        return f"thinned to {len(shapes):,} shapes"
+    return "some drawn together" if together else ""

@@ -8,10 +8,12 @@ from atops.base.records import Kind
 from atops.runtime.timeline import KIND_NAMES
 from atops.runtime.timeline_text import format_bytes, format_ns
 from atops_widgets.scene import Scene
-from atops_widgets.svg import Drawing, ticks
+from atops_widgets.selection import Marks
+from atops_widgets.svg import Drawing, moment, ticks
+from atops_widgets.svg_marks import Place, outline, sentence
 from atops_widgets.theme import KINDS, Theme
 
-__all__ = ("draw", "ticks")
+__all__ = ("MARGIN", "draw")
 
 MARGIN: Final = 150
 TOP: Final = 28
@@ -21,8 +23,8 @@ NAMED: Final = 34  # pixels from which a shape carries its letter and its name
 LETTERED: Final = 14
 
 
-def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | None) -> str:
-    """Return the drawing of a timeline's scene."""
+def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | None, marks: Marks) -> str:
+    """Return the drawing of a timeline's scene, with what is marked; the cursor counts from the origin."""
     told, columns = scene.told, scene.columns
     drawing = Drawing(width, label, theme)
     tops, bottom = _tops(told["rows"])
@@ -33,8 +35,9 @@ def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | 
 
     _axis(drawing, told["window"], x_of, bottom)
     _rows(drawing, told["rows"], tops)
+    places: list[Place] = []
     for values in zip(*(columns[name].tolist() for name in _SHAPE), strict=True):
-        _shape(drawing, dict(zip(_SHAPE, values, strict=True)), tops, x_of, texts, width - 8.0)
+        places.append(_shape(drawing, dict(zip(_SHAPE, values, strict=True)), tops, x_of, texts, width - 8.0))
     for values in zip(*(columns[name].tolist() for name in ("path_row", "path_start", "path_end")), strict=True):
         row, start, end = values
         if row >= 0:
@@ -45,12 +48,15 @@ def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | 
         y, to = tops[tail] + ROW / 2, tops[head] + ROW / 2
         curve = f"M{x_of(start):.1f} {y:.1f}C{x_of(start) + 14:.1f} {y:.1f} {x_of(end) - 14:.1f} {to:.1f} "
         drawing.path(f"{curve}{x_of(end):.1f} {to:.1f}", "ink", f'stroke-width="1.2" {drawing.arrow}')
+    outline(drawing, places, marks)
+    if marks.cursor_ns is not None and told["window"][0] <= marks.cursor_ns <= told["window"][1]:
+        drawing.path(f"M{x_of(marks.cursor_ns):.1f} {TOP - 10}V{bottom:.0f}", "cursor", 'stroke-width="2"')
     if told["more"]:
         drawing.text(8, bottom + 8, f"and {told['more']} more rows", "quiet")
         bottom += ROW
     below = drawing.legend([Kind(kind) for kind in told["kinds"]], bottom + 10)
-    drawing.text(8, below + 8, str(told["say"]), "ink", room=width - 16.0)
-    return drawing.finish(below + 22, str(told["say"]))
+    say = sentence(marks) or str(told["say"])
+    return drawing.finish(drawing.lines(8, below, say) + 4, say)
 
 
 _SHAPE: Final = ("row", "start", "end", "kind", "failed", "count", "busy", "seq", "name", "bytes")
@@ -70,9 +76,10 @@ def _tops(rows: list[list[Any]]) -> tuple[list[float], float]:
 
 
 def _axis(drawing: Drawing, window: list[int], x_of: Any, bottom: float) -> None:
-    for at in ticks(window[0], window[1], drawing.width - MARGIN):
+    moments = ticks(window[0], window[1], drawing.width - MARGIN)
+    for at in moments:
         drawing.path(f"M{x_of(at):.1f} {TOP - 8}V{bottom:.0f}", "grid")
-        drawing.text(x_of(at) + 3, 12, format_ns(at) if at else "0", "quiet", room=drawing.width - x_of(at))
+        drawing.text(x_of(at) + 3, 12, moment(at, moments), "quiet", room=drawing.width - x_of(at))
 
 
 def _rows(drawing: Drawing, rows: list[list[Any]], tops: list[float]) -> None:
@@ -88,7 +95,8 @@ def _rows(drawing: Drawing, rows: list[list[Any]], tops: list[float]) -> None:
 
 def _shape(
     drawing: Drawing, shape: dict[str, Any], tops: list[float], x_of: Any, texts: list[str], right: float
-) -> None:
+) -> Place:
+    """Draw one shape; return where, for what can be marked."""
     x, end = max(float(MARGIN), x_of(shape["start"])), min(right, x_of(shape["end"]))
     width, top, kind = max(end - x, 1.5), tops[shape["row"]] + 2, Kind(shape["kind"])
     name = texts[shape["name"]] or KIND_NAMES[kind]
@@ -106,3 +114,4 @@ def _shape(
             text = texts[shape["name"]]
             drawing.rect(x + 12, top + 1, min(width - 13, 7.0 * len(text)), ROW - 6, f"k{int(kind)}") if text else None
             drawing.text(x + 14, top + ROW / 2 - 2, text, "on", room=width - 18)
+    return int(shape["seq"]), x, top + ROW - 4 - height, width, height

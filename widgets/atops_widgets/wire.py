@@ -42,4 +42,4 @@ def pack_snapshot(scene: Mapping[str, Any], columns: Mapping[str, Column]) -> by
     header, buffer = pack(columns)
     told = json.dumps({**scene, "columns": header}, separators=(",", ":")).encode()
     told += b" " * (-(len(told) + 4) % ALIGNED)
-    return zlib.compress(len(told).to_bytes(4, "little") + told + buffer, 9)
+    return zlib.compress(len(told).to_bytes(4, "little") + told + buffer)

@@ -64,6 +64,20 @@ def kernel_is_interrupted() -> None:
         print("interrupted", signal.getsignal(signal.SIGINT) is signal.default_int_handler, flush=True)
 
 
+def unseen_kernel_is_interrupted() -> None:
+    """The same of a kernel that nobody waits for: who pressed the keys knows why it failed, and nothing is logged."""
+
+    async def main() -> None:
+        stream = atops.Device(0).create_stream()
+        stream.launch(spinning, (2, 3))
+        await asyncio.Event().wait()
+
+    try:
+        atops.run(main)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+
+
 def call_is_interrupted() -> None:
     """The same of a host call, while the program blocks."""
 
@@ -99,6 +113,7 @@ WAYS = {
     "sync": sync_is_interrupted,
     "loop": loop_is_interrupted,
     "kernel": kernel_is_interrupted,
+    "unseen kernel": unseen_kernel_is_interrupted,
     "call": call_is_interrupted,
 }
 

@@ -35,8 +35,18 @@ test("neighbours are followed through events to the work behind", () => {
   assert.deepEqual(m.around([0, 1], [1, 0], 0, new Set([0, 1])), {before: [1], after: [1]});
 });
 
+test("moments of an axis are told apart, however far from the origin they are", () => {
+  const start = 12.3456e9, end = start + 1e5;
+  const moments = m.ticks(start, end, 900);
+  const texts = moments.map((at) => m.formatNs(at, moments[1] - moments[0]));
+  assert.equal(new Set(texts).size, moments.length);
+  assert.equal(m.formatNs(12.34563e9, 1e4), "12.34563 s");
+  assert.deepEqual([0, 250, 5e5].map((at) => m.formatNs(at, 250)), ["0 ns", "250 ns", "500 µs"]);
+  assert.equal(m.formatNs(2e6, undefined), "2 ms");
+});
+
 test("times and sizes have units", () => {
-  assert.deepEqual([0, 999, 1500, 2e7, 3.25e9].map(m.formatNs), ["0 ns", "999 ns", "1.5 µs", "20 ms", "3.25 s"]);
+  assert.deepEqual([0, 999, 1500, 2e7, 3.25e9].map((ns) => m.formatNs(ns)), ["0 ns", "999 ns", "1.5 µs", "20 ms", "3.25 s"]);
   assert.deepEqual([512, 4096, 1.5 * 2 ** 20].map(m.formatBytes), ["512 B", "4 KiB", "1.5 MiB"]);
 });
 

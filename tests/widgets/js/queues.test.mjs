@@ -48,6 +48,11 @@ test("rows follow each other and are as high as their words", () => {
   assert.ok(found[1].bottom - found[1].top > found[0].bottom - found[0].top);
 });
 
+test("in a narrow picture words stand lower, below what is written beside the queue", () => {
+  const row = {reason: "one", failure: ""};
+  assert.equal(m.places([row], 400, 10).bottom, m.places([row], 400).bottom + 10);
+});
+
 test("a saved moment is the last one that is not after the cursor", () => {
   const frames = [{at: 10}, {at: 20}, {at: 30}];
   assert.deepEqual([5, 10, 25, 99].map((at) => m.frameAt(frames, at).at), [10, 10, 20, 30]);
