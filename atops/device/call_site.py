@@ -6,11 +6,12 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar, Token
 from types import CodeType, FrameType
 
 import numpy as np
 
-__all__ = ("Site", "caller", "calling_frame", "file_shown", "source_name")
+__all__ = ("Site", "asked_at", "caller", "calling_place", "file_shown", "source_name")
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 NOT_THE_PROGRAM = (PACKAGE, os.path.dirname(np.__file__) + os.sep)  # numpy's operators call the package's arrays
@@ -94,12 +95,18 @@ class Site:
         return hash((self.path, self.function))
 
 
+ASKED: ContextVar[Site | None] = ContextVar("atops_asked_at", default=None)
+
+
 def caller(inside: int = 0, last: Site | None = None) -> Site:
     """Return the innermost frame outside this package and numpy; the asker's own where the whole stack is inside.
 
     `inside` frames, the asker's and those that called it, are the package's for certain: they need no look. `last` is
     an earlier answer, which is given again for the same place: few places of a program ask a hundred thousand times.
+    Inside `asked_at` it is the place given there.
     """
+    if (asked := ASKED.get()) is not None:
+        return asked
     if last is not None:
         try:
             frame = sys._getframe(1 + inside)
@@ -107,16 +114,39 @@ def caller(inside: int = 0, last: Site | None = None) -> Site:
             frame = sys._getframe(1)
         if last._code is frame.f_code and last._instruction == frame.f_lasti:
             return last
-    frame = calling_frame(inside, 2)
-    return Site(frame.f_code, frame.f_lasti)
+    return Site(*calling_place(inside, 2))
 
 
-def calling_frame(inside: int = 0, own: int = 1) -> FrameType:
-    """Return the frame that `caller` means, for who keeps nothing of it. `own`: how far up the asker's frame is."""
+def calling_place(inside: int = 0, own: int = 1) -> tuple[CodeType, int]:
+    """Return what `caller` does, as code and instruction. `own`: how far up the asker's frame is."""
+    if (asked := ASKED.get()) is not None:
+        return asked.code, asked.instruction
     try:
         frame: FrameType | None = sys._getframe(own + inside)
     except ValueError:  # no frame called: the asker is what a thread runs
         frame = None
     while frame is not None and frame.f_code.co_filename.startswith(NOT_THE_PROGRAM):
         frame = frame.f_back
-    return frame or sys._getframe(own)
+    if frame is None:
+        frame = sys._getframe(own)
+    return frame.f_code, frame.f_lasti
+
+
+class asked_at:
+    """Inside the block, whatever asks where the program called is told this place: who acts for it later sets it.
+
+    What the package does from a task of its own has no caller of the program's, but those who run tasks.
+    """
+
+    __slots__ = ("_site", "_token")
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._token: Token[Site | None] | None = None
+
+    def __enter__(self) -> None:
+        self._token = ASKED.set(self._site)
+
+    def __exit__(self, *failure: object) -> None:
+        if self._token is not None:
+            ASKED.reset(self._token)

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 
 from atops.base.details import Phase
-from atops.device.call_site import calling_frame
+from atops.device.call_site import calling_place
 from atops.runtime.commands import (
     Alloc,
     Barrier,
@@ -28,20 +28,20 @@ from atops.runtime.hub import Hub
 from atops.runtime.trace_item import DESCRIBE, NOWHERE
 from atops.runtime.uses import USES
 
-__all__ = ("begin", "park", "park_head", "start", "submit", "teller")
+__all__ = ("SILENT", "begin", "park", "park_head", "start", "submit", "teller")
 
 SUBMITTED, STARTED, PARKED = (int(phase) for phase in Phase)
 BEGIN_ELSEWHERE = frozenset({Launch, Copy, Call})  # when they get a cluster, an engine or a thread
 AT_ONCE = frozenset({Alloc, Barrier, Free, Record, WriteValue})  # over when they have begun: their records tell
-SILENT = BEGIN_ELSEWHERE | AT_ONCE
+SILENT = BEGIN_ELSEWHERE | AT_ONCE  # of whose beginning something else tells
 ENQUEUEING = 3  # frames that are the package's for certain: here, where the queue takes it, what submits
 WAITS = (WaitEvent, WaitValue)
 
 
 def submit(item: Completion) -> None:
     """Tell that a command was enqueued, where in the program, and what memory it was given."""
-    frame = calling_frame(ENQUEUEING)
-    _tell(item, SUBMITTED, item.submitted_ns, -1, item.stream.driver.tracer.details.site(frame.f_code, frame.f_lasti))
+    place = calling_place(ENQUEUEING)
+    _tell(item, SUBMITTED, item.submitted_ns, -1, item.stream.driver.tracer.details.site(*place))
     _tell_uses(item)
 
 
@@ -51,8 +51,8 @@ def start(item: Completion, at: int | None = None) -> None:
 
 
 def begin(item: Completion, skipped: object) -> None:
-    """Tell that the head of a stream begins, unless it is `skipped` after a failure, or something else tells so."""
-    if type(item.command) not in SILENT and ((skipped is None and item.aborted is None) or item.duty):
+    """Tell that the head of a stream begins, unless it is `skipped` after a failure. Not asked for what is `SILENT`."""
+    if (skipped is None and item.aborted is None) or item.duty:
         start(item, item.started_ns)
 
 
@@ -119,10 +119,12 @@ def _tell_uses(item: Completion) -> None:
 def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1) -> None:
     stream = item.stream
     tracer = stream.driver.tracer
-    told = item.told
-    if told is None:
-        kind, size, *_, src, src_at, _, name = DESCRIBE[type(item.command)](item, item.command)
-        word = (src, src_at) if type(item.command) is WaitValue else NOWHERE
+    told, command = item.told, item.command
+    if told is None and command.__class__ is Copy:  # the commonest by far; it has no name, which is number 0
+        item.told = told = (command[5], command[4], 0, *NOWHERE)
+    elif told is None:
+        kind, size, *_, src, src_at, _, name = DESCRIBE[type(command)](item, command)
+        word = (src, src_at) if type(command) is WaitValue else NOWHERE
         item.told = told = (kind, size, tracer.intern(name), *word)
     kind, size, number, src, src_at = told
     tracer.details.moments.add((

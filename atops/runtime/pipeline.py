@@ -13,6 +13,7 @@ import anyio
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, PriorLaunchFailure, StreamAborted
 from atops.base.loops import current_home, running_home
 from atops.base.options import whole
+from atops.device.call_site import asked_at, caller
 from atops.runtime.buffer import Buffer
 from atops.runtime.completion import Completion
 from atops.runtime.device import Device
@@ -74,6 +75,7 @@ class Pipeline(AsyncIterator[Any]):
         if running_home() is None:
             raise IllegalState("a pipeline belongs to the loop that runs where it is made, and none runs here")
         self.in_flight = in_flight
+        self._site = caller()  # what it enqueues itself was asked for here
         self._source: Any = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
         self._reader: SourceReader | None = None  # of an async source, where no task of a block reads it
         self._stages = stages
@@ -250,13 +252,15 @@ class Pipeline(AsyncIterator[Any]):
     def _enqueue(self, chunk: Any) -> Any:
         stream = self._streams[self._started % len(self._streams)]
         before = stream.owned
-        value = stream.upload(chunk)
+        with asked_at(self._site):
+            value = stream.upload(chunk)
         for stage in self._stages:
             value = stage(stream, value)
-        outcome = fetched(stream, value)
-        for buffer in stream.owned:
-            if buffer not in before:
-                buffer.release_in(stream)
+        with asked_at(self._site):
+            outcome = fetched(stream, value)
+            for buffer in stream.owned:
+                if buffer not in before:
+                    buffer.release_in(stream)
         return outcome
 
     def _notify(self) -> None:

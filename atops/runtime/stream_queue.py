@@ -213,7 +213,7 @@ class StreamQueue(StreamState):
                     return
                 if tracing:
                     item.started_ns = now()  # the last of them may have ended since the first stamp
-            if tracing and driver.tracer.detail:
+            if tracing and driver.tracer.detail and item.command.__class__ not in moments.SILENT:
                 moments.begin(item, owner._error)
             if item.aborted is not None and not item.duty:
                 error = item.aborted

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from types import CodeType
 
+import pytest
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from atops.device import call_site as site
-from atops.device.call_site import Site, caller, file_shown, source_name
+from atops.device.call_site import Site, asked_at, caller, calling_place, file_shown, source_name
 
 
 def inside(source: str) -> dict[str, object]:
@@ -118,3 +119,13 @@ def test_frames_known_to_be_inside_may_be_all_there_are():
     _thread.start_new_thread(inside_with(source, found=found, over=over)["run"], ())  # type: ignore[arg-type]
     assert over.acquire(timeout=30)
     assert str(found[0]) == "planted.py:3 in run"
+
+
+def test_a_place_can_be_given_for_what_is_done_later():
+    """Inside `asked_at` both questions are answered with that place; after it, and after an error, as before."""
+    site = caller()
+    with pytest.raises(RuntimeError), asked_at(site):
+        assert caller() is site
+        assert calling_place() == (site.code, site.instruction)
+        raise RuntimeError
+    assert caller() != site

@@ -109,6 +109,31 @@ async def test_a_submission_names_its_line() -> None:
 
 
 @pytest.mark.anyio
+async def test_what_a_pipeline_enqueues_names_who_made_it() -> None:
+    """Its uploads, fetches and frees were asked for where it was made, and what a stage enqueues in the stage."""
+
+    def twice(stream: Stream, array: atops.DeviceArray) -> atops.DeviceArray:
+        stream.launch(nothing, (1, 1))
+        return array
+
+    with device(trace=1000) as chip:
+        tracer = chip.driver.tracer
+        with tracer.detailed():
+            chunks = (np.zeros(8) for _ in range(3))
+            async with atops.pipeline(chunks, twice, device=chip) as results:
+                assert len([each async for each in results]) == 3
+        sites = tracer.names().sites
+        made = test_what_a_pipeline_enqueues_names_who_made_it.__name__
+        batch = tracer.details_since()
+        told = {(moment.kind, sites[moment.site].function) for moment in batch.moments if moment.site >= 0}
+        stage = f"{made}.<locals>.twice"
+        assert told == {
+            (Kind.LAUNCH, stage), *((kind, made) for kind in (Kind.ALLOC, Kind.COPY_H2D, Kind.COPY_D2H, Kind.FREE))
+        }  # fmt: skip
+        assert {sites[each.site].function for each in batch.changes if each.change is Change.ALLOCATED} == {made}
+
+
+@pytest.mark.anyio
 async def test_a_wait_for_an_event_names_the_record() -> None:
     """A stream that waits for another one's event is parked, and the cause is the record."""
     with device(trace=100) as chip:
