@@ -1,6 +1,7 @@
-"""What widgets cost the program that they watch: answer each line "who n" with the seconds of a pipeline of n chunks.
+"""What widgets cost the program that they watch: answer each line "who n" with the seconds of the demo's pipeline.
 
-`who` is nobody, everybody, or one widget. With "scene" before it, with the seconds of a picture of n records instead.
+`who` is nobody, everybody, or one widget; n counts chunks of 1 MiB. With "small" before it, it is a pipeline of chunks
+of 96 KiB, of which each command is told as of any; with "scene", it is the seconds of a picture of n records instead.
 `atops bench` starts it in a process of its own: it imports the widgets, which the package itself never does.
 """
 
@@ -19,11 +20,13 @@ import numpy as np
 
 import atops
 from atops import kernels as k
+from atops.apps.histogram import count_bytes
 from atops_widgets import WIDGETS, Feed, TraceWidget
 from atops_widgets.background import call_soon
 from benchmarks.million_records import million
 
-CHUNK = 24 * 1024  # numbers: 96 KiB of float32, 4 KiB for each thread
+CHUNK = 1 << 20  # bytes, as in the demo
+SMALL = 24 * 1024  # numbers: 96 KiB of float32, 4 KiB for each thread
 KINDS = {kind.__name__: kind for kind in WIDGETS}
 WATCHERS = {"nobody": [], "everybody": WIDGETS, **{name: [kind] for name, kind in KINDS.items()}}
 PATIENCE_S = 60.0
@@ -48,11 +51,15 @@ def staged(stream: atops.Stream, chunk: atops.Buffer) -> atops.Buffer:
     return out
 
 
-async def pipeline(count: int) -> float:
+async def pipeline(count: int, small: bool) -> float:
     """Return the seconds that `count` chunks took through a device and back."""
-    chunks = [np.full(CHUNK, number, np.float32) for number in range(8)]
+    if small:
+        chunks = [np.full(SMALL, number, np.float32) for number in range(8)]
+    else:
+        chunks = [np.frombuffer(np.random.default_rng(number).bytes(CHUNK), np.uint8) for number in range(8)]
+    stage = staged if small else count_bytes
     start = time.perf_counter()
-    async with atops.pipeline((chunks[i % 8] for i in range(count)), staged, streams=3, in_flight=6) as results:
+    async with atops.pipeline((chunks[i % 8] for i in range(count)), stage, streams=4, in_flight=8) as results:
         async for _ in results:
             pass
     return time.perf_counter() - start
@@ -102,12 +109,13 @@ def main() -> None:
     print(json.dumps({name: kind.label for name, kind in KINDS.items()}), flush=True)
     for line in sys.stdin:
         *what, who, count = line.split()
-        if what:
+        if what == ["scene"]:
             print(scene(who, int(count)), flush=True)
             continue
+        small = what == ["small"]
         with watching(WATCHERS[who]):
-            asyncio.run(pipeline(WARM))
-            print(asyncio.run(pipeline(int(count))), flush=True)
+            asyncio.run(pipeline(WARM, small))
+            print(asyncio.run(pipeline(int(count), small)), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atops.base.details import Phase
+from atops.base.details import Phase, Use
 from atops.base.records import Kind, Trace, TraceNames
 from tests.widgets.cluster_grid_traces import summing
 from tests.widgets.memory_map_traces import MIB, Ledger
@@ -17,7 +17,7 @@ OURS = 100  # where the numbers of the kernel's places begin
 
 def pipeline() -> Trace:
     """Return chunks that are loaded, summed and stored, with two more queued, and a buffer for each."""
-    story, book = Story(), Ledger()
+    story, book, uses = Story(), Ledger(), list[Use]()
     free = 0
     for chunk in range(4):
         begin = chunk * 44
@@ -30,7 +30,8 @@ def pipeline() -> Trace:
         if waits_from < loaded:
             story.phase(waits_from, waits, Phase.PARKED, copy)
         story.end(max(waits_from, loaded), waits, waits_from, correlation=copy)
-        story.ran(max(loaded, free), computed, Kind.LAUNCH, COMPUTE, name="total")
+        kernel = story.ran(max(loaded, free), computed, Kind.LAUNCH, COMPUTE, name="total")
+        uses.append(Use(kernel, 0, chunk * 24 * MIB, 24 * MIB))
         free = computed
         story.ran(computed, computed + 6, Kind.COPY_D2H, STORE, size=64)
         book.free(computed + 6, slot, STORE)
@@ -45,11 +46,11 @@ def pipeline() -> Trace:
             story.phase(179, waits, Phase.STARTED)
             story.phase(179, waits, Phase.PARKED, copy)
     trace, threads = story.trace(), summing()
-    kernel = next(record for record in trace.records if record.seq == LAUNCH)
-    length = kernel.finished_ns - kernel.started_ns
+    traced = next(record for record in trace.records if record.seq == LAUNCH)
+    length = traced.finished_ns - traced.started_ns
     steps = tuple(
         step._replace(
-            launch=kernel.seq, at_ns=kernel.started_ns + length * at // len(threads.steps),
+            launch=traced.seq, at_ns=traced.started_ns + length * at // len(threads.steps),
             site=step.site + OURS if step.site >= 0 else -1,
         )
         for at, step in enumerate(threads.steps)
@@ -57,7 +58,7 @@ def pipeline() -> Trace:
     sites = {**trace.names.sites, **{number + OURS: place for number, place in threads.names.sites.items()}}
     streams = {(0, LOAD): "load", (0, COMPUTE): "compute", (0, STORE): "store"}
     names = TraceNames({0: "gcu300"}, streams, {}, sites)
-    return replace(trace, names=names, changes=tuple(sorted(book.changes)), steps=steps)
+    return replace(trace, names=names, changes=tuple(sorted(book.changes)), steps=steps, uses=tuple(uses))
 
 
 def moment(trace: Trace, step: int = STEP) -> int:

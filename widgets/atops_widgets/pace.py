@@ -18,7 +18,7 @@ __all__ = ("Pace",)
 
 LOG: Final = logging.getLogger("atops.widgets")
 
-SHARE: Final = 0.02  # of one processor, at most, while the driver works; details cost it more, in its own threads
+SHARE: Final = 0.015  # of one processor, at most, while the driver works; details cost it more, in its own threads
 PORTION: Final = 4096  # rows of a kind that are read at once; what is left waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
 QUIET_S: Final = 1.0  # without news for so long, the widgets write what a saved notebook shows
