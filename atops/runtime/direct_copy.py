@@ -43,20 +43,23 @@ def copy_at_once(
     kind = COPY_H2D if upload else COPY_D2H
     if HERE.role is not None or driver.inline or tracer.detail or context.prefetched.watched:
         return False
-    with driver.lock:
-        if context.active or context.dead is not None or stream._unusual or stream._error is not None:
-            return False
-        view = memory.view
-        if not memory.alive or not engines.quiet(DIRECTIONS[kind]):
-            return False
-        driver.seq = seq = driver.seq + 1
-        begun = driver.now() if tracer.active else 0
-        if upload:
-            view[offset : offset + size] = host[:size]
-        else:
-            host[:size] = view[offset : offset + size]
-    if upload and (FENCED or memory.watches is not None):
-        memory.wrote(offset, size)
+    seq = begun = 0
+    try:
+        with driver.lock:
+            if context.active or context.dead is not None or stream._unusual or stream._error is not None:
+                return False
+            view = memory.view
+            if not memory.alive or not engines.quiet(DIRECTIONS[kind]):
+                return False
+            driver.seq = seq = driver.seq + 1
+            begun = driver.now() if tracer.active else 0
+            if upload:
+                view[offset : offset + size] = host[:size]
+            else:
+                host[:size] = view[offset : offset + size]
+    finally:  # Ctrl-C in between keeps it from nobody who waits for the value
+        if seq and upload and (FENCED or memory.watches is not None):
+            memory.wrote(offset, size)
     if begun:
         there, nowhere = (context.ordinal, memory.offset + offset), (-1, 0)
         ends = (*there, *nowhere) if upload else (*nowhere, *there)

@@ -73,7 +73,8 @@ class Here(threading.local):
     role: str | None = None
     callback: Any = None
     writer = -1  # seq of the value write that this thread is carrying out
-    lane: Any = None  # whose one thread this is, and is at its work
+    lane: Any = None  # whose one thread this is, and is at its work,
+    turn = 0  # and which of its turns that is
 
 
 HERE = Here()

@@ -42,7 +42,7 @@ class KernelLane:
     policy chooses the order.
     """
 
-    __slots__ = ("_alone", "_executor", "_handed", "_idle", "_slice", "name")
+    __slots__ = ("_alone", "_executor", "_given_up", "_handed", "_idle", "_slice", "_turn", "name")
 
     def __init__(self, executor: Executor, ordinal: int, width: int, options: EmulatorOptions) -> None:
         self.name = Lane(f"kernel {ordinal}")
@@ -50,6 +50,7 @@ class KernelLane:
         self._executor = executor
         self._idle = executor.backlog(self.name)  # whether no other work waits
         self._slice = options.slice
+        self._turn = self._given_up = 0  # turns of its threads are numbered; those below `_given_up` never come back
         self._alone = width == 1 and not executor.inline
         self._handed: deque[Task] = deque()  # what the one thread will step next; both ends are used atomically
 
@@ -63,6 +64,8 @@ class KernelLane:
         """Have a task stepped. Safe from any OS thread."""
         if HERE.lane is self:
             self._handed.append(task)
+            if HERE.turn < self._given_up:
+                self._pass_on()  # looked at last: who gives up on this turn passes on what was handed over before
         else:
             self._executor.run(self.name, partial(self._step, task))
 
@@ -81,6 +84,7 @@ class KernelLane:
 
     def abandon(self) -> None:
         """Give up on a thread that never comes back: another takes its place, and what it would have stepped next."""
+        self._given_up = self._turn + 1
         self._executor.abandon(self.name)
         self._pass_on()
 
@@ -102,6 +106,7 @@ class KernelLane:
         """Step what was handed to this thread, until nothing is or other work waits; `now`: the first in any case."""
         handed, idle, budget = self._handed, self._idle, self._slice
         HERE.lane = self
+        self._turn = HERE.turn = self._turn + 1
         try:
             while now or (handed and idle()):
                 now = False

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from atops.base.errors import AtopsError, ExecutionError, PriorLaunchFailure, StreamAborted
@@ -11,6 +12,7 @@ from atops.base.tracing import Status
 from atops.base.waiting import Waiter
 from atops.runtime.commands import Launch
 from atops.runtime.completion import Completion
+from atops.runtime.hub import Hub
 
 __all__ = ("as_failure", "log_if_left", "log_if_unseen", "status_of", "verb", "wake")
 
@@ -24,14 +26,24 @@ def log_if_unseen(label: str, error: AtopsError) -> None:
         log.error("%s ended with a failure that nobody looked at: %s", label, error, exc_info=error)
 
 
-def log_if_left(label: str, message: str, attributes: dict[str, Any]) -> None:
+def log_if_left(label: str, message: str, attributes: dict[str, Any], hub: Callable[[], Hub | None]) -> None:
     """As `log_if_unseen` for a stream that was collected: of its error only the words and the attributes are left.
 
-    The error itself would keep the stream, by the frames of its traceback.
+    The error itself would keep the stream, by the frames of its traceback. It is collected anywhere, the driver's lock
+    held perhaps, and a handler of the log is user code: it is called on a callback thread.
     """
-    if not attributes.get("_seen"):
-        attributes["_seen"] = True
-        log.error("%s ended with a failure that nobody looked at: %s", label, message)
+    if attributes.get("_seen"):
+        return
+    attributes["_seen"] = True
+    say = partial(log.error, "%s ended with a failure that nobody looked at: %s", label, message)
+    driver = hub()
+    try:
+        if driver is not None and driver.closed is None:
+            driver.post(partial(driver.run_callback, say))
+            return
+    except AtopsError:  # inline, and this is another thread
+        pass
+    say()
 
 
 def wake(waiters: Iterable[Waiter]) -> None:

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from threading import Lock
 from typing import Any
-from weakref import finalize
+from weakref import finalize, ref
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClosed, PriorLaunchFailure, StreamAborted
 from atops.base.waiting import Waiter
@@ -277,7 +277,8 @@ class StreamQueue(StreamState):
                 look_at(error)
             if not isinstance(error, LoopClosed):  # of which asyncio complains itself
                 # For one that nobody ever closes.
-                finalize(stream, log_if_left, stream.label, str(error), vars(error)).atexit = False
+                left = finalize(stream, log_if_left, stream.label, str(error), vars(error), ref(self.driver))
+                left.atexit = False
 
     def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
         """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored.
@@ -290,10 +291,10 @@ class StreamQueue(StreamState):
                 return
             at_head = bool(self._queue) and self._queue[0] is item  # type: ignore[index]  # a non-empty deque
             waiters = self._settle(item, error)
-            post = at_head
-            if at_head and not self._queue:
+            post = at_head and bool(self._queue)
+            if at_head and not post:
                 self.retire()
-                post = False
+            launches = post and self._queue[0].command.__class__ is Launch  # type: ignore[index]  # as above
         if waiters is not None:
             wake(waiters)
         if not post:
@@ -301,16 +302,20 @@ class StreamQueue(StreamState):
         if here:
             self.drain()
         else:
-            self._drain_after(item)
+            self._drain_after(item, launches)
 
-    def _drain_after(self, item: Completion) -> None:
-        """Have the drain go on after a command that ended on another thread, with the fewest thread hops."""
-        driver, context, queue, lane = self.driver, self.context, self._queue, HERE.lane
-        if lane is not None and item.command.__class__ is Launch and lane.free:
-            # Not after a value wait: the kernel that ended that one goes on, and may never give this thread back.
+    def _drain_after(self, item: Completion, launches: bool) -> None:
+        """Have the drain go on after a command that ended on another thread, with the fewest thread hops.
+
+        `launches`: a launch comes next. A kernel that ended well was the last thing in its lane's step. One that failed
+        may have been stopped by another in the middle of that one's step, as a value wait is ended in the middle of the
+        kernel that stores the value: then this thread may never be given back, and the drain is not for it.
+        """
+        driver, lane = self.driver, self.context.lane
+        if HERE.lane is lane and item.command.__class__ is Launch and item._state == DONE and lane.free:
             lane.drain_next(self.drain)
-        elif queue and queue[0].command.__class__ is Launch and context.clusters.idle and not driver.inline:
-            context.lane.run_drain(self.drain)
+        elif launches and self.context.clusters.idle and not driver.inline:
+            lane.run_drain(self.drain)
         else:
             driver.post(self.drain)
 

@@ -9,6 +9,7 @@ import functools
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from enum import IntEnum
+from types import CoroutineType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from atops.base.records import Kind, Status
@@ -35,6 +36,7 @@ Translate = Callable[[BaseException, Function, Mapping[Result, Any]], Any]
 log = logging.getLogger("atops.tops")
 TWINS: Final[dict[str, Callable[..., Coroutine[Any, Any, Answer]]]] = {}  # the awaitable forms, by name
 NOT_READY: Final = topsError_t.topsErrorNotReady
+WAITING: Final = (CoroutineType, Wait)  # what an implementation that may wait returns when it does
 API, DONE, FAILED = int(Kind.API), int(Status.DONE), int(Status.FAILED)
 
 
@@ -134,7 +136,7 @@ def _make(
         started = -1 if driver is None else driver.now() if driver.tracer.active else None
         try:
             outcome = implementation(*arguments, **named) if named else implementation(*arguments)
-            if waits and outcome is not None:
+            if waits and type(outcome) in WAITING:
                 outcome = drive(outcome)
             result = answer(outcome)
         except Exception as error:

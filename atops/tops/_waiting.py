@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Coroutine, Generator
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from atops.runtime.completion import Completion
@@ -115,13 +116,16 @@ def drive(coroutine: Coroutine[Any, Any, T] | Wait) -> T | None:
         return result
 
 
-async def step(coroutine: Coroutine[Any, Any, T] | Wait | None) -> T | None:
-    """Run an implementation to its end on the caller's loop, awaiting where it waits; or do the wait that it left."""
-    if coroutine is None:
-        return None
+async def step(coroutine: Coroutine[Any, Any, T] | Wait | T | None) -> T | None:
+    """Run an implementation to its end on the caller's loop, awaiting where it waits; or do the wait that it left.
+
+    What needs no wait is returned as it is.
+    """
     if isinstance(coroutine, Wait):
         await coroutine.awaiting()
         return None
+    if not isinstance(coroutine, CoroutineType):
+        return coroutine  # type: ignore[return-value]  # a coroutine of another kind is none of ours
     try:
         wait = coroutine.send(None)
         while True:

@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
+import atops
 from atops import kernels as k
+from atops.base.errors import LaunchFailure, PriorLaunchFailure, StreamAborted
 from atops.base.options import EmulatorOptions
 from atops.device.block import Progress
 from atops.device.watch import Condition
+from atops.kernels.signals import signal_wait, signal_write
+from atops.runtime.device import Device
 from atops.runtime.kernel_lane import KernelLane
-from tests.runtime.boards import PATIENCE, device
+from atops.runtime.together import launch_together
+from tests.runtime.boards import PATIENCE, board, device
 
 OPTIONS = EmulatorOptions()
 
@@ -183,3 +188,99 @@ def test_a_stream_goes_on_under_a_kernel_that_never_suspends() -> None:
         waits.call(seen.set)
         kernels.launch(tell_and_stay, (1, 1), word).wait_sync(PATIENCE)
         assert waits.fetch(copied).wait_sync(PATIENCE)[0] == 1
+
+
+def test_what_an_abandoned_kernel_wakes_is_stepped() -> None:
+    """A kernel that was given up still runs: what it wakes then goes to the thread that took its place."""
+    inside, poke, end = threading.Event(), threading.Event(), threading.Event()
+
+    @k.kernel
+    def stuck() -> None:
+        inside.set()
+        assert poke.wait(PATIENCE)
+        signal_write(3, 1)
+        end.wait(PATIENCE)
+
+    @k.kernel
+    async def waits() -> None:
+        await signal_wait(3, 1, "eq")
+
+    with device(abort_grace=0.01) as here:
+        first, second = (here.create_stream(nonblocking=True) for _ in range(2))
+        given_up = first.launch(stuck, (1, 1))
+        assert inside.wait(PATIENCE)
+        first.abort()
+        with pytest.raises(StreamAborted):
+            given_up.wait_sync(PATIENCE)
+        woken = second.launch(waits, (1, 1))
+        here.create_stream(nonblocking=True).launch(nothing, (1, 1)).wait_sync(PATIENCE)  # so the first is parked
+        poke.set()
+        woken.wait_sync(PATIENCE)
+        end.set()
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_sibling_that_is_stopped_is_not_drained_in_the_middle_of_a_step(devices: int) -> None:
+    """Of two cooperative grids one faults before the other is placed, and then blocks: the other's stream goes on."""
+    holds, inside, end = threading.Event(), threading.Event(), threading.Event()
+
+    @k.kernel
+    async def hold() -> None:
+        holds.set()
+        await signal_wait(3, 1, "eq")
+
+    @k.kernel
+    async def faults() -> None:
+        if k.threadIdx.x:
+            raise ValueError("on purpose")
+        try:
+            await k.syncthreads()
+        finally:
+            inside.set()
+            end.wait(PATIENCE)
+
+    @k.kernel
+    async def other() -> None:
+        await k.syncblocks()
+
+    with board(devices=devices) as driver:
+        here, there = Device(0, driver), Device(devices - 1, driver)
+        one, two, third = (each.create_stream(nonblocking=True) for each in (here, there, there))
+        held = third.launch(hold, (there.context.arch.clusters - (devices == 1), 1))
+        assert holds.wait(PATIENCE)
+        failed = launch_together([(one, faults, (1, 2)), (two, other, (1, 1))], cooperative=True)
+        after = two.call(int)
+        assert inside.wait(PATIENCE)
+        with pytest.raises(PriorLaunchFailure):
+            after.wait_sync(PATIENCE)
+        end.set()
+        for each in failed:
+            with pytest.raises(LaunchFailure):
+                each.wait_sync(PATIENCE)
+        there.context.chip.signals.set(3, 1)
+        held.wait_sync(PATIENCE)
+        for stream in (one, two):
+            stream.clear_error()
+
+
+def test_a_run_inside_a_kernel_has_its_own_lane() -> None:
+    """An inline run on the thread of a kernel gives nothing to that kernel's lane."""
+    results: list[int] = []
+
+    async def main() -> None:
+        stream = atops.Device(0).create_stream()
+        stream.launch(nothing, (1, 1))
+        results.append(await stream.call(lambda: 5))
+
+    @k.kernel
+    def outer() -> None:
+        atops.run(main)
+
+    with device() as here:
+        here.create_stream().launch(outer, (1, 1)).wait_sync(PATIENCE)
+    assert results == [5]
+
+
+@k.kernel
+def nothing() -> None:
+    """Be launched."""

@@ -22,7 +22,8 @@ CELLS = "view.rects.filter((r) => r.thread !== undefined)"
 
 
 def turns(shown: Shown) -> str:
-    """Return the letters of all threads drawn."""
+    """Return the letters of all threads drawn, once what has come is drawn."""
+    shown.until("!view.pending")
     return str(shown.get(f"{CELLS}.map((r) => view.scene.looks[r.turn][0]).join('')"))
 
 
