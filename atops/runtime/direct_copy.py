@@ -26,6 +26,7 @@ from atops.runtime.short_copies import (
     settle_run,
 )
 from atops.runtime.stream_queue import StreamQueue
+from atops.runtime.trace_item import place
 
 __all__ = ("copy_and_wait", "copy_at_once")
 
@@ -61,8 +62,8 @@ def copy_at_once(
         if seq and upload and (FENCED or memory.watches is not None):
             memory.wrote(offset, size)
     if begun:
-        there, nowhere = (context.ordinal, memory.offset + offset), (-1, 0)
-        ends = (*there, *nowhere) if upload else (*nowhere, *there)
+        there, beside = place(memory, offset), place(host, 0)
+        ends = (*there, *beside) if upload else (*beside, *there)
         tracer.emit((
             seq, kind, context.ordinal, stream.number, begun, begun, driver.now(), WENT_WELL, size, *ends, -1, 0, -1,
         ))  # fmt: skip

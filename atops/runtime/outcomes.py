@@ -17,13 +17,14 @@ from atops.runtime.hub import Hub
 __all__ = ("as_failure", "log_if_left", "log_if_unseen", "status_of", "verb", "wake")
 
 log = logging.getLogger("atops.stream")
+UNSEEN = "%s ended with a failure that nobody looked at: %s"
 
 
 def log_if_unseen(label: str, error: AtopsError) -> None:
     """Log a stream's failure if nobody has looked at it. Once."""
     if not getattr(error, "_seen", False):
         error._seen = True  # type: ignore[attr-defined]  # read by nobody but this function and look_at
-        log.error("%s ended with a failure that nobody looked at: %s", label, error, exc_info=error)
+        log.error(UNSEEN, label, error, exc_info=error)
 
 
 def log_if_left(label: str, message: str, attributes: dict[str, Any], hub: Callable[[], Hub | None]) -> None:
@@ -35,7 +36,7 @@ def log_if_left(label: str, message: str, attributes: dict[str, Any], hub: Calla
     if attributes.get("_seen"):
         return
     attributes["_seen"] = True
-    say = partial(log.error, "%s ended with a failure that nobody looked at: %s", label, message)
+    say = partial(log.error, UNSEEN, label, message)
     driver = hub()
     try:
         if driver is not None and driver.closed is None:

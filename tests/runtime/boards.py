@@ -140,3 +140,14 @@ def never_suspended():
 def broken():
     """Fail at once."""
     raise RuntimeError("a kernel that fails")
+
+
+class Foreign:
+    """A stream of another library, or what only looks like one."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __tops_stream__(self):
+        """Say what the test wants."""
+        return self.answer

@@ -27,7 +27,7 @@ from atops.base.errors import (
     OutOfMemory,
 )
 from atops.runtime.driver import CURRENT, Driver
-from tests.runtime.boards import PATIENCE, Latch, add_one, board
+from tests.runtime.boards import PATIENCE, Foreign, Latch, add_one, board
 
 MIB = 1 << 20
 
@@ -191,17 +191,6 @@ def test_m7_left_in_another_order(device):
     one.__exit__(None, None, None)
     other.__exit__(None, None, None)
     assert device.current_stream is device.null_stream
-
-
-class Foreign:
-    """A stream of another library."""
-
-    def __init__(self, answer):
-        self.answer = answer
-
-    def __tops_stream__(self):
-        """Say what the test wants."""
-        return self.answer
 
 
 def test_m10_a_stream_says_its_handle(device):

@@ -19,7 +19,7 @@ from atops.runtime.event import Event
 from atops.runtime.external_stream import ExternalStream
 from atops.runtime.stream import Stream
 from atops.tops._handles import drop, event_of, live, register, stream_of, take, usable_stream_of
-from tests.runtime.boards import PATIENCE, broken
+from tests.runtime.boards import PATIENCE, Foreign, broken
 
 
 def test_a_handle_stands_for_one_thing(world):
@@ -145,17 +145,6 @@ def test_b21_each_thread_has_its_own_stream(world):
     thread, found = world.thread(lambda: stream_of(2))
     thread.join(PATIENCE)
     assert found[0] is not stream_of(2)
-
-
-class Foreign:
-    """A stream of another library, or what only looks like one."""
-
-    def __init__(self, answer):
-        self.answer = answer
-
-    def __tops_stream__(self):
-        """Say what the test wants."""
-        return self.answer
 
 
 def test_m10_c_style_calls_take_what_says_its_handle(world):
