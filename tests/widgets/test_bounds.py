@@ -8,6 +8,7 @@ import pytest
 
 from atops_widgets import WIDGETS, Feed, TraceWidget
 from benchmarks.million_records import million
+from tests.widgets.frames import FROZEN_MS
 from tests.widgets.host import Host
 
 # Presses keys, one every third frame, and draws in every frame. Returns milliseconds: from frame to frame, of drawing,
@@ -40,7 +41,6 @@ DRIVE = """([selector, keys, count]) => new Promise((done) => {
 KEYS = ["+", "n", "ArrowRight", "+", "n", "ArrowLeft", "-", "p", "[", "-", "]", "Home"]
 FRAMES = 240
 DRAW_MS = 1000 / 30  # the bound: half of the drawings are quicker, whatever else the machine does
-FROZEN_MS = 500.0  # what one would call a page that hangs
 MOST_DRAWN = 20_000  # shapes: more than this is not thinned
 
 

@@ -13,6 +13,7 @@ from atops.base.details import Step, Turn
 from atops_widgets import cluster_grid_history
 from atops_widgets.cluster_grid_history import NOT_BEGUN, NOT_KNOWN, RELEASED, History
 from atops_widgets.columns import STEPS, Columns, Texts
+from tests.widgets.frames import FROZEN_MS
 
 BARRIERS = (Turn.BARRIER, Turn.GRID_BARRIER, Turn.COUNTED_BARRIER)
 ANY = st.lists(
@@ -128,7 +129,7 @@ def test_dropped_steps_are_not_known() -> None:
 
 
 def test_a_million_steps_are_quick() -> None:
-    """Any position among a million steps of ten thousand threads takes a fraction of a frame."""
+    """Any position among a million steps of ten thousand threads is found without going through the steps."""
     count = 1_000_000
     random = np.random.default_rng(3)
     columns, history = Columns(STEPS, count, Texts()), History(7)
@@ -145,4 +146,4 @@ def test_a_million_steps_are_quick() -> None:
         standing = history.at(position, columns)
         seconds.append(time.thread_time() - began)
         assert len(standing.turn) == history.threads == 9600
-    assert min(seconds) < 0.03
+    assert min(seconds) < FROZEN_MS / 1000

@@ -9,6 +9,7 @@ import pytest
 from atops_widgets import MemoryMap, Timeline
 from atops_widgets.feed import feed_of
 from tests.runtime.boards import board
+from tests.widgets.frames import BEST_DRAW_MS, FROZEN_MS
 from tests.widgets.host import Host
 from tests.widgets.memory_map_traces import crowded, given, training
 from tests.widgets.pictures import keep
@@ -132,7 +133,7 @@ def test_a_crowd_is_thinned_visibly(host: Host) -> None:
     shown = host.show(MemoryMap(crowded()))
     shown.until("view.rects.length > 0")
     assert "100,000 ranges, thinned to" in shown.get("view.note.textContent")
-    assert shown.get("view.rects.length") < 6_000 and shown.get("view.drawMs") < 250
+    assert shown.get("view.rects.length") < 6_000 and shown.get(BEST_DRAW_MS) < FROZEN_MS
     shown.click(*shown.get(MIDDLE.format("r", "r.count > 20 && r.lane === 1")))
     shown.until("view.scene.lanes[1].zoomed")
 

@@ -15,6 +15,7 @@ from atops_widgets.columns import RECORDS, Columns, Texts
 from atops_widgets.timeline_pyramid import Pyramid
 from atops_widgets.timeline_shapes import Shapes
 from tests.runtime.trace_records import free_records
+from tests.widgets.frames import FROZEN_MS
 
 NONE = np.zeros(0, np.int64)
 
@@ -101,7 +102,7 @@ def test_dropped_records_leave_the_picture() -> None:
 
 
 def test_a_million_records_are_quick() -> None:
-    """A view of a million records is made of what was gathered before: well below the time of a frame, drawn again."""
+    """A view of a million records is made of what was gathered before, not of the records."""
     count = 1_000_000
     begin = np.arange(count, dtype=np.int64) * 1000
     columns, pyramid = Columns(RECORDS, count, Texts()), Pyramid()
@@ -118,4 +119,4 @@ def test_a_million_records_are_quick() -> None:
         shapes, seen = pyramid.view((shift * 10**6, 10**9 + shift * 10**6), 1200, NONE, rows)
         seconds.append(time.thread_time() - began)
         assert shapes is not None and seen > 990_000 and len(shapes) <= 8 * 1200
-    assert min(seconds[1:]) < 0.03
+    assert min(seconds[1:]) < FROZEN_MS / 1000
