@@ -76,18 +76,22 @@ class Bench:
 
     def attempt(self, kernel: Kernel, config: Any, *args: Any, offload: Any = None, observer: Any = None) -> Grid:
         """Run a kernel and return its grid, whose `error` says whether it failed."""
-        geometry = LaunchConfig.of(config).validate(self.arch, kernel)
-        bound = kernel.bind(args)
-        bound.resolve(lambda allocation: True)
-        grid = Grid(
-            bound, self.chip, geometry.grid, geometry.block, shared_bytes=geometry.shared,
-            cooperative=geometry.cooperative, options=self.options, offload=offload, observer=observer,
-        )  # fmt: skip
+        grid = self.grid(kernel, config, *args, offload=offload, observer=observer)
         if self.options.workers == "sip":
             self._run_on_threads(grid)
         else:
             self._run_here(grid)
         return grid
+
+    def grid(self, kernel: Kernel, config: Any, *args: Any, offload: Any = None, observer: Any = None) -> Grid:
+        """Return a launch that nobody runs yet."""
+        geometry = LaunchConfig.of(config).validate(self.arch, kernel)
+        bound = kernel.bind(args)
+        bound.resolve(lambda allocation: True)
+        return Grid(
+            bound, self.chip, geometry.grid, geometry.block, shared_bytes=geometry.shared,
+            cooperative=geometry.cooperative, options=self.options, offload=offload, observer=observer,
+        )  # fmt: skip
 
     def _run_on_threads(self, grid: Grid) -> None:
         """Give every kernel thread of a grid that fits the chip an OS thread."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import weakref
+from asyncio import _get_running_loop
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from typing import Any
@@ -111,6 +114,25 @@ class AsyncioHostTask(HostTask):
             self._task.cancel()
 
 
+def _hang_bell(loop: asyncio.AbstractEventLoop, answer: Callable[[], None]) -> int | None:
+    """Return what is written to from any thread to have the loop call `answer`; None where it must be asked itself.
+
+    Much of a small command is waking the loop that awaits it. A loop's own way, `call_soon_threadsafe`, makes a handle,
+    copies the context, and sends a byte that is received twice. The descriptor lives as long as the loop, so that no
+    other file gets its number while somebody may still write to it. On the loop's thread only.
+    """
+    if not hasattr(os, "eventfd"):  # it is Linux's
+        return None
+    bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+    try:
+        loop.add_reader(bell, answer)
+    except NotImplementedError:
+        os.close(bell)
+        return None
+    weakref.finalize(loop, os.close, bell).atexit = False
+    return bell
+
+
 class AsyncioHome(Home):
     """Wake tasks of one asyncio loop."""
 
@@ -119,17 +141,26 @@ class AsyncioHome(Home):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self._loop = weakref.ref(loop)  # the table of homes is keyed by the loop: a strong one would keep it for ever
+        self._bell = _hang_bell(loop, self._answer)
 
     def ring(self) -> bool:
         """Have the loop read its mail. Returns False when the loop is closed or gone."""
         loop = self._loop()
-        if loop is None:
+        if loop is None or loop.is_closed():
             return False
+        if self._bell is not None and _get_running_loop() is not loop:
+            os.eventfd_write(self._bell, 1)
+            return True
         try:
             loop.call_soon_threadsafe(self._read_mail)
-        except RuntimeError:  # the loop is closed
+        except RuntimeError:  # it was closed just now
             return False
         return True
+
+    def _answer(self) -> None:
+        with suppress(BlockingIOError):  # a forked child may have heard it
+            os.eventfd_read(self._bell)  # type: ignore[arg-type]  # there is one, or nobody would call this
+        self._read_mail()
 
     def closed(self) -> bool:
         """Return whether the loop was closed or is gone."""

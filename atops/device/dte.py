@@ -16,11 +16,10 @@ import numpy as np
 from atops.base.errors import DteError, InvalidType, InvalidValue
 from atops.device.dte_operand import apart, fault, no_context, operand_of
 from atops.device.geometry import Array
-from atops.device.policy import RoundRobin
 from atops.device.requests import CELL, current_thread, missing_await
 from atops.device.span import Space, Span
-from atops.device.transfer import PENDING, TURNS, DteEvent, perform, poison
-from atops.device.transforms import OPERATIONS, Operation
+from atops.device.transfer import MEMCPY, NONE, PENDING, DteCopy, DteEvent, perform, poison
+from atops.device.transforms import Operation
 
 if TYPE_CHECKING:
     from atops.device.block import Block
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
     from atops.device.dte_descriptor import Descriptor
     from atops.device.thread import KernelThread
 
-__all__ = ("DteContext", "check_arch", "issue", "lend", "new_event", "start", "transfer")
+__all__ = ("DteContext", "check_arch", "issue", "issue_copy", "lend", "new_event", "start", "transfer")
 
-MEMCPY = OPERATIONS["memcpy"]
 new_event = object.__new__
 ndarray, GLOBAL = np.ndarray, Space.GLOBAL  # an enumeration's member takes longer to find than a transfer to check
 DECLARED, READY, DESTROYED = "declared", "ready", "destroyed"
@@ -44,7 +42,7 @@ class DteContext:
     in flight at most: from its issue until its event has been waited for.
     """
 
-    __slots__ = ("busy", "chain", "descriptor", "home", "lock", "owner", "shared", "state", "turns", "user")
+    __slots__ = ("busy", "chain", "descriptor", "home", "lock", "owner", "shared", "state", "user")
 
     home: Array  # the scratchpad whose plain arrays are known at sight: L1, or L2 of a shared context
     lock: threading.RLock  # of a shared context only
@@ -52,7 +50,6 @@ class DteContext:
     chain: Chain | None  # what it is connected to
     descriptor: Descriptor | None  # what it is configured to do
     user: KernelThread | None  # who may use it without being asked anything else: its owner, while it is ready
-    turns: int
 
     def __init__(self) -> None:
         """Declare a private context of the running thread. Raises IllegalState on the host."""
@@ -63,7 +60,6 @@ class DteContext:
         self.owner: KernelThread | Block = thread
         self.shared = False
         self.state = DECLARED
-        self.turns = 0
 
     @classmethod
     def of_block(cls, block: Block) -> Self:
@@ -74,7 +70,6 @@ class DteContext:
         context.owner = block
         context.shared = True
         context.state = DECLARED
-        context.turns = 0
         context.lock = threading.RLock()
         return context
 
@@ -103,11 +98,6 @@ class DteContext:
     def release(self) -> None:
         """Take note that the transfer in flight has been waited for."""
         self.busy = None
-        if not self.shared:
-            grid = self.owner.grid
-            options = grid.options
-            late = options.dte == "wait" and not options.strict and options.workers != "sip"
-            self.turns = TURNS if late and grid.observer is None and type(grid.policy) is RoundRobin else 0
 
     def take_back(self) -> None:
         """End what `lend` began."""
@@ -183,6 +173,53 @@ def issue(
     return event
 
 
+def issue_copy(context: DteContext, destination: Any, source: Any) -> DteEvent:
+    """Issue a memcpy as `issue` does, for the function that a kernel calls.
+
+    The usual case is looked at here, without a call: a free context of the thread's own, with memory of the device on
+    one side and L1 on the other. It can have no fault but dead memory. Everything else is for `issue` to say.
+    """
+    try:
+        thread: Any = CELL.get().thread  # type: ignore[union-attr]  # AttributeError on the host
+        plain = thread.turns and thread.owed is None  # a grid that nobody looks at
+        free = context.user is thread and context.busy is None and context.chain is None
+    except AttributeError:  # of what is no context, too
+        plain = free = False
+    if plain and free:
+        span: Any = source
+        if type(source) is Span and type(destination) is ndarray:
+            local = into = destination
+            out = source.array
+        elif type(destination) is Span and type(source) is ndarray:
+            span = destination
+            local = out = source
+            into = destination.array
+        else:
+            local = None
+        if (
+            local is not None and local.base is context.home and span.space is GLOBAL
+            and span.allocation.alive and into.nbytes >= out.nbytes
+        ):  # fmt: skip
+            event = new_event(DteCopy)
+            event.state = PENDING
+            event.thread = thread
+            event.context = context
+            event.span = span
+            event.into = into
+            event.out = out
+            frame = sys._getframe(2)
+            event.code = frame.f_code
+            event.issued = frame.f_lasti
+            context.busy = event
+            context.descriptor = None  # the engine is set up for this one now
+            if thread.transfers is None:
+                thread.transfers = [event]
+            else:
+                thread.transfers.append(event)
+            return event
+    return issue(MEMCPY, context, destination, source, NONE, 3)
+
+
 def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: FrameType) -> None:
     """Have a checked transfer in flight, which was issued where `frame` stands."""
     event.code = frame.f_code
@@ -195,9 +232,9 @@ def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: Fra
         thread.transfers = [event]
     else:
         transfers.append(event)
-    if context.turns:
-        return  # neither strict nor early: `release` has looked
     grid = thread.grid
+    if grid.turns:
+        return  # neither strict nor early
     options = grid.options
     if options.strict and event.state is PENDING:  # the destination of a chained one may be the source of one before
         poison(event.operation, event.into, event.out, event.parameters)

@@ -16,9 +16,13 @@ from atops.base.options import EmulatorOptions
 from atops.device.chip import Chip
 from atops.device.deadlock import deadlock, waiting_lines
 from atops.device.grid_barrier import GridBarrier
-from atops.device.policy import ROUND_ROBIN, Policy, Seeded
+from atops.device.policy import ROUND_ROBIN, Policy, RoundRobin, Seeded
 
 __all__ = ("Entry", "Grid", "Observer", "Placement")
+
+# Being suspended only to go on costs more than a small transfer, so most waits for one are over at once. Not all: a
+# thread that polls by DTE must let others run.
+TURNS = 64
 
 Observer = Callable[[str, Any, Any], None]
 Offload = Callable[[Callable[[], None]], None]
@@ -69,6 +73,11 @@ def _extent(dim: DimLike, what: str) -> Dim3:
     return dim if isinstance(dim, Dim3) else Dim3.of(dim, what)
 
 
+def _waits_move(options: EmulatorOptions) -> bool:
+    """Return whether a transfer may be done at its await, by the thread that awaits it."""
+    return options.dte == "wait" and not options.strict and options.workers != "sip"
+
+
 def _nothing(grid: Grid) -> None:
     """Tell nobody that a grid has begun, or is over."""
 
@@ -86,7 +95,7 @@ class Grid:
         "__weakref__", "_rng", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "cooperative",
         "entry", "error", "grid_dim", "name", "observer", "offload", "on_done", "on_start", "options", "placement",
         "policy", "remaining", "shared_bytes", "started", "thread_indices", "threads_per_block",
-        "total_blocks", "warnings",
+        "total_blocks", "turns", "warnings",
     )  # fmt: skip
 
     aborted: ExecutionError | None
@@ -126,8 +135,8 @@ class Grid:
         self.thread_indices = _indices(self.block_dim)
         self.threads_per_block = len(self.thread_indices)
         self.total_blocks = self.remaining = self.grid_dim.volume
-        self.error = self.aborted = None
-        self.started = False
+        self.error, self.aborted, self.started = None, None, False
+        self.turns = TURNS if observer is None and type(self.policy) is RoundRobin and _waits_move(options) else 0
         self.warnings: list[str] = []
         self.blocks: dict[int, Any] = {}  # placed and not done; changes under the barrier's lock
         self.placement, self._rng = None, None

@@ -218,8 +218,12 @@ class StepBlock(ThreadedBlock):
             thread.owed = None
             self.at_grid.append(thread)
             return budget
+        turns = grid.turns
         try:
             while serve(thread, request):
+                if thread.turns < turns:  # each wait that was over at once counts as a suspension, too
+                    budget -= turns - thread.turns
+                    thread.turns = turns
                 if budget <= 0 or grid.error is not None:
                     self.ready.append(thread)
                     break

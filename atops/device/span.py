@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from enum import Enum
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -22,33 +21,14 @@ from atops.device.array_functions import READING, SHAPE_ONLY, STORES_FIRST, read
 from atops.device.call_site import caller
 from atops.device.geometry import Array
 from atops.device.indexing import check_bounds, is_basic
-from atops.device.requests import current_thread, maybe_current_thread
+from atops.device.requests import CELL, current_thread, maybe_current_thread
+from atops.device.space import Access, Space
 
-__all__ = ("Access", "Space", "Span")
+__all__ = ("FREE_THREADED", "Access", "Space", "Span")
 
 # With the interpreter lock nothing reorders a store and the look at `watches`; without it `wrote` has the fence.
-_FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
+FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 _new_span = object.__new__
-
-
-class Space(Enum):
-    """The memory space that a view lies in (TOPS C++, 8.2)."""
-
-    GLOBAL = "global"
-    SHARED = "shared"
-    LOCAL = "local"
-
-    def __str__(self) -> str:
-        return self.value
-
-
-class Access(NamedTuple):
-    """What an observer is told of one access: bytes from `offset` of a device's memory, or of a thread's L1 or L2."""
-
-    space: Space
-    device: int | None  # None where the memory is the host's
-    offset: int
-    size: int
 
 
 class Span(NDArrayOperatorsMixin):
@@ -111,14 +91,17 @@ class Span(NDArrayOperatorsMixin):
     def __getitem__(self, key: Any) -> Any:
         """Return a Span for slices; read and return an element for integers, and a copy for masks and index arrays."""
         if type(key) is slice and key.step is None:  # the case of every tile
-            start, stop, array = key.start, key.stop, self.array
-            if type(start) is int and type(stop) is int and array.ndim and 0 <= start <= stop <= len(array):
-                part = _new_span(Span)  # filled in here: a constructor's frame would cost half as much again
-                part.allocation = self.allocation
-                part.array = array[key]
-                part.offset = self.offset + start * array.strides[0]
-                part.space = self.space
-                return part
+            array = self.array
+            try:
+                if 0 <= (start := key.start) <= key.stop <= len(array):
+                    part = _new_span(Span)  # filled in here: a constructor's frame would cost half as much again
+                    part.array = array[key]
+                    part.allocation = self.allocation
+                    part.offset = self.offset + start * array.strides[0]
+                    part.space = self.space
+                    return part
+            except (IndexError, TypeError):  # of no dimension, open ends, no integers: told below
+                pass
         if not is_basic(key):
             return self._indexed("load", key)
         start_of = self._start(key if type(key) is tuple else (key,))
@@ -156,12 +139,13 @@ class Span(NDArrayOperatorsMixin):
         the allocation is dead, the chip has no direct access to global memory, or a store goes where kernels only
         read (constant memory); IllegalState on the host.
         """
-        thread = current_thread()
+        cell = CELL.get()
+        thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
         allocation, grid = self.allocation, thread.grid
         if allocation is not None:
             if not allocation.alive:
                 raise allocation.violation(self.offset, self.array.nbytes, thread)
-            if self.space is Space.GLOBAL and not grid.arch.direct_global_access:
+            if not grid.arch.direct_global_access and self.space is Space.GLOBAL:
                 raise IllegalAddress(
                     f"{thread} at {caller()}: {self!r} was indexed; {grid.arch.name} cannot reach global memory "
                     "directly, move it by DTE into k.local or k.shared memory"
@@ -177,7 +161,7 @@ class Span(NDArrayOperatorsMixin):
     def stored(self, key: Any = ...) -> None:
         """Tell whoever waits for a value that the part at `key` has been stored."""
         allocation = self.allocation
-        if allocation is not None and (allocation.watches is not None or _FREE_THREADED):
+        if allocation is not None and (allocation.watches is not None or FREE_THREADED):
             array = self.array
             if type(key) is int and array.ndim == 1:
                 stride = array.strides[0]
@@ -228,8 +212,13 @@ class Span(NDArrayOperatorsMixin):
         """Run a numpy ufunc on the spans' elements; `out` may be spans."""
         if method == "__call__" and not kwargs and out is not None and len(out) == 1 and type(out[0]) is Span:
             into: Span = out[0]  # the usual case, with as few steps as it can have
-            operands = [value.touch("load") if type(value) is Span else _loaded(value) for value in inputs]
-            ufunc(*operands, out=into.touch("store"))
+            if len(inputs) == 2:
+                left, right = inputs
+                left = left.touch("load") if type(left) is Span else _loaded(left)
+                right = right.touch("load") if type(right) is Span else _loaded(right)
+                ufunc(left, right, out=into.touch("store"))
+            else:
+                ufunc(*_loaded(list(inputs)), out=into.touch("store"))
             into.stored()
             return into
         kwargs = {name: _loaded(value) for name, value in kwargs.items()}

@@ -89,7 +89,7 @@ class KernelThread:
 
     __slots__ = (
         "block", "coro", "ended", "grid", "grid_sync", "index", "l1_top", "linear", "owed", "send", "sip",
-        "sites", "sync", "task", "transfers", "waiting",
+        "sites", "sync", "task", "transfers", "turns", "waiting",
     )  # fmt: skip
 
     sync: Request  # its block barrier; the SIP's own, so that no launch has to make it
@@ -100,6 +100,7 @@ class KernelThread:
     send: Callable[[None], Any]  # the coroutine's; not there before the kernel was started
     sites: dict[Any, Any] | None  # made when first needed, as the next
     transfers: list[Any] | None
+    turns: int  # how many more transfers it may do at their await before a wait suspends it
     task: Any  # whoever steps it, where every thread has an OS thread
 
     def __init__(self, block: Block, grid: Grid, linear: int, index: tuple[int, int, int], sip: Sip) -> None:
@@ -113,6 +114,7 @@ class KernelThread:
         self.owed = self.waiting = self.coro = self.sites = self.transfers = None
         self.ended = False
         self.l1_top = 0
+        self.turns = grid.turns
 
     def begin(self, nothing: None) -> Any:
         """Start the kernel and return its first request. Raises StopIteration when it has ended, as `send` does."""

@@ -33,7 +33,7 @@ class ThreadedBlock(Block):
         if sips[0].sync is None:
             equip(cluster.sips)
         self.threads = threads = []
-        cooperative = grid.cooperative
+        cooperative, turns = grid.cooperative, grid.turns
         for position, index in enumerate(grid.thread_indices):
             # What the constructor does, without its frame: making the threads is a good part of an empty launch.
             sip = sips[position]
@@ -48,6 +48,7 @@ class ThreadedBlock(Block):
             thread.owed = thread.waiting = thread.coro = thread.sites = thread.transfers = None
             thread.ended = False
             thread.l1_top = 0
+            thread.turns = turns
             threads.append(thread)
         if grid.options.strict:
             cluster.poison()

@@ -18,13 +18,16 @@ from atops.base.waiting import ThreadWaiter, Waiter
 from atops.device.call_site import Site
 from atops.device.geometry import Array
 from atops.device.requests import CELL, Reach, Request, current_thread
-from atops.device.span import Span
-from atops.device.transforms import Operation
+from atops.device.span import FREE_THREADED, Span
+from atops.device.transforms import OPERATIONS, Operation, memcpy
 
 if TYPE_CHECKING:
     from atops.device.thread import KernelThread
 
-__all__ = ("CHAINED", "PENDING", "TURNS", "DteEvent", "Engine", "Operand", "finish_transfers", "perform", "poison")
+__all__ = (
+    "CHAINED", "MEMCPY", "NONE", "PENDING", "DteCopy", "DteEvent", "Engine", "Operand", "finish_transfers", "perform",
+    "poison",
+)  # fmt: skip
 
 Operand = Span | Array
 
@@ -35,19 +38,17 @@ class Engine(Protocol):
     shared: bool  # of a block, not of a thread
     lock: threading.RLock
     busy: Any  # the transfer in flight, or None
-    turns: int  # how many more transfers may be done at their await before a wait suspends the thread
 
     def release(self) -> None:
         """Take note that the transfer in flight has been waited for."""
 
 
 POISON = b"\xa5"
+MEMCPY = OPERATIONS["memcpy"]
+NONE: Mapping[str, Any] = {}  # parameters
 # Of no transfer; issued; issued behind others that come first; being moved, or about to be, by a copy thread; moved
 # and not waited for; waited for.
 IDLE, PENDING, CHAINED, MOVING, MOVED, DONE = "idle", "pending", "chained", "moving", "moved", "done"
-# Being suspended only to go on costs a third of a small transfer, so most waits for one are over at once. Not all:
-# a thread that polls by DTE must let others run.
-TURNS = 4
 _AT_ONCE: Generator[Any, Any, None] = iter(())  # type: ignore[assignment]  # any iterator serves
 _lock = threading.Lock()  # a leaf: between copy threads that end transfers and kernel threads that wait for them
 
@@ -83,18 +84,22 @@ class DteEvent(Request):
 
     def __await__(self) -> Generator[Any, Any, None]:
         """Let the kernel thread go on once the transfer has been done. Returns None."""
-        state = self.state
-        if state is PENDING and (context := self.context).turns:
-            thread, cell = self.thread, CELL.get()
-            if cell is not None and cell.thread is thread and thread.grid.error is None:
-                owed = thread.owed
-                if owed is None or owed is self:  # nothing that the interpreter would have to do or to say
-                    context.turns -= 1
-                    thread.owed = self.frame = None
+        state, cell = self.state, CELL.get()
+        if cell is not None and (thread := cell.thread) is not None and thread.turns and thread.grid.error is None:
+            owed = thread.owed
+            if owed is None or owed is self:  # nothing that the interpreter would have to do or to say
+                if state is PENDING and self.thread is thread and not (context := self.context).shared:
+                    thread.turns -= 1
+                    if owed is not None:
+                        thread.owed = self.frame = None
                     self.state = DONE
                     context.busy = None
                     thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
                     perform(self, thread)
+                    return _AT_ONCE
+                if state is DONE or state is IDLE:
+                    thread.turns -= 1
+                    thread.owed = self.frame = None
                     return _AT_ONCE
         if state is MOVING or state is CHAINED:
             return self._turns()
@@ -241,6 +246,49 @@ class DteEvent(Request):
 
     def __repr__(self) -> str:
         return f"<DteEvent {self.state}>" if self.state is IDLE else f"<DteEvent {self.describe()}, {self.state}>"
+
+
+class DteCopy(DteEvent):
+    """The event of a memcpy between global memory, which `span` is, and L1, in a context of the thread's own.
+
+    Nearly every transfer is one, so it keeps no more than it must, and its wait spells out what is usual.
+    """
+
+    __slots__ = ("span",)
+
+    span: Span  # one of the operands; the other is an array of L1
+    operation = MEMCPY
+    parameters = NONE
+
+    @property
+    def destination(self) -> Operand:  # type: ignore[override]  # which nobody sets
+        """What it writes."""
+        return self.span if self.span.array is self.into else self.into
+
+    @property
+    def source(self) -> Operand | None:  # type: ignore[override]  # as above
+        """What it reads."""
+        return self.out if self.span.array is self.into else self.span
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Let the kernel thread go on once the bytes are moved. Returns None."""
+        cell, thread = CELL.get(), self.thread
+        if cell is None or cell.thread is not thread or self.state is not PENDING or thread.owed is not None:
+            return DteEvent.__await__(self)
+        if not thread.turns:
+            return iter((self,))  # type: ignore[return-value]  # as in the other
+        thread.turns -= 1
+        self.state = DONE
+        self.context.busy = None
+        thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
+        span = self.span
+        allocation: Any = span.allocation
+        if not allocation.alive:
+            raise _freed(span, self)
+        memcpy(self.into, self.out)  # type: ignore[arg-type]  # a memcpy has a source
+        if (allocation.watches is not None or FREE_THREADED) and span.array is self.into:
+            span.stored()
+        return _AT_ONCE
 
 
 def perform(event: DteEvent, thread: KernelThread) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from atops.device.dte import DteContext, issue, transfer
+from atops.device.dte import DteContext, issue, issue_copy, transfer
 from atops.device.geometry import Ints, frozen
 from atops.device.transfer import DteEvent, Operand
 from atops.device.transforms import OPERATIONS
@@ -73,7 +73,7 @@ def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> None:
 
 def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
     """Start `memcpy` and return the event to await before `dst` is read or `src` overwritten."""
-    return issue(_MEMCPY, ctx, dst, src, _NONE)
+    return issue_copy(ctx, dst, src)
 
 
 def memset(ctx: DteContext, dst: Operand, value: Any) -> None:

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from atops import kernels as k
-from atops.base.errors import DteError, IllegalAddress, IllegalState, LaunchFailure, MissingAwait
+from atops.base.errors import DteError, ExecutionError, IllegalAddress, IllegalState, LaunchFailure, MissingAwait
+from atops.device.block import Progress
+from atops.device.interpreter import StepBlock
 from atops.device.watch import Condition, Watch
 from tests.kernel_bench import Bench, benches
 
@@ -624,6 +626,54 @@ def test_a_thread_that_polls_by_dte_lets_others_run(make_bench: Callable[..., Be
 
     bench.launch(poll, (1, 2), flag)
     assert flag.host[0] == 1
+
+
+@pytest.mark.parametrize("how", ["a context each time", "an event of no transfer", "a wait by name"])
+def test_any_wait_that_is_over_at_once_lets_others_run(bench: Bench, how: str):
+    """What polls with a fresh context each time, or awaits what is over already, gives the turn back, too."""
+    flag = bench.empty(1, np.int32)
+
+    @k.kernel
+    async def poll(flag):
+        mine = k.local(1, np.int32)
+        mine[0] = k.threadIdx.x
+        over = k.event()
+        if k.threadIdx.x == 1:
+            with k.dte_scope() as dte:
+                await k.memcpy_async(dte, flag, mine)
+        while mine[0] == 0:
+            with k.dte_scope() as dte:
+                if how == "an event of no transfer":
+                    k.memcpy(dte, mine, flag)
+                    await over
+                elif how == "a wait by name":
+                    await k.wait(k.memcpy_async(dte, mine, flag))
+                else:
+                    await k.memcpy_async(dte, mine, flag)
+
+    bench.launch(poll, (1, 2), flag)
+    assert flag.host[0] == 1
+
+
+def test_waits_that_are_over_at_once_count_for_the_slice(bench: Bench):
+    """A block that transfers without end is stepped for about its slice: what else the lane has to do gets a turn."""
+    done = []
+
+    @k.kernel
+    async def forever(x):
+        tile = k.local(8, np.float32)
+        with k.dte_scope() as dte:
+            while True:
+                await k.memcpy_async(dte, tile, x)
+                done.append(1)
+
+    grid = bench.grid(forever, (1, 1), bench.upload(NUMBERS))
+    cluster = bench.chip.clusters[0]
+    block = StepBlock(grid, 0, cluster, cluster.sips)
+    assert block.step(256) is Progress.AGAIN
+    assert 256 <= len(done) < 512
+    grid.stop(ExecutionError("enough"))
+    assert block.step(256) is Progress.DONE
 
 
 def test_a_stopped_grid_ends_a_kernel_that_only_moves(bench: Bench):

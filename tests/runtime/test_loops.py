@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +18,7 @@ from anyio.lowlevel import checkpoint
 
 from atops import kernels as k
 from atops.base.errors import LaunchFailure, LoopClosed, StreamAborted, WouldDeadlock
+from atops.base.loops import current_home
 from atops.runtime.device import Device
 from tests.runtime.boards import PATIENCE, Latch, device, leftovers, works
 
@@ -151,6 +154,56 @@ def test_a_loop_closed_while_it_awaits() -> None:
         latch.open()
         assert (fetched.wait_sync(PATIENCE) == np.arange(10)).all()
         assert works(board.driver)
+
+
+class Deaf(asyncio.SelectorEventLoop):
+    """A loop that watches no files for others, as there are."""
+
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
+        raise NotImplementedError
+
+
+def test_a_loop_that_watches_no_files() -> None:
+    """It is woken by its own means."""
+    with device() as board:
+        stream = board.create_stream()
+
+        async def main() -> Any:
+            return await stream.call(lambda: 7)
+
+        loop = Deaf()
+        try:
+            assert loop.run_until_complete(asyncio.wait_for(main(), PATIENCE)) == 7
+        finally:
+            loop.close()
+
+
+def test_a_loop_leaves_no_file_open() -> None:
+    """What wakes a loop from other threads goes with it, and a loop that is closed hears nothing any more."""
+    with device() as board:
+        stream = board.create_stream()
+        counts = []
+        for _ in range(20):
+            asyncio.run(asyncio.wait_for(wrapped(stream.call(lambda: None)), PATIENCE))
+            gc.collect()
+            counts.append(len(os.listdir("/proc/self/fd")))
+        assert counts[-1] == counts[0]
+        loop = asyncio.new_event_loop()
+        home = loop.run_until_complete(own_home())
+        assert home.deliver(loop.stop)
+        loop.run_forever()
+        loop.close()
+        assert not home.deliver(lambda: None) and home.closed()
+
+
+async def wrapped(waited: Any) -> Any:
+    """Await on this loop."""
+    return await waited
+
+
+async def own_home() -> Any:
+    """Return the home of the loop that runs this."""
+    return current_home()
 
 
 async def never() -> None:
