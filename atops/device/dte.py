@@ -16,9 +16,9 @@ import numpy as np
 from atops.base.errors import DteError, InvalidType, InvalidValue
 from atops.device.dte_operand import apart, fault, no_context, operand_of
 from atops.device.geometry import Array
-from atops.device.requests import CELL, current_thread, missing_await
+from atops.device.requests import current_thread, get_cell, missing_await
 from atops.device.span import Space, Span
-from atops.device.transfer import MEMCPY, NONE, PENDING, DteCopy, DteEvent, perform, poison
+from atops.device.transfer import MEMCPY, PENDING, DteEvent, perform, poison
 from atops.device.transforms import Operation
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from atops.device.dte_descriptor import Descriptor
     from atops.device.thread import KernelThread
 
-__all__ = ("DteContext", "check_arch", "issue", "issue_copy", "lend", "new_event", "start", "transfer")
+__all__ = ("DteContext", "check_arch", "issue", "lend", "new_event", "start", "transfer")
 
 new_event = object.__new__
 ndarray, GLOBAL = np.ndarray, Space.GLOBAL  # an enumeration's member takes longer to find than a transfer to check
@@ -53,7 +53,7 @@ class DteContext:
 
     def __init__(self) -> None:
         """Declare a private context of the running thread. Raises IllegalState on the host."""
-        cell = CELL.get()
+        cell = get_cell()
         thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
         self.busy = self.chain = self.descriptor = self.user = None
         self.home = thread.sip.l1
@@ -78,7 +78,7 @@ class DteContext:
 
         Raises DteError on another thread's context, and while a transfer is in flight.
         """
-        cell = CELL.get()
+        cell = get_cell()
         if cell is None or self.owner is not cell.thread:  # of a block, of another thread, or on the host
             self._check_owner(current_thread(), "init")
         else:
@@ -136,7 +136,7 @@ def issue(
     With `now` it is done, too, unless the context is connected. Raises DteError where the context or an operand cannot
     be used so, IllegalAddress on dead memory, MissingAwait when an earlier request of the thread was never awaited.
     """
-    cell = CELL.get()
+    cell = get_cell()
     thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
     try:
         free = context.user is thread and context.busy is None and thread.owed is None
@@ -171,53 +171,6 @@ def issue(
     else:
         start(event, thread, context, sys._getframe(depth))
     return event
-
-
-def issue_copy(context: DteContext, destination: Any, source: Any) -> DteEvent:
-    """Issue a memcpy as `issue` does, for the function that a kernel calls.
-
-    The usual case is looked at here, without a call: a free context of the thread's own, with memory of the device on
-    one side and L1 on the other. It can have no fault but dead memory. Everything else is for `issue` to say.
-    """
-    try:
-        thread: Any = CELL.get().thread  # type: ignore[union-attr]  # AttributeError on the host
-        plain = thread.turns and thread.owed is None  # a grid that nobody looks at
-        free = context.user is thread and context.busy is None and context.chain is None
-    except AttributeError:  # of what is no context, too
-        plain = free = False
-    if plain and free:
-        span: Any = source
-        if type(source) is Span and type(destination) is ndarray:
-            local = into = destination
-            out = source.array
-        elif type(destination) is Span and type(source) is ndarray:
-            span = destination
-            local = out = source
-            into = destination.array
-        else:
-            local = None
-        if (
-            local is not None and local.base is context.home and span.space is GLOBAL
-            and span.allocation.alive and into.nbytes >= out.nbytes
-        ):  # fmt: skip
-            event = new_event(DteCopy)
-            event.state = PENDING
-            event.thread = thread
-            event.context = context
-            event.span = span
-            event.into = into
-            event.out = out
-            frame = sys._getframe(2)
-            event.code = frame.f_code
-            event.issued = frame.f_lasti
-            context.busy = event
-            context.descriptor = None  # the engine is set up for this one now
-            if thread.transfers is None:
-                thread.transfers = [event]
-            else:
-                thread.transfers.append(event)
-            return event
-    return issue(MEMCPY, context, destination, source, NONE, 3)
 
 
 def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: FrameType) -> None:

@@ -14,7 +14,10 @@ from atops.device.call_site import PACKAGE, Site
 from atops.device.grid_barrier import Reach
 from atops.device.thread import KernelThread, Request, missing_await
 
-__all__ = ("CELL", "Cell", "Reach", "Request", "cell_here", "current_thread", "maybe_current_thread", "missing_await")
+__all__ = (
+    "CELL", "Cell", "Reach", "Request", "cell_here", "current_thread", "get_cell", "maybe_current_thread",
+    "missing_await",
+)  # fmt: skip
 
 
 class Cell:
@@ -28,6 +31,7 @@ class Cell:
 
 
 CELL: ContextVar[Cell | None] = ContextVar("atops_kernel_cell", default=None)
+get_cell = CELL.get  # looked up by name, a method of an imported object is made anew for each call
 
 
 def cell_here() -> Cell:
@@ -41,13 +45,13 @@ def cell_here() -> Cell:
 
 def maybe_current_thread() -> KernelThread | None:
     """Return the kernel thread that is running here, or None on the host."""
-    cell = CELL.get()
+    cell = get_cell()
     return None if cell is None else cell.thread
 
 
 def current_thread() -> KernelThread:
     """Return the kernel thread that is running here. Raises IllegalState on the host, naming what was used there."""
-    cell = CELL.get()
+    cell = get_cell()
     if cell is None or cell.thread is None:
         raise _used_on_host()
     return cell.thread

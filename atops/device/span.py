@@ -21,7 +21,7 @@ from atops.device.array_functions import READING, SHAPE_ONLY, STORES_FIRST, read
 from atops.device.call_site import caller
 from atops.device.geometry import Array
 from atops.device.indexing import check_bounds, is_basic
-from atops.device.requests import CELL, current_thread, maybe_current_thread
+from atops.device.requests import current_thread, get_cell, maybe_current_thread
 from atops.device.space import Access, Space
 
 __all__ = ("FREE_THREADED", "Access", "Space", "Span")
@@ -139,7 +139,7 @@ class Span(NDArrayOperatorsMixin):
         the allocation is dead, the chip has no direct access to global memory, or a store goes where kernels only
         read (constant memory); IllegalState on the host.
         """
-        cell = CELL.get()
+        cell = get_cell()
         thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
         allocation, grid = self.allocation, thread.grid
         if allocation is not None:

@@ -17,7 +17,8 @@ from atops.base.errors import DteError, IllegalAddress
 from atops.base.waiting import ThreadWaiter, Waiter
 from atops.device.call_site import Site
 from atops.device.geometry import Array
-from atops.device.requests import CELL, Reach, Request, current_thread
+from atops.device.movement import HELD_BYTES
+from atops.device.requests import Reach, Request, current_thread, get_cell
 from atops.device.span import FREE_THREADED, Span
 from atops.device.transforms import OPERATIONS, Operation, memcpy
 
@@ -46,6 +47,7 @@ class Engine(Protocol):
 POISON = b"\xa5"
 MEMCPY = OPERATIONS["memcpy"]
 NONE: Mapping[str, Any] = {}  # parameters
+LEAST_HELD = 4000  # bytes: numpy copies fewer as fast
 # Of no transfer; issued; issued behind others that come first; being moved, or about to be, by a copy thread; moved
 # and not waited for; waited for.
 IDLE, PENDING, CHAINED, MOVING, MOVED, DONE = "idle", "pending", "chained", "moving", "moved", "done"
@@ -84,7 +86,7 @@ class DteEvent(Request):
 
     def __await__(self) -> Generator[Any, Any, None]:
         """Let the kernel thread go on once the transfer has been done. Returns None."""
-        state, cell = self.state, CELL.get()
+        state, cell = self.state, get_cell()
         if cell is not None and (thread := cell.thread) is not None and thread.turns and thread.grid.error is None:
             owed = thread.owed
             if owed is None or owed is self:  # nothing that the interpreter would have to do or to say
@@ -254,9 +256,10 @@ class DteCopy(DteEvent):
     Nearly every transfer is one, so it keeps no more than it must, and its wait spells out what is usual.
     """
 
-    __slots__ = ("span",)
+    __slots__ = ("size", "span")
 
     span: Span  # one of the operands; the other is an array of L1
+    size: int  # in bytes, of the source
     operation = MEMCPY
     parameters = NONE
 
@@ -272,7 +275,7 @@ class DteCopy(DteEvent):
 
     def __await__(self) -> Generator[Any, Any, None]:
         """Let the kernel thread go on once the bytes are moved. Returns None."""
-        cell, thread = CELL.get(), self.thread
+        cell, thread = get_cell(), self.thread
         if cell is None or cell.thread is not thread or self.state is not PENDING or thread.owed is not None:
             return DteEvent.__await__(self)
         if not thread.turns:
@@ -285,8 +288,16 @@ class DteCopy(DteEvent):
         allocation: Any = span.allocation
         if not allocation.alive:
             raise _freed(span, self)
-        memcpy(self.into, self.out)  # type: ignore[arg-type]  # a memcpy has a source
-        if (allocation.watches is not None or FREE_THREADED) and span.array is self.into:
+        into: Any = self.into
+        out: Any = self.out
+        if LEAST_HELD < self.size <= HELD_BYTES and into.ndim == 1:
+            try:
+                memoryview(into)[:] = memoryview(out)  # as memcpy does, without the call
+            except (ValueError, TypeError, NotImplementedError):
+                memcpy(into, out)
+        else:
+            memcpy(into, out)
+        if (allocation.watches is not None or FREE_THREADED) and span.array is into:
             span.stored()
         return _AT_ONCE
 

@@ -16,11 +16,14 @@ others are over when they return, and need no `await`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from sys import _getframe
 from typing import Any
 
-from atops.device.dte import DteContext, issue, issue_copy, transfer
+from atops.device.dte import GLOBAL, DteContext, issue, ndarray, new_event, transfer
 from atops.device.geometry import Ints, frozen
-from atops.device.transfer import DteEvent, Operand
+from atops.device.requests import get_cell
+from atops.device.span import Span
+from atops.device.transfer import PENDING, DteCopy, DteEvent, Operand
 from atops.device.transforms import OPERATIONS
 
 __all__ = (
@@ -73,7 +76,44 @@ def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> None:
 
 def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
     """Start `memcpy` and return the event to await before `dst` is read or `src` overwritten."""
-    return issue_copy(ctx, dst, src)
+    # Nearly every transfer is one of these, between memory of the device and L1, in a free context of the thread's own.
+    # It can have no fault but dead memory, and is issued here, without a call. All else is for `issue` to look at.
+    try:
+        thread: Any = get_cell().thread  # type: ignore[union-attr]  # AttributeError on the host
+        usual = thread.turns and thread.owed is None and ctx.user is thread and ctx.busy is None and ctx.chain is None
+    except AttributeError:  # of what is no context, too
+        usual = False
+    if usual:
+        span: Any = src
+        if type(src) is Span and type(dst) is ndarray:
+            local = into = dst
+            out = src.array
+        elif type(dst) is Span and type(src) is ndarray:
+            span = dst
+            local = out = src
+            into = dst.array
+        else:
+            local = None
+        if (
+            local is not None and local.base is ctx.home and span.space is GLOBAL
+            and span.allocation.alive and into.nbytes >= (size := out.nbytes)
+        ):  # fmt: skip
+            event = new_event(DteCopy)
+            event.state, event.thread = PENDING, thread
+            event.context, event.span = ctx, span
+            event.into, event.out = into, out
+            event.size = size
+            frame = _getframe(1)
+            event.code = frame.f_code
+            event.issued = frame.f_lasti
+            ctx.busy = event
+            ctx.descriptor = None  # the engine is set up for this one now
+            if thread.transfers is None:
+                thread.transfers = [event]
+            else:
+                thread.transfers.append(event)
+            return event
+    return issue(_MEMCPY, ctx, dst, src, _NONE)
 
 
 def memset(ctx: DteContext, dst: Operand, value: Any) -> None:

@@ -32,36 +32,35 @@ async def add_tiles(x: k.Span, y: k.Span, z: k.Span) -> None:
     contexts = [[k.tops_dte_ctx_t() for _ in "abc"] for _ in range(2)]
     for context in contexts[0] + contexts[1]:
         context.init()
+    here, there = [(a[side], b[side], c[side], *contexts[side]) for side in range(2)]
 
-    whole = [(a[side], b[side], c[side]) for side in range(2)]
-
-    def tiles(side: int, part: slice) -> tuple[Any, Any, Any]:
+    def load(side: tuple[Any, ...], part: slice) -> tuple[k.event, k.event]:
+        tile_a, tile_b, _, of_a, of_b, _ = side
         size = part.stop - part.start
-        return whole[side] if size == TILE else (a[side, :size], b[side, :size], c[side, :size])
-
-    def load(side: int, part: slice) -> list[k.event]:
-        into_a, into_b, _ = tiles(side, part)
-        return [
-            k.memcpy_async(contexts[side][0], into_a, x[part]),
-            k.memcpy_async(contexts[side][1], into_b, y[part]),
-        ]
+        if size < TILE:
+            tile_a, tile_b = tile_a[:size], tile_b[:size]
+        return k.memcpy_async(of_a, tile_a, x[part]), k.memcpy_async(of_b, tile_b, y[part])
 
     parts = list(k.tiles(x.size, TILE))
-    arriving = [load(side, part) for side, part in enumerate(parts[:1])]
-    arriving += [[]] * (2 - len(arriving))
-    leaving = [k.event(), k.event()]  # of no transfer yet
-    for turn, part in enumerate(parts):
-        side = turn % 2
-        tile_a, tile_b, tile_c = tiles(side, part)
-        if turn + 1 < len(parts):
-            arriving[1 - side] = load(1 - side, parts[turn + 1])
-        for arrival in arriving[side]:
-            await arrival
-        await leaving[side]  # the sum of two turns ago, whose tile is needed again
+    if not parts:
+        return
+    first, second = load(here, parts[0])
+    before, leaving = k.event(), k.event()  # of no transfer yet
+    for turn, part in enumerate(parts, 1):
+        await first
+        await second
+        if turn < len(parts):
+            first, second = load(there, parts[turn])
+        await before  # the sum of two turns ago, whose tile is needed again
+        tile_a, tile_b, tile_c, _, _, of_c = here
+        size = part.stop - part.start
+        if size < TILE:
+            tile_a, tile_b, tile_c = tile_a[:size], tile_b[:size], tile_c[:size]
         np.add(tile_a, tile_b, out=tile_c)
-        leaving[side] = k.memcpy_async(contexts[side][2], z[part], tile_c)
-    for departure in leaving:
-        await departure
+        before, leaving = leaving, k.memcpy_async(of_c, z[part], tile_c)
+        here, there = there, here
+    await before
+    await leaving
 
 
 @k.kernel
