@@ -74,7 +74,8 @@ class Here(threading.local):
     callback: Any = None
     writer = -1  # seq of the value write that this thread is carrying out
     lane: Any = None  # whose one thread this is, and is at its work,
-    turn = 0  # and which of its turns that is
+    turn = 0  # and which of its turns that is,
+    waiters: Any = None  # and whom it wakes when its step is over
 
 
 HERE = Here()

@@ -10,12 +10,19 @@ from collections.abc import Callable
 from functools import partial
 
 from atops.base.options import EmulatorOptions
+from atops.base.waiting import Waiter
 from atops.device.block import Block, Progress, Task
 from atops.runtime.executor import HERE, Executor, Lane
+from atops.runtime.outcomes import wake
 
 __all__ = ("DrainTask", "KernelLane")
 
 Drain = Callable[[], None]
+
+
+def _wake() -> None:
+    waiters, HERE.waiters = HERE.waiters, None
+    wake(waiters)
 
 
 class DrainTask:
@@ -82,6 +89,14 @@ class KernelLane:
         """Have a stream drained by the lane's one thread, which calls this at the end of a step, or by the driver's."""
         self._handed.append(DrainTask(drain))
 
+    def wake_last(self, waiters: list[Waiter]) -> None:
+        """Wake whoever waits for a kernel when the lane's one thread, which calls this, is through with its step.
+
+        Waking takes the system long, and so does waking a second time who finds the interpreter's lock taken: what this
+        thread has still to do comes first. Only at the very end of a step.
+        """
+        HERE.waiters = waiters if HERE.waiters is None else HERE.waiters + waiters
+
     def abandon(self) -> None:
         """Give up on a thread that never comes back: another takes its place, and what it would have stepped next."""
         self._given_up = self._turn + 1
@@ -116,9 +131,13 @@ class KernelLane:
                     break
                 if task.step(budget) is Progress.AGAIN:
                     handed.append(task)
+                if handed and HERE.waiters is not None:
+                    _wake()
         finally:
             HERE.lane = None
             self._pass_on()
+            if HERE.waiters is not None:
+                _wake()
 
     def _pass_on(self) -> None:
         """Give what was handed over to the queue."""

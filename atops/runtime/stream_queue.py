@@ -295,24 +295,30 @@ class StreamQueue(StreamState):
             if at_head and not post:
                 self.retire()
             launches = post and self._queue[0].command.__class__ is Launch  # type: ignore[index]  # as above
+        lane = self.context.lane
+        # A kernel that ended well was the last thing in its lane's step. One that failed may have been stopped by
+        # another in the middle of that one's step, as a value wait is ended in the middle of the kernel that stores the
+        # value: then this thread may never be given back, and what comes next is not for it.
+        last = HERE.lane is lane and item.command.__class__ is Launch and item._state == DONE
         if waiters is not None:
-            wake(waiters)
+            if last:
+                lane.wake_last(waiters)
+            else:
+                wake(waiters)
         if not post:
             return
         if here:
             self.drain()
         else:
-            self._drain_after(item, launches)
+            self._drain_after(last, launches)
 
-    def _drain_after(self, item: Completion, launches: bool) -> None:
+    def _drain_after(self, last: bool, launches: bool) -> None:
         """Have the drain go on after a command that ended on another thread, with the fewest thread hops.
 
-        `launches`: a launch comes next. A kernel that ended well was the last thing in its lane's step. One that failed
-        may have been stopped by another in the middle of that one's step, as a value wait is ended in the middle of the
-        kernel that stores the value: then this thread may never be given back, and the drain is not for it.
+        `last`: that was the last thing in this lane's step; `launches`: a launch comes next.
         """
         driver, lane = self.driver, self.context.lane
-        if HERE.lane is lane and item.command.__class__ is Launch and item._state == DONE and lane.free:
+        if last and lane.free:
             lane.drain_next(self.drain)
         elif launches and self.context.clusters.idle and not driver.inline:
             lane.run_drain(self.drain)
