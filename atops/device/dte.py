@@ -19,7 +19,7 @@ from atops.device.geometry import Array
 from atops.device.requests import current_thread, get_cell, missing_await
 from atops.device.span import Space, Span
 from atops.device.transfer import MEMCPY, PENDING, DteEvent, perform, poison
-from atops.device.transforms import Operation
+from atops.device.transforms import Operation, memcpy
 
 if TYPE_CHECKING:
     from atops.device.block import Block
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from atops.device.dte_descriptor import Descriptor
     from atops.device.thread import KernelThread
 
-__all__ = ("DteContext", "check_arch", "issue", "lend", "new_event", "start", "transfer")
+__all__ = ("DteContext", "check_arch", "copy_now", "issue", "lend", "new_event", "start", "transfer")
 
 new_event = object.__new__
 ndarray, GLOBAL = np.ndarray, Space.GLOBAL  # an enumeration's member takes longer to find than a transfer to check
@@ -202,6 +202,35 @@ def transfer(
     event = issue(operation, context, destination, source, parameters, 3, True)
     if context.chain is not None:
         event.complete()
+
+
+def copy_now(context: DteContext, destination: Any, source: Any) -> bool:
+    """Do a memcpy for the running thread if it is of the usual kind; return whether it was.
+
+    Usual is a free context of the thread's own, with live memory of the device on one side and L1 on the other: there
+    is no other fault it could have, and nothing is in flight for anybody to see.
+    """
+    try:
+        thread: Any = get_cell().thread  # type: ignore[union-attr]  # AttributeError on the host
+        usual = thread.grid.turns and thread.owed is None and context.user is thread
+        if not usual or context.busy is not None or context.chain is not None:
+            return False
+    except AttributeError:  # of what is no context, too
+        return False
+    if type(source) is Span and type(destination) is ndarray:
+        span, local, into, out = source, destination, destination, source.array
+    elif type(destination) is Span and type(source) is ndarray:
+        span, local, into, out = destination, source, destination.array, source
+    else:
+        return False
+    allocation: Any = span.allocation
+    if local.base is not context.home or span.space is not GLOBAL or not allocation.alive or into.nbytes < out.nbytes:
+        return False
+    context.descriptor = None  # the engine is set up for this one now
+    memcpy(into, out)
+    if span is destination:
+        span.stored()
+    return True
 
 
 def _issue_lent(

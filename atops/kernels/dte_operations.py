@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from sys import _getframe
 from typing import Any
 
-from atops.device.dte import GLOBAL, DteContext, issue, ndarray, new_event, transfer
+from atops.device.dte import GLOBAL, DteContext, copy_now, issue, ndarray, new_event, transfer
 from atops.device.geometry import Ints, frozen
 from atops.device.requests import get_cell
 from atops.device.span import Span
@@ -71,7 +71,8 @@ def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> None:
 
     `dst` has at least as many bytes (TOPS C++, 8.7).
     """
-    transfer(_MEMCPY, ctx, dst, src, _NONE)
+    if not copy_now(ctx, dst, src):
+        transfer(_MEMCPY, ctx, dst, src, _NONE)
 
 
 def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
