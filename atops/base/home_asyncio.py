@@ -8,7 +8,6 @@ import os
 import weakref
 from asyncio import _get_running_loop
 from collections.abc import Callable, Generator
-from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from typing import Any
@@ -16,6 +15,8 @@ from typing import Any
 from atops.base.home import Home, HostTask, LoopWaiter, Source
 
 __all__ = ("AsyncioHome", "AsyncioHostTask", "TaskWaiter")
+
+MOST_SELECTED = 1024  # the descriptors that select() takes are below
 
 
 class TaskWaiter(LoopWaiter):
@@ -123,10 +124,15 @@ def _hang_bell(loop: asyncio.AbstractEventLoop, answer: Callable[[], None]) -> i
     """
     if not hasattr(os, "eventfd"):  # it is Linux's
         return None
-    bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
     try:
-        loop.add_reader(bell, answer)
-    except NotImplementedError:
+        bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+    except OSError:  # no descriptor is left, or a sandbox has no such call
+        return None
+    try:
+        if bell >= MOST_SELECTED:
+            raise ValueError("a loop that calls select() watches no such file")
+        Context().run(loop.add_reader, bell, answer)  # the handle keeps its context as long as the loop lives
+    except Exception:  # a loop that watches no files, or no more of them
         os.close(bell)
         return None
     weakref.finalize(loop, os.close, bell).atexit = False
@@ -148,18 +154,22 @@ class AsyncioHome(Home):
         loop = self._loop()
         if loop is None or loop.is_closed():
             return False
-        if self._bell is not None and _get_running_loop() is not loop:
+        if _get_running_loop() is loop:
+            loop.call_soon(self._read_mail)
+        elif self._bell is not None:
             os.eventfd_write(self._bell, 1)
-            return True
-        try:
-            loop.call_soon_threadsafe(self._read_mail)
-        except RuntimeError:  # it was closed just now
-            return False
+        else:
+            try:
+                loop.call_soon_threadsafe(self._read_mail)
+            except RuntimeError:  # it was closed just now
+                return False
         return True
 
     def _answer(self) -> None:
-        with suppress(BlockingIOError):  # a forked child may have heard it
+        try:  # noqa: SIM105  # suppress() is slow
             os.eventfd_read(self._bell)  # type: ignore[arg-type]  # there is one, or nobody would call this
+        except BlockingIOError:  # a forked child may have heard it
+            pass
         self._read_mail()
 
     def closed(self) -> bool:

@@ -93,14 +93,14 @@ class Span(NDArrayOperatorsMixin):
         if type(key) is slice and key.step is None:  # the case of every tile
             array = self.array
             try:
-                if 0 <= (start := key.start) <= key.stop <= len(array):
+                if type(start := key.start) is int and 0 <= start <= key.stop <= len(array):
                     part = _new_span(Span)  # filled in here: a constructor's frame would cost half as much again
                     part.array = array[key]
                     part.allocation = self.allocation
                     part.offset = self.offset + start * array.strides[0]
                     part.space = self.space
                     return part
-            except (IndexError, TypeError):  # of no dimension, open ends, no integers: told below
+            except (TypeError, ValueError):  # of no dimension, an open end, no integer, an array: told below
                 pass
         if not is_basic(key):
             return self._indexed("load", key)

@@ -142,6 +142,7 @@ class KernelThread:
     def close(self) -> bool:
         """End the kernel at its suspension. Return False when it refuses: it awaits again each time it is closed."""
         self.ended = True
+        self.turns = 0  # what its `finally` waits for is not served
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
             waiting.cancel(self)

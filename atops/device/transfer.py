@@ -17,7 +17,6 @@ from atops.base.errors import DteError, IllegalAddress
 from atops.base.waiting import ThreadWaiter, Waiter
 from atops.device.call_site import Site
 from atops.device.geometry import Array
-from atops.device.movement import HELD_BYTES
 from atops.device.requests import Reach, Request, current_thread, get_cell
 from atops.device.span import FREE_THREADED, Span
 from atops.device.transforms import OPERATIONS, Operation, memcpy
@@ -47,7 +46,6 @@ class Engine(Protocol):
 POISON = b"\xa5"
 MEMCPY = OPERATIONS["memcpy"]
 NONE: Mapping[str, Any] = {}  # parameters
-LEAST_HELD = 4000  # bytes: numpy copies fewer as fast
 # Of no transfer; issued; issued behind others that come first; being moved, or about to be, by a copy thread; moved
 # and not waited for; waited for.
 IDLE, PENDING, CHAINED, MOVING, MOVED, DONE = "idle", "pending", "chained", "moving", "moved", "done"
@@ -87,7 +85,7 @@ class DteEvent(Request):
     def __await__(self) -> Generator[Any, Any, None]:
         """Let the kernel thread go on once the transfer has been done. Returns None."""
         state, cell = self.state, get_cell()
-        if cell is not None and (thread := cell.thread) is not None and thread.turns and thread.grid.error is None:
+        if cell is not None and (thread := cell.thread) is not None and thread.turns:
             owed = thread.owed
             if owed is None or owed is self:  # nothing that the interpreter would have to do or to say
                 if state is PENDING and self.thread is thread and not (context := self.context).shared:
@@ -256,10 +254,9 @@ class DteCopy(DteEvent):
     Nearly every transfer is one, so it keeps no more than it must, and its wait spells out what is usual.
     """
 
-    __slots__ = ("size", "span")
+    __slots__ = ("span",)
 
     span: Span  # one of the operands; the other is an array of L1
-    size: int  # in bytes, of the source
     operation = MEMCPY
     parameters = NONE
 
@@ -288,15 +285,8 @@ class DteCopy(DteEvent):
         allocation: Any = span.allocation
         if not allocation.alive:
             raise _freed(span, self)
-        into: Any = self.into
-        out: Any = self.out
-        if LEAST_HELD < self.size <= HELD_BYTES and into.ndim == 1:
-            try:
-                memoryview(into)[:] = memoryview(out)  # as memcpy does, without the call
-            except (ValueError, TypeError, NotImplementedError):
-                memcpy(into, out)
-        else:
-            memcpy(into, out)
+        into = self.into
+        memcpy(into, self.out)  # type: ignore[arg-type]  # a memcpy has a source
         if (allocation.watches is not None or FREE_THREADED) and span.array is into:
             span.stored()
         return _AT_ONCE

@@ -97,13 +97,12 @@ def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
             local = None
         if (
             local is not None and local.base is ctx.home and span.space is GLOBAL
-            and span.allocation.alive and into.nbytes >= (size := out.nbytes)
+            and span.allocation.alive and into.nbytes >= out.nbytes
         ):  # fmt: skip
             event = new_event(DteCopy)
             event.state, event.thread = PENDING, thread
             event.context, event.span = ctx, span
             event.into, event.out = into, out
-            event.size = size
             frame = _getframe(1)
             event.code = frame.f_code
             event.issued = frame.f_lasti

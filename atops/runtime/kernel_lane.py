@@ -129,10 +129,10 @@ class KernelLane:
                     task = handed.popleft()
                 except IndexError:  # a thread that was abandoned came back and took it
                     break
+                if HERE.waiters is not None:
+                    _wake()
                 if task.step(budget) is Progress.AGAIN:
                     handed.append(task)
-                if handed and HERE.waiters is not None:
-                    _wake()
         finally:
             HERE.lane = None
             self._pass_on()

@@ -676,6 +676,50 @@ def test_waits_that_are_over_at_once_count_for_the_slice(bench: Bench):
     assert block.step(256) is Progress.DONE
 
 
+def test_what_a_closed_kernel_awaits_is_not_served(bench: Bench):
+    """The `finally` of a thread that is closed moves nothing more, however it asks for it."""
+    seen = []
+
+    @k.kernel
+    async def closed(x, y):
+        tile = k.local(8, np.float32)
+        tile[:] = 7
+        with k.dte_scope() as dte:
+            if k.threadIdx.x == 1:
+                await k.memcpy_async(dte, tile, x)
+                raise ValueError("enough")
+            try:
+                await k.syncthreads()
+            finally:
+                await k.memcpy_async(dte, y, tile)
+                seen.append("went on")
+
+    y = bench.empty(8)
+    grid = bench.attempt(closed, (1, 2), bench.upload(NUMBERS), y)
+    assert "enough" in str(grid.error)
+    assert not y.host.any() and not seen
+
+
+@pytest.mark.parametrize("bound", [np.uint8, np.int16, np.int32, np.int64, int])
+def test_parts_from_bounds_in_memory(bench: Bench, bound: Callable[[int], int]):
+    """Bounds read from a table of any integer type give the same part: its offset is counted without that type."""
+    offsets = []
+
+    @k.kernel
+    async def part(x):
+        tile = k.local(40, np.float32)
+        tile[:] = 3
+        for row in (x[bound(2) : bound(3)], x[2 : bound(3)], x[bound(2) : 3]):
+            offsets.append((type(row.offset), row.offset))
+            with k.dte_scope() as dte:
+                await k.memcpy_async(dte, row.reshape(row.size), tile)
+
+    x = bench.upload(np.zeros((4, 40), np.float32))
+    bench.launch(part, (1, 1), x)
+    assert offsets == [(int, 2 * 40 * 4)] * 3
+    assert (x.host[2] == 3).all() and not x.host[[0, 1, 3]].any()
+
+
 def test_a_stopped_grid_ends_a_kernel_that_only_moves(bench: Bench):
     """A thread that transfers for ever is closed at a wait once its grid has failed."""
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import inspect
 import os
 import threading
+import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
@@ -194,6 +197,51 @@ def test_a_loop_leaves_no_file_open() -> None:
         loop.run_forever()
         loop.close()
         assert not home.deliver(lambda: None) and home.closed()
+
+
+def test_a_loop_keeps_nothing_of_its_first_task() -> None:
+    """What wakes a loop lives as long as it does, and keeps no context of the task that asked for it first."""
+    held = ContextVar[Any]("held")
+    with device() as board:
+        stream = board.create_stream()
+
+        async def first() -> Any:
+            held.set(thing := Latch(board))
+            await stream.call(lambda: None)
+            return weakref.ref(thing)
+
+        async def main() -> None:
+            kept = await asyncio.create_task(first())
+            for _ in range(3):
+                await asyncio.sleep(0)
+            gc.collect()
+            assert kept() is None
+
+        asyncio.run(asyncio.wait_for(main(), PATIENCE))
+
+
+@pytest.mark.parametrize("refuses", ["eventfd", "add_reader"])
+def test_a_loop_without_a_file_to_spare(monkeypatch: pytest.MonkeyPatch, refuses: str) -> None:
+    """Where no file can be opened or watched for it, a loop is woken by its own means, and none is left open."""
+    with device() as board:
+        stream = board.create_stream()
+
+        def refuse(*arguments: Any) -> None:
+            raise OSError(errno.EMFILE if refuses == "eventfd" else errno.ENOSPC, "no more")
+
+        async def main() -> Any:
+            gc.collect()  # of loops that other tests left
+            asked = len(os.listdir("/proc/self/fd"))
+            with monkeypatch.context() as patch:
+                if refuses == "eventfd":
+                    patch.setattr(os, "eventfd", refuse)
+                else:
+                    patch.setattr(asyncio.get_running_loop(), "add_reader", refuse)
+                assert await stream.call(lambda: 7) == 7
+            assert len(os.listdir("/proc/self/fd")) == asked
+            return await stream.call(lambda: 8)
+
+        assert asyncio.run(asyncio.wait_for(main(), PATIENCE)) == 8
 
 
 async def wrapped(waited: Any) -> Any:
