@@ -17,7 +17,7 @@ from typing import Final
 from atops.base.clock import Clock
 from atops.base.detail_log import Detailing, DetailLog
 from atops.base.details import Change, DetailBatch, MemoryChange, Moment, Phase, Place, Position, Step, Turn, Use
-from atops.base.errors import InvalidValue
+from atops.base.errors import InvalidType, InvalidValue
 from atops.base.records import (
     COPIES,
     FIELDS,
@@ -302,7 +302,9 @@ class Tracer:
         self.details.clear()
 
     def subscribe(self, callback: Callable[[list[TraceRecord]], object]) -> Subscription:
-        """Call `callback` with each list of records from now on, on the thread that flushes, until it is closed."""
+        """Call `callback` with the records as they come, on the thread that flushes, until closed. InvalidType."""
+        if not callable(callback):
+            raise InvalidType(f"the subscriber of a tracer is {callback!r}; a function of a list of records is right")
         with self._lock:
             self._settle()
             subscription = Subscription(self, callback, self._total)

@@ -228,7 +228,7 @@ class GridPhaseWait(PhaseWait):
 
 
 class SignalWait(Request):
-    """Wait until a kernel signal meets a condition: "gte" (cyclic), "eq", "and" or "nor" with a value."""
+    """Wait until a kernel signal meets one of the `CONDITIONS` with a value."""
 
     __slots__ = ("condition", "index", "signals", "thread", "value")
 

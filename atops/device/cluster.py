@@ -8,15 +8,19 @@ from __future__ import annotations
 import threading
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidValue, LaunchOutOfResources
 from atops.device.block import Block
 from atops.device.chip import Cluster, Sip
+from atops.device.gang import Gang, match
 from atops.device.grid import Grid
 from atops.device.interpreter import StepBlock
 from atops.device.sip import SipBlock
 
 __all__ = ("ClusterArray", "Launch", "open_block")
+
+NUMBERS = count()  # of arrays, in whose order their locks are taken
 
 
 def open_block(grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> Block:
@@ -37,7 +41,7 @@ def _ignore(block: Block) -> None:
 class Launch:
     """A grid with blocks that are not placed. Launches compare by (priority, ticket)."""
 
-    __slots__ = ("clusters", "grid", "held", "masks", "order", "pinned", "sips", "unplaced")
+    __slots__ = ("clusters", "gang", "grid", "held", "masks", "order", "pinned", "sips", "unplaced")
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class Launch:
         clusters: Sequence[int],
         masks: Sequence[int] | None = None,
         pinned: bool = False,
+        gang: Gang | None = None,
     ) -> None:
         self.grid = grid
         self.order = order
@@ -53,6 +58,7 @@ class Launch:
         self.sips: dict[int, list[int]] | None = None  # by cluster, those it may use; None: all
         self.masks = masks  # of one that lives on what is open: what it could use of each cluster if all were
         self.pinned = pinned
+        self.gang = gang  # with whose other members it starts
         self.unplaced = range(grid.total_blocks)
         self.held = 0  # clusters that its blocks hold now
 
@@ -75,7 +81,8 @@ class ClusterArray:
     """
 
     __slots__ = (
-        "_all", "_free", "_held", "_launches", "_lock", "_waiting", "_whole", "_width", "clusters", "open", "place",
+        "_all", "_free", "_held", "_launches", "_waiting", "_whole", "_width", "clusters", "lock", "number", "open",
+        "place",
     )  # fmt: skip
 
     def __init__(self, clusters: Iterable[Cluster]) -> None:
@@ -85,7 +92,8 @@ class ClusterArray:
         self._whole = (1 << self._width) - 1
         self.open: tuple[int, ...] | None = None  # for work that is bound to no part: SIPs of each cluster; None: all
         self.place: Callable[[Block], None] = _ignore
-        self._lock = threading.Lock()
+        self.number = next(NUMBERS)
+        self.lock = threading.Lock()
         self._free = {cluster.ordinal for cluster in self.clusters}
         self._waiting: list[Launch] = []  # sorted
         self._launches: dict[Grid, Launch] = {}  # with blocks placed or waiting
@@ -101,15 +109,16 @@ class ClusterArray:
         sip_mask: int | None = None,
         pinned: Sequence[int] | None = None,
         within: Sequence[int] | None = None,
+        gang: Gang | None = None,
     ) -> None:
-        """Queue the blocks of a grid, and place what can be placed.
+        """Queue the blocks of a grid, and place what can be placed; those of a gang wait until it starts.
 
         Masks have a bit for each cluster, and for each SIP of a cluster, that may be used. `pinned` gives the cluster
         of each block of a cooperative grid. `within` binds it to a part of the clusters, by a mask of SIPs for each;
         without, it uses what is open. Raises as `check` does.
         """
         plain = cluster_mask is None and sip_mask is None and pinned is None and not grid.cooperative
-        order, open_ = (priority, ticket), self.open
+        order, open_ = (priority if gang is None else gang.priority, ticket), self.open
         if plain and within is None and open_ is None and grid.threads_per_block <= self._width:  # the usual case
             launch = Launch(grid, order, self._all)
         else:
@@ -117,25 +126,27 @@ class ClusterArray:
                 grid.name, grid.threads_per_block, grid.total_blocks, grid.cooperative, cluster_mask, sip_mask, pinned,
                 within,
             )  # fmt: skip
-            launch = Launch(grid, order, clusters, None if within is not None else own, pinned is not None)
+            launch = Launch(grid, order, clusters, None if within is not None else own, pinned is not None, gang)
             launch.confine(clusters, masks)
         grid.placement = self
-        with self._lock:
+        with self.lock:
             if self.open is not open_:
                 self._move(launch)  # something was claimed, or given back, meanwhile
             self._launches[grid] = launch
-            if not self._waiting and len(self._free) == len(self.clusters):
+            if gang is not None:
+                gang.add(self, launch)
+            if gang is None and not self._waiting and len(self._free) == len(self.clusters):
                 placed = self._take(launch, launch.clusters)  # the device was idle
                 if launch.unplaced:
                     self._waiting.append(launch)
             else:
                 insort(self._waiting, launch)
                 placed = self._dispatch()
-        self._open(placed)
+        self.open_placed(placed)
 
     def retire(self, block: Block) -> None:
         """Take back the cluster of a block that is done, and place who comes next."""
-        with self._lock:
+        with self.lock:
             ordinal = block.cluster.ordinal
             launch = self._held.pop(ordinal)
             launch.held -= 1
@@ -143,12 +154,15 @@ class ClusterArray:
             if not launch.held and not launch.unplaced:
                 self._launches.pop(launch.grid, None)
             placed = self._dispatch() if self._waiting else []
+            gangs = self._gangs() if self._waiting else ()
         if placed:
-            self._open(placed)
+            self.open_placed(placed)
+        for gang in gangs:
+            gang.try_start()
 
     def withdraw(self, grid: Grid) -> None:
         """Drop the blocks of a grid that were not placed; the grid is told how many."""
-        with self._lock:
+        with self.lock:
             launch = self._launches.get(grid)
             dropped = len(launch.unplaced) if launch is not None else 0
             if launch is not None and dropped:
@@ -157,9 +171,12 @@ class ClusterArray:
                 if not launch.held:
                     del self._launches[grid]
             placed = self._dispatch() if dropped else []
+            gangs = self._gangs()
         if dropped:
             grid.dropped(dropped)
-        self._open(placed)
+        self.open_placed(placed)
+        for gang in gangs:
+            gang.try_start()
 
     @property
     def idle(self) -> bool:
@@ -168,7 +185,7 @@ class ClusterArray:
 
     def stranded(self, grid: Grid) -> int:
         """Return how many blocks of a grid wait while its own blocks hold every cluster it may use."""
-        with self._lock:
+        with self.lock:
             launch = self._launches.get(grid)
             if launch is None or any(self._held.get(ordinal) is not launch for ordinal in launch.clusters):
                 return 0
@@ -219,12 +236,15 @@ class ClusterArray:
         What waits already moves there if it can start there, and else stays where it was admitted. Of several calls the
         last one asks last.
         """
-        with self._lock:
+        with self.lock:
             self.open = left()
             for launch in self._waiting:
                 self._move(launch)
             placed = self._dispatch() if self._waiting else []
-        self._open(placed)
+            gangs = self._gangs()
+        self.open_placed(placed)
+        for gang in gangs:
+            gang.try_start()
 
     def _move(self, launch: Launch) -> None:
         """Let a launch that waits use what is open now. The lock is held."""
@@ -249,7 +269,7 @@ class ClusterArray:
             if not self._free - kept:
                 break
             free = [ordinal for ordinal in launch.clusters if ordinal in self._free and ordinal not in kept]
-            if launch.grid.cooperative and len(free) < len(launch.unplaced):
+            if launch.gang is not None or (launch.grid.cooperative and len(free) < len(launch.unplaced)):
                 kept.update(launch.clusters)
                 continue
             placed += self._take(launch, free)
@@ -268,7 +288,31 @@ class ClusterArray:
         launch.unplaced = launch.unplaced[len(placed) :]
         return placed
 
-    def _open(self, placed: list[tuple[Launch, int, int]]) -> None:
+    # ---- for gangs
+
+    def _gangs(self) -> list[Gang]:
+        """Return those that wait here, in their order. The lock is held."""
+        return list(dict.fromkeys(launch.gang for launch in self._waiting if launch.gang is not None))
+
+    def room_for(self, members: Sequence[Launch]) -> dict[Launch, list[int]] | None:
+        """Return clusters for every block of these launches, None where there are not enough. The lock is held."""
+        kept: set[int] = set()  # for who comes first
+        for launch in self._waiting:
+            if launch in members:
+                break
+            if launch.grid.cooperative:
+                kept.update(launch.clusters)
+        free = self._free - kept
+        found = match([(len(each.unplaced), [place for place in each.clusters if place in free]) for each in members])
+        return None if found is None else dict(zip(members, found, strict=True))
+
+    def give(self, chosen: dict[Launch, list[int]]) -> list[tuple[Launch, int, int]]:
+        """Take the clusters for these launches. The lock is held."""
+        placed = [each for launch, clusters in chosen.items() for each in self._take(launch, clusters)]
+        self._waiting = [launch for launch in self._waiting if launch.unplaced]
+        return placed
+
+    def open_placed(self, placed: list[tuple[Launch, int, int]]) -> None:
         """Make the blocks and hand them to whoever runs them. No lock is held."""
         for launch, linear, ordinal in placed:
             cluster = self.clusters[ordinal]

@@ -17,13 +17,15 @@ __all__ = ("CONDITIONS", "KernelSignals", "SignalWaiter")
 
 MASK = 0xFFFFFFFF
 
-# As the runtime's wait-value commands compare (TOPS Runtime API, 2.4): "gte" is cyclic over 32 bits.
+# As the runtime's wait-value commands compare (TOPS Runtime API, 2.4): "gte" is cyclic over 32 bits,
+# "gteunsigned" is not.
 CONDITIONS: Mapping[str, Callable[[int, int], bool]] = MappingProxyType(
     {
         "gte": lambda now, value: (now - value) & MASK < 0x80000000,
         "eq": lambda now, value: now == value,
         "and": lambda now, value: now & value != 0,
         "nor": lambda now, value: ~(now | value) & MASK != 0,
+        "gteunsigned": lambda now, value: now >= value,
     }
 )
 

@@ -28,6 +28,7 @@ class SipBlock(ThreadedBlock):
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
         self.parked = self.gone = 0
         self.serving = threading.RLock()
+        self.steps: list[SipTask] = []  # the grid knows the block, and may stop it, before it has any
         super().__init__(grid, linear, cluster, sips)
         self.steps = [SipTask(self, thread) for thread in self.threads]
 

@@ -17,7 +17,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.allocation import Allocation
-from atops.device.array_functions import READING, SHAPE_ONLY, STORES_FIRST, reading_method
+from atops.device.array_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods
 from atops.device.call_site import caller
 from atops.device.geometry import Array
 from atops.device.indexing import check_bounds, is_basic
@@ -183,7 +183,7 @@ class Span(NDArrayOperatorsMixin):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Return one of the reading methods, which are put in below."""
+            """Return one of the array's methods, which are put in below."""
 
     def fill(self, value: Any) -> None:
         """Store `value` in every element."""
@@ -194,10 +194,12 @@ class Span(NDArrayOperatorsMixin):
 
         The allocation counts as visible to the host from then on; strict mode notes it among the grid's warnings.
         """
-        if copy or (dtype is not None and as_dtype(dtype) != self.array.dtype):
+        objects = isinstance(dtype, np.dtype) and dtype.kind == "O"  # of np.vectorize: no element type of a device
+        element = dtype if objects else self.array.dtype if dtype is None else as_dtype(dtype)
+        if copy or element != self.array.dtype:
             if copy is False:
-                raise InvalidValue(f"{self!r} cannot be an array of {element_name(dtype)} without a copy")
-            return self.touch("load").astype(self.array.dtype if dtype is None else as_dtype(dtype))
+                raise InvalidValue(f"{self!r} cannot be an array of {dtype} without a copy")
+            return self.touch("load").astype(element)
         array = self.touch("escape")
         if self.allocation is not None:
             self.allocation.host_visible = True
@@ -300,6 +302,16 @@ class Span(NDArrayOperatorsMixin):
         return self.array.itemsize
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        """Return the bytes from one element to the next, in each dimension."""
+        return tuple(self.array.strides)
+
+    @property
+    def flags(self) -> Any:
+        """Return numpy's flags of the memory's layout; to set one changes nothing."""
+        return self.array.view().flags
+
+    @property
     def T(self) -> Span:
         """Return the span with its dimensions reversed."""
         return self.transpose()
@@ -365,8 +377,7 @@ class Span(NDArrayOperatorsMixin):
         return Access(self.space, self.allocation.device, self.allocation.offset + offset, size)
 
 
-for _name in READING:  # no `__getattr__`: its mere presence would slow every attribute of a span
-    setattr(Span, _name, reading_method(_name))
+add_array_methods(Span)
 
 
 def _loaded(value: Any) -> Any:

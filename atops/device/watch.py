@@ -34,6 +34,17 @@ class Condition(IntEnum):
     Nor = 3
     GteUnsigned = 4
 
+    @classmethod
+    def of(cls, condition: Condition | str | int) -> Condition:
+        """Return the condition that a name in any case, a number or a condition stands for. Raises InvalidValue."""
+        try:
+            if isinstance(condition, str):
+                return {each.name.lower(): each for each in cls}[condition.lower()]
+            return cls(condition)
+        except (KeyError, ValueError):
+            names = ", ".join(each.name for each in cls)
+            raise InvalidValue(f"the condition is {condition!r}; one of {names} is right") from None
+
 
 # memory is masked already; `full` has all bits of the width. Sources: DECISIONS 2 (StreamWaitValue) and 4 (001).
 TESTS: dict[int, Callable[[int, int, int, int], bool]] = {

@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from atops.device.span import Space, Span
-from atops.kernels.architecture_macros import macro
+from atops.kernels.architecture_macros import MACROS, macro
 from atops.kernels.assertion import assert_
 from atops.kernels.bound import BoundKernel
 from atops.kernels.definition import Kernel, cooperative, kernel
@@ -165,10 +165,17 @@ COMPILING = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return what compiles, or k.GCU_ARCH and k.AGCU_ARCH: numbers in a kernel, None on the host."""
+    """Return what compiles, or k.GCU_ARCH and k.AGCU_ARCH: numbers in a kernel, None on the host.
+
+    Raises AttributeError that tells the nearest name of the language.
+    """
     if name in COMPILING:
         return getattr(import_module(COMPILING[name]), name)
-    return macro(name)
+    if name in MACROS:
+        return macro(name)
+    # Importers and inspectors ask for dunder names all the time; for those nothing is loaded and nothing searched.
+    hint = "" if name.startswith("__") else import_module("atops.kernels.source.nearest").nearest(name, __all__)
+    raise AttributeError(f"module 'atops.kernels' has no attribute {name!r}{hint}")
 
 
 __all__ = (

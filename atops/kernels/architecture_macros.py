@@ -8,7 +8,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 
 from atops.device.requests import maybe_current_thread
 from atops.device.thread import KernelThread
@@ -53,7 +53,9 @@ def macro(name: str) -> int | None:
     thread = maybe_current_thread()
     if thread is not None:
         return read(thread)
-    frame = sys._getframe(1)
-    if frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == IMPORT_FROM:
+    frame: FrameType | None = sys._getframe(1)
+    if frame is not None and frame.f_code.co_name == "__getattr__":  # of the module, which has passed the name on
+        frame = frame.f_back
+    if frame is not None and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == IMPORT_FROM:
         raise ImportError(f"{name} has its value where it is read: `from atops import kernels as k`, then `k.{name}`")
     return None

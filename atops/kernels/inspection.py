@@ -14,6 +14,7 @@ from atops.kernels.variables import Variable
 __all__ = ("constants_of", "dynamic_shared_lines", "uses_dynamic_shared")
 
 _NAME = dynamic_shared.__name__
+PLAIN = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLASSDEREF")  # of names that are no locals and no attributes
 
 
 def dynamic_shared_lines(function: Callable[..., Any]) -> list[int]:
@@ -22,7 +23,8 @@ def dynamic_shared_lines(function: Callable[..., Any]) -> list[int]:
     return [
         line
         for opname, name, line in _names(_plain(function).__code__)
-        if (opname in ("LOAD_ATTR", "LOAD_METHOD") and name == _NAME) or variables.get(name) is dynamic_shared
+        if (opname in ("LOAD_ATTR", "LOAD_METHOD") and name == _NAME)
+        or (opname in PLAIN and variables.get(name) is dynamic_shared)
     ]
 
 
@@ -51,7 +53,7 @@ def _reached(function: Callable[..., Any]) -> Iterator[FunctionType]:
         seen.add(current)
         yield current
         variables = _variables(current)
-        called = (variables.get(name) for _, name, _ in _names(current.__code__))
+        called = (variables.get(name) for opname, name, _ in _names(current.__code__) if opname in PLAIN)
         pending += [_plain(each) for each in called if isinstance(each, FunctionType)]
 
 
@@ -60,7 +62,7 @@ def _named(function: FunctionType) -> Iterator[Any]:
     variables = _variables(function)
     value: Any = None
     for opname, name, _ in _names(function.__code__):
-        if opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLASSDEREF"):
+        if opname in PLAIN:
             value = variables.get(name)
         elif opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, ModuleType):
             value = vars(value).get(name)

@@ -11,6 +11,7 @@ from typing import SupportsIndex
 from atops.base.errors import InvalidType
 from atops.device.barrier import SignalWait
 from atops.device.requests import Request, current_thread
+from atops.device.watch import Condition
 
 __all__ = ("signal_add", "signal_read", "signal_wait", "signal_write")
 
@@ -37,17 +38,21 @@ def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
     return current_thread().grid.chip.signals.add(_whole(handle, "handle"), _whole(value, "value"))
 
 
-def signal_wait(handle: SupportsIndex, value: SupportsIndex, condition: str = "gte") -> Request:
+def signal_wait(
+    handle: SupportsIndex, value: SupportsIndex, condition: Condition | str = "gte"
+) -> Request:  # fmt: skip
     """Return the request that waits until a signal meets a condition: `await k.signal_wait(handle, value)`.
 
-    Conditions are those of the runtime's value waits: "gte" (cyclic over 32 bits), "eq", "and" (a common bit) and
-    "nor". Whoever may set it (the host, other kernels) is unknown, so such a wait is no deadlock; an abort ends it.
-    Neither the language text nor Runtime API, 2.11 has such a function. Raises InvalidValue for another condition,
-    MissingAwait when an earlier request was never awaited.
+    Conditions are the runtime's value waits': "gte" (cyclic over 32 bits), "gteunsigned" (not cyclic), "eq", "and" (a
+    common bit) and "nor" (a bit that neither has), in any case, or a Condition. Whoever may set it (the host, other
+    kernels) is unknown, so such a wait is no deadlock; an abort ends it. Neither the language text nor Runtime API,
+    2.11 has such a function. Raises InvalidValue for another condition, MissingAwait when an earlier request was never
+    awaited.
     """
     thread = current_thread()
     signals = thread.grid.chip.signals
-    return SignalWait(signals, _whole(handle, "handle"), condition, _whole(value, "value")).owed_by(thread)
+    chosen = Condition.of(condition).name.lower()
+    return SignalWait(signals, _whole(handle, "handle"), chosen, _whole(value, "value")).owed_by(thread)
 
 
 def _whole(value: SupportsIndex, what: str) -> int:

@@ -43,12 +43,21 @@ class Capacity:
                 room.left -= 1
                 return room
         if self.free < 1 or len(self._waiting):
-            raise StreamFull(
-                f"{stream.label} holds {self.limit - self.free} of {self.limit} commands (reservations included); "
-                "wait for some to finish, or enqueue inside `async with stream.room(n)`"
-            )
+            raise self._full(stream, "one more is")
         self.free -= 1
         return None
+
+    def check(self, stream: Owner, places: int) -> None:
+        """Raise StreamFull unless so many commands in a row would be taken here now."""
+        reserved = sum(room.left for room in ROOMS.get() if room.stream is stream)
+        if places > reserved + (0 if len(self._waiting) else self.free):
+            raise self._full(stream, f"{places} more are")
+
+    def _full(self, stream: Owner, wanted: str) -> StreamFull:
+        return StreamFull(
+            f"{stream.label} holds {self.limit - self.free} of {self.limit} commands (reservations included), and "
+            f"{wanted} wanted; wait for some to finish, or enqueue inside `async with stream.room(n)`"
+        )
 
     def untake(self, room: Room | None) -> None:
         """Undo a `take` under the same lock: nobody can have waited for the place meanwhile."""
@@ -131,6 +140,8 @@ class Room:
         self.waiter = None
 
     async def __aenter__(self) -> Room:
+        if self.granted:
+            raise IllegalState(f"room in {self.stream.label} was entered already; a room of its own each time is right")
         with self.stream.driver.lock:
             self._capacity.reserve(self)
         try:
@@ -146,9 +157,14 @@ class Room:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._token is not None:
-            ROOMS.reset(self._token)
-        self._end()
+        token, self._token = self._token, None
+        try:
+            if token is not None:
+                ROOMS.reset(token)
+        except ValueError:  # left in another context than it was entered in: there it gave nobody a place
+            pass
+        finally:
+            self._end()
 
     def _end(self) -> None:
         with self.stream.driver.lock:

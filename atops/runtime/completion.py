@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
-from atops.base.errors import AtopsError, ExecutionError, NotReady
+from atops.base.errors import AtopsError, ExecutionError, InvalidType, NotReady
 from atops.base.home import LoopWaiter
 from atops.base.loops import current_home
 from atops.base.waiting import ParkingLot, Waiter
 from atops.runtime.html_reports import completion_html
 from atops.runtime.hub import Hub
+from atops.runtime.in_process import InProcess
 
 __all__ = ("CallbackWaiter", "Completion", "Owner", "look_at")
 
@@ -67,7 +68,7 @@ class Owner(Protocol):
         """Settle a command that did not end inside the drain."""
 
 
-class Completion:
+class Completion(InProcess):
     """What came, or will come, of one command of a stream.
 
     `await completion` returns its result (an array for `fetch`, the value of a host callable, else None) or raises what
@@ -119,8 +120,13 @@ class Completion:
     def add_done_callback(self, function: Callable[[Completion], object]) -> None:
         """Call `function(self)` once when done: on a callback thread, or at once and here if it is done already.
 
-        What it raises is logged; it changes nothing.
+        What it raises is logged; it changes nothing. Raises InvalidType for what is no function, and for
+        what `asyncio.wait` gives it, which wants futures of its loop: give it `asyncio.ensure_future(completion)`.
         """
+        if not callable(function):
+            raise InvalidType(f"a callback of {self!r} is {function!r}; a function is right")
+        if getattr(function, "__module__", None) == "asyncio.tasks":
+            raise InvalidType(f"asyncio got {self!r} as a future of a loop; asyncio.ensure_future(...) makes it one")
         if not self.add_waiter(CallbackWaiter(self, function)):
             self.stream.driver.call_here(function, self)
 
@@ -129,6 +135,13 @@ class Completion:
     @property
     def done(self) -> bool:
         """Whether the command is over, well or not."""
+        if self._state < DONE:
+            self.stream.driver.executor.asked_in_vain()
+        return self._state >= DONE
+
+    @property
+    def over(self) -> bool:
+        """As `done`, for the runtime, which only looks."""
         return self._state >= DONE
 
     @property

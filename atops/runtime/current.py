@@ -1,13 +1,17 @@
 """Which device is meant when none is named, and which stream of a device: context variables.
 
-A task that never chose a device reads its thread's choice, so that a choice made in one notebook cell holds in the
-next. A stream is current inside `with stream:` only; it knows nothing of what either is.
+A task that never chose a device of a board reads its thread's choice, so that a choice made in one notebook cell holds
+in the next; another board's is another choice. A stream is current inside `with stream:` only. It knows boards by their
+serial numbers, and nothing of what a device or a stream is.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar, Token
+from types import MappingProxyType
 from typing import Any
 
 __all__ = (
@@ -20,36 +24,39 @@ __all__ = (
     "set_ordinal",
 )
 
-TASK: ContextVar[int | None] = ContextVar("atops_current_device", default=None)
+Choices = Mapping[int, int]  # ordinals by the serial number of the board
+
+TASK: ContextVar[Choices] = ContextVar("atops_current_device", default=MappingProxyType({}))
 ENTERED: ContextVar[tuple[Any, ...]] = ContextVar("atops_current_streams", default=())
 
 
 class ThreadChoice(threading.local):
-    """The choice of one thread."""
+    """The choices of one thread."""
 
-    ordinal = 0
+    ordinals: Choices = MappingProxyType({})
 
 
 THREAD = ThreadChoice()
 
 
-def current_ordinal() -> int:
-    """Return the ordinal of the current device."""
-    chosen = TASK.get()
-    return THREAD.ordinal if chosen is None else chosen
+def current_ordinal(board: int) -> int:
+    """Return the ordinal of the current device of a board, which is known by its serial number."""
+    chosen = TASK.get().get(board)
+    return THREAD.ordinals.get(board, 0) if chosen is None else chosen
 
 
-def set_ordinal(ordinal: int) -> tuple[Token[int | None], int]:
+def set_ordinal(board: int, ordinal: int) -> tuple[Token[Choices], Choices]:
     """Make a device current for this task, and the default of this thread. Returns what `restore_ordinal` takes."""
-    before = THREAD.ordinal
-    THREAD.ordinal = ordinal
-    return TASK.set(ordinal), before
+    before = THREAD.ordinals
+    THREAD.ordinals = {**before, board: ordinal}
+    return TASK.set({**TASK.get(), board: ordinal}), before
 
 
-def restore_ordinal(saved: tuple[Token[int | None], int]) -> None:
+def restore_ordinal(saved: tuple[Token[Choices], Choices]) -> None:
     """Undo a `set_ordinal` of the same task."""
-    token, THREAD.ordinal = saved
-    TASK.reset(token)
+    token, THREAD.ordinals = saved
+    with suppress(ValueError):  # left in another context than it was entered in: that one made no choice
+        TASK.reset(token)
 
 
 # ---- streams

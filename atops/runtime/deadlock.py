@@ -23,7 +23,7 @@ def upstream(target: Completion) -> Iterator[Completion]:
     walked: dict[tuple[Owner, int], int] = {}
     while todo:
         item = todo.pop()
-        if item in seen or item.done:
+        if item in seen or item.over:
             continue
         seen.add(item)
         yield item

@@ -65,7 +65,9 @@ class Device(DeviceMemory):
         if driver is not None and not isinstance(driver, Driver):
             raise InvalidType(f"the driver of a device is {driver!r}; a Driver, or None for the current one, is right")
         self.driver = current_driver() if driver is None else driver
-        self.ordinal = current_ordinal() if ordinal is None else ordinal if type(ordinal) is int else _whole(ordinal)
+        if ordinal is None:
+            ordinal = current_ordinal(self.driver.serial)
+        self.ordinal = ordinal if type(ordinal) is int else _whole(ordinal)
         self._saved: list[Any] = []
         self.driver.context(self.ordinal)
 
@@ -95,10 +97,10 @@ class Device(DeviceMemory):
 
     def set_current(self) -> None:
         """Make it the current device of this task, and the default of this thread."""
-        set_ordinal(self.ordinal)
+        set_ordinal(self.driver.serial, self.ordinal)
 
     def __enter__(self) -> Device:
-        self._saved.append(set_ordinal(self.ordinal))
+        self._saved.append(set_ordinal(self.driver.serial, self.ordinal))
         return self
 
     def __exit__(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from atops.base.dtypes import as_dtype
-from atops.base.errors import InvalidType, OutOfMemory
+from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfMemory
 from atops.base.options import whole
 from atops.device.allocation import Allocation
 from atops.device.call_site import caller
@@ -72,6 +72,36 @@ class DeviceMemory:
         buffer.driver = self.driver
         return buffer
 
+    @property
+    def default_pool(self) -> MemoryPool:
+        """The pool that the device always has. Its attributes can be set, it cannot be destroyed."""
+        pool = self.context.default_pool
+        assert isinstance(pool, MemoryPool)
+        return pool
+
+    @property
+    def current_pool(self) -> MemoryPool:
+        """The pool of stream-ordered allocations that name none: the default one until another was set.
+
+        Setting raises InvalidType for what is no pool, InvalidHandle for one that is destroyed or another device's.
+        When it is destroyed, the default one is current again.
+        """
+        pool = self.context.current_pool
+        assert isinstance(pool, MemoryPool)
+        return pool
+
+    @current_pool.setter
+    def current_pool(self, pool: MemoryPool) -> None:
+        if not isinstance(pool, MemoryPool):
+            raise InvalidType(f"the current pool of device {self.ordinal} is {pool!r}; a MemoryPool is right")
+        context = self.context
+        with self.driver.lock:
+            if pool.context is not context or pool.is_destroyed:
+                whose = f"is of {pool.context.driver!r}, device {pool.context.ordinal}"
+                why = "is destroyed" if pool.is_destroyed else whose
+                raise InvalidHandle(f"the current pool of device {self.ordinal}: {pool!r} {why}")
+            context.pool = None if pool is context.default_pool else pool
+
     def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> DeviceArray:
         """Allocate an array now, outside any stream's order."""
         dtype = as_dtype(dtype)
@@ -113,9 +143,14 @@ class DeviceMemory:
     def register(self, array: Any, *, flags: int = 0) -> HostArray:
         """Let every device reach a writable numpy array or buffer; `close` ends that and leaves the bytes alone.
 
-        Its device pointer differs from the host's. Raises InvalidType, or InvalidValue when it is read-only, empty or
-        registered already (TOPS Runtime API, 2.6 topsHostRegister).
+        Its device pointer differs from the host's. Raises InvalidType, or InvalidValue when it is read-only, empty,
+        registered already or an array in another order than C's (TOPS Runtime API, 2.6 topsHostRegister).
         """
+        if isinstance(array, np.ndarray) and array.flags.f_contiguous and not array.flags.c_contiguous:
+            raise InvalidValue(
+                f"an array of shape {array.shape} in Fortran's order cannot be registered; its transpose `.T` can, or "
+                "np.ascontiguousarray(...)"
+            )
         context, host = self.context, self.driver.host
         allocation = host.register(array, flags)  # which says what is wrong with what is no writable buffer
         view = array if isinstance(array, np.ndarray) else np.frombuffer(array, np.uint8)

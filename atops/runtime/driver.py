@@ -49,6 +49,7 @@ __all__ = ("Driver", "make_default_pool", "options_of")
 
 LOG = logging.getLogger("atops.driver")
 DRIVERS: weakref.WeakSet[Driver] = weakref.WeakSet()
+SERIALS = itertools.count(1)  # of drivers
 CURRENT: ContextVar[Driver | None] = ContextVar("atops_driver", default=None)
 CALLBACK_THREADS = 4
 COPY_THREADS = 2  # more do not copy faster: two saturate the memory of a small machine
@@ -76,7 +77,7 @@ class Driver(Hub):
         self.now: Callable[[], int] = self.clock.now
         self.execute = how_to_run(self.options)
         self.lock = threading.Lock()
-        self.seq = 0
+        self.serial, self.seq = next(SERIALS), 0
         self.closed: AtopsError | None = None
         self.forked = False
         self._closing: Closing | None = None
@@ -180,7 +181,9 @@ class Driver(Hub):
         if not isinstance(ordinal, int) or not 0 <= ordinal < self.options.devices:
             count = self.options.devices
             has = "none" if count == 0 else "only device 0" if count == 1 else f"devices 0 to {count - 1}"
-            raise InvalidDevice(f"there is no device {ordinal!r}: the board has {has} (ATOPS_DEVICES sets how many)")
+            raise InvalidDevice(
+                f"there is no device {ordinal!r}: the board has {has} (EmulatorOptions.devices or ATOPS_DEVICES)"
+            )
         with self.lock:
             if ordinal not in self._contexts:
                 self._contexts[ordinal] = DeviceContext(self, ordinal, self.arch, make_default_pool)
@@ -234,7 +237,7 @@ class Driver(Hub):
         """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock, as `seconds`."""
         limit = seconds(timeout)
         deadline = None if limit is None else self.now() + int(limit * 1e9)
-        items = [item for item in items if not item.done]
+        items = [item for item in items if not item.over]
         for item in items:
             self.guard_blocking(item)  # of all, before the first blocks what the last needs
         for item in items:

@@ -9,13 +9,14 @@ from typing import Any
 from atops.base.errors import InvalidHandle, InvalidValue, NotSupported
 from atops.base.html_table import html_table
 from atops.runtime.completion import Completion
+from atops.runtime.in_process import InProcess
 
 __all__ = ("Event",)
 
 SERIAL = itertools.count(1)
 
 
-class Event:
+class Event(InProcess):
     """Marks work: recorded by `Stream.record`, again and again if wanted.
 
     A wait, an await and a query use the record that is current when they are called; an event that was never recorded

@@ -37,8 +37,6 @@ def run_launch(stream: StreamQueue, item: Completion) -> bool:
     item.cancel = lambda error: abort(stream, item, grid, error)
     if driver.tracer.detail and (meeting is not None or not context.clusters.idle):
         moments.park(item)
-    if (start := command.options.start) is not None:
-        start.stamp(item, driver.now())
 
     options, pinned, part = command.options, None, None
     if options is not PLAIN_LAUNCH:
@@ -49,7 +47,7 @@ def run_launch(stream: StreamQueue, item: Completion) -> bool:
         try:
             context.clusters.submit(
                 grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask,
-                pinned=pinned, within=part,
+                pinned=pinned, within=part, gang=None if meeting is None else meeting.gang,
             )  # fmt: skip
         except AtopsError as error:
             driver.switching.end()
@@ -96,6 +94,8 @@ def reachable(context: DeviceContext, allocation: Allocation) -> bool:
 def began(item: Completion, now: int) -> None:
     """Note when a launch got its first cluster."""
     item.started_ns = now
+    if (start := item.command.options.start) is not None:
+        start.stamp(item, now)
     if item.stream.driver.tracer.detail:
         moments.start(item, now)
 
@@ -122,7 +122,7 @@ def abort(stream: StreamQueue, item: Completion, grid: Grid, error: ExecutionErr
     context.clusters.withdraw(grid)
 
     def give_up() -> None:
-        if item.done:
+        if item.over:
             return
         log.error(
             "%s of %s did not end within %s s of its abort: its thread is abandoned, its memory quarantined",
@@ -138,7 +138,7 @@ def abort(stream: StreamQueue, item: Completion, grid: Grid, error: ExecutionErr
         grid.abandon()
         context.lane.abandon()
 
-    if not item.done:
+    if not item.over:
         driver.executor.later(int(driver.options.abort_grace * 1e9), give_up)
 
 

@@ -125,6 +125,9 @@ class Executor(ABC):
         Raises WouldDeadlock where the wait could never end.
         """
 
+    def asked_in_vain(self) -> None:  # noqa: B027  # most have nothing to do
+        """Note that the program asked whether something is over, and it is not. It may do nothing else."""
+
     @abstractmethod
     def check_caller(self) -> None:
         """Raise IllegalState if the calling thread may not use this executor's driver."""

@@ -25,7 +25,9 @@ from atops.runtime.executor import HERE, Executor, Lane, LaterStep, Step
 
 __all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector")
 
-POLLING = 1000  # turns of the loop, with nothing but the program's own steps, after which that counts as waiting
+# Turns of the loop with nothing but the program's own steps, and questions in a row whether something is over, after
+# which that counts as waiting.
+POLLING = 1000
 
 
 class InlineExecutor(Executor):
@@ -42,6 +44,7 @@ class InlineExecutor(Executor):
         self._random = None if seed is None else random.Random(seed)
         self._closed = False
         self._spending = 0  # commands that take virtual time now
+        self.questions = 0  # asked since anything else ran
         self.loop = InlineLoop(self)
 
     def now(self) -> int:
@@ -113,6 +116,15 @@ class InlineExecutor(Executor):
                 raise WouldDeadlock(f"nothing is left to run that could end the wait for {source!r}")
         return True
 
+    def asked_in_vain(self) -> None:
+        """Run a step, or let time go by, for a program that asks again and again: nobody else could."""
+        if self.questions < POLLING:
+            self.questions += 1
+        elif HERE.role in (None, "callback") and threading.get_ident() == self._thread:
+            if not self._run_one():
+                self._await_timer(None)
+            self.questions = POLLING  # what it waits for may take many steps
+
     def check_caller(self) -> None:
         """Raise IllegalState in any thread but the one that runs the program."""
         if threading.get_ident() != self._thread:
@@ -137,6 +149,7 @@ class InlineExecutor(Executor):
         step = steps.popleft()
         if index:
             steps.rotate(index)
+        self.questions = 0
         step()
         return True
 
@@ -219,6 +232,7 @@ class PatientSelector(selectors.DefaultSelector):
         comes is chance, and must not change what a seed picks.
         """
         executor, clock = self._executor, self._executor.clock
+        executor.questions = 0
         due = executor.run_timers()
         if executor.loop.has_steps():
             timeout = 0  # a timer has just posted them

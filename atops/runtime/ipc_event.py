@@ -147,12 +147,12 @@ class SharedRecords:
             with self._lock:
                 for ticket, item in list(self._remote.items()):
                     state = page.state(ticket, look=True)
-                    if state == TicketState.PENDING and not item.done:
+                    if state == TicketState.PENDING and not item.over:
                         continue
                     del self._remote[ticket]
                     if state == TicketState.DONE:
                         page.words.wrote(page.slot(ticket), 4)
-                    elif not item.done:
+                    elif not item.over:
                         item.stream.abort(self._failure(ticket, state))  # type: ignore[attr-defined]  # it is a queue
                 if not self._remote:
                     self._watching = False

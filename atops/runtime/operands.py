@@ -42,18 +42,20 @@ def end_of(value: Any, what: str, writable: bool) -> End:
             raise IllegalAddress(f"the {what} {value!r} was freed by {allocation.freed_by}")
         return value.end
     else:
-        view = host_bytes(value, what)
+        view = host_bytes(value, what, writable)
         dtype = value.dtype if isinstance(value, np.ndarray | np.generic) else None
     if writable and view.readonly:
         raise InvalidValue(f"the {what} {type(value).__name__} is read-only; a writable buffer is right")
     return new_tuple(End, (view, 0, view.nbytes, dtype, -1))
 
 
-def host_bytes(value: Any, what: str) -> memoryview:
-    """Return the flat bytes of a host object. Raises InvalidType, naming `what`, when it has none."""
+def host_bytes(value: Any, what: str, writable: bool = False) -> memoryview:
+    """Return the flat bytes of a host object, which are `writable` to be. Raises InvalidType, naming `what`."""
     if isinstance(value, np.ndarray | np.generic):
         if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
-            raise InvalidType(f"the {what} is an array that is not contiguous; np.ascontiguousarray(...) makes one")
+            copied = "one that is, assigned to it afterwards, is right"
+            right = copied if writable else "np.ascontiguousarray(...) makes one"
+            raise InvalidType(f"the {what} is an array that is not contiguous; {right}")
         if value.dtype.hasobject:
             raise InvalidType(f"the {what} holds Python objects ({value.dtype}); numbers are right")
         flat: Any = np.ravel(np.asarray(value)).view(np.uint8)
@@ -145,11 +147,7 @@ def word_of(
         raise InvalidValue(f"{target!r} has {target.nbytes} bytes; a {width}-bit word has {size}")
     if target.address % size:
         raise InvalidValue(f"{target!r} is at {target.address:#x}; a {width}-bit word is aligned to {size} bytes")
-    try:
-        chosen = Condition[condition] if isinstance(condition, str) else Condition(condition)
-    except (KeyError, ValueError):
-        names = ", ".join(each.name for each in Condition)
-        raise InvalidValue(f"the condition is {condition!r}; one of {names} is right") from None
+    chosen = Condition.of(condition)
     if not target.allocation.alive:
         raise IllegalAddress(f"{target!r} was freed by {target.allocation.freed_by}")
     return Word(target.allocation, target.offset, chosen)

@@ -228,19 +228,34 @@ class Pipeline(AsyncIterator[Any]):
     async def _start_one(self) -> None:
         """Take a chunk from the source and enqueue everything that happens to it."""
         try:
-            self._window.append(self._enqueue(await self._next_chunk()))
-            self._started += 1
+            chunk = await self._next_chunk()
         except StopAsyncIteration:
             self._exhausted = True
-        except Exception as error:  # the source or a stage failed: the results before it are still given
-            self._failure = error
-            self._exhausted = True
+        except Exception as error:
+            self._fail(error)
+        else:
+            try:
+                self._window.append(self._enqueue(chunk))
+                self._started += 1
+            except Exception as error:
+                self._fail(error)
         self._notify()
+
+    def _fail(self, error: Exception) -> None:
+        """Give the results before it and then this: the source or a stage failed."""
+        if isinstance(error, StopIteration | StopAsyncIteration):  # for whoever iterates that would be a good end
+            cause, error = error, RuntimeError(f"a stage of the pipeline raised {error!r}")
+            error.__cause__ = cause
+        self._failure = error
+        self._exhausted = True
 
     async def _next_chunk(self) -> Any:
         if self._reader is not None:
-            self._reader.ask()
-            await self._reader.ready()
+            while not self._reader.has_answer:  # another task may have come for it first
+                if self._exhausted:
+                    raise StopAsyncIteration
+                self._reader.ask()
+                await self._reader.ready()
             return self._reader.take()
         if isinstance(self._source, AsyncIterator):
             return await anext(self._source)
@@ -248,6 +263,8 @@ class Pipeline(AsyncIterator[Any]):
             return next(self._source)
         except StopIteration:  # which no coroutine may raise
             raise StopAsyncIteration from None
+        except StopAsyncIteration as error:  # of a plain source it ends nothing
+            raise RuntimeError(f"the source {self._source!r} raised {error!r}") from error
 
     def _enqueue(self, chunk: Any) -> Any:
         stream = self._streams[self._started % len(self._streams)]

@@ -162,7 +162,7 @@ class MemoryPool:
             if not block.frees:
                 return allocation, ()
             # Frees of other streams are over by then, by most rules; not if an abort ends the wait for an event.
-            return allocation, tuple([item for other, item in block.frees.values() if other != order and not item.done])
+            return allocation, tuple([item for other, item in block.frees.values() if other != order and not item.over])
 
     def give(self, allocation: Allocation, stream: Owner, item: Completion) -> None:
         """Note that a free of `allocation` was enqueued on `stream` as `item`: it counts as used no more.

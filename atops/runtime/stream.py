@@ -330,6 +330,8 @@ class Stream(StreamMemory):
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to wait for (TOPS Runtime API, 2.4 topsStreamQuery)."""
+        if self.outstanding():
+            self.driver.executor.asked_in_vain()
         return not self.outstanding()
 
     @property

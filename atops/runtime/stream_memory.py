@@ -146,6 +146,7 @@ class StreamMemory(StreamQueue):
     def upload(self, host: Any) -> DeviceArray:
         """Allocate an array for `host` (anything np.asarray takes), enqueue the copy, and return the array."""
         array = np.ascontiguousarray(host) if np.ndim(host) else np.asarray(host)
+        self._check_room(2)
         target = self.empty(array.shape, array.dtype)
         self._or_release(target, lambda: self.copy(target, array))
         return target
@@ -190,9 +191,16 @@ class StreamMemory(StreamQueue):
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> DeviceArray:
         """Allocate an array and enqueue a fill with zeros."""
+        self._check_room(2)
         array = self.empty(shape, dtype)
         self._or_release(array, lambda: self.fill(array, 0))
         return array
+
+    def _check_room(self, places: int) -> None:
+        """Raise StreamFull where not all commands of one verb would be taken: it does all of them or nothing."""
+        if self.capacity is not None:
+            with self.driver.lock:
+                self.capacity.check(self, places)
 
     def _or_release(self, buffer: Buffer, enqueue: Callable[[], object]) -> None:
         """Enqueue what a new buffer is for; give it back where that is refused, so that nothing has happened."""

@@ -15,11 +15,12 @@ from atops.runtime.commands import Call, WaitEvent
 from atops.runtime.completion import DONE, RUNNING, Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.hub import Hub
+from atops.runtime.in_process import InProcess
 
 __all__ = ("StreamState",)
 
 
-class StreamState(ABC):
+class StreamState(InProcess, ABC):
     """The commands of one stream that are not over, and what those that are over left behind."""
 
     __slots__ = (

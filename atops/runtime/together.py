@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchFailure
+from atops.device.gang import Gang
 from atops.device.grid_barrier import GridBarrier
-from atops.runtime.commands import Command, LaunchOptions
+from atops.runtime.commands import Command
 from atops.runtime.completion import Completion, Owner
 from atops.runtime.stream import Stream
 from atops.runtime.stream_queue import StreamQueue
@@ -75,11 +76,11 @@ def launch_together(
     streams: list[Any] = [entry[0] for entry in launches]
     if cooperative and len(set(streams)) != len(streams):
         raise InvalidValue("two grids of one cooperative launch are in the same stream; they could never meet")
-    meeting = Rendezvous(len(launches)) if cooperative else None
+    meeting = Rendezvous(len(launches), min((each.priority for each in streams), default=0)) if cooperative else None
     prepared = []
     for stream, kernel, config, *arguments in launches:
         launch = stream.prepare_launch(kernel, config, tuple(arguments), {}, shared, cooperative or None)
-        prepared.append((stream, launch._replace(options=LaunchOptions(meeting=meeting))))
+        prepared.append((stream, launch._replace(options=launch.options._replace(meeting=meeting))))
     if cooperative:
         check_clusters(prepared)
     items = submit_together(prepared)
@@ -113,8 +114,9 @@ def check_clusters(launches: Sequence[tuple[Any, Any]]) -> None:
 class Rendezvous:
     """Where the grids of one cooperative launch meet: all are built before the first is started."""
 
-    def __init__(self, grids: int) -> None:
+    def __init__(self, grids: int, priority: int = 0) -> None:
         self.barrier = GridBarrier(grids)
+        self.gang = Gang(priority)
         self._grids = grids
         self._items: list[Completion] = []
         self._starts: list[Callable[[], None]] = []
@@ -137,6 +139,8 @@ class Rendezvous:
             starts = self._starts if len(self._starts) == self._grids else []
         for each in starts:
             each()
+        if starts:
+            self.gang.start()
 
     def leave(self) -> bool:
         """Let none of the grids start, because one was aborted. Returns False when all have met and run."""
@@ -151,7 +155,7 @@ class Rendezvous:
         if not self.leave():
             return
         for item in self._items:
-            if not item.done and item.state == "running":
+            if not item.over and item.state == "running":
                 item.stream.finish(item, LaunchFailure("another grid of the same cooperative launch could not start"))
 
     @property

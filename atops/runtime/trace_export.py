@@ -139,15 +139,16 @@ def _arrows(
         cause = by_seq.get(wait.cause)
         if cause is None or cause is wait:
             continue
-        # The tail lies in the last nanosecond of the cause and the head at the same time or later inside the wait.
-        tail = max(interval(cause)[0], cause.finished_ns - 1)
+        # The tail lies in the last nanosecond of the cause and the head at the same time or later inside the wait. A
+        # write that ends a value wait is over itself only after that: then both lie in the wait's last nanosecond.
         start, end = interval(wait)
+        tail = max(interval(cause)[0], min(cause.finished_ns, end) - 1)
         head = max(tail, min(max(start, tail), max(start, end - 1)))
         arrow = {"name": "satisfies", "cat": "wait", "id": wait.seq}
         for at, record, phase, more in ((tail, cause, 1, {"ph": "s"}), (head, wait, 2, {"ph": "f", "bp": "e"})):
             pid, tid = home[id(record)]
             event = {**more, **arrow, "ts": micros(at - origin), "pid": pid, "tid": tid}
-            arrows.append((at, order[id(record)], phase, event))
+            arrows.append((at, max(order[id(cause)], order[id(record)]), phase, event))
     return arrows
 
 

@@ -18,7 +18,7 @@ from atops.runtime.current import current_ordinal
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.drivers import DEFAULT
 from atops.tops._codes import code_of, rtc_code_of
-from atops.tops._last_error import remember
+from atops.tops._last_error import remember, remember_rtc
 from atops.tops._waiting import Wait, drive, step
 from atops.tops.error_codes import topsError_t, topsrtcResult
 from atops.tops.function_table import FUNCTIONS
@@ -82,6 +82,7 @@ class Bridge(Generic[C]):
         """Return the C-style function, and enter its twin if it may wait."""
         function = FUNCTIONS[implementation.__name__]
         answer, fail = self._answers(function)
+        _declare(implementation, type(self._success), function.outs)
         if not function.waits:
             return _make(function, implementation, answer, fail)
 
@@ -116,11 +117,23 @@ class Bridge(Generic[C]):
             code = self._translate(error, function, self._instead)
             message = f"{function.name}: {error}"
             log.debug("%s: %s", code.name, message)
-            if code is not NOT_READY and isinstance(code, topsError_t):
+            if isinstance(code, topsrtcResult):
+                remember_rtc(code, message)
+            elif code is not NOT_READY:
                 remember(code, message)
             return code, *nothing
 
         return answer, fail
+
+
+def _declare(implementation: Callable[..., Any], code: type[IntEnum], outs: int) -> None:
+    """Let what help() and inspect.signature() find by `__wrapped__` tell what a call returns: the code comes first."""
+    annotations = implementation.__annotations__
+    results = annotations.get("return", "Any") if outs else ""
+    if outs > 1:
+        results = results.removeprefix("tuple[").removesuffix("]")
+    # The modules of the functions need not know the code's name: it is in the type, and no text.
+    annotations["return"] = eval(f"tuple[_code, {results}]", implementation.__globals__, {"_code": code})
 
 
 def _make(
@@ -158,7 +171,7 @@ def _trace(driver: Driver | None, name: str, started: int, code: int) -> None:
     tracer = driver.tracer
     status = DONE if not code or code == 600 else FAILED
     tracer.emit((
-        -1, API, current_ordinal(), -1, started, started, driver.now(), status, 0, -1, -1, -1, -1, -1,
+        -1, API, current_ordinal(driver.serial), -1, started, started, driver.now(), status, 0, -1, -1, -1, -1, -1,
         tracer.intern(name), -1,
     ))  # fmt: skip
     if tracer.pending:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, TypeVarTuple, overload
 from atops.base.errors import InvalidType
 from atops.base.results import explain
 from atops.tops._codes import error_for
-from atops.tops._last_error import last
+from atops.tops._last_error import explain_rtc, last
 from atops.tops.error_codes import topsError_t, topsrtcResult
 
 __all__ = ("check",)
@@ -36,7 +36,8 @@ def check(answer: Any) -> Any:
     if not isinstance(code, topsError_t | topsrtcResult):
         raise InvalidType(f"check of {answer!r}; what a C-style function returned is right")
     if code:
-        raise error_for(code, f"{code.name}: {_reason(code)}" if isinstance(code, topsError_t) else code.name)
+        reason = _reason(code) if isinstance(code, topsError_t) else explain_rtc(code)
+        raise error_for(code, f"{code.name}: {reason}" if reason else code.name)
     return None if not results else results[0] if len(results) == 1 else tuple(results)
 
 

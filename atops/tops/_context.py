@@ -31,7 +31,7 @@ def current_device() -> Device:
     driver = current_driver()
     if not driver.options.devices:
         raise CodeError(Result.NoDevice, f"{driver!r} has no device (ATOPS_DEVICES sets how many)")
-    context = driver.context(current_ordinal())
+    context = driver.context(current_ordinal(driver.serial))
     found = context.facade
     if found is None:
         found = context.facade = Device(context.ordinal, driver)
@@ -43,7 +43,7 @@ def null_stream() -> Stream:
     """Return the null stream of the current device, which most calls mean. Raises NoDevice."""
     driver = current_driver()
     if driver.options.devices:
-        found = driver.context(current_ordinal()).null_stream
+        found = driver.context(current_ordinal(driver.serial)).null_stream
         if found is not None:
             assert isinstance(found, Stream)
             return found

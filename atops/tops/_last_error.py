@@ -14,9 +14,9 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 from weakref import ref
 
-from atops.tops.error_codes import topsError_t
+from atops.tops.error_codes import topsError_t, topsrtcResult
 
-__all__ = ("LastError", "ThreadError", "forget", "last", "remember", "running_task")
+__all__ = ("LastError", "ThreadError", "explain_rtc", "forget", "last", "remember", "remember_rtc", "running_task")
 
 
 class LastError(NamedTuple):
@@ -35,6 +35,8 @@ class ThreadError(threading.local):
 
 OWN: ContextVar[LastError | None] = ContextVar("atops_tops_last_error", default=None)
 THREAD = ThreadError()
+# What the last failure of runtime compilation said here: it has no last error, and `check` explains its codes too.
+RTC: ContextVar[tuple[topsrtcResult, str] | None] = ContextVar("atops_tops_rtc_reason", default=None)
 
 
 def remember(code: topsError_t, message: str) -> None:
@@ -43,6 +45,17 @@ def remember(code: topsError_t, message: str) -> None:
     error = LastError(code, message, None if task is None else ref(task))
     OWN.set(error)
     THREAD.error = error
+
+
+def remember_rtc(code: topsrtcResult, message: str) -> None:
+    """Store what a failure of runtime compilation said, for `explain_rtc` alone."""
+    RTC.set((code, message))
+
+
+def explain_rtc(code: topsrtcResult) -> str | None:
+    """Return what the last failure of runtime compilation in this context said, if it had this code."""
+    said = RTC.get()
+    return said[1] if said is not None and said[0] is code else None
 
 
 def last() -> LastError | None:

@@ -8,7 +8,8 @@ A pointer is an int. What it becomes is said by the kernel's parameter, never gu
 - an element type gets a number; a parameter without a type gets a number too, and refuses the address of live memory,
   unless that comes as `ctypes.c_void_p`.
 
-Arrays, buffers and symbols of the object API keep their own type and shape.
+A numpy array in pinned or registered memory stands for its own pointer, and so does a registered buffer. Arrays,
+buffers and symbols of the object API keep their own type and shape.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from atops.kernels.arguments import Parameter
 from atops.kernels.definition import Kernel
 from atops.runtime.buffer import Buffer
 from atops.tops._arguments import size_of
-from atops.tops._pointers import host_view, is_null, memory_from
+from atops.tops._pointers import host_address, host_view, is_null, memory_from, pinned_at
 from atops.tops.constants import (
     TOPS_LAUNCH_PARAM_BUFFER_POINTER,
     TOPS_LAUNCH_PARAM_BUFFER_SIZE,
@@ -75,8 +76,11 @@ def _argument(parameter: Parameter, value: Any) -> Any:
         pointer, value = pointer or parameter.dtype is None, value.value or 0
     elif isinstance(value, ctypes._SimpleCData):
         value = value.value
-    elif isinstance(value, np.ndarray) and value.size == 1:
-        value = value.reshape(1)[0]
+    elif isinstance(value, np.ndarray):
+        if parameter.dtype is None and pinned_at(host_address(value)) is not None:
+            pointer = True
+        elif value.size == 1:
+            value = value.reshape(1)[0]
     if pointer:
         return _memory(parameter, value)
     if parameter.dtype is None and isinstance(value, int | np.integer) and _is_address(int(value)):

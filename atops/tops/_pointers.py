@@ -36,12 +36,14 @@ __all__ = (
     "host_view",
     "is_device_address",
     "is_null",
+    "known_address",
     "known_memory",
     "memory_from",
     "operand",
     "own",
     "owned",
     "pinned_at",
+    "reached_memory",
 )
 
 OWNED: dict[int, tuple[Allocation, Buffer]] = {}  # by the allocation's serial, which no two ever share
@@ -72,11 +74,30 @@ def address_of(pointer: Any, what: str = "the pointer") -> int:
     return address
 
 
+def known_address(pointer: Any, what: str = "the pointer") -> int:
+    """As `address_of`; an array or a writable buffer in pinned or registered memory stands for its own pointer.
+
+    Raises as `address_of` does, for pageable memory too.
+    """
+    if pointer is None or isinstance(pointer, Buffer) or _is_number(pointer):
+        return address_of(pointer, what)
+    try:
+        address = host_pointer(pointer, what)
+    except InvalidType:
+        return address_of(pointer, what)  # which says what is right
+    if pinned_at(address) is None:
+        raise bad_pointer(
+            f"{what} is pageable host memory ({type(pointer).__name__}); what topsHostRegister was given, or memory "
+            "that the runtime allocated, is right"
+        )
+    return address
+
+
 def is_null(pointer: Any) -> bool:
     """Tell whether a pointer is null: None, or an int that is 0."""
     if pointer is None or type(pointer) is int:
         return not pointer
-    return hasattr(pointer, "__index__") and not isinstance(pointer, bool | np.ndarray) and pointer.__index__() == 0
+    return _is_number(pointer) and not isinstance(pointer, bool) and pointer.__index__() == 0
 
 
 def known_memory(address: int, what: str = "ptr") -> Buffer:
@@ -84,9 +105,7 @@ def known_memory(address: int, what: str = "ptr") -> Buffer:
 
     Raises CodeError InvalidDevicePointer (or InvalidValue) for an address that the runtime does not know.
     """
-    found = operand(address, 0, what)
-    assert isinstance(found, Buffer)  # ints never stand for pageable memory
-    return found
+    return _known(current_driver(), address_of(address, what), 0, what)
 
 
 def device_memory(
@@ -103,24 +122,32 @@ def device_memory(
     buffer = _at(driver, address, alias_at(driver, address), nbytes, what)
     if plain and isinstance(buffer.allocation, Scattered):
         raise InvalidValue(f"{what} {address:#x} is scatter memory; memory in one place, as a part of it, is right")
-    if device is not None and buffer.device not in (None, device):
-        raise bad_pointer(f"{what} {address:#x} lies on device {buffer.device}; memory of device {device} is right")
-    return buffer
+    return _on(device, buffer, address, what)
+
+
+def reached_memory(pointer: Any, nbytes: int, what: str = "the pointer", *, device: int | None = None) -> Buffer:
+    """As `device_memory`, of all memory that devices reach: by host pointers and registered arrays too, and scattered.
+
+    Raises as `device_memory` and `known_address` do.
+    """
+    address = known_address(pointer, what)
+    return _on(device, _known(current_driver(), address, nbytes, what), address, what)
 
 
 def memory_from(pointer: Any, what: str = "the pointer") -> Buffer:
     """Return all memory from a pointer to the end of its allocation, or of its second name: what a kernel gets.
 
-    Host pointers that the runtime knows are right, too. Raises CodeError InvalidDevicePointer (or InvalidValue).
+    Host pointers that the runtime knows are right, too, and arrays in such memory. Raises CodeError
+    InvalidDevicePointer (or InvalidValue).
     """
     driver = current_driver()
-    address = address_of(pointer, what)
+    address = known_address(pointer, what)
     if (alias := alias_at(driver, address)) is not None:
         return device_memory(address, alias.address + alias.size - address, what)
     if (found := _host_at(driver, address)) is not None:
         start = found.host_address
     else:
-        found = find_device(driver, address, what)
+        found = _live(driver, address, what)
         start = found.address
     buffer = Buffer(found, address - start)
     buffer.driver = driver
@@ -134,22 +161,22 @@ def operand(pointer: Any, nbytes: int, what: str, *, writable: bool = False) -> 
     must have at least `nbytes`; a numpy integer is an int. Host memory that the runtime knows comes back as a Buffer,
     pageable memory as a memoryview. Raises CodeError InvalidDevicePointer or InvalidValue, InvalidType.
     """
-    numeric = type(pointer) is int or (hasattr(pointer, "__index__") and not isinstance(pointer, np.ndarray))
-    if numeric or pointer is None:
-        driver = current_driver()
-        address = address_of(pointer, what)
-        alias = alias_at(driver, address)
-        if alias is None and (host := _host_at(driver, address)) is not None:
-            offset = _checked(host, address - host.host_address, nbytes, what)
-            buffer = Buffer(host, offset, nbytes)
-            buffer.driver = driver
-            return buffer
-        return _at(driver, address, alias, nbytes, what)
+    if _is_number(pointer) or pointer is None:
+        try:
+            return _known(current_driver(), address_of(pointer, what), nbytes, what)
+        except CodeError as error:
+            if not isinstance(pointer, np.integer):
+                raise
+            right = "a numpy integer is taken for an address; np.asarray(...) of it passes its value"
+            raise bad_pointer(f"{what} is {pointer!r}: {right} ({error})") from None
     if isinstance(pointer, Buffer):
         if nbytes > pointer.nbytes:
             raise InvalidValue(f"{what} is {pointer!r}; it has no {nbytes} bytes")
         return pointer if nbytes == pointer.nbytes else Buffer.__getitem__(pointer.view(), slice(0, nbytes))
-    view = end_of(pointer, what, False).bytes if type(pointer) is np.ndarray else host_bytes(pointer, what)
+    if type(pointer) is np.ndarray and (pointer.flags.c_contiguous or not writable):
+        view = end_of(pointer, what, False).bytes
+    else:
+        view = host_bytes(pointer, what, writable)
     assert isinstance(view, memoryview)
     if writable and view.readonly:
         raise InvalidValue(f"{what} is read-only; a writable buffer is right")
@@ -237,12 +264,48 @@ def _host_at(driver: Driver, address: int) -> Allocation | None:
     return None if is_device_address(driver, address) else driver.host.host_at(address)
 
 
+def _is_number(pointer: Any) -> bool:
+    """Tell whether a pointer is given as a number: an array of one element is memory, though it has `__index__`."""
+    return type(pointer) is int or (hasattr(pointer, "__index__") and not isinstance(pointer, np.ndarray))
+
+
+def _known(driver: Driver, address: int, nbytes: int, what: str) -> Buffer:
+    """Return bytes at an address of any kind: a device's, or a host pointer that the runtime knows."""
+    alias = alias_at(driver, address)
+    if alias is None and (host := _host_at(driver, address)) is not None:
+        buffer = Buffer(host, _checked(host, address - host.host_address, nbytes, what), nbytes)
+        buffer.driver = driver
+        return buffer
+    return _at(driver, address, alias, nbytes, what)
+
+
+def _on(device: int | None, buffer: Buffer, address: int, what: str) -> Buffer:
+    """Return memory that must lie on a device, if one is named; host memory is on all. Raises CodeError."""
+    if device is not None and buffer.device not in (None, device):
+        raise bad_pointer(f"{what} {address:#x} lies on device {buffer.device}; memory of device {device} is right")
+    return buffer
+
+
+def _live(driver: Driver, address: int, what: str) -> Allocation:
+    """As `find_device`; of an address of the host the error says what would be right."""
+    try:
+        return find_device(driver, address, what)
+    except CodeError as error:
+        if is_device_address(driver, address):
+            raise
+        if driver.host.host_at(address) is not None:
+            right = "it is a host pointer, whose device pointer topsHostGetDevicePointer returns"
+        else:
+            right = "for pageable host memory pass the array itself to a copy, and topsHostRegister it for all else"
+        raise bad_pointer(f"{error}; {right}") from None
+
+
 def _at(driver: Driver, address: int, alias: Alias | None, nbytes: int, what: str) -> Buffer:
     """Return bytes at a device address, which an alias may stand for. Raises as `device_memory` does."""
     if alias is not None:
         buffer = alias.resolve(address - alias.address, nbytes)
     else:
-        found = find_device(driver, address, what)
+        found = _live(driver, address, what)
         buffer = Buffer(found, _checked(found, address - found.address, nbytes, what), nbytes)
     buffer.driver = driver
     return buffer

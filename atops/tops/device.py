@@ -6,7 +6,6 @@ from typing import Any
 
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.results import Result
-from atops.runtime.current import set_ordinal
 from atops.runtime.drivers import current_driver
 from atops.tops import _schedule
 from atops.tops._arguments import flags_in, member, whole
@@ -54,7 +53,7 @@ async def topsDeviceReset() -> None:
 @call
 def topsSetDevice(deviceId: int) -> None:
     """Make a device the current one of this task, and the default of this thread. InvalidDevice."""
-    set_ordinal(device_at(deviceId).ordinal)
+    device_at(deviceId).set_current()
 
 
 @call

@@ -70,7 +70,10 @@ async def topsFree(ptr: int | None) -> None:
         raise bad_pointer(f"ptr {address:#x} is of {allocation!r}; topsHostFree, or topsHostUnregister, is right")
     buffer = disown(allocation)
     if buffer is None:
-        raise bad_pointer(f"ptr {address:#x} is of {allocation!r}, which no C-style function owns any more")
+        raise bad_pointer(
+            f"ptr {address:#x} is of {allocation!r}, which the object API owns (its close() frees it), or which "
+            "another call frees now"
+        )
     await give_back(buffer, Device(allocation.device, driver))
 
 

@@ -155,8 +155,10 @@ async def topsMemcpyPeerExt(
 ) -> None:
     """As topsMemcpyPeer, over a chosen kind of link: Auto takes the first there is of Local, ClsAsDev, ESL and P2P.
 
-    ESL goes by a port of the source device whose bit is set in `port` (-1: any); other kinds ignore it. InvalidValue:
-    no such link.
+    ESL goes by a port of the source device whose bit is set in `port`: a mask as the low byte of
+    topsDeviceCanAccessPeer's word, so `1 << 1` is port 1, and -1 any. Other kinds ignore it.
+
+    InvalidValue: no such link.
     """
     stream = usable_stream_of(None)
     _check_route(srcDevice, dstDevice, map, port)
@@ -188,5 +190,5 @@ def _check_route(source: Any, target: Any, kind: Any, port: Any) -> None:
     """Raise InvalidValue for a link that does not exist. Auto may have none: the copy goes through the host then."""
     wanted, ports = member(topsTopologyMapType, kind, "map"), whole(port, "port")
     if not -1 <= ports <= WORD:
-        raise InvalidValue(f"port is {ports}; a bit for each port, or -1 for any, is right")
+        raise InvalidValue(f"port is {ports}; a bit for each port (1 << 0 is port 0), or -1 for any, is right")
     current_driver().topology.route(device_at(source).ordinal, device_at(target).ordinal, wanted, ports)

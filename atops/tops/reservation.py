@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from atops.base.errors import InvalidType
-from atops.runtime.current import set_ordinal
 from atops.runtime.resource_bundle import resources_of
 from atops.tops._arguments import size_of
 from atops.tops._call import call
@@ -27,4 +26,4 @@ def topsSetDeviceAndResourceReservation(deviceId: int, resRequest: topsResourceR
     threads = size_of(resRequest.reserved_threads, "reserved_threads")
     if threads:
         resources_of(device.context).reserve(threads)
-    set_ordinal(device.ordinal)
+    device.set_current()

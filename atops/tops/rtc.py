@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from atops.base.errors import InvalidType, InvalidValue
+from atops.base.errors import CompilationError, InvalidType, InvalidValue
 from atops.base.results import Result
 from atops.kernels.program import Program
 from atops.tops._arguments import whole
@@ -57,6 +57,8 @@ def topsrtcCreateProgram(
 ) -> int:
     """Return a program of a source text. `name` is what its log calls it; None is "program".
 
+    A name that ends as C++ does (.cu, .cpp, ...) says that the text is C++, which does not compile here.
+
     `headers` are texts that it may import, by the names that `include_names` has in the same order; both are None where
     there are none. INVALID_INPUT: no texts, or another count.
     """
@@ -92,7 +94,11 @@ def topsrtcCompileProgram(program: int, num_options: int | None, options: Sequen
     INVALID_PROGRAM.
     """
     found = live(program, Program)
-    found.compile(_texts(options, num_options, "options"))
+    texts = _texts(options, num_options, "options")
+    try:
+        found.compile(texts)
+    except CompilationError as error:  # InvalidOption is one
+        raise type(error)(_first_error(found)) from None
 
 
 @rtc_call
@@ -127,6 +133,13 @@ def topsrtcGetCode(program: int) -> bytes:
 def topsrtcGetCodeSize(program: int) -> int:
     """Return the bytes of the code image. COMPILATION: not compiled, or with errors; INVALID_PROGRAM."""
     return len(live(program, Program).image().to_bytes())
+
+
+def _first_error(program: Program) -> str:
+    """Return the first error of a program's log, with its line, and how many follow it."""
+    first, *others = program.log.errors
+    more = f"\n{len(others)} more in topsrtcGetProgramLog" if others else ""
+    return f"{first}{more}"
 
 
 def _text(value: Any, what: str) -> str:

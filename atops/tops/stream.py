@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from atops.base.errors import AtopsError, InvalidType, InvalidValue, NotSupported
+from atops.base.errors import AtopsError, InvalidHandle, InvalidType, InvalidValue, NotSupported
 from atops.device.allocation import fill
 from atops.device.watch import Condition
 from atops.runtime.buffer import Buffer
@@ -19,13 +19,14 @@ from atops.tops._call import call
 from atops.tops._codes import code_of
 from atops.tops._context import current_device, current_driver
 from atops.tops._handles import event_of, register, stream_of, take, usable_stream_of
-from atops.tops._pointers import address_of, bad_pointer, device_memory
+from atops.tops._pointers import bad_pointer, is_null, known_address, reached_memory
 from atops.tops._waiting import Wait, until
 from atops.tops._word_wait import WordWait
 from atops.tops.constants import (
     topsStreamCallbackBlocking,
     topsStreamNonBlocking,
     topsStreamNonMerging,
+    topsStreamPerThread,
     topsStreamWaitValueNor,
 )
 from atops.tops.error_codes import topsError_t
@@ -72,6 +73,9 @@ def topsStreamDestroy(stream: int) -> None:
 
     InvalidHandle: a dead handle, the null stream, the per-thread stream.
     """
+    if is_null(stream) or (isinstance(stream, int) and stream == topsStreamPerThread):
+        which = "the null stream" if is_null(stream) else "the thread's own stream"
+        raise InvalidHandle(f"{stream!r} is {which}, which cannot be destroyed; a stream that was created can")
     take(stream, Stream).close()
 
 
@@ -140,6 +144,7 @@ def topsStreamAddCallback(
 def topsStreamWriteValue32(dst: int, value: int, flags: int) -> None:
     """Write a word of the current device's memory, or of mapped host memory, here and now, in no stream's order.
 
+    `dst` is a device pointer, a host pointer that the runtime knows, or a registered array, whose first word it is.
     Waits for the word see it. InvalidDevicePointer: no live memory of this device, or not aligned to 4 bytes.
     InvalidValue: flags other than 0, a value of more than 32 bits.
     """
@@ -205,9 +210,9 @@ def _status(error: AtopsError | None) -> topsError_t:
 
 def _word(dst: Any, device: int) -> Buffer:
     """Return the word at a pointer. Raises CodeError InvalidDevicePointer for whatever is wrong with it."""
-    address = address_of(dst, "dst")
+    address = known_address(dst, "dst")
     try:
-        word = device_memory(address, WORD, "dst", device=device, plain=False)
+        word = reached_memory(address, WORD, "dst", device=device)
         if isinstance(word.allocation, Scattered):
             word = _plain(word.allocation, word.offset)
     except InvalidValue as error:  # the entries have one code for all

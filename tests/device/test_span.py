@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -296,6 +297,137 @@ def test_strict_local_memory_is_a_span(make_bench: Callable[..., Bench]):
 
     bench.launch(double, (1, 1), x)
     assert list(x.host) == list(np.arange(8) * 2)
+
+
+VIEWS: dict[str, Callable[[Span], object]] = {
+    "ravel": lambda x: x.ravel(),
+    "squeeze": lambda x: x[:1].squeeze(),
+    "swapaxes": lambda x: x.swapaxes(0, 1),
+    "diagonal": lambda x: x.diagonal(),
+    "numpy's diagonal": lambda x: np.diagonal(x),
+    "mT": lambda x: x.mT,
+    "conj": lambda x: x.conj(),
+    "conjugate": lambda x: x.conjugate(),
+    "real": lambda x: x.real,
+    "real of complex numbers": lambda x: x.view(np.complex64).real,
+    "imag of complex numbers": lambda x: x.view(np.complex64).imag,
+    "getfield": lambda x: x.getfield(np.int16, 2),
+}
+COPIES: dict[str, Callable[[Span], object]] = {
+    "ravel across gaps": lambda x: x.T.ravel(),
+    "flatten": lambda x: x.flatten(),
+    "take": lambda x: x.take([1, 0], axis=1),
+    "repeat": lambda x: x.repeat(2, axis=0),
+    "compress": lambda x: x.compress([True, False], axis=0),
+    "searchsorted": lambda x: x[0].searchsorted(x[1]),
+    "choose": lambda x: (x.astype(np.int32) % 2).choose([1.5, 2.5]),
+    "argpartition": lambda x: x.argpartition(1),
+    "conj of complex numbers": lambda x: x.view(np.complex64).conj(),
+    "imag": lambda x: x.imag,
+    "copy": copy.copy,
+    "deep copy": copy.deepcopy,
+    "dot": lambda x: x.dot(x.T),
+    "astype": lambda x: x.astype(object),
+    "vectorize": np.vectorize(lambda value: value * 2, otypes=[np.float32]),
+}
+VALUES: dict[str, Callable[[Span], object]] = {
+    "item": lambda x: x.item(3),
+    "item in two dimensions": lambda x: x.item((1, 2)),
+    "dumps": lambda x: len(x.dumps()) > 0,
+    "contains": lambda x: (3.0 in x, 99.0 in x),
+    "complex": lambda x: complex(x[0, 2:3].reshape(())),
+    "index": lambda x: range(8)[x.view(np.int32)[0, 0:1].reshape(())],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_an_array_come_back_as_spans(make_bench: Callable[..., Bench], name: str):
+    """What only views is no access, on gcu210 as well; the span names the bytes that numpy's view has."""
+    host = np.arange(12, dtype=np.float32).reshape(2, 6)
+    expected = VIEWS[name](host)
+    x = span_of(make_bench(arch="gcu210"), host)
+    view = VIEWS[name](x)
+    assert isinstance(view, Span) and isinstance(expected, np.ndarray)
+    first = expected.__array_interface__["data"][0] - host.__array_interface__["data"][0]
+    assert (view.shape, view.dtype, view.strides) == (expected.shape, expected.dtype, expected.strides)
+    assert view.address == x.address + first
+    assert (x.strides, x.T.strides) == (host.strides, host.T.strides)
+    assert x.flags.c_contiguous and not x.T.flags.c_contiguous
+
+
+@pytest.mark.parametrize("name", [*COPIES, *VALUES])
+def test_what_only_reads_is_what_numpy_makes_of_an_array(make_bench: Callable[..., Bench], name: str):
+    """In strict mode a span gives numpy's own result, as an array that is no view, observed and without an escape."""
+    method = {**COPIES, **VALUES}[name]
+    host = np.arange(12, dtype=np.float32).reshape(2, 6)
+    results: list[object] = []
+    kinds: list[str] = []
+
+    @k.kernel
+    def read(x):
+        results.append(method(x))
+
+    bench = make_bench(strict=True)
+    x = bench.upload(host)
+    grid = bench.launch(read, (1, 1), x, observer=lambda kind, thread, detail: kinds.append(kind))
+    expected = method(host)
+    assert type(results[0]) is type(expected)
+    if isinstance(results[0], np.ndarray):
+        assert results[0].dtype == expected.dtype and not np.may_share_memory(results[0], x.host)
+    assert np.array_equal(results[0], expected)
+    assert set(kinds) >= {"load"} and not {"store", "escape"} & set(kinds) and not grid.warnings
+
+
+def test_what_only_reads_is_an_access(make_bench: Callable[..., Bench]):
+    """On gcu210 a copy of global memory is refused as each access is."""
+    bench = make_bench(arch="gcu210")
+    x = bench.upload(np.zeros((2, 6), np.float32))
+    for name in ("ravel across gaps", "flatten", "take", "conj of complex numbers", "vectorize"):
+        with pytest.raises(LaunchFailure, match="gcu210 cannot reach global memory directly"):
+            inside(bench, COPIES[name], x)
+
+
+def test_a_method_stores_into_a_span(bench: Bench):
+    """`out` of a method may be a span: the store is checked, told, and the span is what comes back."""
+    x, y = bench.upload(np.arange(4, dtype=np.int32)), bench.empty(4, np.int32)
+    seen: list[int] = []
+    Watch(y.allocation, 12, 32, 2, Condition.Eq, None, lambda: seen.append(1)).arm()
+
+    def body(x: Span, y: Span) -> None:
+        assert x.clip(1, 2, out=y) is y
+        assert seen == [1]
+        with pytest.raises(IllegalAddress, match="read-only in kernels"):
+            x.take([0], out=y.reshape(2, 2).diagonal()[:1])
+
+    inside(bench, body, x, y)
+    assert list(y.host) == [1, 1, 2, 2]
+
+
+REFUSALS = {
+    "sort": r"x\[...\] = np.sort\(x\)",
+    "partition": "np.partition",
+    "put": r"x.reshape\(-1\)\[indices\] = values",
+    "resize": "np.resize",
+    "flat": r"x.reshape\(-1\)",
+    "byteswap": r"x.copy\(\).byteswap",
+    "setfield": r"x.view\(dtype\)",
+    "data": "np.asarray",
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_a_span_lacks_says_what_is_right(bench: Bench, name: str):
+    """Methods that change an array in place, and what would give its memory away, are an error that helps."""
+    x = span_of(bench, np.zeros(4, np.float32))
+    with pytest.raises(AttributeError, match=f"a Span has no '{name}'.*{REFUSALS[name]}"):
+        getattr(x, name)
+    assert not hasattr(x, name)
+
+
+def test_a_span_has_whatever_an_array_has():
+    """No public attribute of numpy's arrays is simply absent: each is there or refused with what is right."""
+    absent = {name for name in dir(np.ndarray) if not name.startswith("_") and name not in dir(Span)}
+    assert not absent
 
 
 def test_memory_of_others_is_no_operand(bench: Bench):

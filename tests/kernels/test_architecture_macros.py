@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from atops import kernels as k
+from atops.base.errors import CompilationError
 from atops.kernels.architecture_macros import MACROS, macro
 from tests.kernel_bench import Bench
 
@@ -80,3 +82,26 @@ def test_an_import_inside_a_kernel_is_read_there(bench: Bench, language: Any):
 
     bench.launch(look, (1, 1))
     assert seen == [300]
+
+
+def test_the_languages_own_module_cannot_give_one_away():
+    """The real module's macros are refused to an import as well, and a name that it lacks is told by that name."""
+    with pytest.raises(ImportError, match="has its value where it is read"):
+        from atops.kernels import GCU_ARCH  # noqa: F401
+    with pytest.raises(ImportError, match="cannot import name 'NO_ARCH'"):
+        from atops.kernels import NO_ARCH  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("log", "; did you mean 'ln'?"), ("pow", "; did you mean 'power'?"),
+     ("memcpy_asinc", "; did you mean 'memcpy_async'?"),
+     ("atomicAdd", "; did you mean 'signal_add'?"), ("qqq", ""), ("__qqq__", "")],
+)  # fmt: skip
+def test_a_name_that_the_language_lacks(name: str, meant: str):
+    """The error and the compiler's message suggest the same name: what the language calls it, then what is near."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(k, name)
+    assert str(caught.value) == f"module 'atops.kernels' has no attribute {name!r}{meant}"
+    with pytest.raises(CompilationError, match=re.escape(f"'k' has no name '{name}'{meant}\n")):
+        k.compile_source(f"@k.kernel\ndef f(x):\n    k.{name}\n", "text.py")

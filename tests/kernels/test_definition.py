@@ -210,3 +210,21 @@ def test_device_functions_belong_to_kernels(bench: Bench):
         double(1)
     with pytest.raises(InvalidType, match="made of a function"):
         k.device(3)
+
+
+def size():
+    """Have the name of an attribute of every array."""
+    k.dynamic_shared(np.int32)[0] = 1
+
+
+@k.kernel
+def names_alike(x):
+    """Have an attribute and a local that are called like a function which this kernel never calls."""
+    n = x.size
+    helper = n
+    x[0] = helper
+
+
+def test_an_attribute_is_no_call():
+    """A kernel needs no dynamic shared memory because of a function of its module that it only has a namesake of."""
+    assert not names_alike.uses_dynamic_shared

@@ -270,8 +270,10 @@ def test_texts_made_to_break_a_compiler_are_diagnosed(text: str):
      ("b", "int main() { f<<<1, 2>>>(); }")],
 )  # fmt: skip
 def test_cxx_is_known_and_not_compiled(name: str, text: str):
-    """C++ is told by the name or the content, and the message says which language is right."""
-    assert log_of(text, name=name) == [" error: the C++ front end is not available; the source language is Python"]
+    """C++ is told by the name or the content; the message says which language is right, and if the name decided."""
+    named = [" note: it is the name's .cpp that says C++; without it the text is Python"] if name == "a.cpp" else []
+    told = " error: the C++ front end is not available; the source language is Python"
+    assert log_of(text, name=name) == [told, *named]
 
 
 def test_python_that_speaks_of_cxx_is_python():

@@ -10,6 +10,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, LaunchFailure, MissingAwait
+from atops.device.watch import Condition
 from atops.kernels.signals import signal_add, signal_read, signal_wait, signal_write
 from tests.kernel_bench import Bench
 
@@ -56,9 +57,11 @@ def test_threads_hand_over(make_bench: Callable[..., Bench], workers: int | str)
 
 @pytest.mark.parametrize(
     ("condition", "before", "value", "after"),
-    [("gte", 2, 3, 3), ("gte", 0xFFFFFFF0, 5, 6), ("eq", 3, 2, 2), ("and", 3, 4, 6), ("nor", -1, 0x0000FFFF, 5)],
-)
-def test_conditions(bench: Bench, condition: str, before: int, value: int, after: int):
+    [("gte", 2, 3, 3), ("gte", 0xFFFFFFF0, 5, 6), ("eq", 3, 2, 2), ("and", 3, 4, 6), ("nor", -1, 0x0000FFFF, 5),
+     ("Gte", 2, 3, 3), ("EQ", 3, 2, 2), (Condition.And, 3, 4, 6), (Condition.Eq, 3, 2, 2),
+     ("GteUnsigned", 4, 5, 0xFFFFFFF0), (Condition.GteUnsigned, 4, 5, 6)],
+)  # fmt: skip
+def test_conditions(bench: Bench, condition: Condition | str, before: int, value: int, after: int):
     """Each compares as the runtime's value waits do; "gte" counts around. Once met, a wait does not suspend."""
     bench.chip.signals.set(3, before)
     released: list[str] = []
@@ -95,7 +98,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a negative one": (lambda: signal_wait(-1, 0), InvalidValue, "kernel signal is -1"),
     "no handle": (lambda: signal_write("a", 1), InvalidType, "signal handle is str 'a'; an integer"),
     "no value": (lambda: signal_add(0, 0.5), InvalidType, "signal value is float 0.5"),
-    "no condition": (lambda: signal_wait(0, 1, "lt"), InvalidValue, "'lt'; one of gte, eq, and, nor"),
+    "no condition": (lambda: signal_wait(0, 1, "lt"), InvalidValue, "'lt'; one of Gte, Eq, And, Nor, GteUnsigned is"),
 }
 
 

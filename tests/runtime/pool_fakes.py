@@ -32,7 +32,7 @@ class Item:
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
-        self.done = False
+        self.over = False
 
 
 class Lane:
@@ -66,7 +66,7 @@ class Lane:
         """Come to the oldest free."""
         pool, allocation, item = self.queue.popleft()
         pool.returned(allocation, f"stream {self.number}, command {item.seq}")
-        item.done = True
+        item.over = True
 
     def run_all(self) -> None:
         """Come to every free."""

@@ -131,6 +131,40 @@ async def test_room_comes_back_when_the_block_raises(device):
 
 
 @on_every_host
+async def test_a_room_is_entered_once(device):
+    """A second time it would let in whoever finds the stream full: it is refused, and the places are those of one."""
+    stream = device.create_stream(capacity=2)
+    room = stream.room(2)
+    async with room:
+        pass
+    with pytest.raises(IllegalState, match="entered already"):
+        async with room:
+            pass
+    assert free(stream) == 2
+
+
+@on_every_host
+async def test_room_left_in_another_task_comes_back(device):
+    """A generator that holds room may be closed by another task: its places are free then all the same."""
+    stream = device.create_stream(capacity=2)
+
+    async def holding():
+        async with stream.room(2):
+            yield
+
+    generator = holding()
+
+    async def begin():
+        await anext(generator)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(begin)
+    assert free(stream) == 0
+    await generator.aclose()
+    assert free(stream) == 2
+
+
+@on_every_host
 async def test_rooms_nest_and_belong_to_their_stream(device):
     """The innermost reservation of the stream itself is used first; another stream's is not touched."""
     first, second, x = device.create_stream(capacity=4), device.create_stream(capacity=4), device.empty(1)

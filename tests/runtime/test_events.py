@@ -37,6 +37,12 @@ def fail() -> None:
 
 
 @k.kernel
+async def held():
+    """Hold a cluster until signal 0 is set."""
+    await k.signal_wait(0, 1, "Eq")
+
+
+@k.kernel
 def nothing():
     """Do nothing."""
 
@@ -377,6 +383,20 @@ async def test_recording_again_renews_the_time(device):
     latch.release()
     await event
     assert event - marker >= 0
+
+
+@on_every_host
+async def test_the_start_event_of_a_launch_is_its_kernels_start(device):
+    """A kernel that waits for its clusters has not started: the time between its events is the one of its record."""
+    holder, stream = device.create_stream(nonblocking=True), device.create_stream(nonblocking=True)
+    holder.launch(held, (device.arch.clusters, 1))
+    start, stop = device.create_event(), device.create_event()
+    done = stream.launch(nothing, (1, 1), start=start, stop=stop)
+    queued = stream.driver.now()
+    device.context.chip.signals.set(0, 1)
+    await done
+    assert done.started_ns > queued
+    assert start._time == done.started_ns and stop - start >= 0
 
 
 @on_every_host

@@ -23,7 +23,7 @@ from atops.base.results import Result
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.host_array import HostArray
-from tests.runtime.boards import PATIENCE, Latch, add_one, board, leftovers, settle
+from tests.runtime.boards import PATIENCE, Latch, add_one, board, device, leftovers, settle
 
 SIZE = 48
 
@@ -340,3 +340,13 @@ def test_after_the_drivers_end() -> None:
     del host
     gc.collect()
     assert (view == 6).all()
+
+
+def test_an_array_in_another_order_is_refused() -> None:
+    """Registered memory is read in C's order; in Fortran's it would come out scrambled, and its transpose does not."""
+    with device() as here:
+        values = np.asfortranarray(np.arange(12).reshape(3, 4))
+        with pytest.raises(InvalidValue, match=r"Fortran's order.*transpose"):
+            here.register(values)
+        stream = here.create_stream()
+        assert (stream.fetch(here.register(values.T)).wait_sync(PATIENCE) == values.T).all()

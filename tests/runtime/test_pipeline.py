@@ -581,12 +581,13 @@ def first_bytes(x: Any) -> None:
         x[index] += 1
 
 
-async def test_several_consumers(driver: Driver) -> None:
+@pytest.mark.parametrize("source", [lambda: [chunk(number) for number in range(30)], lambda: aiter(Source(30))])
+async def test_several_consumers(driver: Driver, source: Any) -> None:
     """Each result goes to one of the tasks that ask, none is lost at the end, and all of them end."""
     device = Device(0, driver)
     for scoped in (True, False):
         taken: list[int] = []
-        results = pipeline([chunk(number) for number in range(30)], device=device)
+        results = pipeline(source(), device=device)
 
         async def consume(results: Any = results, taken: list[int] = taken) -> None:
             async for result in results:
@@ -608,6 +609,43 @@ async def in_scope(results: Any, consume: Any, *, task_status: Any) -> None:
     async with results, anyio.create_task_group() as tasks:
         for _ in range(3):
             tasks.start_soon(consume)
+
+
+@pytest.mark.parametrize("end", [StopIteration, StopAsyncIteration])
+@pytest.mark.parametrize("where", ["stage", "source"])
+async def test_a_failure_that_looks_like_an_end(driver: Driver, end: type[Exception], where: str) -> None:
+    """What a stage or a plain source raises is a failure, and never taken for the end of the results."""
+    if where == "source" and end is StopIteration:
+        return  # there it is the end
+
+    class Chunks:
+        """A plain iterator that fails at its fourth chunk."""
+
+        taken = 0
+
+        def __iter__(self) -> Any:
+            return self
+
+        def __next__(self) -> Any:
+            self.taken += 1
+            if where == "source" and self.taken == 4:
+                raise end
+            if self.taken > 9:
+                raise StopIteration
+            return chunk(self.taken)
+
+    chunks = Chunks()
+
+    def stage(stream: Any, array: Any) -> Any:
+        if where == "stage" and chunks.taken == 4:
+            raise end
+        return array
+
+    seen = []
+    with pytest.raises(RuntimeError, match=end.__name__):
+        async for result in pipeline(iter(chunks), stage, device=Device(0, driver)):
+            seen.append(int(result[0]))
+    assert seen == [1, 2, 3]
 
 
 async def test_a_stage_that_is_a_coroutine_function(driver: Driver) -> None:

@@ -250,13 +250,13 @@ def test_a_finalizer_may_free_inside_of_take(pool: MemoryPool, context: Any) -> 
         """A completion at whose sight the garbage collector finds a buffer."""
 
         @property
-        def done(self) -> bool:
+        def over(self) -> bool:
             if orphan in pool:
                 lane.free(pool, orphan)
             return False
 
-        @done.setter
-        def done(self, over: bool) -> None:
+        @over.setter
+        def over(self, over: bool) -> None:
             pass
 
     big = lane.take(pool, 60 * MIB)

@@ -9,6 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -136,6 +137,21 @@ def test_the_tail_of_an_arrow_lies_inside_its_slice(records: list[TraceRecord]) 
         if event["ph"] == "s":
             start, end = ends[causes[event["id"]]]
             assert start <= int(event["ts"] * 1000) <= max(start, end - 1)
+
+
+@pytest.mark.parametrize("end", [11, 15, 20])
+def test_a_write_that_ends_a_value_wait_is_over_after_it(end: int) -> None:
+    """The wait ends while the write is still under way: the arrow's ends lie inside both slices all the same."""
+    wait = record(1, Kind.WAIT_VALUE, 5, end, stream=0, correlation=2)
+    write = record(2, Kind.WRITE_VALUE, 10, 20, stream=1)
+    trace = to_chrome([wait, write])
+    assert bound_slices(trace) == {1: {"s": 2, "f": 1}}
+    spans = {event["args"]["seq"]: nanoseconds(event) for event in slices(trace)}
+    [tail, head] = [int(event["ts"] * 1000) for event in trace["traceEvents"] if event["ph"] in "sf"]
+    for at, seq in ((tail, 2), (head, 1)):
+        start, stop = spans[seq]
+        assert start <= at < stop
+    assert tail <= head
 
 
 @given(free_records())

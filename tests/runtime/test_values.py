@@ -63,6 +63,7 @@ async def test_conditions(device, width, condition, mask, wanted, blocks, passes
     await wait
     await waiter.wait_value(word, wanted, atops.Condition[condition], mask=mask, width=width)  # E6: already satisfied
     await waiter.wait_value(word, wanted, int(atops.Condition[condition]), mask=mask, width=width)
+    await waiter.wait_value(word, wanted, condition.lower(), mask=mask, width=width)  # as kernels spell it
 
 
 @on_every_host

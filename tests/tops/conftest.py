@@ -18,7 +18,7 @@ def world() -> Iterator[World]:
     """Two devices of a gcu300 board; device 0 is current."""
     driver = Driver(EmulatorOptions(devices=2, abort_grace=0.2, trace=256))
     token = CURRENT.set(driver)
-    saved = set_ordinal(0)
+    saved = set_ordinal(driver.serial, 0)
     fresh()
     try:
         yield World(driver)

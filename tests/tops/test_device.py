@@ -105,12 +105,12 @@ def test_device_is_the_threads_and_the_tasks(world):
     async def cell(ordinal: int) -> None:
         assert tops.topsSetDevice(ordinal) == (tops.topsSuccess,)
 
-    thread, seen = world.thread(lambda: asyncio.run(cell(1)) or current_ordinal())
+    thread, seen = world.thread(lambda: asyncio.run(cell(1)) or current_ordinal(world.driver.serial))
     thread.join(PATIENCE)
     assert seen == [1]
     assert tops.topsGetDevice() == (tops.topsSuccess, 0)
     tops.topsSetDevice(1)
-    assert current_ordinal() == 1
+    assert current_ordinal(world.driver.serial) == 1
 
 
 def test_b24_synchronize_waits_for_every_stream(world):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -35,12 +36,15 @@ def test_every_function_exists():
 
 @pytest.mark.parametrize("name", PRESENT)
 def test_signature(name):
-    """A function takes the parameters of its row by the names of C, in their order and with their defaults."""
+    """A function takes the parameters of its row by their names in C, and tells that it returns a code and results."""
     signature = inspect.signature(implementation(name))
     expected = [(each.name, DEFAULTS.get(each.default, inspect.Parameter.empty)) for each in FUNCTIONS[name].parameters]
     assert [(each.name, each.default) for each in signature.parameters.values()] == expected
     assert all(each.annotation is not inspect.Parameter.empty for each in signature.parameters.values())
-    assert signature.return_annotation is not inspect.Signature.empty
+    code, *results = get_args(get_type_hints(implementation(name))["return"])
+    assert code is (tops.topsrtcResult if name.startswith("topsrtc") else tops.topsError_t)
+    assert len(results) == FUNCTIONS[name].outs
+    assert get_args(signature.return_annotation) == (code, *results)
     assert implementation(name).__doc__
 
 

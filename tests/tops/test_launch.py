@@ -19,6 +19,7 @@ from atops.base.options import EmulatorOptions
 from atops.base.results import Result
 from atops.runtime.driver import CURRENT, Driver
 from atops.tops._handles import register
+from atops.tops._last_error import last
 from atops.tops._launch_arguments import places_of
 from atops.tops._launching import LoadedFunction
 from atops.tops.function_table import FUNCTIONS
@@ -491,3 +492,26 @@ def test_stream_that_dies_before_the_launch(world):
     tops.check(tops.topsConfigureCall(1, 1, 0, stream))
     tops.check(tops.topsDeviceReset())
     assert tops.topsLaunchByPtr(nothing) == (tops.topsErrorInvalidHandle,)
+
+
+def test_a_registered_array_is_its_own_pointer(world):
+    """A kernel gets the memory from a registered array on, with and without a type, and writes the array itself."""
+    @k.kernel
+    def store(x: k.Span[np.float32], y: Any, z: k.Span) -> None:
+        """Store in each memory."""
+        x[0], y[0], z[0] = x.size, y.size, z.size
+
+    array = np.zeros(64, np.float32)
+    world.keep.append(array)
+    assert tops.topsHostRegister(array, array.nbytes, 0) == (tops.topsSuccess,)
+    one = array[63:]
+    assert tops.topsLaunchKernel(store, 1, 1, [array[32:], one, array[8:].view(np.uint8)]) == (tops.topsSuccess,)
+    assert tops.topsStreamSynchronize(0) == (tops.topsSuccess,)
+    data = array.view(np.uint8)
+    assert (array[32], data[63 * 4], data[8 * 4]) == (32, 4, (64 - 8) * 4)
+    array[63] = 2.5
+    assert tops.topsLaunchKernel(add, 1, 1, [array[:8], one, np.array([True]), np.float64(0)]) == (tops.topsSuccess,)
+    assert tops.topsStreamSynchronize(0) == (tops.topsSuccess,)
+    assert array[0] == 2.5  # an array of one element is a number where that is what the kernel takes
+    assert tops.topsLaunchKernel(store, 1, 1, [np.zeros(4), one, one]) == (tops.topsErrorInvalidValue,)
+    assert "parameter x is pageable host memory (ndarray)" in last().message

@@ -15,6 +15,7 @@ from atops.base.results import Result
 from atops.runtime.driver import CURRENT, Driver
 from atops.tops import aio
 from atops.tops._aliases import add_alias, remove_alias
+from atops.tops._last_error import last
 from tests.runtime.boards import PATIENCE, Latch, broken, waiters
 from tests.tops.conformance import Case, Conformance
 from tests.tops.pointers import SIZE, device_pointer, freed_pointer, host_pointer, read
@@ -247,3 +248,12 @@ def test_second_names(world):
         assert tops.topsFree(wrong) == (tops.topsErrorInvalidDevicePointer,)
     assert tops.topsFree(named.address) == (tops.topsSuccess,)
     assert tops.topsFree(named.address) == (tops.topsErrorInvalidDevicePointer,)
+
+
+def test_memory_of_the_object_api_is_not_freed(world):
+    """Memory that the object API made is refused by topsFree, which says who frees it, by Buffer and by address."""
+    buffer = world.device.allocate(8)
+    for pointer in (buffer, buffer.address):
+        assert tops.topsFree(pointer) == (tops.topsErrorInvalidDevicePointer,)
+        assert "which the object API owns (its close() frees it)" in last().message
+    assert buffer.allocation.alive

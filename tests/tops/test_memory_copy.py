@@ -17,6 +17,7 @@ from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.scattered import Part, Scattered
 from atops.tops._aliases import add_alias
 from atops.tops._handles import register
+from atops.tops._last_error import last
 from atops.tops._pointers import own
 from atops.tops._scatter import ScatterMemory
 from atops.tops.function_table import FUNCTIONS
@@ -356,3 +357,24 @@ def test_strict_mode_reports_a_copy_by_way_of_the_host(caplog):
         CURRENT.reset(token)
         driver.close()
     assert [record.name for record in caplog.records if "by way of the host" in record.message] == ["atops.tops"]
+
+
+def test_what_a_wrong_host_operand_should_be(world):
+    """Addresses in pageable memory, numpy integers and targets with gaps are refused with what would be right."""
+    pointer, array = device_pointer(world), np.zeros((4, 8), "uint8")
+    for src, right in ((array.ctypes.data, "pass the array itself to a copy"),
+                       (np.int32(5), "src is np.int32(5): a numpy integer is taken for an address; np.asarray"),
+                       (np.int32(0), "np.asarray(...) of it passes its value (src is null)")):  # fmt: skip
+        assert tops.topsMemcpy(pointer, src, 4, H2D) == (INVALID,)
+        assert right in last().message
+    for scalar in (np.float32(5), np.asarray(np.int32(5))):
+        assert tops.topsMemcpy(pointer, scalar, 4, H2D) == (tops.topsSuccess,)
+        assert read(pointer, 4) == scalar.tobytes()
+    gaps = array[:, ::2]
+    assert tops.topsMemcpy(gaps, pointer, 16, D2H) == (INVALID,)
+    assert "not contiguous; one that is, assigned to it afterwards, is right" in last().message
+    assert tops.topsMemcpy(pointer, gaps, 16, H2D) == (INVALID,)
+    assert "np.ascontiguousarray(...) makes one" in last().message
+    host = host_pointer(world)
+    assert tops.topsMemcpyPeer(pointer, 0, host, 0, 4) == (INVALID,)
+    assert "it is a host pointer, whose device pointer topsHostGetDevicePointer returns" in last().message

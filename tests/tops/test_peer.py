@@ -230,3 +230,12 @@ def test_k22_access_ends_with_the_reset(world):
     assert tops.topsDeviceDisablePeerAccessRegion(*arguments) == (INVALID,)
     assert tops.topsDeviceEnablePeerAccess(1, 0) == (0,)
     assert tops.topsDeviceEnablePeerAccessRegion(*arguments)[0] == 0
+
+
+def test_port_is_a_mask(world):
+    """Each port that the access word names can be chosen by its bit, `1 << port`; a port's number is no mask."""
+    ports = tops.check(tops.topsDeviceCanAccessPeer(0, 1)) & 0xFF
+    for bit in range(8):
+        there = ports >> bit & 1
+        assert tops.topsMemcpyPeerExt(*copy(world), ESL, 1 << bit) == (0 if there else INVALID,)
+    assert tops.topsMemcpyPeerExt(*copy(world), ESL, 0) == (INVALID,)

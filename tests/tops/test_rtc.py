@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import atops.tops as tops
+from atops.base.errors import AtopsError
 from atops.tops._last_error import last
 from atops.tops.function_table import FUNCTIONS
 from tests.tops.conformance import Case, Conformance, World
@@ -188,3 +189,28 @@ def test_the_name_may_be_null_and_programs_outlive_devices(world):
     assert tops.topsrtcCompileProgram(handle, 0, None) == (COMPILATION,)
     assert tops.topsrtcGetProgramLog(handle)[1].startswith("program:1:")
     assert np.int64(handle) == handle and tops.topsrtcDestroyProgram(np.int64(handle)) == (tops.TOPSRTC_SUCCESS,)
+
+
+def test_check_says_why():
+    """`check` gives the first error of the log, or what is wrong with the option, the handle or the name."""
+    broken = program(source="@k.kernel\ndef f(x):\n    k.nope()\n    k.never()\n")
+    for call, told in (
+        (lambda: tops.topsrtcCompileProgram(broken, 0, None),
+         r"^TOPSRTC_ERROR_COMPILATION: topsrtcCompileProgram: scale.py:3:\d+: error: .*nope.*\n(.*\n)+1 more in"),
+        (lambda: tops.topsrtcCompileProgram(broken, 1, ["-O9"]), "error: unknown option '-O9'; known are"),
+        (lambda: tops.topsrtcCompileProgram(1 << 50, 0, None), "_PROGRAM: topsrtcCompileProgram: .* is no handle"),
+        (lambda: tops.topsrtcGetLoweredName(compiled(), "fil"), "NOT_VALID: topsrtcGetLoweredName: .* was not added"),
+    ):
+        with pytest.raises(AtopsError, match=told):
+            tops.check(call())
+    with pytest.raises(AtopsError, match=r"^TOPSRTC_ERROR_INTERNAL_ERROR$"):
+        tops.check(tops.TOPSRTC_ERROR_INTERNAL_ERROR)  # which nothing here has failed with
+
+
+def test_the_suffix_of_a_name_can_decide_the_language():
+    """Python text under a C++ name is C++, and the log says that the name told; C++ text needs no such note."""
+    note = "saxpy.cu: note: it is the name's .cu that says C++; without it the text is Python"
+    for source, noted in (("x = 1\n", True), ("__global__ void f() {}", False)):
+        handle = program(source=source, name="saxpy.cu")
+        assert tops.topsrtcCompileProgram(handle, 0, None) == (COMPILATION,)
+        assert (note in tops.check(tops.topsrtcGetProgramLog(handle))) == noted

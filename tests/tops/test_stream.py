@@ -457,3 +457,10 @@ def test_d15_waiting_threads_hold_no_lock(world):
     tops.check(tops.topsStreamAddCallback(handle, lambda *_: latch.open(), None, 0))
     thread.join(PATIENCE)
     assert answers == [OK]
+
+
+@pytest.mark.parametrize(("handle", "which"), [(0, "the null"), (None, "the null"), (2, "the thread's own")])
+def test_streams_that_nobody_created_cannot_be_destroyed(world, handle, which):
+    """The null stream and the thread's own are InvalidHandle, and the message says which of them was meant."""
+    assert tops.topsStreamDestroy(handle) == (tops.topsErrorInvalidHandle,)
+    assert f"{handle} is {which}" in last().message and "cannot be destroyed" in last().message

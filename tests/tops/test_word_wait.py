@@ -16,6 +16,7 @@ from atops.tops._last_error import last
 from atops.tops._pointers import device_memory
 from tests.runtime.boards import PATIENCE, Latch
 from tests.tops.conformance import World
+from tests.tops.pointers import registered
 from tests.tops.words import read, word
 
 OK = (tops.topsSuccess,)
@@ -210,3 +211,35 @@ def test_two_streams_play_ping_pong(world):
     latch.open()
     assert tops.topsStreamWaitValue32(turn, 100, GTE) == OK
     assert stream_of(0).fetch(score).wait_sync(PATIENCE) == 99
+
+
+def test_e1_words_in_host_memory(world):
+    """E1: pinned and registered memory is written and waited for by host pointer, device pointer and array alike."""
+    array = registered(world, 64)
+    pinned = tops.check(tops.topsHostMalloc(64, 0))
+    stored = array.view("uint32")
+    device = tops.check(tops.topsHostGetDevicePointer(array, 0))
+    named = [(array, stored), (array[4:], stored[1:]), (array.ctypes.data + 8, stored[2:]), (device + 12, stored[3:]),
+             (pinned + 60, tops.host_view(pinned, 64).view("uint32")[15:])]  # fmt: skip
+    for number, (pointer, words) in enumerate(named, 1):
+        assert tops.topsStreamWriteValue32(pointer, number, 0) == OK
+        assert words[0] == number
+        assert tops.topsStreamWaitValue32(pointer, number, EQ) == OK
+        assert tops.topsStreamWriteValue32Async(pointer, -number, 0) == OK
+        assert tops.topsStreamWaitValue32Async(pointer, -number, EQ) == OK
+        assert tops.topsStreamSynchronize(0) == OK
+        assert words[0] == (1 << 32) - number
+    assert tops.topsStreamWaitValue32Async(pinned, 7, EQ) == OK
+    tops.host_view(pinned, 4).view("uint32")[0] = 7  # a store of the host, which the runtime cannot see
+    assert tops.topsStreamSynchronize(0) == OK
+
+
+def test_words_that_no_device_reaches(world):
+    """Pageable memory, a word that leaves its memory and one askew are InvalidDevicePointer in all four functions."""
+    array = registered(world, 64)
+    for pointer in (np.zeros(4, "int32"), np.zeros(4).ctypes.data, array[2:], array[62:], array.ctypes.data + 64):
+        for call in (tops.topsStreamWriteValue32, tops.topsStreamWriteValue32Async, tops.topsStreamWaitValue32,
+                     tops.topsStreamWaitValue32Async):  # fmt: skip
+            assert call(pointer, 0, 0) == (tops.topsErrorInvalidDevicePointer,)
+    tops.topsStreamWriteValue32(np.zeros(4, "int32"), 0, 0)
+    assert "dst is pageable host memory (ndarray); what topsHostRegister was given" in last().message

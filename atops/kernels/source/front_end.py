@@ -5,6 +5,7 @@ A unit is text that was understood; only `execute` makes kernels of it, afresh e
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -68,3 +69,6 @@ class MissingFrontEnd:
     ) -> None:
         """Report that there is no front end."""
         log.error(f"the {self.language} front end is not available; the source language is Python", source)
+        suffix = os.path.splitext(source.name)[1]
+        if suffix.lower() in self.extensions and not self.claims(source.text):
+            log.note(f"it is the name's {suffix} that says {self.language}; without it the text is Python", source)

@@ -106,7 +106,7 @@ async def waits(log: list[Any]) -> None:
     if k.thread_id():
         signal_add(9)
     else:
-        for condition in ("gte", "eq", "and", "nor"):
+        for condition in ("gte", "eq", "and", "nor", "gteunsigned"):
             await signal_wait(9, 5, condition)
         log.append("released")
 
