@@ -81,7 +81,7 @@ class Block:
 
     def gathered(self) -> None:
         """Arrive at the grid barrier, now or before anything else is run: all threads stand there."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of block has its own way
 
     def halt(self) -> bool:
         """Make every parked thread see that the grid has stopped. Locking and result as for `admit`."""

@@ -154,11 +154,9 @@ class ClusterArray:
             if not launch.held and not launch.unplaced:
                 self._launches.pop(launch.grid, None)
             placed = self._dispatch() if self._waiting else []
-            gangs = self._gangs() if self._waiting else ()
-        if placed:
-            self.open_placed(placed)
-        for gang in gangs:
-            gang.try_start()
+            gangs = self._gangs() if self._waiting else []
+        if placed or gangs:
+            self._go_on(placed, gangs)
 
     def withdraw(self, grid: Grid) -> None:
         """Drop the blocks of a grid that were not placed; the grid is told how many."""
@@ -171,12 +169,10 @@ class ClusterArray:
                 if not launch.held:
                     del self._launches[grid]
             placed = self._dispatch() if dropped else []
-            gangs = self._gangs()
+            gangs = self._gangs() if dropped else []
         if dropped:
             grid.dropped(dropped)
-        self.open_placed(placed)
-        for gang in gangs:
-            gang.try_start()
+        self._go_on(placed, gangs)
 
     @property
     def idle(self) -> bool:
@@ -242,9 +238,7 @@ class ClusterArray:
                 self._move(launch)
             placed = self._dispatch() if self._waiting else []
             gangs = self._gangs()
-        self.open_placed(placed)
-        for gang in gangs:
-            gang.try_start()
+        self._go_on(placed, gangs)
 
     def _move(self, launch: Launch) -> None:
         """Let a launch that waits use what is open now. The lock is held."""
@@ -287,6 +281,12 @@ class ClusterArray:
         launch.held += len(placed)
         launch.unplaced = launch.unplaced[len(placed) :]
         return placed
+
+    def _go_on(self, placed: list[tuple[Launch, int, int]], gangs: list[Gang]) -> None:
+        """Make the blocks that got clusters, and start the gangs that can start now. No lock is held."""
+        self.open_placed(placed)
+        for gang in gangs:
+            gang.try_start()
 
     # ---- for gangs
 

@@ -208,7 +208,8 @@ def copy_now(context: DteContext, destination: Any, source: Any) -> bool:
     """Do a memcpy for the running thread if it is of the usual kind; return whether it was.
 
     Usual is a free context of the thread's own, with live memory of the device on one side and L1 on the other: there
-    is no other fault it could have, and nothing is in flight for anybody to see.
+    is no other fault it could have, and nothing is in flight for anybody to see. `memcpy_async` spells out the same
+    look, to save the call and its answer.
     """
     try:
         thread: Any = get_cell().thread  # type: ignore[union-attr]  # AttributeError on the host

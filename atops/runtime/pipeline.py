@@ -332,4 +332,4 @@ def is_over(outcome: Any) -> bool:
     """Whether waiting for what `fetched` enqueued would take no time."""
     if isinstance(outcome, tuple):
         return all(is_over(each) for each in outcome)
-    return bool(outcome.done)
+    return bool(outcome.over)

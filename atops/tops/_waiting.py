@@ -90,7 +90,7 @@ def spin(thing: Completion | Event | Stream | Device) -> None:
     for item in items:
         if spins(item.stream.context) and not item.stream.driver.inline:  # inline, only blocking makes progress
             item.stream.driver.guard_blocking(item)
-            while not item.done:
+            while not item.over:
                 time.sleep(0)  # gives up the interpreter lock, not the processor
 
 

@@ -87,9 +87,9 @@ def test_an_import_inside_a_kernel_is_read_there(bench: Bench, language: Any):
 def test_the_languages_own_module_cannot_give_one_away():
     """The real module's macros are refused to an import as well, and a name that it lacks is told by that name."""
     with pytest.raises(ImportError, match="has its value where it is read"):
-        from atops.kernels import GCU_ARCH  # noqa: F401
+        from atops.kernels import GCU_ARCH  # noqa: F401  # the import is the test
     with pytest.raises(ImportError, match="cannot import name 'NO_ARCH'"):
-        from atops.kernels import NO_ARCH  # noqa: F401
+        from atops.kernels import NO_ARCH  # noqa: F401  # as above
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ class Deaf(asyncio.SelectorEventLoop):
     """A loop that watches no files for others, as there are."""
 
     def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
-        raise NotImplementedError
+        raise NotImplementedError  # what asyncio's own loops raise that watch none
 
 
 def test_a_loop_that_watches_no_files() -> None:
