@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import atops
@@ -31,11 +33,12 @@ def import_time(effort: Effort) -> Iterator[Figure]:
     times: dict[str, list[float]] = {"numpy": [], "atops": []}
     names: list[str] = []
     threads = 1
-    for turn in range(effort.times() + 1):
-        for module, taken in times.items():
-            seconds, names, threads = _imported(module)
-            if turn:
-                taken.append(seconds)
+    with TemporaryDirectory() as compiled:
+        for turn in range(effort.times() + 1):
+            for module, taken in times.items():
+                seconds, names, threads = _imported(module, compiled)
+                if turn:
+                    taken.append(seconds)
     jupyter = {name for name in names if name.partition(".")[0].partition("_")[0] in JUPYTER}
     ratio = statistics.median(mine / theirs for mine, theirs in zip(times["atops"], times["numpy"], strict=True))
     yield Figure(
@@ -45,10 +48,15 @@ def import_time(effort: Effort) -> Iterator[Figure]:
     yield Figure("  threads that it starts", threads - 1, "", budget=value_at_most(0))
 
 
-def _imported(module: str) -> tuple[float, list[str], int]:
-    """Import a module in a fresh interpreter; return seconds, names of all modules, and how many threads there are."""
+def _imported(module: str, compiled: str) -> tuple[float, list[str], int]:
+    """Import a module in a fresh interpreter; return seconds, names of all modules, and how many threads there are.
+
+    Its bytecode is kept in the folder `compiled`, and found there the next time. Elsewhere only what was installed has
+    any for certain: where the environment asks for none to be written, numpy would be imported and atops compiled.
+    """
     root = str(Path(atops.__file__).parents[1])  # the very atops that is measured, installed or not
     program = f"import sys; sys.path.insert(0, {root!r})\n" + PROGRAM.format(module=module)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": compiled, "PYTHONDONTWRITEBYTECODE": ""}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     answer: Any = json.loads(done.stdout)
     return answer[0], answer[1], answer[2]
