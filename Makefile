@@ -24,7 +24,7 @@ demo: $(ENV)  ## run the demo (ARGS="..." go to it)
 
 # A worker a processor, each with whole files, so that a file's tests keep their order (ARGS="-n 0" runs in one process).
 test: $(ENV) $(KERNEL6)/.made  ## run the tests (ARGS="tests/device -k dte")
-	@$(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	@$(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 soak: $(ENV)  ## run the long tests: many more examples, other seeds each time
 	@$(PY) -m pytest -q -m soak --timeout 1800 --hypothesis-profile soak $(ARGS)

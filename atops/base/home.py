@@ -5,7 +5,6 @@ A Home knows one loop and nothing of streams or devices. Wake-ups are batched: m
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -80,35 +79,40 @@ class Home(ABC):
     host_task: type[HostTask]  # of this kind of loop
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Without a lock, for a finalizer or a signal handler may deliver while its thread does: the single operations
+        # of a deque are atomic, with and without the GIL. Who reads first says that nobody rings, then looks.
         self._mail: deque[Callable[[], object]] = deque()
         self._ringing = False
 
     def deliver(self, call: Callable[[], object]) -> bool:
         """Run `call` on the loop, soon. Returns False when the loop is closed; the call is then dropped."""
-        with self._lock:
-            self._mail.append(call)
-            if self._ringing:
-                return True
-            self._ringing = True
-        if self.ring():
+        self._mail.append(call)
+        if self._ringing:
             return True
-        with self._lock:  # the loop is closed: nobody will ever read this mail
-            self._mail.clear()
+        self._ringing = True  # two threads at once may both ring; one finds the mail, the other nothing
+        try:
+            rung = self.ring()
+        except BaseException:  # Ctrl-C: the next one rings
             self._ringing = False
+            raise
+        if rung:
+            return True
+        self._mail.clear()  # the loop is closed: nobody will ever read this mail
+        self._ringing = False
         return False
 
     def _read_mail(self) -> None:
-        with self._lock:
-            mail, self._mail = self._mail, deque()
-            self._ringing = False
+        self._ringing = False
+        mail = self._mail
+        left = len(mail)  # what comes meanwhile has the loop's next turn
         try:
-            while mail:
+            while left and mail:
+                left -= 1
                 mail.popleft()()
         finally:
-            if mail:  # a task ended with what ends a loop (SystemExit, Ctrl-C): should it run again, none is forgotten
-                for call in mail:
-                    self.deliver(call)
+            if left and mail and not self._ringing:
+                # A task ended with what ends a loop (SystemExit, Ctrl-C): should it run again, none is forgotten.
+                self._ringing = self.ring()
 
     @abstractmethod
     def ring(self) -> bool:

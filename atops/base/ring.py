@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from itertools import islice
 from typing import Final, Generic, TypeVar
+
+from atops.base.owned_lock import attempt, make_lock
 
 __all__ = ("Ring", "part_since")
 
@@ -24,7 +25,7 @@ class Ring(Generic[T]):
     __slots__ = ("_inbox", "_lock", "_ring", "_total", "dropped")
 
     def __init__(self, capacity: int) -> None:
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._inbox: deque[T] = deque()
         self._ring: deque[T] = deque(maxlen=capacity)
         self._total = 0
@@ -33,11 +34,12 @@ class Ring(Generic[T]):
     def add(self, thing: T) -> None:
         """Add one thing."""
         self._inbox.append(thing)
-        if len(self._inbox) >= CHUNK and self._lock.acquire(blocking=False):
-            try:
-                self._settle()
-            finally:
-                self._lock.release()
+        if len(self._inbox) >= CHUNK:
+            for _ in attempt(self._lock):
+                try:
+                    self._settle()
+                finally:
+                    self._lock.release()
 
     def since(self, position: int, limit: int | None = None) -> tuple[list[T], int, int]:
         """Return at most `limit` of what is held from `position` on, the position after it, and how many were gone."""
@@ -60,10 +62,10 @@ class Ring(Generic[T]):
     def _settle(self) -> None:
         """Move what is in the inbox to the ring. The lock is held."""
         inbox, ring = self._inbox, self._ring
-        batch = [inbox.popleft() for _ in range(len(inbox))]  # only a holder of the lock pops
-        self.dropped += max(0, len(ring) + len(batch) - (ring.maxlen or 0))
+        batch = [inbox.popleft() for _ in range(len(inbox)) if inbox]  # only who has the lock pops, and its handlers
+        new, lost = len(batch), max(0, len(ring) + len(batch) - (ring.maxlen or 0))
         ring.extend(batch)
-        self._total += len(batch)
+        self.dropped, self._total = self.dropped + lost, self._total + new
 
 
 def part_since(ring: deque[T], total: int, position: int, limit: int | None = None) -> tuple[list[T], int, int]:

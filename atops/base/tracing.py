@@ -18,6 +18,7 @@ from atops.base.clock import Clock
 from atops.base.detail_log import Detailing, DetailLog
 from atops.base.details import Change, DetailBatch, MemoryChange, Moment, Phase, Place, Position, Step, Turn, Use
 from atops.base.errors import InvalidType, InvalidValue
+from atops.base.owned_lock import attempt, make_lock
 from atops.base.records import (
     COPIES,
     FIELDS,
@@ -122,7 +123,7 @@ class Tracer:
     def __init__(self, clock: Clock, capacity: int) -> None:
         """Make a tracer that holds the last `capacity` records; 0 holds none. Raises InvalidValue below that."""
         self.clock = clock
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._inbox: deque[TraceTuple] = deque()
         self._append = self._inbox.append
         self._ring: deque[TraceTuple] = deque()
@@ -159,11 +160,12 @@ class Tracer:
     def emit(self, record: TraceTuple) -> None:
         """Add one finished command: 16 integers in the order of `FIELDS`. Ask `active` first; it costs less."""
         self._append(record)
-        if len(self._inbox) >= CHUNK and self._lock.acquire(blocking=False):
-            try:
-                self._settle()
-            finally:
-                self._lock.release()
+        if len(self._inbox) >= CHUNK:
+            for _ in attempt(self._lock):
+                try:
+                    self._settle()
+                finally:
+                    self._lock.release()
 
     def counter(self, device: int, used_bytes: int) -> None:
         """Add a sample of a device's memory in use."""
@@ -172,13 +174,9 @@ class Tracer:
     def intern(self, name: str) -> int:
         """Return the number that stands for `name` in emitted tuples; the same for the same name. 0 is no name."""
         number = self._name_ids.get(name)
-        if number is None:
-            with self._lock:
-                number = self._name_ids.get(name)
-                if number is None:
-                    number = len(self._names)
-                    self._names.append(name)
-                    self._name_ids[name] = number
+        if number is None:  # without the lock: this may be a finalizer; two threads at once find the same one
+            self._names.append(name)
+            number = self._name_ids.setdefault(name, self._names.index(name))
         return number
 
     def label_stream(self, device: int, stream: int, name: str) -> None:
@@ -347,10 +345,10 @@ class Tracer:
     def _settle(self) -> None:
         """Number what is in the inbox and move it to the ring. The lock is held."""
         inbox = self._inbox
-        batch = [inbox.popleft() for _ in range(len(inbox))]  # only a holder of the lock pops
-        self._dropped += max(0, len(self._ring) + len(batch) - (self._ring.maxlen or 0))
+        batch = [inbox.popleft() for _ in range(len(inbox)) if inbox]  # only who has the lock pops, and its handlers
+        new, lost = len(batch), max(0, len(self._ring) + len(batch) - (self._ring.maxlen or 0))
         self._ring.extend(batch)
-        self._total += len(batch)
+        self._dropped, self._total = self._dropped + lost, self._total + new
         if self._subscriptions:
             self._outbox.extend(batch)
 

@@ -33,7 +33,10 @@ def seconds(timeout: float | None) -> float | None:
 
 
 class Waiter(Protocol):
-    """Whatever can be parked. `wake` is called once, from any thread, with no lock held; it must not block."""
+    """Whatever can be parked. `wake` is called from any thread, with no lock held; it must not block.
+
+    Once, but for a Ctrl-C in the middle of it, which may have come before or after its effect: then once more.
+    """
 
     def wake(self) -> None:
         """Let the waiter go on."""
@@ -94,8 +97,9 @@ class ThreadWaiter:
         self._gate.acquire()
 
     def wake(self) -> None:
-        """Let the blocked thread go on. Called at most once."""
-        self._gate.release()
+        """Let the blocked thread go on. Harmless when it was let go before."""
+        if self._gate.locked():
+            self._gate.release()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until woken or for `timeout` seconds. Returns whether it was woken; signals interrupt it (Ctrl-C).

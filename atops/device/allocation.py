@@ -24,7 +24,6 @@ KEEPS_THE_GIL = 128 << 10
 NO_BYTES: Bytes = np.empty(0, np.uint8)
 NO_VIEW = memoryview(b"")
 NOTHING = (NO_BYTES, NO_VIEW)
-PATTERN_SIZES = (1, 2, 4, 8, 16)
 
 _serials = count(1)
 # A store and a waiter meet without a lock (a store writes, then looks for watches; a waiter adds its watch, then
@@ -41,6 +40,9 @@ class Watches(Protocol):
 
     def stored(self, offset: int, size: int) -> None:
         """Test the watches that a store of `size` bytes at `offset` may have satisfied."""
+
+    def exposed(self) -> None:
+        """Tell every watch that stores are possible which nobody reports."""
 
     def ended(self) -> None:
         """Tell every watch that the memory is gone."""
@@ -98,6 +100,15 @@ class Allocation:
                 pass
         if self.watches is not None:
             self.watches.stored(offset, size)
+
+    def expose(self) -> None:
+        """Note that stores are possible from now on which the runtime cannot see, and tell who waits for a value."""
+        self.host_visible = True  # before the look at the watches: who arms one later sees it
+        if _FENCE is not None:
+            with _FENCE:
+                pass
+        if (watches := self.watches) is not None:
+            watches.exposed()
 
     def end(self, by: object) -> None:
         """Mark the allocation dead, let go of its bytes and tell its watches. Only memories end allocations."""
@@ -181,13 +192,13 @@ def move(dst: Allocation, dst_offset: int, src: Allocation, src_offset: int, siz
 
 
 def fill(dst: Allocation, offset: int, pattern: bytes, count: int, who: object = "") -> None:
-    """Store `pattern` (1, 2, 4, 8 or 16 bytes) `count` times from `offset`, at any alignment.
+    """Store `pattern` `count` times from `offset`, at any alignment.
 
-    Raises InvalidValue for another length of pattern, and IllegalAddress naming `who` when the range is not inside.
+    Raises InvalidValue for a pattern without bytes, and IllegalAddress naming `who` when the range is not inside.
     """
     width = len(pattern)
-    if width not in PATTERN_SIZES:
-        raise InvalidValue(f"the fill pattern has {width} bytes; 1, 2, 4, 8 or 16 are right")
+    if not width:
+        raise InvalidValue("the fill pattern has no bytes; 1 or more are right")
     size = width * count
     view, data = dst.view, dst.data
     dst.check(offset, size, who)
@@ -197,9 +208,9 @@ def fill(dst: Allocation, offset: int, pattern: bytes, count: int, who: object =
         data[offset : offset + size] = pattern[0]
     else:
         # 16 KiB of pattern laid down row by row is a plain copy, and so does not care for alignment.
-        rows, rest = divmod(size, 1 << 14)
-        row = np.frombuffer(bytes(pattern) * ((1 << 14) // width), np.uint8)
-        split = offset + (rows << 14)
-        data[offset:split].reshape(rows, 1 << 14)[:] = row
+        row = np.frombuffer(bytes(pattern) * (-(-(1 << 14) // width)), np.uint8)
+        rows, rest = divmod(size, row.size)
+        split = offset + rows * row.size
+        data[offset:split].reshape(rows, row.size)[:] = row
         data[split : split + rest] = row[:rest]
     dst.wrote(offset, size)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-__all__ = ("SHAPE_ONLY", "STORES_FIRST", "add_array_methods")
+__all__ = ("SHAPE_ONLY", "STORES_FIRST", "add_array_methods", "out_of")
 
 # numpy functions that read only shapes and types, or give another view: no access to the bytes.
 SHAPE_ONLY = frozenset(
@@ -49,6 +51,25 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "to_device": "the DTE moves data: k.memcpy(dte, destination, x)",
     }
 )
+
+
+def out_of(function: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    """Return what a call of one of numpy's functions is to store into: its `out`, named or by its place, or None."""
+    if "out" in named or len(args) < 2:
+        return named.get("out")
+    place = _place_of_out(function)
+    return args[place] if place is not None and place < len(args) else None
+
+
+@lru_cache(maxsize=256)
+def _place_of_out(function: Any) -> int | None:
+    """Return which positional argument is `out`; an array's method takes them as numpy's function of its name does."""
+    try:
+        parameters = inspect.signature(getattr(np, function.__name__, function)).parameters
+    except (TypeError, ValueError):  # one that does not tell
+        return None
+    out = parameters.get("out")
+    return None if out is None or out.kind is out.KEYWORD_ONLY else [*parameters].index("out")
 
 
 class _Refused:

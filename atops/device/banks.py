@@ -5,7 +5,7 @@ Pure bookkeeping like the free ranges under it; the memory above it owns the loc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from atops.device.free_ranges import FreeRanges
 from atops.device.ranges import NoRoom
@@ -96,6 +96,22 @@ class Banks:
                 part.used -= (end - first) * granule
                 self._free.give(first, end)
         return freed
+
+    def renewed(self, taken: Iterable[tuple[int, int]]) -> Banks:
+        """Return banks like these, of which just these ranges (address, size), by address, are taken. Peaks stay."""
+        granule, begin = self._granule, 0  # the granule after the last one taken
+        new = Banks(self.capacity, len(self.parts), granule)
+        for address, size in taken:
+            start, need = address // granule, -(-size // granule) or 1
+            for part, first, stop in new._cut(start, start + need):
+                new._free.take(max(begin, first // self._part * self._part), first, stop - first)
+                part.used += (stop - first) * granule
+                begin = stop
+            new.used += need * granule
+        new.peak = max(self.peak, new.used)
+        for old, part in zip(self.parts, new.parts, strict=True):
+            part.peak = max(old.peak, part.used)
+        return new
 
     def cool(self, excess: int, page: int) -> tuple[int, int]:
         """Forget about `excess` warm bytes, oldest first, and return the whole pages among them as (start, end).

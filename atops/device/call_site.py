@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import re
 import sys
+import weakref
 from collections.abc import Callable
 from contextvars import ContextVar, Token
+from functools import partial
 from types import CodeType, FrameType
 
 import numpy as np
 
-__all__ = ("Site", "asked_at", "caller", "calling_place", "file_shown", "source_name")
+__all__ = ("Site", "asked_at", "caller", "calling_place", "expression_at", "file_shown", "source_name")
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 NOT_THE_PROGRAM = (PACKAGE, os.path.dirname(np.__file__) + os.sep)  # numpy's operators call the package's arrays
@@ -93,6 +96,46 @@ class Site:
     def __hash__(self) -> int:
         """Agree with equality."""
         return hash((self.path, self.function))
+
+
+# For each code object, by its id: the instructions that repeat an earlier one, and which; and who says when it is gone.
+_repeats: dict[int, tuple[weakref.ref[CodeType], dict[int, int]]] = {}
+
+
+def expression_at(code: CodeType, instruction: int) -> int:
+    """Return the offset that stands for the expression which an instruction belongs to: that of its first copy.
+
+    Compilers repeat the end of a function, or a `finally`, for each path that leads there, so that threads which come
+    to one call in the text may be at different instructions.
+    """
+    known = _repeats.get(id(code))
+    if known is None:
+        known = _repeats[id(code)] = (weakref.ref(code, partial(_forget, id(code))), _repeated(code))
+    return known[1].get(instruction, instruction)
+
+
+def _forget(key: int, reference: weakref.ref[CodeType]) -> None:
+    known = _repeats.get(key)
+    if known is not None and known[0] is reference:  # the id may have been given to another code object meanwhile
+        del _repeats[key]
+
+
+def _repeated(code: CodeType) -> dict[int, int]:
+    """Return the instructions that are copies of earlier ones: of the same kind, from the same columns of the text.
+
+    Each with what belongs to it: a frame that has called may be at the last word of its call.
+    """
+    seen: dict[tuple[int, object], int] = {}
+    copies: dict[int, int] = {}
+    instructions = list(dis.get_instructions(code))
+    ends = [each.offset for each in instructions[1:]] + [len(code.co_code)]
+    for each, end in zip(instructions, ends, strict=True):
+        place = each.positions
+        if place is not None and place.lineno is not None and place.col_offset is not None:
+            first = seen.setdefault((each.opcode, place), each.offset)
+            if first != each.offset:
+                copies |= {each.offset + word: first + word for word in range(0, end - each.offset, 2)}
+    return copies
 
 
 ASKED: ContextVar[Site | None] = ContextVar("atops_asked_at", default=None)

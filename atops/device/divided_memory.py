@@ -1,4 +1,4 @@
-"""Device memory whose set-aside ranges can be cut and joined again: what a reservation hands out piece by piece."""
+"""Device memory whose set-aside ranges can be cut, joined again and kept: what a reservation or another process has."""
 
 from __future__ import annotations
 
@@ -53,6 +53,27 @@ class DividedMemory(GlobalMemory):
             whole = self._begin(low, 0, room, low.site, low.label)
         self._replace((low, high), (whole,), by)
         return whole
+
+    # ---- ranges that other processes have mapped
+
+    def pin(self, allocation: Allocation) -> bool:
+        """Keep the range of `allocation` from being used again until `unpin`, even if it is freed meanwhile.
+
+        Returns False, and does nothing, when it is over. Callers take turns with each other, not with those who free.
+        """
+        self._pinned[allocation.serial] = self._pinned.get(allocation.serial, 0) + 1
+        if not allocation.alive:  # looked at last: who frees ends it before he looks for pins
+            self.unpin(allocation)
+            return False
+        return True
+
+    def unpin(self, allocation: Allocation) -> None:
+        """Undo one `pin`; the last gives the range back if its allocation is over."""
+        left = self._pinned.pop(allocation.serial) - 1
+        if left:
+            self._pinned[allocation.serial] = left
+        elif not allocation.alive:
+            self._give_back(allocation)
 
     def is_pinned(self, allocation: Allocation) -> bool:
         """Tell whether another process has the range mapped, so that it must not be used again now."""

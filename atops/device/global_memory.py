@@ -5,18 +5,19 @@ It knows banks and addresses; it does not know streams, commands or kernels.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
+from collections.abc import Iterator
 
-from atops.base.errors import IllegalAddress, InvalidValue, NotInitialized
+from atops.base.errors import AtopsError, IllegalAddress, InvalidValue, NotInitialized
+from atops.base.owned_lock import attempt, check_entry, make_lock
 from atops.device.allocation import Allocation
 from atops.device.arena import PAGE, Arena
 from atops.device.banks import Banks
 from atops.device.call_site import Site, caller
 from atops.device.integer_set import IntegerSet
-from atops.device.memory_faults import checked_size, out_of_memory
+from atops.device.memory_faults import checked_size, in_no_allocation, out_of_memory
 from atops.device.memory_log import MemoryLog
-from atops.device.memory_statistics import BankStatistics, MemoryStatistics
+from atops.device.memory_statistics import BankStatistics, MemoryStatistics, figures_of
 from atops.device.ranges import NoRoom
 
 __all__ = ("BankStatistics", "GlobalMemory", "MemoryStatistics")
@@ -43,7 +44,7 @@ class GlobalMemory:
         self._granule = granule
         self._part, self._bank_count = self.total // banks, banks
         self._warm_limit = max(0, warm_bytes) // granule
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._live: dict[int, Allocation] = {}
         self._returned: deque[Allocation] = deque()
         self._past: deque[Allocation] = deque(maxlen=REMEMBERED)
@@ -58,15 +59,11 @@ class GlobalMemory:
     # ---- lifecycle
 
     def reset(self, by: object = None) -> None:
-        """Free everything, quarantined ranges too, and start over with fresh bytes and peaks.
-
-        The old arena lives on, apart, until its last view dies: what an abandoned kernel still writes is lost.
-        """
+        """Free everything, quarantined ranges too, and start over. The old arena lives on until its last view dies."""
         by = caller() if by is None else by
         ended: list[Allocation] = []
         with self._lock:
-            while self._live:
-                ended.append(self._live.popitem()[1])
+            ended.extend(self._leaving())
             arena, self._arena = self._arena, None
             self._clear()
         for allocation in ended:
@@ -76,6 +73,10 @@ class GlobalMemory:
             log.sample(0, 0)
         if arena is not None:
             arena.close()
+
+    def _leaving(self) -> Iterator[Allocation]:
+        while self._live:
+            yield self._live.popitem()[1]
 
     def close(self, by: object = None) -> None:
         """Free everything and refuse to allocate from now on. Idempotent."""
@@ -87,7 +88,7 @@ class GlobalMemory:
 
         The lock and the books are new, because another thread may have been half-way through them.
         """
-        self._closed, self._lock = True, threading.Lock()
+        self._closed, self._lock = True, make_lock()
         arena, self._arena = self._arena, None
         if arena is not None:
             arena.close()
@@ -113,29 +114,35 @@ class GlobalMemory:
             raise InvalidValue(f"bank {bank} of device {self.device}; 0 to {self._bank_count - 1} are right")
         if site is None:
             self._asker = site = caller(1, self._asker)
-        with self._lock:
-            arena = self._arena or self._open()
-            if self._returned:
-                self._settle()
-            try:
+        check_entry(self._lock, "memory was asked for")
+        allocation: Allocation | None = None
+        try:
+            with self._lock:
+                arena = self._arena or self._open()
+                if self._returned:
+                    self._settle()
                 offset = self._banks.allocate(size, bank, top_down)
-            except NoRoom:
+                address = self.base_address + offset
+                allocation = Allocation(
+                    address, size, self.device, offset, offset // self._part, flags, arena.source, site, label,
+                    address if arena.at_home else arena.host_address + offset,
+                )
+                self._at[offset] = allocation
+                if self._starts is not None:
+                    self._starts.add(offset // self._granule)
+                self._live[allocation.serial] = allocation
+                if (log := self.log) is not None and log.tracer.active:
+                    if not log.low <= (used := self._banks.used) <= log.high:
+                        log.sample(used, self._banks.peak)
+                    if log.tracer.detail:
+                        log.begun(allocation, used, stream)
+            return allocation
+        except NoRoom:
+            with self._lock:
                 raise out_of_memory(self._banks, self.device, size, bank) from None
-            address = self.base_address + offset
-            allocation = Allocation(
-                address, size, self.device, offset, offset // self._part, flags, arena.source, site, label,
-                address if arena.at_home else arena.host_address + offset,
-            )
-            self._at[offset] = allocation
-            if self._starts is not None:
-                self._starts.add(offset // self._granule)
-            self._live[allocation.serial] = allocation
-            if (log := self.log) is not None and log.tracer.active:
-                if not log.low <= (used := self._banks.used) <= log.high:
-                    log.sample(used, self._banks.peak)
-                if log.tracer.detail:
-                    log.begun(allocation, used, stream)
-        return allocation
+        except BaseException as error:
+            self._interrupted(error, allocation)
+            raise
 
     def free(self, allocation: Allocation, by: object = None) -> None:
         """End `allocation` and let its range be used again. `by` says who or where (default: the caller).
@@ -144,11 +151,15 @@ class GlobalMemory:
         """
         if by is None:
             self._freer = by = caller(1, self._freer)
-        if self._live.pop(allocation.serial, None) is None:
-            raise self._not_live(allocation, by)
-        allocation.end(by)
-        self._past.append(allocation)
-        self._give_back(allocation)
+        try:
+            if self._live.pop(allocation.serial, None) is None:
+                raise self._not_live(allocation, by)
+            allocation.end(by)
+            self._past.append(allocation)
+            self._give_back(allocation)
+        except BaseException as error:
+            self._interrupted(error, allocation)
+            raise
         if (log := self.log) is not None and log.tracer.detail:  # `_tell_end` without its frame
             log.ended(allocation, self._banks.used)
 
@@ -166,27 +177,7 @@ class GlobalMemory:
             self._settle()
             if (size := self._forget(allocation)) >= 0:
                 self._quarantined += self._rounded(size)
-
-    # ---- ranges that other processes have mapped
-
-    def pin(self, allocation: Allocation) -> bool:
-        """Keep the range of `allocation` from being used again until `unpin`, even if it is freed meanwhile.
-
-        Returns False, and does nothing, when it is over. Callers take turns with each other, not with those who free.
-        """
-        self._pinned[allocation.serial] = self._pinned.get(allocation.serial, 0) + 1
-        if not allocation.alive:  # looked at last: who frees ends it before he looks for pins
-            self.unpin(allocation)
-            return False
-        return True
-
-    def unpin(self, allocation: Allocation) -> None:
-        """Undo one `pin`; the last gives the range back if its allocation is over."""
-        left = self._pinned.pop(allocation.serial) - 1
-        if left:
-            self._pinned[allocation.serial] = left
-        elif not allocation.alive:
-            self._give_back(allocation)
+                self._lost.append((allocation.offset, size))
 
     # ---- ranges with several lives: a pool gives the same bytes out again before their last owner is done with them
 
@@ -239,6 +230,7 @@ class GlobalMemory:
         found = self._at.get(offset)
         if found is not None and found.alive:
             return found
+        check_entry(self._lock, "an allocation was looked for")
         with self._lock:
             self._settle()
             found = self._below(offset)
@@ -265,18 +257,14 @@ class GlobalMemory:
 
     def statistics(self) -> MemoryStatistics:
         """Return a snapshot of sizes, peaks and counts."""
-        with self._lock:
-            self._settle()
-            banks = self._banks
-            free, largest = banks.capacity - banks.used, banks.largest_free
-            parts = tuple(
-                BankStatistics(part.capacity, part.used, part.capacity - part.used, part.largest_free, part.peak)
-                for part in banks.parts
-            )
-            return MemoryStatistics(
-                banks.capacity, banks.used, free, largest, 1 - largest / free if free else 0.0, banks.peak,
-                len(self._live), self._quarantined, banks.warm.total * self._granule, parts,
-            )
+        check_entry(self._lock, "the figures of a memory were asked for")
+        try:
+            with self._lock:
+                self._settle()
+                return figures_of(self._banks, len(self._live), self._quarantined, self._granule)
+        except BaseException as error:  # looking tidies the books
+            self._interrupted(error)
+            raise
 
     @property
     def arena(self) -> Arena | None:
@@ -296,6 +284,7 @@ class GlobalMemory:
         self._starts: IntegerSet | None = None
         self._kept: dict[int, int] = {}  # by offset, the bytes of ranges whose newest allocation may be smaller
         self._quarantined = 0
+        self._lost: list[tuple[int, int]] = []  # the ranges in quarantine: offset, size
 
     def _open(self) -> Arena:
         if self._closed:
@@ -315,31 +304,47 @@ class GlobalMemory:
         """Let the range of an ended allocation be used again: now, or when whoever has the lock is done with it."""
         if self._pinned and ended.serial in self._pinned:
             return
-        if self._lock.acquire(False):
+        self._returned.append(ended)
+        for _ in attempt(self._lock):
             try:
-                if (size := self._forget(ended)) >= 0:
-                    self._banks.free(ended.offset, size)
-                if self._returned or self._banks.warm.total > self._warm_limit:
-                    self._settle()
+                self._settle()
                 log, used = self.log, self._banks.used
                 if log is not None and not log.low <= used <= log.high and log.tracer.active:
                     log.sample(used, self._banks.peak)
             finally:
                 self._lock.release()
-        else:
-            self._returned.append(ended)
 
     def _settle(self) -> None:
         """Catch up with the frees that found the lock taken, and give back the pages beyond what may stay warm."""
-        while self._returned:
-            ended = self._returned.popleft()
-            if (size := self._forget(ended)) >= 0:
-                self._banks.free(ended.offset, size)
+        returned = self._returned
+        try:
+            while returned:
+                ended = returned[0]
+                if (size := self._forget(ended)) >= 0:
+                    self._banks.free(ended.offset, size)
+                returned.popleft()
+        except BaseException as error:
+            self._interrupted(error)
+            raise
         banks = self._banks
         while banks.warm.total > self._warm_limit:
             start, end = banks.cool((banks.warm.total - self._warm_limit) * self._granule, PAGE)
             if start < end and self._arena is not None:
                 self._arena.punch(start, end - start)
+
+    def _interrupted(self, error: BaseException, half: Allocation | None = None) -> None:
+        """After Ctrl-C in a change of the books, undo what is half done and make the free ranges anew from the rest."""
+        if isinstance(error, AtopsError):
+            return
+        with self._lock:
+            if half is not None:
+                self._live.pop(half.serial, None)
+                half.end("Ctrl-C")
+                if half.serial not in self._pinned:
+                    self._forget(half)
+            kept = dict(item for item in self._kept.items() if item[0] in self._at)
+            taken = ((offset, kept.get(offset) or each.size) for offset, each in self._at.items())
+            self._banks, self._kept, self._starts = self._banks.renewed(sorted((*taken, *self._lost))), kept, None
 
     def _forget(self, ended: Allocation) -> int:
         """Take the range of an ended allocation out of the index and return its bytes; -1 if it is not its own now.
@@ -372,9 +377,10 @@ class GlobalMemory:
     def _order(self) -> IntegerSet:
         """Return where the ranges begin, in granules. Kept in step only once somebody has asked for it."""
         if self._starts is None:
-            self._starts = IntegerSet(self.total // self._granule)
+            starts = IntegerSet(self.total // self._granule)
             for offset in self._at:
-                self._starts.add(offset // self._granule)
+                starts.add(offset // self._granule)
+            self._starts = starts
         return self._starts
 
     @property
@@ -386,15 +392,6 @@ class GlobalMemory:
         start = f"{str(who) + ': ' if who else ''}{address:#x} is in no live allocation of device {self.device}"
         if not 0 <= offset < self.total:
             return IllegalAddress(f"{start}; its addresses are {self._extent}")
-        parts = [start]
-        if below is not None and below.alive:
-            parts.append(f"{offset - below.offset - below.size} bytes after the end of {below!r}")
         above = self._order().at_least(offset // self._granule + 1)
-        if above >= 0:
-            nearest = self._at[above * self._granule]
-            parts.append(f"{nearest.offset - offset} bytes before {nearest!r}")
-        for past in reversed(self._past.copy()):
-            if past.offset <= offset < past.offset + max(past.size, 1):
-                parts.append(f"it was in {past!r}, freed by {past.freed_by}")
-                break
-        return IllegalAddress("; ".join(parts))
+        nearest = None if above < 0 else self._at[above * self._granule]
+        return in_no_allocation(start, offset, below, nearest, self._past.copy())

@@ -240,6 +240,11 @@ class Grid:
         with self.barrier.lock:
             return [thread for block in self.blocks.values() for thread in block.running()]
 
+    def moves(self) -> bool:
+        """Return whether a thread of a block that has its cluster is running or can run."""
+        with self.barrier.lock:
+            return any(not block.idle for block in self.blocks.values())
+
     def waits(self) -> list[str]:
         """Say who waits for what, a line for blocks that wait alike, for stall reports."""
         with self.barrier.lock:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ("BankStatistics", "MemoryStatistics")
+from atops.device.banks import Banks
+
+__all__ = ("BankStatistics", "MemoryStatistics", "figures_of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +38,16 @@ class MemoryStatistics:
     quarantined: int
     warm: int
     banks: tuple[BankStatistics, ...]
+
+
+def figures_of(banks: Banks, live: int, quarantined: int, granule: int) -> MemoryStatistics:
+    """Return the figures of a memory in these banks, with so many allocations and bytes in quarantine."""
+    free, largest = banks.capacity - banks.used, banks.largest_free
+    parts = tuple(
+        BankStatistics(part.capacity, part.used, part.capacity - part.used, part.largest_free, part.peak)
+        for part in banks.parts
+    )
+    return MemoryStatistics(
+        banks.capacity, banks.used, free, largest, 1 - largest / free if free else 0.0, banks.peak, live, quarantined,
+        banks.warm.total * granule, parts,
+    )

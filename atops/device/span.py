@@ -17,7 +17,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.allocation import Allocation
-from atops.device.array_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods
+from atops.device.array_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods, out_of
 from atops.device.call_site import caller
 from atops.device.geometry import Array
 from atops.device.indexing import check_bounds, is_basic
@@ -202,7 +202,7 @@ class Span(NDArrayOperatorsMixin):
             return self.touch("load").astype(element)
         array = self.touch("escape")
         if self.allocation is not None:
-            self.allocation.host_visible = True
+            self.allocation.expose()
         grid = current_thread().grid
         if grid.options.strict:
             warning = f"np.asarray of a span at {caller()}: what is done through the array is not observed"
@@ -245,7 +245,7 @@ class Span(NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run any other numpy function on the spans' elements; views come back as spans."""
         unwrap = _bare if function in SHAPE_ONLY else _loaded
-        out = kwargs.get("out")
+        out = out_of(function, args, kwargs)
         targets = [each for each in (out if isinstance(out, tuple) else (out,)) if isinstance(each, Span)]
         if function in STORES_FIRST and isinstance(args[0], Span):
             targets.append(args[0])

@@ -16,7 +16,7 @@ from sortedcontainers import SortedDict
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.allocation import Allocation
 
-__all__ = ("Condition", "Watch", "armed_on", "satisfied")
+__all__ = ("Condition", "Watch", "satisfied")
 
 CELL_SHIFT = 3
 
@@ -74,13 +74,14 @@ class Watch:
     that stored, armed or freed, with no lock held, and must not block.
     """
 
-    __slots__ = ("_over", "allocation", "condition", "mask", "offset", "on_dead", "on_true", "wanted", "width")
+    __slots__ = ("_over", "_poll", "allocation", "condition", "mask", "offset", "on_dead", "on_true", "wanted", "width")
 
     def __init__(
         self, allocation: Allocation, offset: int, width: int, wanted: int, condition: int, mask: int | None,
         on_true: Callable[[], None], on_dead: Callable[[IllegalAddress], None] | None = None,
+        poll: Callable[[Watch], None] | None = None,
     ) -> None:
-        """Describe the wait; nothing happens before `arm`.
+        """Describe the wait; nothing happens before `arm`. `poll` has it tested where nobody reports the stores.
 
         Raises InvalidValue for a width other than 32 and 64, an unknown condition, a wanted value that does not fit
         or an address that is not aligned to the width, and IllegalAddress when the bytes are not inside.
@@ -103,6 +104,7 @@ class Watch:
         self.mask = mask
         self.on_true = on_true
         self.on_dead = on_dead
+        self._poll = poll
         self._over = False
 
     def arm(self) -> None:
@@ -117,10 +119,15 @@ class Watch:
             if not isinstance(index, _Index):
                 index = self.allocation.watches = _Index(self.allocation)
             index.add(self)
-        if self.allocation.alive:
-            self.test()
-        else:
+        if not self.allocation.alive:
             self.end()
+        elif not self.test() and self.allocation.host_visible:  # looked at after the watch is in: see `expose`
+            self.exposed()
+
+    def exposed(self) -> None:
+        """Have it tested from now on: stores are possible that nobody reports."""
+        if self._poll is not None and not self._over:
+            self._poll(self)
 
     def test(self) -> bool:
         """Compare now, and fire if the condition holds. Return True when the wait is over, by whatever end."""
@@ -164,12 +171,6 @@ class Watch:
                 f"{self.wanted:#x}{mask}, {state}>")
 
 
-def armed_on(allocation: Allocation) -> list[Watch]:
-    """Return the waits that are armed on an allocation: a snapshot."""
-    index = allocation.watches
-    return index.armed() if isinstance(index, _Index) else []
-
-
 class _Index:
     """The armed watches of one allocation, by 8-byte cell; an aligned value never straddles two. `_lock` guards it."""
 
@@ -207,6 +208,10 @@ class _Index:
     def armed(self) -> list[Watch]:
         with _lock:
             return [watch for inside in self._cells.values() for watch in inside]
+
+    def exposed(self) -> None:
+        for watch in self.armed():
+            watch.exposed()
 
     def ended(self) -> None:
         for watch in self.armed():

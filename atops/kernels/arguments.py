@@ -114,6 +114,8 @@ class Parameter:
             return tuple([self._plain(each) for each in value])
         if isinstance(value, int | float | complex | np.generic | np.dtype) or callable(value):
             return value
+        if hasattr(value, "__kernel_argument__"):
+            raise self._wrong(value, "a parameter of its own for each", f"{type(value).__name__} in a tuple")
         raise self._wrong(value, "memory of the device, a number, a tuple of numbers or a type")
 
     def _scalar(self, value: Any, dtype: np.dtype[Any] | type) -> Any:

@@ -149,6 +149,16 @@ class Kernel:
             f"kernel {self.name} was called; it is launched: stream.launch({self.name}, (grid, block), *arguments)"
         )
 
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuse to be pickled: another process imports it. Raises InvalidType."""
+        raise InvalidType(f"kernel {self.name} cannot be pickled; import {self.__module__} in the other process")
+
+    def __copy__(self) -> Kernel:
+        return self  # as a function does
+
+    def __deepcopy__(self, memo: Any) -> Kernel:
+        return self
+
     def __repr__(self) -> str:
         return f"<{'cooperative ' if self.cooperative else ''}kernel {self.name}{self.signature}>"
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from atops.base.errors import LaunchFailure
-from atops.device.call_site import Site, caller
+from atops.device.call_site import Site, caller, expression_at
 from atops.device.grid import Grid
 from atops.device.thread import KernelThread
 
@@ -31,7 +31,8 @@ def shared_object(thread: KernelThread, make: Callable[[], T], depth: int = 2, o
     n-th time of another are the same.
     """
     frame = sys._getframe(depth)
-    site = (id(frame.f_code), frame.f_lasti)  # hashing the code would read all of it; it is kept below
+    code = frame.f_code
+    site = (id(code), expression_at(code, frame.f_lasti))  # hashing the code would read all of it; it is kept below
     sites = thread.sites
     if sites is None:
         sites = thread.sites = {}
@@ -44,7 +45,7 @@ def shared_object(thread: KernelThread, make: Callable[[], T], depth: int = 2, o
         with _making:
             found = shared.get(key)
             if found is None:
-                found = shared[key] = (make(), frame.f_code)
+                found = shared[key] = (make(), code)
     made: T = found[0]
     return made
 

@@ -19,7 +19,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from atops.base.dtypes import DTypeLike, element_name
 from atops.base.errors import IllegalAddress, IllegalState, InvalidValue, LaunchFailure
 from atops.device.array_functions import READING
-from atops.device.call_site import Site, caller
+from atops.device.call_site import Site, caller, expression_at
 from atops.device.chip import Chip
 from atops.device.requests import maybe_current_thread
 from atops.device.span import Span
@@ -248,8 +248,9 @@ def set_aside(variables: Iterable[Variable]) -> None:
 
 def _static(thread: KernelThread, variable: Variable, code: CodeType, instruction: int) -> Variable:
     """Return the variable that the line of a kernel declares on this device: the first that was declared there."""
+    key = id(code), expression_at(code, instruction)
     entry: tuple[Variable, CodeType] = thread.grid.chip.variables.setdefault(
-        (id(code), instruction), (variable, code)  # which keeps the code, and with it the meaning of its id
+        key, (variable, code)  # which keeps the code, and with it the meaning of its id
     )
     first = entry[0]
     if (first.dtype, first.shape) != (variable.dtype, variable.shape):

@@ -76,7 +76,11 @@ class Buffer:
         """Give the memory back once the work enqueued so far no longer needs it. Idempotent; a slice owns nothing."""
         release, self._release = self._release, None  # `release_in` without an answer
         if release is not None:
-            release(self, None)
+            try:
+                release(self, None)
+            except BaseException:  # Ctrl-C: it is still to be given back, by another call or by the collector
+                self._release = release
+                raise
 
     def release_in(self, stream: Any) -> bool:
         """Give the memory back in the order of `stream` (None: of the stream it was made by, or of the whole device).
@@ -86,7 +90,11 @@ class Buffer:
         release, self._release = self._release, None
         if release is None:
             return False
-        release(self, stream)
+        try:
+            release(self, stream)
+        except BaseException:  # as above
+            self._release = release
+            raise
         return True
 
     async def aclose(self) -> None:
@@ -102,8 +110,13 @@ class Buffer:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_release", None) is not None:
+        try:
             self.release_in(LATER)
+        except AttributeError:  # it was never made
+            pass
+        except BaseException:  # Ctrl-C, which goes no further than here
+            self.release_in(LATER)
+            raise
 
     # ---- views
 

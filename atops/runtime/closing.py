@@ -20,6 +20,7 @@ class Closing:
 
     def __init__(self, driver: Hub) -> None:
         self.done = False
+        self.begun = False  # whether somebody looks
         self._driver = driver
         self._lock = threading.Lock()
         self._lot: ParkingLot[Waiter] = ParkingLot("the end of a driver")
@@ -28,6 +29,8 @@ class Closing:
     def look(self) -> None:
         """Stop the driver if nothing is left to end; else look again soon. A driver step."""
         driver = self._driver
+        if self.done:
+            return
         with driver.lock:
             left = driver.active_streams()
         shown = all([context.printing.idle() for context in driver.contexts])  # each has what is left shown

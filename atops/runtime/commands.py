@@ -69,7 +69,7 @@ class Reduce(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """Write `pattern` so many `times` (1, 2, 4, 8 or 16 bytes)."""
+    """Write `pattern` so many `times`."""
 
     dst: Allocation
     offset: int

@@ -79,6 +79,7 @@ class Completion(InProcess):
     seq = 0  # the driver's number, given at submission
     duty = False  # runs in spite of poison and abort
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
+    placed: tuple[Any] | None = None  # where a stream with a capacity had a place for it
     parked: Any = None  # what it waits for now, for reports
     cancel: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
     aborted: ExecutionError | None = None  # an abort came when there was no way yet, or it is a duty
@@ -92,6 +93,7 @@ class Completion(InProcess):
     _result: Any = None
     _error: AtopsError | None = None
     _lot: ParkingLot[Waiter] | None = None
+    _callbacks: CallbackWaiter | None = None
 
     def __init__(self, stream: Owner, command: Any) -> None:
         self.stream = stream
@@ -120,14 +122,21 @@ class Completion(InProcess):
     def add_done_callback(self, function: Callable[[Completion], object]) -> None:
         """Call `function(self)` once when done: on a callback thread, or at once and here if it is done already.
 
-        What it raises is logged; it changes nothing. Raises InvalidType for what is no function, and for
-        what `asyncio.wait` gives it, which wants futures of its loop: give it `asyncio.ensure_future(completion)`.
+        Those of one completion are called one after another, in the order in which they were added. What one raises is
+        logged; it changes nothing. Raises InvalidType for what is no function, and for what `asyncio.wait` gives it,
+        which wants futures of its loop: give it `asyncio.ensure_future(completion)`.
         """
         if not callable(function):
             raise InvalidType(f"a callback of {self!r} is {function!r}; a function is right")
         if getattr(function, "__module__", None) == "asyncio.tasks":
             raise InvalidType(f"asyncio got {self!r} as a future of a loop; asyncio.ensure_future(...) makes it one")
-        if not self.add_waiter(CallbackWaiter(self, function)):
+        with self.stream.driver.lock:
+            if pending := self._state < DONE:
+                if self._callbacks is None:
+                    self._callbacks = CallbackWaiter(self)
+                    self.park(self._callbacks)
+                self._callbacks.functions.append(function)
+        if not pending:
             self.stream.driver.call_here(function, self)
 
     # ---- queries
@@ -185,7 +194,9 @@ class Completion(InProcess):
         if self._state >= DONE:
             return False
         if self._lot is None:
-            self._lot = ParkingLot()
+            lot: ParkingLot[Waiter] = ParkingLot()
+            if self._lot is None:  # a finalizer may have parked somebody meanwhile
+                self._lot = lot
         self._lot.park(waiter)
         return True
 
@@ -217,17 +228,23 @@ class Completion(InProcess):
 
 
 class CallbackWaiter:
-    """Runs a done-callback on a callback thread, never on the thread that settled the completion."""
+    """Runs the done-callbacks of a completion on a callback thread, never on the thread that settled the completion."""
 
-    __slots__ = ("_completion", "_function")
+    __slots__ = ("_completion", "functions")
 
-    def __init__(self, completion: Completion, function: Callable[[Completion], object]) -> None:
+    def __init__(self, completion: Completion) -> None:
         self._completion = completion
-        self._function = function
+        self.functions: list[Callable[[Completion], object]] = []  # in order; added to with the driver's lock held
 
     def wake(self) -> None:
-        """Hand the callback to a callback thread."""
-        self._completion.stream.driver.run_callback(self._function, self._completion)
+        """Hand the callbacks to a callback thread, as one piece of work: they are called in order."""
+        self._completion._callbacks = None
+        self._completion.stream.driver.run_callback(self._run)
+
+    def _run(self) -> None:
+        functions, self.functions = self.functions, []
+        for function in functions:
+            self._completion.stream.driver.call_apart(function, self._completion)
 
 
 def look_at(error: BaseException | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from weakref import ReferenceType, WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
+from atops.base.owned_lock import OwnedLock
 from atops.device.address_space import device_base
 from atops.device.allocation import Allocation
 from atops.device.arch import Architecture
@@ -46,6 +47,8 @@ class ActiveStream(Protocol):
 
 class Pool(Protocol):
     """A memory pool, as the device and its streams see it."""
+
+    lock: OwnedLock
 
     def take(self, nbytes: int, stream: Any) -> tuple[Allocation, tuple[Completion, ...]]:
         """Find memory now, and say what must be over before it is used."""
@@ -102,6 +105,7 @@ class DeviceContext:
         self.facade: Any = None  # the Device that calls without one of their own share
         self.pools: WeakSet[Any] = WeakSet()
         self.default_pool: Pool = default_pool(self)
+        self.locks = self.memory._lock, self.default_pool.lock  # what work needs, and whoever allocates holds
         self.pool: Pool | None = None  # what allocations without a pool use; None is the default pool
         self.asker: Site | None = None  # where the latest buffer was asked for
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation

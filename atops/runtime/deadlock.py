@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 from atops.base.errors import WouldDeadlock
 from atops.base.loops import running_home
+from atops.base.owned_lock import OwnedLock
 from atops.runtime.commands import Call, WaitEvent
 from atops.runtime.completion import Completion, Owner
 from atops.runtime.executor import HERE
 
-__all__ = ("check_blocking", "upstream")
+__all__ = ("check_blocking", "check_locks", "upstream")
 
 
 def upstream(target: Completion) -> Iterator[Completion]:
@@ -38,6 +39,19 @@ def upstream(target: Completion) -> Iterator[Completion]:
             todo.append(item.command.record)
 
 
+def check_locks(target: Completion, *locks: OwnedLock) -> None:
+    """Raise WouldDeadlock where this thread holds a lock that the work may need, as only a finalizer or a handler can.
+
+    A finalizer or a signal handler runs in the middle of whatever its thread was at, a call of ours perhaps.
+    """
+    for lock in locks:
+        if lock._is_owned():
+            raise WouldDeadlock(
+                f"a finalizer or a signal handler waits for {target!r} in the middle of a call that its thread was "
+                "making; the work may need what that call holds: wait when it is over, or in another thread"
+            )
+
+
 def check_blocking(target: Completion) -> None:
     """Raise WouldDeadlock if blocking this thread until `target` is done would block what `target` needs.
 
@@ -53,7 +67,10 @@ def check_blocking(target: Completion) -> None:
         return
     for item in upstream(target):
         if item is callback:
-            raise WouldDeadlock(f"a callback waits for {target!r}, which waits for the callback: {item!r}")
+            raise WouldDeadlock(
+                f"a callback waits for {target!r}, which waits for the callback, or what a signal handler came in the "
+                f"middle of: {item!r}"
+            )
         if home is not None and isinstance(item.command, Call) and item.command.home is home:
             raise WouldDeadlock(
                 f"blocking this event loop until {target!r} is done would never end: the loop itself owes {item!r}; "

@@ -5,11 +5,11 @@ A loop that closes tells nobody. While somebody owes, a slow timer asks.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from atops.base.home import Home
+from atops.base.owned_lock import OwnedLock
 from atops.runtime.executor import Executor
 
 __all__ = ("Debt", "Debts")
@@ -28,7 +28,7 @@ class Debt:
 class Debts:
     """All debts of one driver."""
 
-    def __init__(self, lock: threading.Lock, executor: Executor) -> None:
+    def __init__(self, lock: OwnedLock, executor: Executor) -> None:
         self._lock = lock
         self._executor = executor
         self._open: dict[Debt, None] = {}

@@ -65,10 +65,14 @@ class DeviceMemory:
             if not context.trim_pools():
                 raise
             allocation = memory.allocate(nbytes, bank=bank, top_down=top_down, flags=flags, site=site, label=label)
-        release = context.release
-        if release is None:
-            context.release = release = partial(free_when_idle, context, memory.free)
-        buffer = Buffer(allocation, 0, nbytes, release)
+        try:
+            release = context.release
+            if release is None:
+                context.release = release = partial(free_when_idle, context, memory.free)
+            buffer = Buffer(allocation, 0, nbytes, release)
+        except BaseException:  # Ctrl-C: nobody would ever free it
+            memory.free(allocation, "Ctrl-C")
+            raise
         buffer.driver = self.driver
         return buffer
 
@@ -108,9 +112,9 @@ class DeviceMemory:
         shape = extents_of(shape)
         size = math.prod(shape) * dtype.itemsize
         buffer = self.allocate(size)
-        release, buffer._release = buffer._release, None
-        array = DeviceArray(buffer.allocation, 0, dtype, shape, release)
+        array = DeviceArray(buffer.allocation, 0, dtype, shape)
         array.driver = self.driver
+        array._release, buffer._release = buffer._release, None
         return array
 
     async def upload(self, host: Any) -> DeviceArray:

@@ -7,11 +7,14 @@ comes after it. On an idle device it is over before anybody could enqueue anythi
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from atops.base.errors import AtopsError
+from atops.base.owned_lock import reentered
+from atops.base.waiting import Waiter
 from atops.device.allocation import FENCED, Allocation
 from atops.runtime.commands import Copy
-from atops.runtime.completion import PENDING, Completion
+from atops.runtime.completion import PENDING, RUNNING, Completion
 from atops.runtime.executor import HERE
 from atops.runtime.outcomes import wake
 from atops.runtime.short_copies import (
@@ -43,6 +46,8 @@ def copy_at_once(
     tracer, engines = driver.tracer, context.engines
     kind = COPY_H2D if upload else COPY_D2H
     if HERE.role is not None or driver.inline or tracer.detail or context.prefetched.watched:
+        return False
+    if driver.lock._is_owned():
         return False
     seq = begun = 0
     try:
@@ -80,30 +85,51 @@ def copy_and_wait(stream: StreamQueue, command: Copy) -> Completion:
     usual = command.size > DIRECT or stream.capacity is not None or HERE.role is not None
     if usual or driver.inline or driver.tracer.detail:
         return stream.submit(command)
-    item = Completion(stream, command)
-    with driver.lock:
-        if not stream.enqueue(item):
-            return item  # the drain that is at work comes to it
-        queue = stream._queue
-        assert queue is not None
-        run = [] if stream._error is not None or item.deps else claim_run(queue, stream.context)
-    if not run:
-        driver.post(stream.drain)
-        return item
+    if driver.lock._is_owned():
+        raise reentered(f"a copy was enqueued on {stream.label}")
+    item, claimed = Completion(stream, command), True
+    try:
+        with driver.lock:
+            if not stream.enqueue(item):
+                claimed = False
+                return item  # the drain that is at work comes to it
+            queue = stream._queue
+            assert queue is not None
+            run = [] if stream._error is not None or item.deps else claim_run(queue, stream.context)
+            if not run:
+                claimed = False
+                driver.post(stream.drain)
+                return item
+    except BaseException as ctrl_c:
+        if claimed and item._state == RUNNING:  # by nobody
+            item._state = PENDING
+        stream.interrupted(ctrl_c, item)
+        raise
     done, error = 0, None
+    before, HERE.callback = HERE.callback, item  # what this thread owes, to a signal handler that would wait for it
     try:
         done, error = carry_out_traced(run, driver) if driver.tracer.active else carry_out_run(run)
     finally:
-        _settle(stream, queue, item, done, error)
+        HERE.callback = before
+        waiters: list[Waiter] = []
+        try:
+            _settle(stream, queue, item, done, error, waiters)
+        except BaseException:  # Ctrl-C again, or only now
+            driver.post(partial(_end, stream, queue, item, done, waiters))
+            raise
     return item
 
 
 def _settle(
-    stream: StreamQueue, queue: deque[Completion], item: Completion, done: int, error: AtopsError | None
-) -> None:
-    """End the copy, or leave it to the drain when Ctrl-C came in between; then let run what came meanwhile."""
+    stream: StreamQueue, queue: deque[Completion], item: Completion, done: int, error: AtopsError | None,
+    waiters: list[Waiter],
+) -> None:  # fmt: skip
+    """End the copy, or leave it to the drain when Ctrl-C came in between; then let run what came meanwhile.
+
+    Who waits for it comes into `waiters`.
+    """
     with stream.driver.lock:
-        waiters = settle_run([item], done, queue)
+        waiters += settle_run([item], done, queue)
         idle = not queue
         if idle:
             stream.retire()
@@ -114,3 +140,18 @@ def _settle(
         stream.finish(item, error)
     elif not idle:
         stream.driver.post(stream.drain)
+
+
+def _end(
+    stream: StreamQueue, queue: deque[Completion], item: Completion, done: int, waiters: list[Waiter]
+) -> None:
+    """Do what is left of the end of a copy, whatever that is. A driver step."""
+    with stream.driver.lock:
+        if not done and item in queue:
+            item._state = PENDING
+        elif item._state == RUNNING:
+            waiters = [*waiters, *(item.settle(None) or ())]
+            if item in queue:
+                queue.remove(item)
+    wake(waiters)
+    stream.drain()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar, Token
@@ -18,6 +17,7 @@ from atops.base.clock import Clock, WallClock
 from atops.base.errors import AtopsError, IllegalState, InvalidDevice, InvalidHandle, InvalidType, NotInitialized
 from atops.base.loops import current_home
 from atops.base.options import EmulatorOptions
+from atops.base.owned_lock import make_lock
 from atops.base.tracing import Tracer
 from atops.base.waiting import seconds
 from atops.device.address_space import AddressSpace
@@ -28,12 +28,13 @@ from atops.runtime.closing import Closing
 from atops.runtime.commands import Copy
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
-from atops.runtime.deadlock import check_blocking
+from atops.runtime.deadlock import check_blocking, check_locks
 from atops.runtime.debts import Debts
 from atops.runtime.execute_call import CALLBACKS
 from atops.runtime.execute_copy import COPIES, HALVES
 from atops.runtime.executor import Executor, Step
 from atops.runtime.hub import Hub
+from atops.runtime.in_process import InProcess
 from atops.runtime.inline import InlineExecutor
 from atops.runtime.moments import teller
 from atops.runtime.polling import Poller
@@ -55,7 +56,7 @@ CALLBACK_THREADS = 4
 COPY_THREADS = 2  # more do not copy faster: two saturate the memory of a small machine
 
 
-class Driver(Hub):
+class Driver(InProcess, Hub):
     """One board of 0 to 8 devices, isolated from every other driver of the process.
 
     `async with Driver(options) as driver:` makes it the current one inside the block and closes it afterwards;
@@ -76,7 +77,7 @@ class Driver(Hub):
         self.post: Callable[[Step], None] = executor.post
         self.now: Callable[[], int] = self.clock.now
         self.execute = how_to_run(self.options)
-        self.lock = threading.Lock()
+        self.lock = make_lock()
         self.serial, self.seq = next(SERIALS), 0
         self.closed: AtopsError | None = None
         self.forked = False
@@ -135,25 +136,27 @@ class Driver(Hub):
 
     def close(self) -> Closing | None:
         """As `aclose`, without waiting, from anywhere. Returns what can be waited for, None in a forked child."""
+        fresh, refusal = Closing(self), NotInitialized(f"{self!r} is closed")
         with self.lock:
-            if self.closed is not None:
-                return self._closing
-            self._closing = Closing(self)
-            self.closed = NotInitialized(f"{self!r} is closed")
-            contexts = list(self._contexts.values())
+            if self.closed is None:
+                self._closing, self.closed = fresh, refusal
+            closing, contexts = self._closing, list(self._contexts.values())
+        if closing is None or closing.begun:
+            return closing
         if self._letting_go is not None:
             self._letting_go.detach()  # it holds the executor, whose timers may hold this driver: for ever
         for context in contexts:
-            context.shut_down(self.closed)
+            context.shut_down(refusal)
         if contexts or self.inline:
-            self.executor.post(self._closing.look)
+            self.executor.post(closing.look)
         else:
-            self._closing.look()  # nothing was ever started: start nothing to end it
-        return self._closing
+            closing.look()  # nothing was ever started: start nothing to end it
+        closing.begun = True  # when Ctrl-C came before, the next call does it all again
+        return closing
 
     def disown(self, error: NotInitialized) -> None:
         """Be dead in a forked child: the threads and the locks' holders stayed with the parent."""
-        self.lock = threading.Lock()
+        self.lock = make_lock()
         self.closed = error
         self.forked = True
         self.host.disown()
@@ -231,6 +234,7 @@ class Driver(Hub):
         """Raise WouldDeadlock if blocking here until `target` is done could never end, NotInitialized after a fork."""
         if self.forked and self.closed is not None:
             raise self.closed.fresh()
+        check_locks(target, self.lock, *(lock for context in list(self._contexts.values()) for lock in context.locks))
         check_blocking(target)
 
     def wait_all(self, items: list[Completion], timeout: float | None = None) -> None:

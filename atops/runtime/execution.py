@@ -33,6 +33,7 @@ from atops.runtime.execute_call import run_call
 from atops.runtime.execute_copy import run_copy, run_here_or_beside
 from atops.runtime.execute_launch import run_launch
 from atops.runtime.executor import HERE
+from atops.runtime.reclaim import Countdown
 from atops.runtime.reduction import run_reduce
 from atops.runtime.scattered_copy import run_scattered
 from atops.runtime.stream_queue import StreamQueue
@@ -124,6 +125,7 @@ def run_wait_value(stream: StreamQueue, item: Completion) -> bool:
         command.mask,
         satisfied,
         on_dead=lambda error: stream.finish(item, error),
+        poll=stream.driver.poller.add,
     )
     item.parked = watch
 
@@ -133,8 +135,6 @@ def run_wait_value(stream: StreamQueue, item: Completion) -> bool:
 
     item.cancel = cancel
     watch.arm()  # may fire here and now
-    if command.src.host_visible and not watch.over:
-        stream.driver.poller.add(watch)
     return False
 
 
@@ -156,9 +156,19 @@ def run_alloc(stream: StreamQueue, item: Completion) -> bool:
 
 
 def run_free(stream: StreamQueue, item: Completion) -> bool:
-    """Give memory back. A duty: it runs after a failure and after an abort too."""
+    """Give memory back. A duty: it runs after a failure and after an abort too.
+
+    Where the stream skipped its waits for others that use the memory, it is given back when those are over; the stream
+    does not wait for them, for they may wait for what it skipped.
+    """
     command: Free = item.command
-    command.release(command.allocation, f"{stream.label}, command {item.seq}")
+    by = f"{stream.label}, command {item.seq}"
+    records = stream.overtaken()
+    if not records:
+        command.release(command.allocation, by)
+        return True
+    countdown = Countdown(stream.context, partial(command.release, command.allocation, by), len(records))
+    countdown.begin(records)
     return True
 
 

@@ -106,6 +106,10 @@ class Executor(ABC):
     def run(self, lane: Lane, work: Step) -> None:
         """Run `work` on a lane. It may take long; it reports its own end. From any thread."""
 
+    def go_on(self, lane: Lane, work: Step) -> None:
+        """As `run`, for more of a kernel that has just had a turn and was neither parked nor ended by it."""
+        self.run(lane, work)
+
     @abstractmethod
     def backlog(self, lane: Lane) -> Callable[[], bool]:
         """Return what tells whether a lane has no work that nobody has begun: a snapshot, and a cheap one."""

@@ -5,13 +5,13 @@ Streams, completions, devices and pools stand on this and never on `Driver`, whi
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from atops.base.errors import AtopsError
 from atops.base.options import EmulatorOptions
+from atops.base.owned_lock import OwnedLock
 from atops.base.tracing import Tracer
 from atops.device.host_memory import HostMemory
 from atops.device.links import Topology
@@ -36,7 +36,7 @@ class Hub(ABC):
     post: Callable[[Step], None]
     now: Callable[[], int]
     execute: Mapping[type, Callable[[Any, Any], bool]]
-    lock: threading.Lock
+    lock: OwnedLock
     seq: int
     closed: AtopsError | None
     tracer: Tracer

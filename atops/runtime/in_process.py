@@ -10,10 +10,10 @@ __all__ = ("InProcess",)
 
 
 class InProcess:
-    """An object that stands for something of the driver's, of which a copy would be a second one."""
+    """A driver, or what stands for a part of one: a copy would be a second one."""
 
     __slots__ = ()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         """Refuse. Raises InvalidType."""
-        raise InvalidType(f"{self!r} cannot be copied or pickled: it is a part of its driver, in this process")
+        raise InvalidType(f"{self!r} cannot be copied or pickled: a driver and its parts are of one process")

@@ -28,6 +28,8 @@ __all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector")
 # Turns of the loop with nothing but the program's own steps, and questions in a row whether something is over, after
 # which that counts as waiting.
 POLLING = 1000
+# Turns of kernels in a row, with nothing else of the driver's in between, after which they count as never ending.
+ENDLESS = 10_000
 
 
 class InlineExecutor(Executor):
@@ -45,6 +47,8 @@ class InlineExecutor(Executor):
         self._closed = False
         self._spending = 0  # commands that take virtual time now
         self.questions = 0  # asked since anything else ran
+        self._went_on = 0  # turns of kernels that were not their last
+        self._endless = 0  # of those in a row
         self.loop = InlineLoop(self)
 
     def now(self) -> int:
@@ -90,6 +94,24 @@ class InlineExecutor(Executor):
         """Queue the work as a step: one thread runs everything."""
         self.post(work)
 
+    def go_on(self, lane: Lane, work: Step) -> None:
+        """Queue the kernel's next turn, and count this one."""
+        self._went_on += 1
+        self.post(work)
+
+    @property
+    def kernels_only(self) -> bool:
+        """Whether nothing but kernels has gone on for so long that a virtual clock must move: they take no time.
+
+        From then on it moves whenever the program has nothing to do, until the driver does something else.
+        """
+        return self._endless > ENDLESS
+
+    @property
+    def held_up_for_ever(self) -> bool:
+        """Whether it is so, and the program waits."""
+        return self.kernels_only and self.loop.only(self._run_one)
+
     def backlog(self, lane: Lane) -> Callable[[], bool]:
         """Return what says no: all that is posted waits for the one thread, and its order is the policy's business."""
         return bool
@@ -111,6 +133,8 @@ class InlineExecutor(Executor):
             if deadline is not None and self.now() >= deadline:
                 return False
             if self._run_one():
+                if self.clock is not None and self.kernels_only:
+                    self._await_timer(deadline)
                 continue
             if not self._await_timer(deadline):
                 raise WouldDeadlock(f"nothing is left to run that could end the wait for {source!r}")
@@ -150,7 +174,9 @@ class InlineExecutor(Executor):
         if index:
             steps.rotate(index)
         self.questions = 0
+        before = self._went_on
         step()
+        self._endless = self._endless + 1 if self._went_on != before else 0
         return True
 
     def run_timers(self) -> int | None:
@@ -186,13 +212,14 @@ class InlineLoop(asyncio.SelectorEventLoop):
         """Say whether a step is ready."""
         return bool(self._ready)
 
-    def next_timer(self) -> int | None:
-        """Return the time, later than now, at which asyncio's next timer is due; None without one.
+    def only(self, call: Callable[[], object]) -> bool:
+        """Say whether every step that is ready is this one."""
+        return all(handle._callback == call for handle in self._ready)
 
-        A nanosecond late, because its deadlines are floats.
-        """
+    def next_timer(self) -> int | None:
+        """Return the time, later than now, at which asyncio's next timer is due; None without one."""
         timers = self._scheduled  # type: ignore[attr-defined]  # the heap of BaseEventLoop
-        return max(round(timers[0].when() * 1e9), self._executor.now()) + 1 if timers else None
+        return max(round(timers[0].when() * 1e9), self._executor.now() + 1) if timers else None
 
     def time(self) -> float:
         """Return the executor's time in seconds, so that asyncio's timers follow its clock."""
@@ -237,7 +264,7 @@ class PatientSelector(selectors.DefaultSelector):
         if executor.loop.has_steps():
             timeout = 0  # a timer has just posted them
         if clock is not None and not (timeout is None and due is None):
-            if timeout != 0 or self._polling():
+            if timeout != 0 or ((self._polling() or executor.held_up_for_ever) and self._ends(due)):
                 return self._jump(clock, due)
         elif due is not None:
             left = max(0, due - executor.now()) / 1e9
@@ -249,7 +276,7 @@ class PatientSelector(selectors.DefaultSelector):
 
         For it the clock would stand still: a command that it polls for would never be over.
         """
-        self._turns = self._turns + 1 if self._executor.held_up else 0
+        self._turns = self._turns + 1 if self._executor.held_up or self._executor.kernels_only else 0
         return self._turns > POLLING
 
     def _jump(self, clock: VirtualClock, due: int | None) -> Any:
@@ -260,7 +287,10 @@ class PatientSelector(selectors.DefaultSelector):
         self._turns = 0
         ready = super().select(0)
         if not ready:
-            ends = [time for time in (due, self._executor.loop.next_timer()) if time is not None]
-            clock.advance_to(min(ends))
+            clock.advance_to(min(self._ends(due)))
             self._executor.run_timers()
         return ready
+
+    def _ends(self, due: int | None) -> list[int]:
+        """Return when the driver's next timer is due and when asyncio's is, as far as there are any."""
+        return [time for time in (due, self._executor.loop.next_timer()) if time is not None]

@@ -16,7 +16,6 @@ import numpy as np
 
 from atops.base.errors import InvalidHandle
 from atops.device.allocation import Allocation
-from atops.device.watch import armed_on
 from atops.runtime.context import DeviceContext
 from atops.runtime.ipc_exporter import exporter
 from atops.runtime.ipc_handle import Handle, Kind
@@ -68,9 +67,7 @@ def export_memory(context: DeviceContext, allocation: Allocation) -> bytes:
     """
     lent = LentMemory(context, allocation)
     handle = exporter().export(Kind.MEMORY, allocation.serial, context.ordinal, allocation.size, lent)
-    allocation.host_visible = True  # before the look at what is armed: who arms later sees it
-    for watch in armed_on(allocation):
-        context.driver.poller.add(watch)
+    allocation.expose()
     return handle
 
 

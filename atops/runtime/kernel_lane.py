@@ -115,7 +115,7 @@ class KernelLane:
         finally:
             HERE.role = role
         if progress is Progress.AGAIN:
-            self.resume(task)
+            self._executor.go_on(self.name, partial(self._step, task))
 
     def _go_on(self, now: bool = False) -> None:
         """Step what was handed to this thread, until nothing is or other work waits; `now`: the first in any case."""

@@ -81,13 +81,17 @@ def teller(driver: Hub) -> Callable[[], None]:
 def _tell_standing(driver: Hub) -> None:
     """Tell what every stream holds, in the order of submission, and what is allocated on every device."""
     with driver.lock:  # no command may end in between, and be told of after its end
-        streams = driver.active_streams()
-        items = [item for stream in streams for item in (*(stream._detached or ()), *(stream._queue or ()))]
-        for item in sorted(items, key=lambda item: item.seq):
-            _stand(item)
+        _tell_queued(driver)
     for context in driver.contexts:
         memory = context.memory
         memory.log.standing(memory.live(), memory.used)
+
+
+def _tell_queued(driver: Hub) -> None:
+    streams = driver.active_streams()
+    items = [item for stream in streams for item in (*(stream._detached or ()), *(stream._queue or ()))]
+    for item in sorted(items, key=lambda item: item.seq):
+        _stand(item)
 
 
 def _stand(item: Completion) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -47,10 +47,15 @@ def log_if_left(label: str, message: str, attributes: dict[str, Any], hub: Calla
     say()
 
 
-def wake(waiters: Iterable[Waiter]) -> None:
-    """Wake waiters, with no lock held."""
-    for waiter in waiters:
-        waiter.wake()
+def wake(waiters: Collection[Waiter]) -> None:
+    """Wake waiters, with no lock held. When Ctrl-C comes in between, all are woken all the same, one perhaps twice."""
+    try:
+        for waiter in waiters:
+            waiter.wake()
+    except BaseException:
+        for waiter in waiters:
+            waiter.wake()
+        raise
 
 
 def as_failure(failure: Exception, item: Completion) -> AtopsError:

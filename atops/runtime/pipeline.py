@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
@@ -233,6 +234,13 @@ class Pipeline(AsyncIterator[Any]):
             self._exhausted = True
         except Exception as error:
             self._fail(error)
+        except anyio.get_cancelled_exc_class() as error:
+            if anyio.current_effective_deadline() == -math.inf:  # of this task, by whoever may
+                raise
+            # What the source waited for was cancelled: a failure of the source, and no wish to end the consumer.
+            failure = RuntimeError(f"the source {self._source!r} raised {error!r}, though nobody cancelled it")
+            failure.__cause__ = error
+            self._fail(failure)
         else:
             try:
                 self._window.append(self._enqueue(chunk))

@@ -5,8 +5,7 @@ A timer runs only while such a wait is armed, and finds a store at most a millis
 
 from __future__ import annotations
 
-import threading
-
+from atops.base.owned_lock import OwnedLock
 from atops.device.watch import Watch
 from atops.runtime.executor import Executor
 
@@ -18,7 +17,7 @@ PERIOD_NS = 500_000
 class Poller:
     """The slow timer of one driver."""
 
-    def __init__(self, lock: threading.Lock, executor: Executor) -> None:
+    def __init__(self, lock: OwnedLock, executor: Executor) -> None:
         self._lock = lock
         self._executor = executor
         self._watches: dict[Watch, None] = {}

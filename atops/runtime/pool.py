@@ -7,15 +7,16 @@ enqueued and what has run. Its lock is a leaf, but for the lock of the device me
 from __future__ import annotations
 
 import operator
-import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfMemory
+from atops.base.owned_lock import make_lock, reentered
 from atops.device.allocation import Allocation
 from atops.device.call_site import caller
 from atops.runtime.completion import Completion, Owner
 from atops.runtime.context import DeviceContext
+from atops.runtime.in_process import InProcess
 from atops.runtime.pool_access import Access, AccessTable, Flags
 from atops.runtime.pool_blocks import Block
 from atops.runtime.pool_ledger import Ledger
@@ -51,7 +52,7 @@ class PoolStatistics:
     internal_dependency: int
 
 
-class MemoryPool:
+class MemoryPool(InProcess):
     """Memory of one device for allocations in stream order (TOPS Runtime API, topsMemPoolAttr).
 
     A freed block is given out again whole, to a request of its size or down to about four fifths of it, by the first
@@ -79,7 +80,7 @@ class MemoryPool:
         self.reuse_allow_internal_dependencies = True
         self._access = AccessTable(context.ordinal, context.driver.options.devices)
         context.pools.add(self)
-        self._lock = threading.Lock()
+        self.lock = make_lock()
         self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
 
     # ---- lifecycle
@@ -93,10 +94,13 @@ class MemoryPool:
         context = self.context
         if self is context.default_pool:
             raise InvalidValue(f"{self!r} is the default pool of device {context.ordinal}; it cannot be destroyed")
+        if self.lock._is_owned():  # a finalizer or a signal handler in the middle of an allocation
+            context.driver.post(self.destroy)
+            return
         with context.driver.lock:
             if context.pool is self:
                 context.pool = None
-        with self._lock:
+        with self.lock:
             self._ledger.destroyed = True
             self._ledger.settle()
             self._ledger.shrink(0)
@@ -129,6 +133,8 @@ class MemoryPool:
         device of the stream has no access to it.
         """
         context, ledger = self.context, self._ledger
+        if self.lock._is_owned():
+            raise reentered(f"{nbytes!r} bytes were asked of {self.name}")
         if stream.context is not context or ledger.destroyed or context.dead is not None:
             self._check_user(stream)
         size = nbytes if type(nbytes) is int and nbytes >= 0 else self._check_size(nbytes)
@@ -142,32 +148,37 @@ class MemoryPool:
 
     def _find(self, size: int, stream: Owner, site: object) -> tuple[Allocation, tuple[Completion, ...]]:
         ledger = self._ledger
-        with self._lock:
-            if ledger.given:
-                ledger.settle()
-            blocks = ledger.blocks
-            need = ledger.rounded(size)
-            order = stream.number or order_of(stream)
-            found = blocks.find(need, need + (need >> 2) + 2048, order, stream)
-            if found is None:
-                if (allocation := ledger.fresh(size, need, site, stream.number)) is not None:
-                    return allocation, ()
-                found = blocks.find(need, ANY, order, stream) or self._find_elsewhere(need, order)
+        allocation: Allocation | None = None
+        try:
+            with self.lock:
+                if ledger.given:
+                    ledger.settle()
+                blocks = ledger.blocks
+                need = ledger.rounded(size)
+                order = stream.number or order_of(stream)
+                found = blocks.find(need, need + (need >> 2) + 2048, order, stream)
                 if found is None:
-                    raise self._out_of_memory(size)
-            block, origin = found
-            allocation = ledger.memory.renew(block.newest, size, site, stream=stream.number)
-            blocks.drop(block)
-            ledger.lend(block, allocation, need, origin)
-            if not block.frees:
-                return allocation, ()
-            # Frees of other streams are over by then, by most rules; not if an abort ends the wait for an event.
-            return allocation, tuple([item for other, item in block.frees.values() if other != order and not item.over])
+                    if (allocation := ledger.fresh(size, need, site, stream.number)) is not None:
+                        return allocation, ()
+                    found = blocks.find(need, ANY, order, stream) or self._find_elsewhere(need, order)
+                    if found is None:
+                        raise self._out_of_memory(size)
+                block, origin = found
+                allocation = ledger.reissue(block, size, need, origin, site, stream.number)
+                if not block.frees:
+                    return allocation, ()
+                # Frees of other streams are over by then, by most rules; not if an abort ends the wait for an event.
+                after = tuple(item for other, item in block.frees.values() if other != order and not item.over)
+            return allocation, after
+        except BaseException:
+            if allocation is not None:  # Ctrl-C: nobody has it
+                self.cancel(allocation)
+            raise
 
     def give(self, allocation: Allocation, stream: Owner, item: Completion) -> None:
         """Note that a free of `allocation` was enqueued on `stream` as `item`: it counts as used no more.
 
-        Raises InvalidHandle when it is not memory of this pool, or was freed before. Never waits for a lock.
+        Raises InvalidHandle when it is not memory of this pool, or was freed before. Takes no lock.
         """
         ledger = self._ledger
         serial = allocation.serial
@@ -175,19 +186,13 @@ class MemoryPool:
             if not allocation.alive:
                 return  # a reset has ended it
             raise InvalidHandle(f"{allocation!r} was freed already, or is no memory of {self!r}")
-        if self._lock.acquire(False):
-            try:
-                ledger.free(serial, order_of(stream), item)
-            finally:
-                self._lock.release()
-        else:  # perhaps this is a finalizer, and this very thread has the lock
-            ledger.given.append((serial, order_of(stream), item))
+        ledger.given.append((serial, order_of(stream), item))  # whoever takes the lock next does it
 
     def returned(self, allocation: Allocation, by: object) -> None:
         """End `allocation`: its stream has come to the free. `by` says in words who and where."""
         ledger = self._ledger
         spoiled = not ledger.memory.retire(allocation, by)  # without the lock: it may wake who waits for a value there
-        with self._lock:
+        with self.lock:
             if ledger.given:
                 ledger.settle()
             ledger.ran(allocation.serial, spoiled)
@@ -196,7 +201,7 @@ class MemoryPool:
         """Undo a `take` whose allocation could not be enqueued."""
         ledger = self._ledger
         spoiled = not ledger.memory.retire(allocation, "an allocation that could not be enqueued")
-        with self._lock:
+        with self.lock:
             ledger.settle()
             ledger.undo(allocation, spoiled)
 
@@ -212,7 +217,9 @@ class MemoryPool:
         if min_bytes_to_keep < 0:
             raise InvalidValue(f"{min_bytes_to_keep} bytes to keep; 0 or more are right")
         ledger = self._ledger
-        with self._lock:
+        if self.lock._is_owned():  # a finalizer or a signal handler in the middle of an allocation
+            return 0
+        with self.lock:
             ledger.settle()
             before = ledger.reserved
             ledger.shrink(min_bytes_to_keep)
@@ -290,7 +297,7 @@ class MemoryPool:
     @reserved_high.setter
     def reserved_high(self, zero: int) -> None:
         self._check_zero("reserved_high", zero)
-        with self._lock:
+        with self.lock:
             self._ledger.reserved_high = self._ledger.reserved
 
     @property
@@ -306,17 +313,17 @@ class MemoryPool:
     @used_high.setter
     def used_high(self, zero: int) -> None:
         self._check_zero("used_high", zero)
-        with self._lock:
-            self._ledger.settle()
+        self._settle()
+        with self.lock:
             self._ledger.used_high = self._ledger.used
 
     # ---- looking
 
     def statistics(self) -> PoolStatistics:
         """Return a snapshot of sizes, peaks and counts."""
-        with self._lock:
+        self._settle()
+        with self.lock:
             ledger = self._ledger
-            ledger.settle()
             return PoolStatistics(
                 self.context.ordinal, self.name, self.max_size, ledger.threshold, ledger.reserved, ledger.reserved_high,
                 ledger.used, ledger.used_high, ledger.blocks.idle.total, ledger.blocks.promised_bytes, len(ledger.lent),
@@ -325,6 +332,7 @@ class MemoryPool:
 
     def __contains__(self, allocation: Allocation) -> bool:
         """Tell whether an allocation was taken here and not freed."""
+        self._settle()
         return self._ledger.lent.get(allocation.serial) is not None
 
     def __repr__(self) -> str:
@@ -332,6 +340,12 @@ class MemoryPool:
         limit = "" if self.max_size is None else f" of at most {self.max_size}"
         fate = ", destroyed" if books.destroyed else ""
         return f"<MemoryPool {self.name!r}: {books.used} bytes used, {books.reserved} reserved{limit}{fate}>"
+
+    def _settle(self) -> None:
+        """Catch up with the frees, unless this very thread is in the middle of something here."""
+        if self._ledger.given and not self.lock._is_owned():
+            with self.lock:
+                self._ledger.settle()
 
     # ---- under the lock
 
@@ -368,6 +382,8 @@ class MemoryPool:
     def _out_of_memory(self, size: int) -> OutOfMemory:
         books, device = self._ledger, self._ledger.memory.statistics()
         limit = "no limit" if self.max_size is None else f"a limit of {self.max_size}"
+        if promised := books.blocks.promised_bytes:
+            limit += f" ({promised} were freed in streams that have still to come to it: await those, and ask again)"
         return OutOfMemory(
             f"{self.name} has no {size} bytes: {books.used} are used and {books.reserved} reserved, with {limit}; "
             f"device {self.context.ordinal} has {device.free} bytes free, the largest free range has "

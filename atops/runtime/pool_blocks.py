@@ -6,7 +6,7 @@ the work of the last one is still queued.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -49,24 +49,25 @@ class Shelf:
         self.total = 0  # bytes
 
     def put(self, block: Block) -> None:
-        """Add a block, as the newest."""
+        """Add a block, as the newest. Nothing happens when it is here: Ctrl-C may have come just after that."""
         size = block.size
         row = self._rows.get(size)
         if row is None:
             self._rows[size] = {block: None}
-            insort(self._sizes, size)
-        else:
+            self.total += size
+            insort(self._sizes, size)  # last, because after a call Ctrl-C may come
+        elif block not in row:
             row[block] = None
-        self.total += size
+            self.total += size
 
     def drop(self, block: Block) -> None:
         """Take a block away."""
         size = block.size
         row = self._rows[size]
+        at = bisect_left(self._sizes, size)  # first, as above
         del row[block]
         if not row:
-            del self._rows[size]
-            del self._sizes[bisect_left(self._sizes, size)]
+            del self._rows[size], self._sizes[at]
         self.total -= size
 
     def newest(self, least: int, most: int) -> Block | None:
@@ -78,6 +79,14 @@ class Shelf:
         """Return the oldest block of the smallest size from `least` to `most`."""
         row = self._row(least, most)
         return None if row is None else next(iter(row))
+
+    def freed_before(self, seq: int, least: int, most: int) -> Block | None:
+        """Return the oldest block of the smallest size from `least` to `most` whose oldest was freed before `seq`."""
+        for size in self._sizes[bisect_left(self._sizes, least) : bisect_right(self._sizes, most)]:
+            block = next(iter(self._rows[size]))
+            if block.seq < seq:
+                return block
+        return None
 
     def between(self, least: int, most: int) -> Iterator[Block]:
         """Yield the blocks of sizes from `least` to `most`, the smallest first, of one size the newest first."""

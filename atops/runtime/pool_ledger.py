@@ -57,9 +57,14 @@ class Ledger:
                 except OutOfMemory:
                     pass
                 else:
+                    try:
+                        block = Block(allocation, need)
+                        self.reserved_high = max(self.reserved_high, self.reserved + need)
+                        self.lend(block, allocation, need, Origin.FRESH)
+                    except BaseException:  # Ctrl-C: nobody has it
+                        self.memory.free(allocation, "Ctrl-C")
+                        raise
                     self.reserved += need
-                    self.reserved_high = max(self.reserved_high, self.reserved)
-                    self.lend(Block(allocation, need), allocation, need, Origin.FRESH)
                     return allocation
             if not self.blocks.idle.total:
                 return None
@@ -76,27 +81,44 @@ class Ledger:
         if used > self.used_high:
             self.used_high = used
 
+    def reissue(self, block: Block, size: int, need: int, origin: Origin, site: object, stream: int) -> Allocation:
+        """Lend a block that nobody has to a new allocation."""
+        old = block.newest
+        try:
+            self.blocks.drop(block)
+            allocation = self.memory.renew(old, size, site, stream=stream)
+            self.lend(block, allocation, need, origin)
+        except BaseException:  # Ctrl-C, perhaps when the range had begun its new life
+            block.newest = self.memory._at.get(old.offset, old)
+            if block.newest is not old:
+                self.memory.retire(block.newest, "Ctrl-C")
+            self._put(block)
+            raise
+        return allocation
+
     # ---- back
 
     def settle(self) -> None:
         """Catch up with the frees that found the lock taken."""
-        while self.given:
-            self.free(*self.given.popleft())
+        given = self.given
+        while given:
+            self.free(*given[0])
+            given.popleft()  # last: what Ctrl-C came in the middle of is done once more
 
     def free(self, serial: int, order: int, item: Completion) -> None:
         """Note that a free of an allocation was enqueued in an order, as `item`."""
-        block = self.lent.pop(serial, None)
+        block = self.lent.get(serial)
         if block is None:
             return  # two threads have freed it, and the other was first
-        self.used -= block.used
-        block.lent = False
         block.order, block.seq = order, item.seq
-        if serial in self.early:
-            self.early.remove(serial)
-        else:
+        if serial not in self.early:
             block.frees[serial] = order, item
             self.freed[serial] = block
         self._put(block)
+        block.lent = False  # from here on nothing is called, and no Ctrl-C comes
+        self.used -= block.used
+        del self.lent[serial]
+        self.early -= {serial}
 
     def ran(self, serial: int, spoiled: bool) -> None:
         """Note that the free of an allocation has run, or, `spoiled`, that somebody else had ended it before."""
@@ -108,7 +130,7 @@ class Ledger:
                 block.spoiled |= spoiled
             return
         block.spoiled |= spoiled
-        if block.lent:
+        if block.lent or len(block.frees) > 1:  # what is promised keeps its place: those before it were freed before
             del block.frees[serial]
         else:
             self.blocks.drop(block)
@@ -146,4 +168,8 @@ class Ledger:
         block = self.blocks.eldest()
         self.blocks.drop(block)
         self.reserved -= block.size
-        self.memory.release(block.newest)
+        try:
+            self.memory.release(block.newest)
+        except BaseException:  # Ctrl-C, perhaps before it began
+            self.memory.release(block.newest)
+            raise

@@ -67,7 +67,7 @@ class FreeBlocks:
         """Return a block of `least` to `most` bytes that `stream` may have without waiting, and by which rule."""
         events = self.events
         own = self.promised.get(order)
-        if own is not None and (block := own.newest(least, most)) is not None:
+        if own is not None and (block := own.newest(least, most)) is not None and not _overtook(stream):
             return block, Origin.SAME_STREAM
         if self.idle.total:
             if self.opportunistic:
@@ -82,7 +82,7 @@ class FreeBlocks:
         if events and getattr(stream, "waited", None):
             for other, shelf in self.promised.items():
                 seq = waited_for(stream, other)
-                if seq and (block := shelf.oldest(least, most)) is not None and block.seq < seq:
+                if seq and (block := shelf.freed_before(seq, least, most)) is not None:
                     return block, Origin.AFTER_EVENT
         return None
 
@@ -109,8 +109,10 @@ def order_of(stream: Owner) -> int:
 def waited_for(stream: Owner, order: int) -> int:
     """Return the newest record in another order that `stream` waits for, by the driver's number; 0 if there is none."""
     waited: dict[int, int] | None = getattr(stream, "waited", None)
-    if not waited:
-        return 0
-    if order < 0:  # streams know null streams as number 0, of whatever device
-        return waited.get(0, 0) if ~order == stream.context.ordinal else 0
-    return waited.get(order, 0)
+    return waited.get(order, 0) if waited else 0
+
+
+def _overtook(stream: Owner) -> bool:
+    """Return whether `stream` skipped waits for events that are to come: what it has freed may be in use till then."""
+    overtaken = getattr(stream, "overtaken", None)
+    return overtaken is not None and bool(overtaken())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from atops.base.errors import IllegalAddress
 from atops.device.allocation import Allocation
 from atops.runtime.buffer import LATER, Buffer
+from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
 
-__all__ = ("Countdown", "CountdownWaiter", "free_when_idle")
+__all__ = ("Countdown", "free_when_idle")
 
 
 Free = Callable[[Allocation, object], None]
@@ -52,11 +53,7 @@ def _free_after(
         return
     # And once more then: an abort ends what is last in a queue before the command that runs.
     again = partial(_free_after, context, free, allocation, by, streams, newest)
-    countdown = Countdown(context, again, len(items))
-    for item in items:
-        if not item.add_waiter(CountdownWaiter(countdown)):
-            countdown.one_over()
-    countdown.one_over()
+    Countdown(context, again, len(items)).begin(items)
 
 
 class Countdown:
@@ -67,6 +64,13 @@ class Countdown:
         self._free = free
         self._left = items + 1  # one for the caller, who may still be adding waiters
 
+    def begin(self, items: Iterable[Completion]) -> None:
+        """Count these commands, as many as were said, as they end."""
+        for item in items:
+            if not item.add_waiter(_Counted(self)):
+                self.one_over()
+        self.one_over()
+
     def one_over(self) -> None:
         """Count one command, and free at the last."""
         with self._context.driver.lock:
@@ -76,14 +80,16 @@ class Countdown:
             self._free()
 
 
-class CountdownWaiter:
+class _Counted:
     """One command's part in a countdown."""
 
     __slots__ = ("_countdown",)
 
     def __init__(self, countdown: Countdown) -> None:
-        self._countdown = countdown
+        self._countdown: Countdown | None = countdown
 
     def wake(self) -> None:
-        """Count the command."""
-        self._countdown.one_over()
+        """Count the command. Once."""
+        countdown, self._countdown = self._countdown, None
+        if countdown is not None:
+            countdown.one_over()

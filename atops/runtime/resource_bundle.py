@@ -21,7 +21,7 @@ from atops.runtime.buffer import Buffer
 from atops.runtime.commands import Launch
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
-from atops.runtime.reclaim import Countdown, CountdownWaiter, free_when_idle
+from atops.runtime.reclaim import Countdown, free_when_idle
 from atops.runtime.resource_default import chosen_bundle
 from atops.runtime.resource_engines import EngineShare
 from atops.runtime.resource_memory import ReservedMemory
@@ -124,11 +124,7 @@ class ResourceBundle:
             self.closed = True
             streams = list(self.context.active)
         items = [item for stream in streams for item in stream.pending() if self._has(item)]
-        countdown = Countdown(self.context, self._release, len(items))
-        for item in items:
-            if not item.add_waiter(CountdownWaiter(countdown)):
-                countdown.one_over()
-        countdown.one_over()
+        Countdown(self.context, self._release, len(items)).begin(items)
 
     def _has(self, item: Completion) -> bool:
         if isinstance(item.command, Launch):

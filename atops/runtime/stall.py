@@ -71,7 +71,7 @@ class StallWatch:
 
     def _moves(self, item: Completion) -> bool:
         grid = item.parked  # None where it has just ended
-        return isinstance(item.command, Launch) and (grid is None or not grid.waits())
+        return isinstance(item.command, Launch) and (grid is None or grid.moves())
 
     def report(self, heads: list[tuple[Owner, Completion]]) -> str:
         """Say for each stream what its head waits for."""

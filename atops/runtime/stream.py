@@ -14,14 +14,26 @@ from atops.device.watch import Condition
 from atops.kernels.definition import Kernel
 from atops.runtime.buffer import Buffer
 from atops.runtime.capacity import Capacity, Room
-from atops.runtime.commands import PLAIN_LAUNCH, Call, Launch, LaunchOptions, Record, WaitEvent, WaitValue, WriteValue
+from atops.runtime.commands import (
+    PLAIN_LAUNCH,
+    Barrier,
+    Call,
+    Launch,
+    LaunchOptions,
+    Record,
+    WaitEvent,
+    WaitValue,
+    WriteValue,
+)
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.current import enter_stream, leave_stream
 from atops.runtime.event import Event
 from atops.runtime.execute_call import is_async
 from atops.runtime.handles import HANDLES, lend
+from atops.runtime.marking import check_event, enqueue_marked
 from atops.runtime.operands import word_of
+from atops.runtime.pool_reuse import order_of
 from atops.runtime.stream_memory import StreamMemory
 from atops.runtime.stream_queue import StreamQueue
 from atops.runtime.stream_report import StreamStatistics, describe, html_of, log_unseen, statistics
@@ -30,6 +42,7 @@ __all__ = ("Stream",)
 
 new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
 HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
+REMEMBERED = 256  # streams whose events a stream has waited for
 
 
 class Stream(StreamMemory):
@@ -70,7 +83,7 @@ class Stream(StreamMemory):
             sip_mask=sip_mask,
         )
         self.flags = flags
-        self.waited: dict[int, int] | None = None  # other streams' numbers: the newest record of theirs waited for
+        self.waited: dict[int, int] | None = None  # by another stream's order: the newest record of its waited for
         self._handle = 0  # what C-style calls know it by, once somebody asked
 
     # ---- lifecycle
@@ -112,8 +125,11 @@ class Stream(StreamMemory):
     def close(self) -> None:
         """Close without waiting: no more commands, those enqueued still run, the stream's buffers are freed after them.
 
-        Idempotent.
+        Idempotent. In a finalizer or a signal handler that came in the middle of an enqueue, the driver does it soon.
         """
+        if self.driver.lock._is_owned():
+            self.driver.post(self.close)
+            return
         owned, self._owned = self._owned, None
         for buffer in owned or ():
             buffer.release_in(self)
@@ -137,18 +153,18 @@ class Stream(StreamMemory):
         """Enqueue a kernel: `config` is (blocks, threads) or a LaunchConfig; the rest are the kernel's arguments.
 
         `shared` is dynamic shared memory in bytes; `start` and `stop` are events bound to this launch; `any_order` lets
-        it begin before earlier work of the stream is over. Arguments are taken at the call. Raises InvalidValue,
-        InvalidType, LaunchOutOfResources or CooperativeLaunchTooLarge at the call; the completion fails with
-        LaunchFailure naming block and thread (TOPS Runtime API, 2.9; TOPS C++, 8.1).
+        it begin before earlier work of the stream is over; later work waits for both. Arguments are taken at the call.
+        Raises InvalidValue, InvalidType, LaunchOutOfResources or CooperativeLaunchTooLarge at the call; the completion
+        fails with LaunchFailure naming block and thread (TOPS Runtime API, 2.9; TOPS C++, 8.1).
         """
-        plain = start is None and stop is None
-        options = PLAIN_LAUNCH if plain and not any_order else LaunchOptions(any_order, start, stop)
+        plain = start is None and stop is None and not any_order
+        options = PLAIN_LAUNCH if plain else LaunchOptions(any_order, start, stop)
         launch = self.prepare_launch(kernel, config, arguments, named, shared, cooperative, options)
-        stream = self if not any_order else self._side_stream()
         if plain:
-            return stream.submit(launch)
-        item = Completion(stream, launch)
-        return self._mark(item, tuple(event for event in (start, stop) if event is not None), item)
+            return self.submit(launch)
+        queue = self if not any_order else self._side_stream()
+        item = Completion(queue, launch)
+        return self._mark(queue, item, tuple(event for event in (start, stop) if event is not None), item)
 
     def prepare_launch(
         self,
@@ -167,7 +183,14 @@ class Stream(StreamMemory):
         for argument in (*arguments, *named.values()) if named else arguments:
             self.check_ours(argument)
         launch: Launch = new_tuple(Launch, (kernel.bind(arguments, named), geometry, options))
-        return launch if self.context.resources is None else self.context.resources.admit(self, launch)
+        if self.context.resources is not None:
+            launch = self.context.resources.admit(self, launch)
+        elif self.cluster_mask is not None or self.sip_mask is not None:  # else the architecture's limits are all
+            self.context.clusters.check(
+                kernel.name, geometry.block.volume, geometry.grid.volume, geometry.cooperative, self.cluster_mask,
+                self.sip_mask,
+            )  # fmt: skip
+        return launch
 
     def _side_stream(self) -> StreamQueue:
         if self._closed:
@@ -177,6 +200,7 @@ class Stream(StreamMemory):
                 self.context,
                 priority=self.priority,
                 blocking=False,
+                capacity=self.capacity,
                 label=f"{self.label} (any order)",
                 cluster_mask=self.cluster_mask,
                 sip_mask=self.sip_mask,
@@ -193,49 +217,58 @@ class Stream(StreamMemory):
         Raises InvalidHandle for an event of another device or driver (TOPS Runtime API, 2.5 topsEventRecord).
         """
         event = Event(self.context.ordinal) if event is None else event
-        self._mark(Completion(self, Record(event)), (event,), None)
+        self._mark(self, Completion(self, Record(event)), (event,))
         return event
 
-    def _mark(self, item: Completion, events: tuple[Event, ...], launch: Completion | None) -> Completion:
-        """Enqueue a command that events mark, so that none is seen with a record that is not in the queue yet."""
-        driver = self.driver
+    def _mark(
+        self, queue: StreamQueue, item: Completion, events: tuple[Event, ...], launch: Completion | None = None
+    ) -> Completion:
+        """Enqueue a command that events mark, in this stream or its side queue."""
         for event in events:
-            if not isinstance(event, Event):
-                raise InvalidType(f"record of {event!r}; an Event, or nothing, is right")
             self.check_ours(event)
-            if event.device is not None and event.device != self.context.ordinal:
-                raise InvalidHandle(
-                    f"{event!r} is of device {event.device}, {self.label} of device {self.context.ordinal}"
-                )
-        if driver.inline:
-            driver.executor.check_caller()
-        with driver.lock:
-            for event in events:
-                event.check_recordable()
-            first = item.stream.enqueue(item)
-            for event in events:
-                event.launch = launch
-                event.recorded_by(item)
-        if first:
-            driver.post(item.stream.drain)
-        return item
+            check_event(self, event)
+        gate = None
+        if queue is not self:  # what the stream does next waits for it, and whoever waits for the stream
+            gate = Completion(self, Barrier("after an any-order launch"))
+            gate.duty, gate.deps = True, (item,)
+        return enqueue_marked(queue, item, events, launch, gate)
 
-    def wait(self, event: Event) -> Completion:
+    def wait(self, event: Event | Stream) -> Completion:
         """Enqueue a wait: later work starts after the event's current record. Never recorded: no wait.
 
-        The event may be of another stream or device (TOPS Runtime API, 2.4 topsStreamWaitEvent). Raises InvalidHandle
-        for one of another driver.
+        The event may be of another stream or device (TOPS Runtime API, 2.4 topsStreamWaitEvent). For another stream
+        itself the wait is for all that it has been given so far: an event is recorded there. Raises InvalidHandle for
+        an event or a stream of another driver.
         """
+        if isinstance(event, Stream):
+            event = self._reached(event)
         if not isinstance(event, Event):
-            raise InvalidType(f"wait for {event!r}; an Event is right")
+            raise InvalidType(f"wait for {event!r}; an Event or a Stream is right")
         self.check_ours(event)
         if event.shared is not None and self.driver.options.strict:
             event.shared.waited_by(self.label)
         record = event.record
+        item = self.submit(WaitEvent(event, record))
         if record is not None:
-            waited = self.waited = self.waited or {}
-            waited[record.stream.number] = max(record.seq, waited.get(record.stream.number, 0))
-        return self.submit(WaitEvent(event, record))
+            self._note_wait(record)
+        return item
+
+    def _reached(self, other: Stream) -> Event:
+        """Record in another stream what this one is to wait for; nothing where this one would not take the wait."""
+        if other.driver is not self.driver:
+            raise InvalidHandle(f"{other!r} is of {other.driver!r}; {self.label} is of {self.driver!r}")
+        if self._closed:
+            raise InvalidHandle(f"{self.label} is closed; a wait came too late")
+        self._check_room(1)
+        return other.record(Event(other.context.ordinal, timing=False))
+
+    def _note_wait(self, record: Completion) -> None:
+        """Remember that what is enqueued from now on comes after `record`, for pools."""
+        waited = self.waited = self.waited or {}
+        order = order_of(record.stream)
+        waited[order] = max(record.seq, waited.pop(order, 0))
+        if len(waited) > REMEMBERED:  # those waited for longest ago are of streams that may be gone
+            self.waited = dict(list(waited.copy().items())[REMEMBERED // 2 :])
 
     def wait_value(
         self,

@@ -14,11 +14,12 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
 from atops.base.tracing import Kind
 from atops.device.allocation import Allocation
-from atops.runtime.buffer import LATER, Buffer, DeviceArray, End, Release, extents_of
+from atops.runtime.buffer import LATER, Buffer, DeviceArray, End, extents_of
 from atops.runtime.commands import Alloc, Copy, Fill, Free, ScatteredCopy
 from atops.runtime.completion import Completion
 from atops.runtime.context import Pool
 from atops.runtime.event import Event
+from atops.runtime.marking import enqueue_marked
 from atops.runtime.operands import copy_kind, end_of, fill_pattern
 from atops.runtime.pool import MemoryPool
 from atops.runtime.scattered import Scattered
@@ -91,13 +92,7 @@ class StreamMemory(StreamQueue):
         """Enqueue a copy that is held to the copy engines of a resource bundle."""
         item = Completion(self, copy)
         item.share, item._result = share, result
-        if self.driver.inline:
-            self.driver.executor.check_caller()
-        with self.driver.lock:
-            first = self.enqueue(item)
-        if first:
-            self.driver.post(self.drain)
-        return item
+        return enqueue_marked(self, item)
 
     def _copy_size(self, room: int, size: int, nbytes: int | None) -> int:
         if nbytes is None:
@@ -166,10 +161,14 @@ class StreamMemory(StreamQueue):
         Raises OutOfMemory with the free, largest-free and fragmentation figures
         (TOPS Runtime API, 2.6 topsMallocAsync).
         """
-        allocation, release = self._take(nbytes, pool)
-        buffer = Buffer(allocation, 0, nbytes, release)
-        buffer.driver = self.driver
-        self._own(buffer)
+        chosen, allocation = self._take(nbytes, pool)
+        try:
+            buffer = Buffer(allocation, 0, nbytes, partial(self._release, chosen))
+            buffer.driver = self.driver
+            self._own(buffer)
+        except BaseException:  # Ctrl-C: nobody would ever free it
+            chosen.cancel(allocation)
+            raise
         return buffer
 
     def empty(
@@ -179,10 +178,14 @@ class StreamMemory(StreamQueue):
         dtype = as_dtype(dtype)
         shape = extents_of(shape)
         nbytes = math.prod(shape) * dtype.itemsize
-        allocation, release = self._take(nbytes, pool)
-        array = DeviceArray(allocation, 0, dtype, shape, release)
-        array.driver = self.driver
-        self._own(array)
+        chosen, allocation = self._take(nbytes, pool)
+        try:
+            array = DeviceArray(allocation, 0, dtype, shape, partial(self._release, chosen))
+            array.driver = self.driver
+            self._own(array)
+        except BaseException:  # as above
+            chosen.cancel(allocation)
+            raise
         return array
 
     def empty_like(self, other: Any) -> DeviceArray:
@@ -190,10 +193,10 @@ class StreamMemory(StreamQueue):
         return self.empty(tuple(other.shape), other.dtype)
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> DeviceArray:
-        """Allocate an array and enqueue a fill with zeros."""
+        """Allocate an array and enqueue a fill with zero bytes: strings in it are empty, as those of np.zeros."""
         self._check_room(2)
         array = self.empty(shape, dtype)
-        self._or_release(array, lambda: self.fill(array, 0))
+        self._or_release(array, lambda: self.submit(Fill(array.allocation, 0, b"\0", array.nbytes)))
         return array
 
     def _check_room(self, places: int) -> None:
@@ -231,7 +234,7 @@ class StreamMemory(StreamQueue):
         """The buffers that the stream's verbs made and that nobody has given back, in order: a snapshot."""
         return dict(self._owned or {})
 
-    def _take(self, nbytes: int, chosen: MemoryPool | None) -> tuple[Allocation, Release]:
+    def _take(self, nbytes: int, chosen: MemoryPool | None) -> tuple[Pool, Allocation]:
         pool: Pool = self.context.current_pool if chosen is None else chosen
         if chosen is not None and not isinstance(chosen, MemoryPool):
             raise InvalidType(f"the pool is {chosen!r}; a MemoryPool is right")
@@ -242,19 +245,22 @@ class StreamMemory(StreamQueue):
         except BaseException:
             pool.cancel(allocation)
             raise
-        return allocation, partial(self._release, pool)
+        return pool, allocation
 
     def _release(self, pool: Pool, buffer: Buffer, stream: Any) -> None:
         if stream is LATER:
             allocation = buffer.allocation
             self.driver.post(lambda: self._release(pool, Buffer(allocation), None))
             return
+        if self.driver.lock._is_owned():  # a finalizer or a signal handler in the middle of an enqueue
+            self.driver.post(partial(self._release, pool, buffer, stream))
+            return
         stream = self if stream is None else stream
-        if self._owned is not None:
-            self._owned.pop(buffer, None)
         if self.driver.closed is None:
             item = stream.submit(Free(buffer.allocation, pool.returned), duty=True)
             pool.give(buffer.allocation, stream, item)
+        if self._owned is not None:
+            self._owned.pop(buffer, None)
 
     def _own(self, buffer: Buffer) -> None:
         if self._owned is None:

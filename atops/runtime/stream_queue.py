@@ -9,13 +9,12 @@ Everything here that touches the queue holds that lock; nothing that is called b
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
-from threading import Lock
 from typing import Any
 from weakref import finalize, ref
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClosed, PriorLaunchFailure, StreamAborted
+from atops.base.owned_lock import reentered, take_patiently
 from atops.base.waiting import Waiter
 from atops.runtime import moments
 from atops.runtime.abort import abort_stream, catch_up
@@ -31,7 +30,6 @@ __all__ = ("StreamQueue",)
 
 log = logging.getLogger("atops.stream")
 
-PATIENCE = 256  # how often a drain steps back from the lock before it queues for it
 DRAIN_COMMANDS = 64  # a drain lets others run after so many commands ...
 DRAIN_NS = 500_000  # ... or after so long, whichever comes first ...
 new_object = object.__new__
@@ -50,7 +48,8 @@ class StreamQueue(StreamState):
     ) -> Completion:
         """Enqueue a command, to start when those of `after` are over too.
 
-        Raises InvalidHandle on a closed stream, StreamFull on a full one, NotInitialized on a closed driver.
+        Raises InvalidHandle on a closed stream, StreamFull on a full one, NotInitialized on a closed driver,
+        IllegalState in a finalizer or a signal handler that came in the middle of such a call.
         """
         driver = self.driver
         if driver.inline:
@@ -64,18 +63,33 @@ class StreamQueue(StreamState):
             item.duty = True
         if after:
             item.deps = after
-        with driver.lock:
-            if (self._unusual or self.context.dead is not None) and not duty:
-                self.admit(item)
-            first = self.append(item)
-        if not first:
-            return item
-        if command.__class__ is Launch and self.context.clusters.idle and not driver.inline:
-            # Where the kernel will run: one thread hop less. Not behind other kernels: their clusters go by urgency.
-            self.context.lane.run_drain(self.drain)
-        else:
-            driver.post(self.drain)
+        if (lock := driver.lock)._is_owned():
+            raise reentered(f"{verb(item)} was enqueued on {self.label}")
+        try:
+            with lock:
+                if (self._unusual or self.context.dead is not None) and not duty:
+                    self.admit(item)
+                if not self.append(item):
+                    return item
+                # With the lock held: what a handler that comes after it waits for has its drain.
+                if command.__class__ is Launch and self.context.clusters.idle and not driver.inline:
+                    # Where the kernel will run: one hop less. Not behind other kernels: their clusters go by urgency.
+                    self.context.lane.run_drain(self.drain)
+                else:
+                    driver.post(self.drain)
+        except BaseException as error:
+            self.interrupted(error, item)
+            raise
         return item
+
+    def interrupted(self, error: BaseException, item: Completion) -> None:
+        """Have what is queued run although Ctrl-C ended a submission, and give the place back of what is not."""
+        if isinstance(error, AtopsError):  # with which nothing was enqueued
+            return
+        with self.driver.lock:
+            if item.placed is not None and item._state == PENDING and item not in (self._queue or ()):
+                self.capacity.untake(item.placed[0])  # type: ignore[union-attr]  # there is one
+        self.driver.post(self.drain)  # where that was done already, it finds nothing to do
 
     def enqueue(self, item: Completion) -> bool:
         """Number and append a command, with the driver's lock held. Returns whether the drain must be posted."""
@@ -86,41 +100,41 @@ class StreamQueue(StreamState):
     def append(self, item: Completion) -> bool:
         """Number and append an admitted command. As `enqueue`."""
         driver = self.driver
+        kind = item.command.__class__
+        # A wait takes no part in null-stream order itself (TOPS Runtime API, 2.4 topsStreamWaitEvent).
+        ordered = self.blocking and kind is not WaitEvent
+        if ordered and (self.null or self.context.null_last is not None):
+            self._order(item)
+        queue = self._queue
+        if queue is None:
+            queue = self._queue = deque()
         item.seq = driver.seq = driver.seq + 1
         if driver.tracer.active:
             item.submitted_ns = driver.now()
             if driver.tracer.detail:
                 moments.submit(item)
+        # From here on nothing is called before the queue has the command: no Ctrl-C comes in between.
         self._last = item
-        kind = item.command.__class__
-        if self.blocking and kind is not WaitEvent:
-            # A wait takes no part in null-stream order itself (TOPS Runtime API, 2.4 topsStreamWaitEvent).
-            if self.null or self.context.null_last is not None:
-                self._order(item)
-            if kind is not Call or item.command.holds:  # what holds not its own stream holds no other
-                self._ordered = item
-                if self.null:
-                    self.context.null_last = item
-        queue = self._queue
-        if queue is None:
-            queue = self._queue = deque()
+        if ordered and (kind is not Call or item.command.holds):  # what holds not its own stream holds no other
+            self._ordered = item
+            if self.null:
+                self.context.null_last = item
+        if first := not self._scheduled:
+            self._scheduled = True
+            self.context.active[self] = None
         queue.append(item)
-        if self._scheduled:
-            return False
-        self._scheduled = True
-        self.context.active[self] = None
-        return True
+        return first
 
     def admit(self, item: Completion) -> Room | None:
-        """Refuse a command on a closed stream, a dead device or a full stream. With the driver's lock held.
-
-        Returns the reservation that gave the place, if one did.
-        """
+        """Refuse a command on a closed or full stream or a dead device. Returns whose room it takes. Lock held."""
         if self.context.dead is not None:
             raise self.context.dead.fresh()
         if self._closed:
             raise InvalidHandle(f"{self.label} is closed; {verb(item)} came too late")
-        return None if self.capacity is None else self.capacity.take(self)
+        if self.capacity is None:
+            return None
+        item.placed = (self.capacity.take(self._parent or self),)
+        return item.placed[0]
 
     def close_queue(self) -> None:
         """Refuse commands from now on, duties excepted, and room for them. Those enqueued still run."""
@@ -161,12 +175,13 @@ class StreamQueue(StreamState):
         plain = not tracing and not limited
         left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
         item: Completion | None = None
+        over: Completion | None
         run: list[Completion] = []
         error: AtopsError | None = None
         while True:
             waiters = None
             left -= 1
-            _take(lock)
+            take_patiently(lock)
             try:
                 queue = self._queue
                 if item is not None:
@@ -175,7 +190,7 @@ class StreamQueue(StreamState):
                         item._state = DONE
                     else:
                         waiters = self._settle(item, error)
-                item = None
+                over, item = item, None
                 others = left < 0 or now() > until
                 if not queue:
                     self.retire()
@@ -186,12 +201,13 @@ class StreamQueue(StreamState):
                         run = claim_run(queue, self.context)
             finally:
                 lock.release()
+            over = None  # noqa: F841  # not under the lock: what it held may have a finalizer, which may call anything
             if waiters is not None:
                 wake(waiters)
             if run:
                 left -= len(run)
                 done, error = carry_out_run(run) if not tracing else carry_out_traced(run, driver)
-                _take(lock)
+                take_patiently(lock)
                 try:
                     waiters = settle_run(run, done, self._queue)  # type: ignore[arg-type]  # it holds the run
                     if not self._queue:
@@ -268,6 +284,7 @@ class StreamQueue(StreamState):
 
     def _fail(self, item: Completion, error: AtopsError) -> None:
         stream = self if self._parent is None else self._parent
+        self.overtake(item)
         if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
             error.__cause__ = stream._error
         if stream._error is None and not isinstance(error, StreamAborted):
@@ -286,15 +303,21 @@ class StreamQueue(StreamState):
         `here`: the calling thread, one of the runtime's own, has nothing else to do, and drains what comes next.
         """
         driver = self.driver
-        with driver.lock:
-            if item._state >= DONE:
-                return
-            at_head = bool(self._queue) and self._queue[0] is item  # type: ignore[index]  # a non-empty deque
-            waiters = self._settle(item, error)
-            post = at_head and bool(self._queue)
-            if at_head and not post:
-                self.retire()
-            launches = post and self._queue[0].command.__class__ is Launch  # type: ignore[index]  # as above
+        waiters: list[Waiter] | None = None
+        try:
+            with driver.lock:
+                if item._state >= DONE:
+                    return
+                at_head = bool(self._queue) and self._queue[0] is item  # type: ignore[index]  # a non-empty deque
+                waiters = self._settle(item, error)
+                post = at_head and bool(self._queue)
+                if at_head and not post:
+                    self.retire()
+                launches = post and self._queue[0].command.__class__ is Launch  # type: ignore[index]  # as above
+        except BaseException:  # Ctrl-C, where an abort or a store of the program's thread ends the command
+            driver.post(self.drain)
+            wake(waiters or ())
+            raise
         lane = self.context.lane
         # A kernel that ended well was the last thing in its lane's step. One that failed may have been stopped by
         # another in the middle of that one's step, as a value wait is ended in the middle of the kernel that stores the
@@ -371,19 +394,7 @@ class StreamQueue(StreamState):
         """Drop what has not started, and end what runs at its next chance. Returns how many commands were dropped.
 
         Their completions fail with StreamAborted. Parked waits end at once; a kernel ends at its next suspension; a
-        copy that has begun finishes. Duties (frees, callbacks) still run. The stream stays usable.
+        copy that has begun finishes. Duties (frees, callbacks) still run. The stream stays usable. In a finalizer or a
+        signal handler that came in the middle of an enqueue it returns 0, and the driver does it soon.
         """
         return abort_stream(self, reason)
-
-
-def _take(lock: Lock) -> None:
-    """Take the driver's lock for a drain, stepping back while a producer has it.
-
-    A drain that queued for it would get it while it has no turn with the interpreter; the producer would then queue in
-    its turn, and the two would hand both over at every command: a convoy, at twice the cost.
-    """
-    for _ in range(PATIENCE):
-        if lock.acquire(blocking=False):
-            return
-        time.sleep(0)  # gives up the turn, and nothing else
-    lock.acquire()

@@ -32,6 +32,7 @@ class StreamState(InProcess, ABC):
         "_last",
         "_loose",
         "_ordered",
+        "_overtaken",
         "_parent",
         "_queue",
         "_scheduled",
@@ -81,8 +82,9 @@ class StreamState(InProcess, ABC):
         self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
         self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
+        self._overtaken: tuple[Completion, ...] = ()  # events whose waits were skipped and that are to come
         self._side: Any = None  # the queue of any-order launches
-        self._parent: StreamState | None = None  # of a side queue: whose failure its failures are
+        self._parent: Any = None  # of a side queue: the stream, whose failure and whose capacity are its own
         self._scheduled = False
         self._closed = False
         self._unusual = capacity is not None  # whether a submission must look before it leaps
@@ -131,26 +133,42 @@ class StreamState(InProcess, ABC):
         if self.null:
             self.context.null_last = self._ordered
 
+    def overtake(self, item: Completion) -> None:
+        """Note that a wait for an event is skipped: what is freed behind it may be in use until then. With the lock."""
+        if item.command.__class__ is WaitEvent and (record := item.command.record) is not None:
+            self._overtaken = (*self.overtaken(), record)
+
+    def overtaken(self) -> tuple[Completion, ...]:
+        """Return the events whose waits were skipped and that are not over."""
+        if self._overtaken:
+            self._overtaken = tuple(record for record in self._overtaken if record._state < DONE)
+        return self._overtaken
+
     # ---- looking
 
     def outstanding(self) -> list[Completion]:
         """Return what synchronising with this stream must wait for: a snapshot."""
-        items: list[Completion] = []
         with self.driver.lock:
-            streams = [self]
-            if self.null:  # it stands for every blocking stream of its device (2.4 topsStreamSynchronize)
-                streams += [each for each in self.context.active if each.blocking and each is not self]
-            for stream in streams:
-                items += stream._detached or ()
-                if stream._loose:  # what comes last in the queue does not wait for them
-                    calls = (each for each in stream._queue or () if each.command.__class__ is Call)
-                    items += [call for call in calls if not call.command.holds]
-                if stream._queue and stream._queue[0] is not stream._last and stream._queue[0]._state == RUNNING:
-                    items.append(stream._queue[0])  # an abort would end the last before it
-                if stream._last is not None and stream._last._state < DONE:
-                    items.append(stream._last)
+            items = self._unfinished()
         if self._side is not None:
             items += self._side.outstanding()
+        return items
+
+    def _unfinished(self) -> list[Completion]:
+        """Return what `outstanding` does, but for the side queue. With the driver's lock held."""
+        items: list[Completion] = []
+        streams = [self]
+        if self.null:  # it stands for every blocking stream of its device (2.4 topsStreamSynchronize)
+            streams += [each for each in self.context.active if each.blocking and each is not self]
+        for stream in streams:
+            items += stream._detached or ()
+            if stream._loose:  # what comes last in the queue does not wait for them
+                calls = (each for each in stream._queue or () if each.command.__class__ is Call)
+                items += [call for call in calls if not call.command.holds]
+            if stream._queue and stream._queue[0] is not stream._last and stream._queue[0]._state == RUNNING:
+                items.append(stream._queue[0])  # an abort would end the last before it
+            if stream._last is not None and stream._last._state < DONE:
+                items.append(stream._last)
         return items
 
     def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:

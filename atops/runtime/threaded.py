@@ -26,7 +26,10 @@ SERIAL = itertools.count()
 
 
 class ThreadedExecutor(Executor):
-    """Run steps on a daemon thread. Threads start on first use and end with `close`."""
+    """Run steps on a daemon thread. Threads start on first use and end with `close`.
+
+    What needs a thread that the system does not give raises RuntimeError, and is not queued.
+    """
 
     inline = False
     now = staticmethod(time.monotonic_ns)
@@ -47,12 +50,17 @@ class ThreadedExecutor(Executor):
         self._steps.put(step)
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._drive, name=f"{self.name}-driver", daemon=True)
+        thread = _Server(self._drive, f"{self.name}-driver")
         with self._lock:
             if self._thread is not None or self._closed:
                 return
             self._thread = thread  # before it starts: a finalizer that posts in between finds it there
-            thread.start()
+            started = False
+            try:
+                started = thread.begin()
+            finally:
+                if not started and not thread.serves():
+                    self._thread = None
 
     def later(self, delay: int, step: Step) -> LaterStep:
         """Queue a step on the driver thread's timers."""
@@ -63,6 +71,8 @@ class ThreadedExecutor(Executor):
 
     def run(self, lane: Lane, work: Step) -> None:
         """Queue work on a lane, whose thread starts when work finds none idle."""
+        if self._thread is None:  # while it can: Python 3.12 starts no thread any more for what its end aborts
+            self._start()
         self._lane(lane).put(work)
 
     def backlog(self, lane: Lane) -> Callable[[], bool]:
@@ -178,13 +188,25 @@ class WorkerLane:
             self._work.put(None)
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._serve, name=f"{self.name}-{next(SERIAL)}", daemon=True)
+        thread = _Server(self._serve, f"{self.name}-{next(SERIAL)}")
         with self._lock:
             if self._closed or self._threads >= self.width:
                 return
             self._threads += 1
-            self._newest = thread
-        thread.start()
+            before, self._newest = self._newest, thread
+        started = False
+        try:
+            started = thread.begin()
+        except RuntimeError:
+            if self._threads == 1:
+                raise
+            log.warning("the system has no thread for %s; those it has do the work", thread.name)
+        finally:
+            if not started and not thread.serves():
+                with self._lock:
+                    self._threads -= 1
+                    if self._newest is thread:
+                        self._newest = before
 
     def _serve(self) -> None:
         HERE.role = "callback" if "callback" in self.name else "executor"
@@ -197,3 +219,33 @@ class WorkerLane:
             work = None
             if self.width == 1 and me is not self._newest:
                 return  # it was abandoned and came back after all: a lane of one has its one already
+
+
+class _Server(threading.Thread):
+    """A daemon thread that serves, or was never there: Ctrl-C may come in the middle of its start, too."""
+
+    def __init__(self, serve: Step, name: str) -> None:
+        super().__init__(target=serve, name=name, daemon=True)
+        self._fate: dict[str, bool] = {}  # whoever comes first decides: the thread, or who gives up on it
+
+    def begin(self) -> bool:
+        """Start. Returns False at the interpreter's end, which allows none: nobody waits for its work any more.
+
+        Raises RuntimeError where the system has no more threads to give.
+        """
+        try:
+            self.start()
+        except RuntimeError as error:
+            if "shutdown" in str(error):
+                return False
+            raise
+        return True
+
+    def serves(self) -> bool:
+        """Give up on a thread whose start failed. Returns whether it has begun to serve all the same."""
+        return self._fate.setdefault("serves", False)
+
+    def run(self) -> None:
+        """Serve, unless given up on."""
+        if self._fate.setdefault("serves", True):
+            super().run()

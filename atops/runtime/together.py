@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchFailure
+from atops.base.owned_lock import reentered
 from atops.device.gang import Gang
 from atops.device.grid_barrier import GridBarrier
 from atops.runtime.commands import Command
-from atops.runtime.completion import Completion, Owner
+from atops.runtime.completion import PENDING, Completion
 from atops.runtime.stream import Stream
 from atops.runtime.stream_queue import StreamQueue
 
@@ -30,20 +31,37 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
     items = [Completion(stream, command) for stream, command in commands]
     if driver.inline:
         driver.executor.check_caller()
-    admitted: list[tuple[Owner, Any]] = []
-    with driver.lock:
-        try:
-            for item in items:
-                admitted.append((item.stream, item.stream.admit(item)))
-        except BaseException:
-            for stream, room in admitted:
-                if stream.capacity is not None:
-                    stream.capacity.untake(room)
-            raise
-        first = [item.stream for item in items if item.stream.append(item)]
-    for idle in first:
-        driver.post(idle.drain)
+    if driver.lock._is_owned():
+        raise reentered(f"{len(items)} commands were enqueued together")
+    try:
+        with driver.lock:
+            _enqueue(items)
+    except BaseException:  # a command that is refused, or Ctrl-C
+        with driver.lock:
+            _all_or_none(items)
+        raise
     return items
+
+
+def _enqueue(items: list[Completion]) -> None:
+    """Enqueue commands when there is a place for each. With the driver's lock held."""
+    for item in items:
+        item.stream.admit(item)
+    for item in items:
+        if item.stream.append(item):
+            item.stream.driver.post(item.stream.drain)
+
+
+def _all_or_none(items: list[Completion]) -> None:
+    """Enqueue the rest where some are enqueued already, else give back the places of all. The lock is held."""
+    left = [item for item in items if item._state == PENDING and item not in item.stream.pending()]
+    for item in left:
+        if len(left) < len(items):
+            item.stream.append(item)
+        elif item.placed is not None:
+            item.stream.capacity.untake(item.placed[0])
+    for item in items:
+        item.stream.driver.post(item.stream.drain)  # where that was done already, it finds nothing to do
 
 
 def check_commands(commands: object) -> None:
@@ -65,8 +83,9 @@ def launch_together(
 
     With `cooperative` the grids start together and `syncblocks` spans them all, on one device or on several. A grid
     that cannot start (its stream has failed, say) fails the others with LaunchFailure. Raises InvalidValue for two
-    cooperative grids in one stream, CooperativeLaunchTooLarge for more blocks than the clusters of a device, or those
-    that the streams' masks leave, can hold at once, and what `Stream.launch` raises.
+    cooperative grids in one stream, or in a null stream and one that waits for it, CooperativeLaunchTooLarge for more
+    blocks than the clusters of a device, or those that the streams' masks leave, can hold at once, and what
+    `Stream.launch` raises.
     """
     if not isinstance(launches, Sequence):
         raise InvalidType(f"the launches are {launches!r}; a list of (stream, kernel, config, *arguments) is right")
@@ -74,8 +93,8 @@ def launch_together(
         if not isinstance(entry, Sequence) or len(entry) < 3 or not isinstance(entry[0], Stream):
             raise InvalidType(f"a launch {entry!r}; (stream, kernel, config, *arguments) is right")
     streams: list[Any] = [entry[0] for entry in launches]
-    if cooperative and len(set(streams)) != len(streams):
-        raise InvalidValue("two grids of one cooperative launch are in the same stream; they could never meet")
+    if cooperative:
+        _check_streams(streams)
     meeting = Rendezvous(len(launches), min((each.priority for each in streams), default=0)) if cooperative else None
     prepared = []
     for stream, kernel, config, *arguments in launches:
@@ -87,6 +106,19 @@ def launch_together(
     if meeting is not None:
         meeting.expect(items)
     return items
+
+
+def _check_streams(streams: list[Stream]) -> None:
+    """Raise InvalidValue where the order of streams keeps one grid of a cooperative launch from meeting another."""
+    if len(set(streams)) != len(streams):
+        raise InvalidValue("two grids of one cooperative launch are in the same stream; they could never meet")
+    for null in (each for each in streams if each.null):
+        for other in streams:
+            if other is not null and other.blocking and other.context is null.context:
+                raise InvalidValue(
+                    f"two grids of one cooperative launch are in {null.label} and in {other.label}, which waits for "
+                    "the null stream; they could never meet: a stream with nonblocking=True would"
+                )
 
 
 def check_clusters(launches: Sequence[tuple[Any, Any]]) -> None:

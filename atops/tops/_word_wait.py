@@ -35,12 +35,13 @@ class WordWait(Wait):
         self._error: AtopsError | None = None
         self._lock = threading.Lock()
         self._lot: ParkingLot[Waiter] = ParkingLot("a word in memory")
-        self._watch = Watch(word.allocation, word.offset, 32, value, condition, None, self._end, self._end)
+        poll = context.driver.poller.add
+        self._watch = Watch(word.allocation, word.offset, 32, value, condition, None, self._end, self._end, poll)
 
     def blocking(self) -> None:
         """Block, polling where the device's flags ask for it. Raises WouldDeadlock on the runtime's own threads."""
         driver = self._context.driver
-        self._arm()
+        self._watch.arm()  # may end the wait here and now
         try:
             if spins(self._context) and not driver.inline and HERE.role in (None, "callback"):
                 while not self.done:
@@ -52,17 +53,12 @@ class WordWait(Wait):
 
     async def awaiting(self) -> None:
         """Wait on the caller's loop."""
-        self._arm()
+        self._watch.arm()
         try:
             await current_home().park(self)
         finally:
             self._watch.cancel()
         self._raise_error()
-
-    def _arm(self) -> None:
-        self._watch.arm()  # may end the wait here and now
-        if self._watch.allocation.host_visible and not self._watch.over:
-            self._context.driver.poller.add(self._watch)
 
     def _end(self, error: AtopsError | None = None) -> None:
         """Wake the waiter. In whatever thread stored the word or freed the memory, once."""

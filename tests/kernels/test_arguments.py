@@ -191,6 +191,12 @@ def test_memory_is_no_scalar(bench: Bench):
         taken(np.float32, bench.empty(3))
 
 
+def test_a_tuple_holds_no_memory(bench: Bench):
+    """A tuple of arrays is refused with what is right, since memory of the device is what was given."""
+    with pytest.raises(InvalidType, match="parameter a got DeviceArray in a tuple; a parameter of its own for each"):
+        taken(Any, (1, bench.empty(3)))
+
+
 def test_resolving_checks_life_and_access(bench: Bench):
     """Just before the run, dead memory is an IllegalAddress and memory out of reach a PeerAccessNotEnabled."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -65,6 +67,13 @@ def test_a_kernel_is_not_called(bench: Bench):
 
     with pytest.raises(LaunchFailure, match=r"thread \(0,0,0\).*called kernel scale.*@device"):
         bench.launch(outer, (1, 1))
+
+
+def test_a_kernel_is_copied_as_a_function_is_and_not_pickled():
+    """A copy of what holds kernels holds the same ones; another process is told to import them."""
+    assert copy.copy(scale) is scale and copy.deepcopy({"kernels": [scale]})["kernels"][0] is scale
+    with pytest.raises(InvalidType, match=rf"kernel scale cannot be pickled; import {__name__}"):
+        pickle.dumps(scale)
 
 
 class Holder:

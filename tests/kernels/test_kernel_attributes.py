@@ -204,6 +204,6 @@ def test_kernels_of_ordinary_modules_have_attributes_too():
     """Any kernel has them, where its source can be had; a lambda's cannot."""
     found = function_attributes(here, architecture("gcu300"))
     assert (found.local_bytes, found.shared_bytes, found.private_bytes) == (16, 3, 0)
-    hidden = function_attributes(k.kernel(name="hidden")(lambda: None), architecture("gcu300"))
+    hidden = function_attributes(k.kernel(name="hidden")(lambda n: n + 1), architecture("gcu300"))
     assert (hidden.local_bytes, hidden.shared_bytes, hidden.private_bytes) == (None, None, None)
     assert hidden.registers > 0

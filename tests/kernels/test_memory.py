@@ -140,6 +140,25 @@ def test_threads_agree_on_shared_memory(bench: Bench):
         bench.launch(differ, (1, 2), True)
 
 
+def test_a_line_that_the_compiler_repeats_is_one(bench: Bench):
+    """Threads that leave by `return` and those that go on come to one line of a `finally`, and share its memory."""
+    x = bench.empty(4, np.int32)
+
+    @k.kernel
+    def leave(x):
+        try:
+            if k.threadIdx.x < 2:
+                return
+        finally:
+            counts = k.shared(4, np.int32)
+            counts[k.threadIdx.x] = k.threadIdx.x + 1
+            if k.threadIdx.x == 3:
+                x[:] = counts
+
+    bench.launch(leave, (1, 4), x)
+    assert x.host.tolist() == [1, 2, 3, 4]
+
+
 def test_shared_memory_ends(bench: Bench):
     """L2 has its capacity, and dynamic shared memory is part of it."""
     room = bench.arch.l2_usable

@@ -21,7 +21,9 @@ def environment(changes: Mapping[str, str]) -> dict[str, str]:
 
 def start(program: str, *arguments: str, **changes: str) -> subprocess.Popen[str]:
     """Start `tests.runtime.programs.<program>` in a process of its own."""
-    command = [sys.executable, "-X", "faulthandler", "-m", f"tests.runtime.programs.{program}", *arguments]
+    # From Python 3.12 on it warns of any fork beside threads, which is what some programs are for.
+    options = ["-X", "faulthandler", "-W", "ignore:This process:DeprecationWarning"]
+    command = [sys.executable, *options, "-m", f"tests.runtime.programs.{program}", *arguments]
     return subprocess.Popen(
         command, cwd=ROOT, env=environment(changes), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         start_new_session=True,  # so that whatever it forks can be killed with it

@@ -12,6 +12,7 @@ from atops.device.allocation import Allocation
 from atops.device.arch import architecture
 from atops.device.global_memory import GlobalMemory
 from atops.runtime.pool import MemoryPool
+from atops.runtime.pool_reuse import order_of
 
 MIB = 1 << 20
 
@@ -75,4 +76,4 @@ class Lane:
 
     def wait_for(self, other: Lane) -> None:
         """Record an event in another stream now and wait for it."""
-        self.waited = {**(self.waited or {}), other.number: other.item().seq}
+        self.waited = {**(self.waited or {}), order_of(other): other.item().seq}

@@ -141,6 +141,31 @@ async def test_done_callbacks(device):
     stream.clear_error()
 
 
+@on_every_host
+async def test_done_callbacks_are_called_in_order(device):
+    """One after another as they were added, though there are several callback threads and the first takes its time."""
+    stream, seen, running = device.create_stream(), [], []
+    latch = hold(stream)
+    call = stream.call(int)
+
+    def note(number):
+        running.append(number)
+        if not number and not device.driver.inline:
+            event.wait(0.05)  # nobody sets it: time for another thread to begin with the next, were it to
+        assert running == [number]
+        seen.append(running.pop())
+
+    event, over = threading.Event(), []
+    for number in range(20):
+        call.add_done_callback(lambda done, number=number: note(number))
+    call.add_done_callback(over.append)
+    latch.release()
+    await call
+    while not over:
+        await anyio.lowlevel.checkpoint()
+    assert seen == list(range(20)) and over == [call]
+
+
 @pytest.mark.anyio
 async def test_a_done_callback_that_raises_changes_nothing(device, caplog):
     """It is logged, whether it is called later or at once; the others are called."""

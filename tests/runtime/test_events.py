@@ -19,6 +19,7 @@ from atops.base.errors import (
     NotSupported,
     PriorLaunchFailure,
     StreamAborted,
+    StreamFull,
 )
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
@@ -191,6 +192,42 @@ async def test_one_stream_waits_for_another(device):
     assert not got.done and not second.is_done
     latch.release()
     assert (await got == 3).all()
+
+
+@on_every_host
+async def test_a_stream_waits_for_another_stream_itself(device):
+    """What follows the wait runs after all that the other stream, or itself, had been given, and not after more."""
+    first, second = device.create_stream(), atops.Device(1, device.driver).create_stream()
+    latch, later = hold(first), device.create_stream()
+    x = device.empty(4, np.int32)
+    first.fill(x, 3)
+    waits = [second.wait(first), second.wait(later), second.wait(second)]
+    got, held = second.fetch(x), hold(first)
+    await latch.passed()
+    assert not waits[0].done and not got.done
+    latch.release()
+    assert (await got == 3).all() and not first.is_done
+    held.release()
+    await first
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_wait_that_is_refused_records_nothing_in_the_other_stream(device: atops.Device, full: bool):
+    """A closed, a full and a foreign driver's stream are named, and what was to be waited for has got no command."""
+    other, stream = device.create_stream(), device.create_stream(capacity=1)
+    latch = hold(stream)
+    if not full:
+        stream.close()
+    before = device.driver.seq
+    with pytest.raises(StreamFull if full else InvalidHandle, match="1 of 1 commands" if full else "closed"):
+        stream.wait(other)
+    with board() as foreign, pytest.raises(InvalidHandle, match="is of <Driver"):
+        other.wait(foreign.create_stream())
+    with pytest.raises(InvalidType, match="an Event or a Stream is right"):
+        other.wait("stream")
+    assert device.driver.seq == before
+    latch.release()
+    device.sync()
 
 
 @on_every_host

@@ -12,7 +12,7 @@ import pytest
 import atops
 from atops import EmulatorOptions
 from atops import kernels as k
-from atops.base.errors import ExecutionError, StreamAborted
+from atops.base.errors import ExecutionError, InvalidValue, StreamAborted
 from atops.device.gang import match
 from atops.runtime.device import Device
 from atops.runtime.together import launch_together
@@ -140,3 +140,19 @@ def test_clusters_are_matched_exactly() -> None:
     assert match([(2, [3, 1])]) == [[3, 1]]
     assert match([(1, [0]), (1, [0])]) is None
     assert match([]) == []
+
+
+def test_grids_that_the_order_of_streams_keeps_apart() -> None:
+    """A null stream and one that waits for it never run at once: refused at the call. A non-blocking one may."""
+    with board(devices=2) as driver:
+        boards = [Device(0, driver), Device(1, driver)]
+        null, blocking = boards[0].null_stream, boards[0].create_stream(name="late")
+        for pair in ((null, blocking), (blocking, null)):
+            with pytest.raises(InvalidValue, match=r"null stream.*late.*could never meet"):
+                launch_together([(each, meet, (1, 1)) for each in pair], cooperative=True)
+        with pytest.raises(InvalidValue, match="in the same stream"):
+            launch_together([(blocking, meet, (1, 1))] * 2, cooperative=True)
+        apart = (null, boards[0].create_stream(nonblocking=True), boards[1].create_stream())
+        for item in launch_together([(each, meet, (1, 1)) for each in apart], cooperative=True):
+            item.wait_sync(PATIENCE)
+        assert works(driver)

@@ -21,6 +21,7 @@ from atops.base.errors import (
     WouldDeadlock,
 )
 from atops.base.options import EmulatorOptions
+from atops.runtime import inline as executors
 from atops.runtime import stall
 from tests.runtime.boards import PATIENCE, Latch, add_one, broken, leftovers, suspended_forever, works
 from tests.runtime.child import run as run_child
@@ -124,6 +125,19 @@ def test_hours_of_sleep_end_at_once() -> None:
     assert time.monotonic() - before < PATIENCE
 
 
+@pytest.mark.parametrize("seconds", [1e-9, 3e-7, 0.1, 0.5, 1 / 3, 7.25, 1e4])
+def test_a_sleep_takes_its_time_to_the_nanosecond(seconds: float) -> None:
+    """Asyncio's deadlines are floats, but what passes is what was asked for."""
+
+    async def main() -> int:
+        driver = atops.current_driver()
+        before = driver.now()
+        await asyncio.sleep(seconds)
+        return driver.now() - before
+
+    assert inline(main, clock="virtual") == round(seconds * 1e9)
+
+
 def test_timeouts_under_the_virtual_clock() -> None:
     """A wait with a timeout ends when virtual time has passed, blocking or not, and work is left alone."""
 
@@ -147,6 +161,32 @@ def test_timeouts_under_the_virtual_clock() -> None:
         await completion
 
     inline(main, clock="virtual")
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_a_kernel_that_never_ends_does_not_stop_the_clock(
+    seed: int | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It takes no virtual time, but a timeout ends the wait for it, at its time. Nobody says that it stands still."""
+    monkeypatch.setattr(executors, "ENDLESS", 50)
+
+    async def main() -> None:
+        stream, loop = atops.Device(0).create_stream(), asyncio.get_running_loop()
+        for kernel in ((2, 12), (1, 1)):
+            endless = stream.launch(suspended_forever, kernel)
+            started = loop.time()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(100):
+                    await endless
+            with pytest.raises(TimeoutError):
+                endless.wait_sync(100)
+            assert loop.time() - started == pytest.approx(200, abs=1e-6)
+            stream.abort()
+            with pytest.raises(StreamAborted):
+                await endless
+        assert "stands still" not in caplog.text
+
+    inline(main, clock="virtual", seed=seed)
 
 
 def test_an_event_measures_virtual_time() -> None:

@@ -39,6 +39,8 @@ class Queue:
         """Queue work."""
         self.work.append(work)
 
+    go_on = run
+
     def post(self, step: Any) -> None:
         """Note what the driver's thread shall do."""
         self.posted.append(step)

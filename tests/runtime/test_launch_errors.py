@@ -130,22 +130,24 @@ def test_a_bad_launch_is_refused_at_the_call(stream: Stream, case: str) -> None:
 
 
 def test_a_mask_leaves_too_little(driver: Driver) -> None:
-    """A block that has more threads than the stream's SIPs, and a cooperative grid beyond its clusters, are refused."""
+    """More threads than the stream's SIPs, and a cooperative grid beyond its clusters, are refused at the call."""
     device = Device(0, driver)
     few = device.create_stream(sip_mask=0b111)
     few.launch(add_one, (1, 3), few.zeros(3, "int32")).wait_sync(PATIENCE)
+    four = few.zeros(4, "int32")
+    before = driver.seq
     for launch in (
-        lambda: few.launch(add_one, (1, 4), few.zeros(4, "int32")),
+        lambda: few.launch(add_one, (1, 4), four),
         lambda: launch_together([(few, together, (1, 4))], cooperative=True)[0],
     ):
         with pytest.raises(LaunchOutOfResources, match="SIP"):
-            launch().wait_sync(PATIENCE)
-        few.clear_error()
+            launch()
     one = device.create_stream(cluster_mask=0b1)
     with pytest.raises(CooperativeLaunchTooLarge, match="2 blocks"):
-        one.launch(together, (2, 1)).wait_sync(PATIENCE)
-    one.clear_error()
+        one.launch(together, (2, 1))
+    assert driver.seq == before
     one.launch(together, (1, 1)).wait_sync(PATIENCE)
+    assert few.fetch(four).wait_sync(PATIENCE).tolist() == [0] * 4
     one.close()
     few.close()
 

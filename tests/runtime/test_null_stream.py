@@ -263,14 +263,7 @@ async def test_work_after_an_abort_still_waits_for_null_work(device):
 async def test_others_wait_for_what_an_abort_left_running(device):
     """What runs on when a stream is aborted still holds the other side of null-stream order."""
     for first, second in [(device.null_stream, device.create_stream()), (device.create_stream(), device.null_stream)]:
-        gate = device.create_stream(nonblocking=True)
-        latch = hold(gate)
-        event = gate.record()
-
-        async def callback(error, event=event):
-            await event
-
-        running = first.add_callback(callback, holds=True)  # a duty: no abort ends it
+        latch, running = held_duty(device, first)
         await latch.passed()
         first.fill(device.empty(1), 1)
         first.abort()
@@ -280,3 +273,48 @@ async def test_others_wait_for_what_an_abort_left_running(device):
         latch.release()
         await fill
         assert running.done
+
+
+@on_every_host
+async def test_the_gap_of_an_abort_is_no_way_around(device):
+    """What waited for dropped commands waits for what stays before them: a free or a copy that has begun, say."""
+    for first, second in [(device.null_stream, device.create_stream()), (device.create_stream(), device.null_stream)]:
+        latch, running = held_duty(device, first)
+        first.fill(device.empty(1), 1)
+        fill = second.fill(device.empty(1), 1)
+        await latch.passed()
+        assert first.abort() == 1
+        await latch.passed()
+        assert not fill.done and not running.done
+        latch.release()
+        await fill
+        assert running.done
+
+
+@on_every_host
+async def test_what_stays_behind_the_gap_of_an_abort_keeps_its_order(device):
+    """A duty waits for what only the dropped commands before it were said to wait for."""
+    for first, second in [(device.null_stream, device.create_stream()), (device.create_stream(), device.null_stream)]:
+        log: list[str] = []
+        latch, running = held_duty(device, second)
+        first.fill(device.empty(1), 1)
+        duty = first.add_callback(lambda error, log=log, running=running: log.append(running.state), holds=True)
+        await latch.passed()
+        assert first.abort() == 1
+        await latch.passed()
+        assert not duty.done
+        latch.release()
+        await duty
+        assert log == ["done"]
+
+
+def held_duty(device, stream):
+    """Enqueue what no abort ends and what goes on until the latch is released. Returns the latch and the duty."""
+    gate = device.create_stream(nonblocking=True)
+    latch = hold(gate)
+    event = gate.record()
+
+    async def callback(error):
+        await event
+
+    return latch, stream.add_callback(callback, holds=True)

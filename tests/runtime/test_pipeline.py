@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -279,6 +280,30 @@ async def test_an_error_in_the_source(device: Device) -> None:
             assert got == [1, 2]
             with pytest.raises(StopAsyncIteration):
                 await anext(results)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("scoped", [True, False])
+async def test_a_source_whose_wait_was_cancelled(device: Device, scoped: bool) -> None:
+    """It is a failure of the source, told to the consumer in its turn: nobody has cancelled the consumer."""
+
+    async def source() -> AsyncIterator[Any]:
+        yield chunk(0)
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+    got = []
+    results = pipeline(source(), plus_one, device=device)
+    with pytest.raises((RuntimeError, IllegalState), match="CancelledError"):
+        if scoped:
+            async with results:
+                async for result in results:
+                    got.append(int(result[0]))
+        else:
+            async for result in results:
+                got.append(int(result[0]))
+    assert got == [1]
 
 
 async def test_an_error_in_a_stage(device: Device) -> None:

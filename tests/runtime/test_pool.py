@@ -155,6 +155,17 @@ def test_max_size(context: Any, lane: Lane) -> None:
     assert lane.take(pool, 8 * MIB).size == 8 * MIB
 
 
+def test_what_is_freed_later_is_told_of(context: Any, lane: Lane) -> None:
+    """Blocks whose stream has still to come to their frees make no larger one yet: the message says what to do."""
+    pool = MemoryPool(context, max_size=8 * MIB)
+    for allocation in [lane.take(pool, 4 * MIB) for _ in range(2)]:
+        lane.free(pool, allocation)
+    with pytest.raises(OutOfMemory, match=rf"{8 * MIB} were freed in streams that have still to come to it: await"):
+        lane.take(pool, 8 * MIB)
+    lane.run_all()
+    assert lane.take(pool, 8 * MIB).size == 8 * MIB
+
+
 def test_device_out_of_memory(context: Any, pool: MemoryPool, lane: Lane) -> None:
     """Without a limit the device is the limit, and the message has its free bytes and fragmentation."""
     context.memory.allocate(40 * MIB)

@@ -95,6 +95,32 @@ def test_other_stream_after_an_event(context: Any, pool: MemoryPool, ran: bool) 
     assert pool.statistics().after_event == 1
 
 
+def test_an_event_finds_every_size(context: Any, pool: MemoryPool) -> None:
+    """A block that was freed after the event does not hide a larger one that was freed before it."""
+    one, two = Lane(context, 1), Lane(context, 2)
+    large, small = one.take(pool, 4352), one.take(pool, 4096)
+    item = one.free(pool, large)
+    two.wait_for(one)
+    one.free(pool, small)
+    got, after = pool.take(4096, two)
+    assert (got.address, after) == (large.address, (item,))
+
+
+def test_what_was_freed_first_is_found_first(context: Any, pool: MemoryPool) -> None:
+    """A block of which an older free has run keeps its place before what was freed after the event."""
+    one, two, three = (Lane(context, number) for number in (1, 2, 3))
+    one.free(pool, one.take(pool, 4096))
+    two.wait_for(one)
+    block, _ = pool.take(4096, two)
+    other = two.take(pool, 4096)
+    item = two.free(pool, block)
+    three.wait_for(two)
+    two.free(pool, other)
+    one.run()
+    got, after = pool.take(4096, three)
+    assert (got.address, after) == (block.address, (item,))
+
+
 def test_without_event_dependencies(context: Any, pool: MemoryPool) -> None:
     """Switched off, an event makes no difference."""
     pool.reuse_follow_event_dependencies = False

@@ -143,9 +143,12 @@ def test_what_lives_in_a_driver_has_no_copy(way: Callable[[Any], object]) -> Non
     """A second stream on one queue, or a second event, would be another's mistake: copying and pickling refuse."""
     with device() as one:
         stream = one.create_stream()
-        for thing in (stream, stream.record(), stream.fill(stream.empty(1), 0)):
+        for thing in (stream, stream.record(), stream.fill(stream.empty(1), 0), one.driver, one.default_pool):
             with pytest.raises(InvalidType, match="cannot be copied or pickled"):
                 way(thing)
+        assert copy.copy(one) == one
+        with pytest.raises(InvalidType, match=r"<Driver .*cannot be copied or pickled"):
+            pickle.dumps(one)
 
 
 def test_the_current_pool() -> None:

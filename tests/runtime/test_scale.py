@@ -122,29 +122,29 @@ def commands_without_growth(total: int) -> None:
         assert works(one.driver)
 
 
-def test_a_hundred_thousand_commands() -> None:
+def test_forty_thousand_commands() -> None:
     """Commands leave nothing behind once they are over."""
-    commands_without_growth(100_000)
+    commands_without_growth(40_000)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_million_commands() -> None:
-    """As above, ten times as many."""
+    """As above, and 25 times as many."""
     commands_without_growth(1_000_000)
 
 
 def test_a_deep_queue_costs_what_it_holds() -> None:
-    """A hundred thousand commands behind a latch: a command takes at most 1 KiB, and all of it comes back."""
+    """Fifty thousand commands behind a latch: a command takes at most 1 KiB, and all of it comes back."""
     with device() as one:
         latch, stream = Latch(one), one.create_stream()
         array = one.empty(16)
         with traced():
             before = used()
             latch.hold(stream)
-            for _ in range(100_000):
+            for _ in range(50_000):
                 stream.write_value(array, 1)
-            each = (used() - before) / 100_000
+            each = (used() - before) / 50_000
             print(f"{each:.0f} bytes each")
             assert each <= 1 * KIB
             latch.open()

@@ -10,7 +10,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.base.errors import ExecutionError, InvalidHandle, InvalidType, InvalidValue
+from atops.base.errors import ExecutionError, InvalidHandle, InvalidType, InvalidValue, StreamAborted, StreamFull
 from atops.device.copy_engine import CopyJob, Direction
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import StreamLatch, hold
@@ -37,6 +37,13 @@ async def double(x):
     """Each thread doubles its own tiles."""
     for part in k.tiles(x.size, 16):
         x[part] = x[part] * 2
+
+
+@k.kernel
+async def store_late(x, signal: np.int32):
+    """Store 7 once the signal is set."""
+    await k.signal_wait(signal, 1)
+    x[...] = 7
 
 
 # ---- bytes
@@ -82,6 +89,19 @@ async def test_a_fill_of_bytes_takes_patterns(device):
             stream.fill(raw, 256)
         with pytest.raises(InvalidValue, match="no multiple"):
             stream.fill(raw[:3], np.uint16(1))
+
+
+@on_every_host
+@pytest.mark.parametrize("dtype", [[("a", np.float64), ("b", np.int32)], "V3", "S5"])
+async def test_arrays_of_any_element_are_zeroed_and_filled(device, dtype):
+    """Elements of 3, 5 or 12 bytes, as records have, are filled like those of 4: a number is in every field."""
+    expected = np.zeros(100, dtype)
+    async with device.create_stream() as stream:
+        array = stream.zeros(100, dtype)
+        assert (await stream.fetch(array)).tobytes() == expected.tobytes()
+        stream.fill(array[1:-1], 7)
+        expected[1:-1] = np.asarray(7).astype(dtype)
+        assert (await stream.fetch(array)).tobytes() == expected.tobytes()
 
 
 @on_every_host
@@ -214,6 +234,48 @@ async def test_a_long_queue_starves_nobody(device):
         ended = [record.seq for record in device.driver.tracer.records()]
         assert ended.index(one.seq) < ended.index(items[1000].seq)
         await gate.aclose()
+
+
+@on_every_host
+async def test_what_follows_an_any_order_launch_waits_for_it(device):
+    """It begins though the stream is held; a record, a copy, a free, other streams and the null stream come after."""
+    signal = device.signals.allocate()
+    async with device.create_stream() as stream, device.create_stream() as other:
+        x, y = stream.zeros(16, np.int32), stream.zeros(16, np.int32)
+        await stream
+        latch = hold(stream)
+        await stream.launch(increment, (1, 1), x, any_order=True)
+        latch.release()
+        late = stream.launch(store_late, (1, 1), y, signal, any_order=True)
+        event, copy = stream.record(), stream.copy(x, y)
+        stream.free(y)
+        other.wait(stream)
+        fetched = [each.fetch(x) for each in (stream, other, device.null_stream)]
+        await device.create_stream(nonblocking=True).record()
+        assert not (late.done or event.is_done or copy.done or any(each.done for each in fetched))
+        device.signals.write(signal, 1)
+        assert [(await each).tolist() for each in fetched] == [[7] * 16] * 3
+
+
+@on_every_host
+async def test_any_order_launches_need_room_and_end_with_their_stream(device):
+    """They count among the commands of a stream with a capacity; an abort ends one, and the stream goes on after it."""
+    signal = device.signals.allocate()
+    async with device.create_stream(capacity=2) as stream:
+        x = stream.zeros(16, np.int32)
+        await stream
+        launches = [stream.launch(store_late, (1, 1), x, signal, any_order=True) for _ in range(2)]
+        with pytest.raises(StreamFull, match="2 of 2"):
+            stream.launch(store_late, (1, 1), x, signal, any_order=True)
+        stream.abort()
+        for launch in launches:
+            with pytest.raises(StreamAborted):
+                await launch
+        assert not (await stream.fetch(x)).any()
+        async with stream.room(2):
+            device.signals.write(signal, 1)
+            stream.launch(store_late, (1, 1), x, signal, any_order=True)
+            assert (await stream.fetch(x) == 7).all()
 
 
 @on_every_host

@@ -137,6 +137,19 @@ def ufunc(word, source):
     np.add(source[:], 0, out=word[:])
 
 
+@k.kernel
+def by_place(word, source):
+    """Store through the `out` of a numpy function and of a method, given by its place."""
+    np.clip(source[:], 0, 0, word[:])
+    source[:].clip(0, 9, word[:])
+
+
+@k.kernel
+def escaped(word, value: np.int32):
+    """Store through the plain array, which nobody sees."""
+    np.asarray(word)[0] = value
+
+
 def ones(device, count=1):
     """Return an array of ones on a device."""
     array = device.empty(count, np.int32)
@@ -155,6 +168,8 @@ WRITERS = {
     "large fill": lambda stream, device, words: stream.fill(words, 1),
     "kernel store": lambda stream, device, words: stream.launch(store, (1, 1), words[:1], 1),
     "kernel ufunc": lambda stream, device, words: stream.launch(ufunc, (1, 1), words[:1], ones(device)),
+    "kernel out by place": lambda stream, device, words: stream.launch(by_place, (1, 1), words[:1], ones(device)),
+    "kernel escape": lambda stream, device, words: stream.launch(escaped, (1, 1), words[:1], 1),
     "dte copy": lambda stream, device, words: stream.launch(move_now, (1, 1), words[:1], ones(device)),
     "dte async copy": lambda stream, device, words: stream.launch(move, (1, 1), words[:1], ones(device)),
     "dte fill": lambda stream, device, words: stream.launch(set_all, (1, 1), words[:1], 1),

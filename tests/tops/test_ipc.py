@@ -14,7 +14,6 @@ import pytest
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.results import Result
-from atops.device.watch import armed_on
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.ipc_exporter import EXPORTER, address_of, exporter
 from atops.runtime.ipc_handle import Kind
@@ -310,12 +309,12 @@ def test_waits_from_before_the_export_see_the_other_process(world, other):
     waiting = stream.wait_value(device_memory(pointer, 4), 0x01010101, "Eq")
     thread, answers = world.thread(lambda: tops.topsStreamWaitValue32(pointer + 4, 0x01010101, 1))
     memory = device_memory(pointer, 4).allocation
-    until(lambda: len(armed_on(memory)) == 2)
+    until(lambda: len(memory.watches or ()) == 2)
     there = other.do("open", handle_=export(pointer))[1]
     other.do("write", pointer=there, value=1, size=8)
     waiting.wait_sync(PATIENCE)
     thread.join(PATIENCE)
-    assert answers == [(0,)] and armed_on(memory) == []
+    assert answers == [(0,)] and memory.watches is None
     other.do("close", pointer=there)
 
 

@@ -1,0 +1,66 @@
+"""Enqueueing a command whose completion is made already, with the events that it marks, if there are any."""
+
+from __future__ import annotations
+
+from atops.base.errors import InvalidHandle, InvalidType
+from atops.base.owned_lock import reentered
+from atops.runtime.completion import Completion
+from atops.runtime.event import Event
+from atops.runtime.outcomes import verb
+from atops.runtime.stream_queue import StreamQueue
+
+__all__ = ("check_event", "enqueue_marked")
+
+
+def check_event(stream: StreamQueue, event: object) -> None:
+    """Raise InvalidType for what is no event, InvalidHandle for one of another device than the stream's."""
+    if not isinstance(event, Event):
+        raise InvalidType(f"record of {event!r}; an Event, or nothing, is right")
+    if event.device is not None and event.device != stream.context.ordinal:
+        raise InvalidHandle(
+            f"{event!r} is of device {event.device}, {stream.label} of device {stream.context.ordinal}"
+        )
+
+
+def enqueue_marked(
+    queue: StreamQueue,
+    item: Completion,
+    events: tuple[Event, ...] = (),
+    launch: Completion | None = None,
+    gate: Completion | None = None,
+) -> Completion:
+    """Enqueue a command; none of its events is seen with a record that is not in the queue yet. Raises as `submit`.
+
+    `launch` is the launch that the events are bound to, if they are; `gate` a duty that is enqueued with it, in the
+    stream of whose side queue it is.
+    """
+    driver = queue.driver
+    if driver.inline:
+        driver.executor.check_caller()
+    if driver.lock._is_owned():
+        raise reentered(f"{verb(item)} was enqueued on {queue.label}")
+    try:
+        with driver.lock:
+            _enqueue(queue, item, events, launch, gate)
+    except BaseException as error:
+        queue.interrupted(error, item)
+        if gate is not None and gate.seq:
+            driver.post(gate.stream.drain)
+        raise
+    return item
+
+
+def _enqueue(
+    queue: StreamQueue, item: Completion, events: tuple[Event, ...], launch: Completion | None, gate: Completion | None
+) -> None:
+    """Do what `enqueue_marked` does under the driver's lock."""
+    for event in events:
+        event.check_recordable()
+    first = queue.enqueue(item)
+    if gate is not None and gate.stream.append(gate):
+        gate.stream.driver.post(gate.stream.drain)
+    for event in events:
+        event.launch = launch
+        event.recorded_by(item)
+    if first:
+        queue.driver.post(queue.drain)
