@@ -33,8 +33,8 @@ def pytest_configure() -> None:
 # Files that take long though they have few tests, the longest first: begun last they would be waited for alone.
 LONG = (
     "test_notebook7", "test_exit", "test_scale", "test_cluster_grid_page", "test_timeline_page", "test_memory_map_page",
-    "test_dashboard", "test_floors", "test_notebooks", "test_bench", "test_magics", "test_queues_page", "test_interrupts",
-    "test_jupyterlab",
+    "test_dashboard", "test_floors", "test_notebooks", "test_bench", "test_magics", "test_queues_page",
+    "test_interrupts", "test_jupyterlab",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import threading
 from atops.base.errors import StreamAborted
 from atops.base.home import LoopWaiter
 from atops.base.waiting import ParkingLot, Waiter
+from atops.runtime.handles import bury
 from atops.runtime.hub import Hub
 
 __all__ = ("Closing",)
@@ -43,6 +44,7 @@ class Closing:
         for context in driver.contexts:
             context.close_memory("the driver's close")
         driver.host.close("the driver's close")
+        bury(driver.contexts)
         driver.call_apart(driver.tracer.flush)
         with self._lock:
             self.done = True

@@ -10,7 +10,7 @@ from weakref import ref
 
 from atops.base.errors import InvalidHandle, InvalidType
 from atops.runtime.device import Device
-from atops.runtime.handles import HANDLES
+from atops.runtime.handles import HANDLES, Remains
 from atops.runtime.stream import Stream
 
 __all__ = ("ExternalStream", "handle_from")
@@ -85,6 +85,8 @@ def _stream_of(handle: int) -> Stream:
     if handle == 0:
         return Device().null_stream
     entry = HANDLES.get(handle)
+    if entry is not None and isinstance(entry.context, Remains) and entry.context.dead is not None:
+        raise entry.context.dead.fresh()
     thing = None if entry is None else entry.thing() if type(entry.thing) is ref else entry.thing
     if not isinstance(thing, Stream):
         raise InvalidHandle(f"{handle:#x} is no handle of a stream, or the stream was destroyed")

@@ -6,23 +6,35 @@ What registers a thing keeps it alive by that; what lends a stream's handle does
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 from weakref import ref
 
+from atops.base.errors import AtopsError
 from atops.runtime.context import DeviceContext
 
-__all__ = ("HANDLES", "Entry", "lend", "register")
+__all__ = ("HANDLES", "Entry", "Remains", "bury", "lend", "register")
 
 FIRST: Final = 1 << 48  # above every device address, so that no pointer passes for a handle
 STEP: Final = 16
 KEPT: Final = 1024  # dead entries below this many are not looked for
 
 
+class Remains(NamedTuple):
+    """What is left of a thing and of its device: what they are called, and why they are dead."""
+
+    name: str
+    dead: AtopsError | None
+
+    def __repr__(self) -> str:
+        return self.name
+
+
 class Entry(NamedTuple):
     """What a handle stands for, a weak reference where that is lent, and the device it goes with; None for none."""
 
     thing: Any
-    context: DeviceContext | None
+    context: DeviceContext | Remains | None
 
 
 NUMBERS = itertools.count(FIRST, STEP)
@@ -40,6 +52,15 @@ def register(thing: Any, context: DeviceContext | None) -> int:
                 HANDLES.pop(each, None)
         SWEEP[0] = 2 * len(HANDLES) + KEPT
     return handle
+
+
+def bury(contexts: Collection[DeviceContext]) -> None:
+    """Let go of what the handles of dead devices stand for. A program that asks for one is still told what it was."""
+    for handle, entry in HANDLES.copy().items():
+        context = entry.context
+        if isinstance(context, DeviceContext) and context in contexts and type(entry.thing) is not ref:
+            remains = Remains(repr(entry.thing), context.dead)
+            HANDLES[handle] = Entry(remains, remains)
 
 
 def lend(thing: Any, context: DeviceContext) -> int:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from weakref import ref
 
 from atops.base.errors import InvalidHandle, InvalidType
+from atops.runtime.context import DeviceContext
 from atops.runtime.event import Event
 from atops.runtime.external_stream import handle_from
 from atops.runtime.handles import HANDLES, register
@@ -28,12 +29,14 @@ def live(handle: Any, kind: type[T]) -> T:
     if entry is None:
         raise InvalidHandle(f"{handle!r} is no handle, or what it stood for was destroyed")
     thing, context = entry
+    if context is not None and context.dead is not None:
+        raise InvalidHandle(f"{handle:#x} of {thing!r} is dead: {context.dead}")
     if type(thing) is ref:
         thing = thing()  # the object API's, which its owner closes
     if not isinstance(thing, kind):
         raise InvalidHandle(f"{handle:#x} is a handle of {thing!r}; one of a {kind.__name__} is right")
-    if context is not None and (context.dead is not None or context.driver is not current_driver()):
-        raise InvalidHandle(f"{handle:#x} of {thing!r} is dead, or of another driver: {context.dead or context.driver}")
+    if isinstance(context, DeviceContext) and context.driver is not current_driver():
+        raise InvalidHandle(f"{handle:#x} of {thing!r} is of another driver: {context.driver}")
     return thing
 
 

@@ -47,7 +47,7 @@ __all__ = (
 )
 
 OWNED: dict[int, tuple[Allocation, Buffer]] = {}  # by the allocation's serial, which no two ever share
-KEPT: Final = 1024
+KEPT: Final = 64  # entries of dead memory below this many are not looked for; each may keep a closed board alive
 SWEEP = [KEPT]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -96,6 +97,32 @@ def test_a_reset_and_a_closed_driver_kill_handles(world):
     with pytest.raises(InvalidHandle):
         stream_of(handles[1])
     assert live(lasting, Event) is not None
+
+
+def test_dead_handles_keep_no_closed_driver():
+    """Of a stream that nobody destroyed the handle of a closed board knows what it was, and keeps nothing of it."""
+    driver = Driver()
+    stream = Device(0, driver).create_stream(name="forgotten")
+    handle, lent = register(stream, stream.context), stream.__tops_stream__()[1]
+    gone = weakref.ref(driver)
+    closing = driver.close()
+    del stream
+    driver.executor.block(closing, PATIENCE)
+    del driver, closing
+    collected(gone)
+    for call in (lambda: stream_of(handle), lambda: ExternalStream(Foreign((0, handle)))):
+        with pytest.raises(AtopsError, match="is closed"):
+            call()
+    with pytest.raises(InvalidHandle):
+        stream_of(lent)
+
+
+def collected(gone):
+    """Return when nothing but the cyclic collector had held something: threads may be in their last steps."""
+    until = time.monotonic() + PATIENCE
+    while gone() is not None:
+        gc.collect()
+        assert time.monotonic() < until, gc.get_referrers(gone())
 
 
 def test_dead_handles_keep_no_memory_of_the_chip(world):
