@@ -175,8 +175,9 @@ class Tracer:
         """Return the number that stands for `name` in emitted tuples; the same for the same name. 0 is no name."""
         number = self._name_ids.get(name)
         if number is None:  # without the lock: this may be a finalizer; two threads at once find the same one
-            self._names.append(name)
-            number = self._name_ids.setdefault(name, self._names.index(name))
+            (names := self._names).append(name)
+            place = next(each for each in reversed(range(len(names))) if names[each] == name)  # the last, or nearly
+            number = self._name_ids.setdefault(name, place)
         return number
 
     def label_stream(self, device: int, stream: int, name: str) -> None:

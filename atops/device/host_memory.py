@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import operator
-import threading
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
@@ -19,6 +18,7 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, NotInitialized, OutOfMemory
+from atops.base.owned_lock import attempt, check_entry, make_lock
 from atops.base.results import Result
 from atops.device.allocation import Allocation, Bytes
 from atops.device.call_site import caller
@@ -57,7 +57,7 @@ class HostMemory:
 
     def __init__(self) -> None:
         """Start with nothing; windows of device addresses are opened as they are needed."""
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._windows: list[RangeAllocator] = []
         self._live: dict[int, tuple[_Kind, Allocation]] = {}
         self._returned: deque[tuple[_Kind, Allocation]] = deque()
@@ -84,7 +84,7 @@ class HostMemory:
     def disown(self) -> None:
         """Refuse new requests in a forked child, whatever lock was held when it forked."""
         self._closed = True
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     # ---- the verbs
 
@@ -149,6 +149,7 @@ class HostMemory:
         found: Allocation | None = self._by_host.get(address)
         if found is not None and found.alive:
             return found
+        check_entry(self._lock, "host memory was looked for")
         with self._lock:
             self._settle()
             return self._around(self._by_host, address)
@@ -159,6 +160,7 @@ class HostMemory:
 
     def statistics(self) -> HostStatistics:
         """Return a snapshot of sizes and counts."""
+        check_entry(self._lock, "the figures of host memory were asked for")
         with self._lock:
             self._settle()
             pinned, registered, managed = (self._bytes[kind] for kind in _Kind)
@@ -173,6 +175,7 @@ class HostMemory:
     def _enter(
         self, kind: _Kind, data: Bytes, view: memoryview, host: int, flags: int, site: object, label: str
     ) -> Allocation:
+        check_entry(self._lock, "host memory was asked for")
         with self._lock:
             if self._closed:
                 raise NotInitialized("the host memory of this board is closed")
@@ -218,7 +221,7 @@ class HostMemory:
         # must find this one in the deque, and with it out of the index.
         self._returned.append(entry)
         allocation.end(by)
-        if self._lock.acquire(blocking=False):
+        for _ in attempt(self._lock):
             try:
                 self._settle()
             finally:
@@ -238,6 +241,7 @@ class HostMemory:
         found: Allocation | None = index.get(address)
         if found is not None and found.alive:
             return found
+        check_entry(self._lock, "host memory was looked for")
         with self._lock:
             self._settle()
             if (found := self._around(index, address)) is not None:

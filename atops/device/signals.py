@@ -5,12 +5,12 @@ They know waiters only as something to wake; who is woken, and on which OS threa
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
 from atops.base.errors import InvalidValue
+from atops.base.owned_lock import check_entry, make_lock
 from atops.base.waiting import ParkingLot
 
 __all__ = ("CONDITIONS", "KernelSignals", "SignalWaiter")
@@ -48,7 +48,7 @@ class KernelSignals:
     def __init__(self, count: int) -> None:
         self._values = [0] * count
         self._lots: dict[int, ParkingLot[SignalWaiter]] = {}
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     def set(self, index: int, value: int) -> None:
         """Store `value`, modulo 2**32, and wake those whose condition it meets."""
@@ -92,6 +92,7 @@ class KernelSignals:
 
     def _store(self, index: int, value: int, keep: int) -> int:
         """Store `value` plus `keep` times the value before, and wake whom that satisfies once the lock is released."""
+        check_entry(self._lock, "a kernel signal was written")
         with self._lock:
             before = self._values[index]
             now = self._values[index] = (before * keep + value) & MASK

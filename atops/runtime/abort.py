@@ -48,7 +48,7 @@ def _abort(stream: StreamState, error: ExecutionError, newest: int, woken: list[
     for cancel in cancels:
         cancel(error)
     if stream._side is not None:
-        stream._side.abort(error)
+        abort_stream(stream._side, error, newest)
     return dropped + len(unstarted)
 
 
@@ -80,7 +80,7 @@ def _drop(
         stream.retire()
     # Of the calls that stand in line only the first has started.
     line = stream._callbacks or deque()
-    unstarted = [item for item in islice(line, 1, None) if not item.duty]
+    unstarted = [item for item in islice(line, 1, None) if not item.duty and item.seq <= newest]
     for item in unstarted:
         line.remove(item)
     running = [item for item in (*kept, *(stream._detached or ())) if item.seq <= newest]

@@ -122,9 +122,9 @@ class Completion(InProcess):
     def add_done_callback(self, function: Callable[[Completion], object]) -> None:
         """Call `function(self)` once when done: on a callback thread, or at once and here if it is done already.
 
-        Those of one completion are called one after another, in the order in which they were added. What one raises is
-        logged; it changes nothing. Raises InvalidType for what is no function, and for what `asyncio.wait` gives it,
-        which wants futures of its loop: give it `asyncio.ensure_future(completion)`.
+        Those added before it is done are called one after another, in the order in which they were added. What one
+        raises is logged; it changes nothing. Raises InvalidType for what is no function, and for what `asyncio.wait`
+        gives it, which wants futures of its loop: give it `asyncio.ensure_future(completion)`.
         """
         if not callable(function):
             raise InvalidType(f"a callback of {self!r} is {function!r}; a function is right")

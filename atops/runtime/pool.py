@@ -79,8 +79,9 @@ class MemoryPool(InProcess):
         self.name = name or f"pool of device {context.ordinal}"
         self.reuse_allow_internal_dependencies = True
         self._access = AccessTable(context.ordinal, context.driver.options.devices)
-        context.pools.add(self)
         self.lock = make_lock()
+        context.pools.add(self)
+        context.locks = context.memory._lock, *(pool.lock for pool in context.pools)
         self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
 
     # ---- lifecycle
@@ -178,7 +179,8 @@ class MemoryPool(InProcess):
     def give(self, allocation: Allocation, stream: Owner, item: Completion) -> None:
         """Note that a free of `allocation` was enqueued on `stream` as `item`: it counts as used no more.
 
-        Raises InvalidHandle when it is not memory of this pool, or was freed before. Takes no lock.
+        Raises InvalidHandle when it is not memory of this pool, or was freed before and that is known by now. Takes no
+        lock.
         """
         ledger = self._ledger
         serial = allocation.serial
@@ -336,6 +338,7 @@ class MemoryPool(InProcess):
         return self._ledger.lent.get(allocation.serial) is not None
 
     def __repr__(self) -> str:
+        self._settle()
         books = self._ledger
         limit = "" if self.max_size is None else f" of at most {self.max_size}"
         fate = ", destroyed" if books.destroyed else ""

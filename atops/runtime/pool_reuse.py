@@ -67,7 +67,7 @@ class FreeBlocks:
         """Return a block of `least` to `most` bytes that `stream` may have without waiting, and by which rule."""
         events = self.events
         own = self.promised.get(order)
-        if own is not None and (block := own.newest(least, most)) is not None and not _overtook(stream):
+        if own is not None and (block := own.newest(least, most)) is not None and not _in_use(block, stream):
             return block, Origin.SAME_STREAM
         if self.idle.total:
             if self.opportunistic:
@@ -82,14 +82,16 @@ class FreeBlocks:
         if events and getattr(stream, "waited", None):
             for other, shelf in self.promised.items():
                 seq = waited_for(stream, other)
-                if seq and (block := shelf.freed_before(seq, least, most)) is not None:
+                block = shelf.freed_before(seq, least, most) if seq else None
+                if block is not None and not _in_use(block, stream):
                     return block, Origin.AFTER_EVENT
         return None
 
     def elsewhere(self, least: int, order: int) -> Block | None:
         """Return the smallest block of at least `least` bytes that another stream will free, the first to be free."""
         first = [shelf.oldest(least, ANY) for other, shelf in self.promised.items() if other != order]
-        return min(filter(None, first), key=lambda block: (block.size, block.seq), default=None)
+        usable = [block for block in first if block is not None and not _in_use(block)]
+        return min(usable, key=lambda block: (block.size, block.seq), default=None)
 
     def eldest(self) -> Block:
         """Return the block that has been idle longest. There must be one."""
@@ -112,7 +114,18 @@ def waited_for(stream: Owner, order: int) -> int:
     return waited.get(order, 0) if waited else 0
 
 
+def _in_use(block: Block, *streams: Owner) -> bool:
+    """Return whether others may use the block after its frees: a stream has skipped a wait for what uses it.
+
+    Then its free is over, or will be, before the block comes back.
+    """
+    for _, item in block.frees.values():
+        if item.over or _overtook(item.stream):
+            return True
+    return any(map(_overtook, streams))
+
+
 def _overtook(stream: Owner) -> bool:
-    """Return whether `stream` skipped waits for events that are to come: what it has freed may be in use till then."""
+    """Return whether `stream` has skipped waits for events that are still to come."""
     overtaken = getattr(stream, "overtaken", None)
     return overtaken is not None and bool(overtaken())

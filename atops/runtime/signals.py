@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-import threading
 from typing import SupportsIndex
 
 from atops.base.errors import InvalidHandle, InvalidType, LaunchOutOfResources
+from atops.base.owned_lock import check_entry, make_lock
 from atops.device.signals import KernelSignals
 
 __all__ = ("Signals",)
@@ -23,7 +23,7 @@ class Signals:
     def __init__(self, chip: KernelSignals) -> None:
         self._chip = chip
         self._held: set[int] = set()
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     @property
     def available(self) -> int:
@@ -35,6 +35,7 @@ class Signals:
 
         Raises LaunchOutOfResources when all are taken.
         """
+        check_entry(self._lock, "a kernel signal was asked for")
         with self._lock:
             handle = next((each for each in range(len(self)) if each not in self._held), None)
             if handle is None:
@@ -48,6 +49,7 @@ class Signals:
 
         Raises InvalidHandle, as `read` and `write` do, for a handle that is not allocated; InvalidType for no integer.
         """
+        check_entry(self._lock, f"kernel signal {handle!r} was freed")
         with self._lock:
             self._held.discard(self._check(handle))
 

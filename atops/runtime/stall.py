@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from atops.device.grid import Grid
 from atops.runtime.commands import Call, Launch, WaitEvent, WaitValue
 from atops.runtime.completion import Completion, Owner
 from atops.runtime.hub import Hub
@@ -70,8 +71,10 @@ class StallWatch:
             return list(streams)
 
     def _moves(self, item: Completion) -> bool:
-        grid = item.parked  # None where it has just ended
-        return isinstance(item.command, Launch) and (grid is None or grid.moves())
+        if not isinstance(item.command, Launch):
+            return False
+        grid = item.parked  # None where it has just ended; a command where null-stream order holds it
+        return grid is None or (isinstance(grid, Grid) and grid.moves())
 
     def report(self, heads: list[tuple[Owner, Completion]]) -> str:
         """Say for each stream what its head waits for."""

@@ -86,10 +86,11 @@ class StreamQueue(StreamState):
         """Have what is queued run although Ctrl-C ended a submission, and give the place back of what is not."""
         if isinstance(error, AtopsError):  # with which nothing was enqueued
             return
-        with self.driver.lock:
-            if item.placed is not None and item._state == PENDING and item not in (self._queue or ()):
-                self.capacity.untake(item.placed[0])  # type: ignore[union-attr]  # there is one
-        self.driver.post(self.drain)  # where that was done already, it finds nothing to do
+        self.take_back(item, queued=isinstance(error, RuntimeError))  # which says that no thread is left to run it
+        try:
+            self.driver.post(self.drain)  # where that was done already, it finds nothing to do
+        except RuntimeError:
+            self.take_back(item, queued=True)
 
     def enqueue(self, item: Completion) -> bool:
         """Number and append a command, with the driver's lock held. Returns whether the drain must be posted."""
@@ -393,8 +394,7 @@ class StreamQueue(StreamState):
     def abort(self, reason: ExecutionError | None = None) -> int:
         """Drop what has not started, and end what runs at its next chance. Returns how many commands were dropped.
 
-        Their completions fail with StreamAborted. Parked waits end at once; a kernel ends at its next suspension; a
-        copy that has begun finishes. Duties (frees, callbacks) still run. The stream stays usable. In a finalizer or a
-        signal handler that came in the middle of an enqueue it returns 0, and the driver does it soon.
+        Their completions fail with StreamAborted. Parked waits end now, kernels at their next suspension, and a copy that
+        has begun ends. Duties (frees, callbacks) run. The stream stays usable. 0 amid an enqueue: the driver does it.
         """
         return abort_stream(self, reason)

@@ -12,7 +12,7 @@ from typing import Any
 from atops.base.errors import AtopsError, ExecutionError
 from atops.runtime.capacity import Capacity
 from atops.runtime.commands import Call, WaitEvent
-from atops.runtime.completion import DONE, RUNNING, Completion
+from atops.runtime.completion import DONE, PENDING, RUNNING, Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.hub import Hub
 from atops.runtime.in_process import InProcess
@@ -123,6 +123,23 @@ class StreamState(InProcess, ABC):
         if not self._detached:
             self.context.active.pop(self, None)
 
+    def take_back(self, item: Completion, queued: bool) -> None:
+        """Give back the place of a command that did not come into the queue, and with `queued` of one that has."""
+        with self.driver.lock:
+            queue = self._queue or deque()
+            if item._state != PENDING:
+                return
+            if item in queue:
+                if not queued:
+                    return
+                queue.remove(item)
+                self.keep_order(list(queue))
+                if not queue:
+                    self.retire()
+            if item.placed is not None:
+                placed, item.placed = item.placed, None
+                self.capacity.untake(placed[0])  # type: ignore[union-attr]  # there is one
+
     def keep_order(self, kept: list[Completion]) -> None:
         """Let what an abort kept stand for the stream's place in the order. With the driver's lock held."""
         self._last = kept[-1] if kept else None
@@ -139,10 +156,9 @@ class StreamState(InProcess, ABC):
             self._overtaken = (*self.overtaken(), record)
 
     def overtaken(self) -> tuple[Completion, ...]:
-        """Return the events whose waits were skipped and that are not over."""
-        if self._overtaken:
-            self._overtaken = tuple(record for record in self._overtaken if record._state < DONE)
-        return self._overtaken
+        """Return the events whose waits were skipped and that are not over. From any thread."""
+        noted = self._overtaken
+        return tuple([record for record in noted if record._state < DONE]) if noted else noted
 
     # ---- looking
 

@@ -85,8 +85,8 @@ def test_who_is_patient_gets_it_in_the_end() -> None:
 
 LOCKS = ("driver.lock", "self.lock")
 LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp)
-# Functions that only the driver's own threads call, where no signal handler runs, or that are still to be mended.
-ELSEWHERE = {"_must_wait", "submit_together"}
+# Functions that only the driver's own threads call, where no signal handler runs.
+ELSEWHERE = {"_must_wait"}
 
 
 def loops_under_the_lock(source: str) -> list[str]:

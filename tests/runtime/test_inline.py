@@ -189,6 +189,25 @@ def test_a_kernel_that_never_ends_does_not_stop_the_clock(
     inline(main, clock="virtual", seed=seed)
 
 
+def test_a_kernel_that_the_null_stream_holds_stands_still(caplog: pytest.LogCaptureFixture) -> None:
+    """It is reported like any other that waits, and what stands still later is reported as well."""
+
+    async def main() -> None:
+        device = atops.Device(0)
+        array = device.empty(24, np.int32)
+        for turn in range(1, 3):
+            latch, stream = Latch(device), device.create_stream()
+            latch.hold(stream)
+            launched = device.null_stream.launch(add_one, (2, 12), array)
+            await asyncio.sleep(10)
+            assert caplog.text.count("stands still") == turn
+            latch.open()
+            await launched
+
+    inline(main, clock="virtual")
+    assert "bug in atops" not in caplog.text and "null-stream order" in caplog.text
+
+
 def test_an_event_measures_virtual_time() -> None:
     """The time between two events is what the clock says, however long the machine took."""
 

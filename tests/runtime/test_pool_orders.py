@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atops.base.errors import ExecutionError, StreamAborted, StreamFull
+from atops.base.errors import ExecutionError, OutOfMemory, StreamAborted, StreamFull
 from atops.runtime.device import Device
 from atops.runtime.stream import REMEMBERED
 from tests.runtime.boards import PATIENCE, Latch, board, device
@@ -105,6 +105,31 @@ def test_a_skipped_wait_frees_nothing_that_is_in_use(how: str) -> None:
         assert owner.zeros(1024, np.int32).address == memory.address
         for stream in (owner, user):
             stream.close()
+
+
+@pytest.mark.parametrize("rule", ["event", "internal dependency"])
+def test_what_a_skipped_wait_frees_goes_to_no_other_stream(rule: str) -> None:
+    """Not to one that waits for an event behind the free, and not where nothing else is left, while it is in use."""
+    with device() as place:
+        gate = Latch(place)
+        owner, user, other = (place.create_stream(nonblocking=True) for _ in range(3))
+        pool = place.create_pool(max_size=1 << 20)
+        memory = owner.allocate(1 << 20, pool)
+        owner.sync(PATIENCE)
+        gate.hold(user)
+        used = user.fill(memory, 7)
+        owner.wait(user.record())
+        owner.abort()
+        owner.free(memory)
+        owner.sync(PATIENCE)
+        if rule == "event":
+            other.wait(owner.record())
+        with pytest.raises(OutOfMemory, match="still to come"):
+            other.allocate(1 << 20, pool)
+        gate.open()
+        used.wait_sync(PATIENCE)
+        user.sync(PATIENCE)
+        assert other.allocate(1 << 20, pool).address == memory.address
 
 
 def broken_call() -> None:

@@ -32,6 +32,7 @@ class Desk:
         self.spare = self.device.create_stream()
         self.buffer = self.spare.zeros(8)
         self.plain = self.device.allocate(8)
+        self.pool = self.device.create_pool()
 
     def work(self) -> None:
         """Do what is interrupted: have memory, use it and give it back."""
@@ -39,6 +40,9 @@ class Desk:
         array = self.busy.zeros(100)
         self.busy.upload(np.ones(9))
         self.busy.free(array)
+        self.busy.free(self.busy.allocate(64, self.pool))
+        self.device.host_malloc(9).close()
+        self.device.signals.free(self.device.signals.allocate())
         self.busy.copy(self.array, np.ones(24, "int32"))
 
 
@@ -63,6 +67,9 @@ def allocate(desk: Desk) -> None:
     """Have memory of both kinds, and give it back."""
     desk.device.allocate(99).close()
     desk.other.free(desk.other.empty(9))
+    desk.other.free(desk.other.allocate(9, desk.pool))
+    desk.device.host_malloc(9).close()
+    desk.device.signals.free(desk.device.signals.allocate())
 
 
 def close(desk: Desk) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from atops.runtime.executor import Lane
 from atops.runtime.threaded import ThreadedExecutor
-from tests.runtime.boards import PATIENCE
+from tests.runtime.boards import PATIENCE, device
 
 WORK = Lane("work")
 
@@ -77,6 +77,29 @@ def test_fewer_threads_than_a_lane_may_have(executor: ThreadedExecutor, threads:
     executor.run(WORK, meeting.wait)  # the two meet: there are two threads
     executor.run(WORK, done.set)
     assert done.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_command_that_finds_no_thread_was_never_enqueued(threads: Scarce, failures: int):
+    """Its caller is told, its place is free again, and the stream goes on when there are threads."""
+    with device() as place:
+        stream = place.create_stream(capacity=2)
+        memory, begin, left = place.allocate(64), threads.start, [failures]
+
+        def start(thread: threading.Thread) -> None:
+            left[0] -= 1
+            if left[0] >= 0:
+                raise RuntimeError("can't start new thread")
+            begin(thread)
+
+        threads.start = start
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            stream.fill(memory, 1)
+        assert stream.pending() == ()
+        for _ in range(2):
+            stream.fill(memory, 2)
+        stream.sync(PATIENCE)
+        assert stream.fetch(memory).wait_sync(PATIENCE)[0] == 2
 
 
 @pytest.mark.parametrize("on_lane", [False, True])
