@@ -394,7 +394,7 @@ class StreamQueue(StreamState):
     def abort(self, reason: ExecutionError | None = None) -> int:
         """Drop what has not started, and end what runs at its next chance. Returns how many commands were dropped.
 
-        Their completions fail with StreamAborted. Parked waits end now, kernels at their next suspension, and a copy that
-        has begun ends. Duties (frees, callbacks) run. The stream stays usable. 0 amid an enqueue: the driver does it.
+        Their completions fail with StreamAborted. Parked waits end now, kernels when next suspended; a copy that has
+        begun ends. Duties (frees, callbacks) run. The stream stays usable. 0 amid an enqueue: the driver does it.
         """
         return abort_stream(self, reason)

@@ -31,6 +31,8 @@ def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) ->
 class Item:
     """A completion: a number and whether it is over."""
 
+    stream: Any = None  # which skips no waits
+
     def __init__(self, seq: int) -> None:
         self.seq = seq
         self.over = False
