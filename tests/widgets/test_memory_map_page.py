@@ -116,6 +116,26 @@ def test_zooming_by_keys_and_by_double_click(host: Host) -> None:
     shown.until("view.scene.lanes[0].zoomed && view.rects.some((r) => r.generation === 0 && r.width > 400)")
 
 
+def test_every_step_of_zooming_counts_however_fast(host: Host) -> None:
+    """Three steps in at once are what three steps are with a picture between them, and three out again show all."""
+    shown = host.show(MemoryMap(training()))
+    shown.until("view.rects.length > 0")
+    at_once = "[...'{}'].forEach((key) => view.canvas.dispatchEvent(new KeyboardEvent('keydown', {{key}})))"
+    for _ in range(3):
+        frames = shown.get("view.frames")
+        shown.press("+")
+        shown.until("view.frames > argument && view.scene.lanes[0].zoomed", frames)
+    seen = shown.get("view.zoom")
+    shown.press("Home")
+    shown.until("!view.asking && !view.scene.lanes[0].zoomed")
+    shown.get(at_once.format("+++"))
+    assert shown.get("view.zoom") == seen
+    shown.until("view.scene.lanes[0].zoomed")
+    shown.get(at_once.format("---"))
+    assert shown.get("view.zoom") is None
+    shown.until("!view.scene.lanes[0].zoomed")
+
+
 def test_ranges_are_reached_by_keys(host: Host) -> None:
     """The keys n and p step through the ranges; each is told in a sentence with the line that allocated it."""
     shown = host.show(MemoryMap(training()))

@@ -25,22 +25,26 @@ export function addressAt(parts, x) {
   return Math.round(found);
 }
 
-// The addresses to show when a lane is zoomed by a factor about a place of it. null: everything there is.
-export function zoomed(parts, factor, x, whole) {
-  if (!parts.length) return null;
-  const end = parts[parts.length - 1];
-  let from, to;
-  if (factor < 1) {
-    from = addressAt(parts, x - (x - parts[0][0]) * factor);
-    to = addressAt(parts, x + (end[1] - x) * factor);
-  } else {
-    const about = addressAt(parts, x), length = end[3] - parts[0][2];
-    from = about - ((about - parts[0][2]) * factor);
-    to = from + length * factor;
-  }
-  from = Math.max(0, Math.floor(from));
-  to = Math.max(from + 256, Math.ceil(to));
-  return from <= whole[0] && to >= whole[1] ? null : {from, to};
+// What goes with a place (kind 0) or an address (kind 1) of a lane in the other kind; beyond its ends both go on evenly.
+function across(parts, value, kind) {
+  const points = parts.flatMap(([left, right, start, stop]) => [[left, start], [right, stop]]);
+  const last = points.length - 1, found = points.findIndex((point) => value < point[kind]);
+  const [from, to] = found > 0 ? points.slice(found - 1) : [points[0], points[last]], other = 1 - kind;
+  return from[other] + (value - from[kind]) / Math.max(1e-9, to[kind] - from[kind]) * (to[other] - from[other]);
+}
+
+// The addresses to show when `part` of a lane, null for all of it, is zoomed by a factor about an address, or about its
+// middle. null: everything there is. It goes by what was asked for last and not by what is drawn: keys and wheels are
+// faster than pictures. `whole` are the lane's stretches when all of it was drawn; in and out again is where one was.
+export function zoomed(whole, part, factor, address) {
+  const left = whole[0][0], right = whole[whole.length - 1][1], place = (value) => across(whole, value, 1);
+  const [start, stop] = part ? [place(part.from), place(part.to)] : [left, right], middle = (start + stop) / 2;
+  const outside = factor > 1 && (middle < left || middle > right);
+  const about = outside ? middle : place(address ?? addressAt(whole, middle));
+  const first = about + (start - about) * factor, last = about + (stop - about) * factor;
+  if (first <= left + 0.5 && last >= right - 0.5) return null;
+  const from = Math.max(0, Math.floor(across(whole, first, 0)));
+  return {from, to: Math.max(from + 256, Math.ceil(across(whole, last, 0)))};
 }
 
 export function panned({from, to}, part) {
@@ -59,20 +63,22 @@ function laneUnder(view, y) {
   return found >= 0 ? found : view.lane;
 }
 
-// All addresses in use of a lane, as known from when it was not zoomed.
+// The stretches of a lane when it was last drawn whole.
 function wholeOf(view, number) {
   const {ordinal, bank, zoomed: part} = view.scene.lanes[number], key = `${ordinal},${bank}`;
   const parts = stretches(view.scene.columns, number);
-  if (!part) view.wholes[key] = [parts[0][2], parts[parts.length - 1][3]];
-  return view.wholes[key] || [0, 2 ** 52];
+  if (!part) view.wholes[key] = parts;
+  return view.wholes[key] || parts;
 }
 
 function zoom(view, factor, x, number = view.lane) {
   const parts = view.scene ? stretches(view.scene.columns, number) : [];
   if (!parts.length) return;
   view.lane = number;
-  const about = x === undefined ? laneWidth(view) / 2 : x - MARGIN;
-  setZoom(view, zoomed(parts, factor, about / scaleOf(view), wholeOf(view, number)));
+  const {ordinal, bank} = view.scene.lanes[number], {zoom: asked} = view;
+  const part = asked?.device === ordinal && asked.bank === bank ? asked : null;
+  const address = x && addressAt(parts, (x - MARGIN) / scaleOf(view));
+  setZoom(view, zoomed(wholeOf(view, number), part, factor, address));
 }
 
 function setZoom(view, part) {
