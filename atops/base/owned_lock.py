@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, cast
 
@@ -48,13 +48,16 @@ def make_lock() -> OwnedLock:
     return cast(OwnedLock, threading.RLock())
 
 
-def attempt(lock: OwnedLock) -> Iterator[bool]:
-    """Iterate once, with the lock taken, if that takes no waiting and this thread does not hold it; else not at all.
-
-    `for _ in attempt(lock): try: ... finally: lock.release()`. C code takes the lock, and no signal handler runs
-    between that and the `try`, as one does after `lock.acquire(False)`.
-    """
-    return iter(()) if lock._is_owned() else filter(None, map(lock.acquire, NOW))
+def attempt(lock: OwnedLock, call: Callable[[], object]) -> None:
+    """Call with the lock taken, if that takes no waiting and this thread does not hold it; else do nothing."""
+    if lock._is_owned():
+        return
+    # C code takes the lock, and no signal handler runs between that and the `try`, as one does after `acquire(False)`.
+    for _ in filter(None, map(lock.acquire, NOW)):
+        try:
+            call()
+        finally:
+            lock.release()
 
 
 def take_patiently(lock: OwnedLock) -> None:

@@ -35,11 +35,7 @@ class Ring(Generic[T]):
         """Add one thing."""
         self._inbox.append(thing)
         if len(self._inbox) >= CHUNK:
-            for _ in attempt(self._lock):
-                try:
-                    self._settle()
-                finally:
-                    self._lock.release()
+            attempt(self._lock, self._settle)
 
     def since(self, position: int, limit: int | None = None) -> tuple[list[T], int, int]:
         """Return at most `limit` of what is held from `position` on, the position after it, and how many were gone."""

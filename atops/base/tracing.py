@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeVar
 
 from atops.base.clock import Clock
 from atops.base.detail_log import Detailing, DetailLog
@@ -64,6 +64,7 @@ __all__ = (
     "Use",
 )
 
+T = TypeVar("T")
 logger = logging.getLogger("atops.trace")
 
 CHUNK: Final = 256  # emitted tuples that may wait to be numbered
@@ -161,11 +162,7 @@ class Tracer:
         """Add one finished command: 16 integers in the order of `FIELDS`. Ask `active` first; it costs less."""
         self._append(record)
         if len(self._inbox) >= CHUNK:
-            for _ in attempt(self._lock):
-                try:
-                    self._settle()
-                finally:
-                    self._lock.release()
+            attempt(self._lock, self._settle)
 
     def counter(self, device: int, used_bytes: int) -> None:
         """Add a sample of a device's memory in use."""
@@ -183,16 +180,12 @@ class Tracer:
     def label_stream(self, device: int, stream: int, name: str) -> None:
         """Give a stream the name that viewers show."""
         with self._lock:
-            self._labels[device, stream] = name
-            while len(self._labels) > LABELS:
-                del self._labels[next(iter(self._labels))]
+            _keep(self._labels, (device, stream), name)
 
     def limit_stream(self, device: int, stream: int, capacity: int) -> None:
         """Tell viewers how many commands a stream takes at most."""
         with self._lock:
-            self._capacities[device, stream] = capacity
-            while len(self._capacities) > LABELS:
-                del self._capacities[next(iter(self._capacities))]
+            _keep(self._capacities, (device, stream), capacity)
 
     def annotate(self, name: str, note: bytes) -> None:
         """Keep `note` for every record called `name`: as text if it is UTF-8, else in hexadecimal. Empty removes it."""
@@ -397,3 +390,10 @@ class Tracer:
     def __repr__(self) -> str:
         figures = self.statistics()
         return f"<Tracer {figures.held} of {figures.capacity} records, {figures.dropped} dropped>"
+
+
+def _keep(table: dict[tuple[int, int], T], stream: tuple[int, int], value: T) -> None:
+    """Note what is known of a stream, and forget the oldest beyond `LABELS`."""
+    table[stream] = value
+    while len(table) > LABELS:
+        del table[next(iter(table))]

@@ -11,8 +11,9 @@ from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.base.waiting import ParkingLot
 from atops.device.chip import Sip
 from atops.device.requests import Reach, Request
-from atops.device.signals import CONDITIONS, KernelSignals
+from atops.device.signals import KernelSignals
 from atops.device.thread import KernelThread
+from atops.device.watch import Condition, satisfied
 
 __all__ = (
     "Barrier",
@@ -228,18 +229,16 @@ class GridPhaseWait(PhaseWait):
 
 
 class SignalWait(Request):
-    """Wait until a kernel signal meets one of the `CONDITIONS` with a value."""
+    """Wait until a kernel signal meets a condition with a value, compared as the runtime's value waits do."""
 
     __slots__ = ("condition", "index", "signals", "thread", "value")
 
     reach: ClassVar[Reach] = Reach.OUTSIDE
 
-    def __init__(self, signals: KernelSignals, index: int, condition: str, value: int) -> None:
-        if condition not in CONDITIONS:
-            raise InvalidValue(f"signal condition is {condition!r}; one of {', '.join(CONDITIONS)} is right")
+    def __init__(self, signals: KernelSignals, index: int, condition: Condition | str, value: int) -> None:
         self.signals = signals
         self.index = signals.check(index)
-        self.condition = condition
+        self.condition = Condition.of(condition)
         self.value = value & 0xFFFFFFFF
         self.thread: KernelThread | None = None
 
@@ -256,7 +255,7 @@ class SignalWait(Request):
 
     def met(self, now: int) -> bool:
         """Return whether `now` meets the condition."""
-        return CONDITIONS[self.condition](now, self.value)
+        return satisfied(now, self.value, self.condition)
 
     def wake(self) -> None:
         """Let the thread go on."""
@@ -265,4 +264,5 @@ class SignalWait(Request):
 
     def describe(self) -> str:
         """Say which signal, the condition, and the value it has now."""
-        return f"signal {self.index} for {self.condition} {self.value} (now {self.signals.read(self.index)})"
+        now = self.signals.read(self.index)
+        return f"signal {self.index} for {self.condition.name.lower()} {self.value} (now {now})"

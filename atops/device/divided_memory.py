@@ -31,7 +31,7 @@ class DividedMemory(GlobalMemory):
         taken = self._rounded(size)
         if not 1 <= size <= room:
             raise InvalidValue(f"{size} bytes cut from {old!r}; 1 to {room} are right")
-        with self._lock:
+        with self.lock:
             self._leave(old, by)
             front = self._begin(old, 0, size, caller() if site is None else site, label)
             rest = self._begin(old, taken, room - taken, old.site, old.label) if taken < room else None
@@ -46,7 +46,7 @@ class DividedMemory(GlobalMemory):
         """
         if low.bank != high.bank or low.offset + self._rounded(low.size) != high.offset:
             return None
-        with self._lock:
+        with self.lock:
             if not (low.alive and high.alive):
                 return None
             room = self._leave(low, by) + self._leave(high, by)

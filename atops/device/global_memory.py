@@ -44,7 +44,7 @@ class GlobalMemory:
         self._granule = granule
         self._part, self._bank_count = self.total // banks, banks
         self._warm_limit = max(0, warm_bytes) // granule
-        self._lock = make_lock()
+        self.lock = make_lock()
         self._live: dict[int, Allocation] = {}
         self._returned: deque[Allocation] = deque()
         self._past: deque[Allocation] = deque(maxlen=REMEMBERED)
@@ -62,7 +62,7 @@ class GlobalMemory:
         """Free everything, quarantined ranges too, and start over. The old arena lives on until its last view dies."""
         by = caller() if by is None else by
         ended: list[Allocation] = []
-        with self._lock:
+        with self.lock:
             ended.extend(self._leaving())
             arena, self._arena = self._arena, None
             self._clear()
@@ -88,7 +88,7 @@ class GlobalMemory:
 
         The lock and the books are new, because another thread may have been half-way through them.
         """
-        self._closed, self._lock = True, make_lock()
+        self._closed, self.lock = True, make_lock()
         arena, self._arena = self._arena, None
         if arena is not None:
             arena.close()
@@ -114,10 +114,10 @@ class GlobalMemory:
             raise InvalidValue(f"bank {bank} of device {self.device}; 0 to {self._bank_count - 1} are right")
         if site is None:
             self._asker = site = caller(1, self._asker)
-        check_entry(self._lock, "memory was asked for")
+        check_entry(self.lock, "memory was asked for")
         allocation: Allocation | None = None
         try:
-            with self._lock:
+            with self.lock:
                 arena = self._arena or self._open()
                 if self._returned:
                     self._settle()
@@ -138,7 +138,7 @@ class GlobalMemory:
                         log.begun(allocation, used, stream)
             return allocation
         except NoRoom:
-            with self._lock:
+            with self.lock:
                 raise out_of_memory(self._banks, self.device, size, bank) from None
         except BaseException as error:
             self._interrupted(error, allocation)
@@ -173,7 +173,7 @@ class GlobalMemory:
             raise self._not_live(allocation, by)
         self._end(allocation, f"{by}, into quarantine")
         self._tell_end(allocation)
-        with self._lock:
+        with self.lock:
             self._settle()
             if (size := self._forget(allocation)) >= 0:
                 self._quarantined += self._rounded(size)
@@ -188,7 +188,7 @@ class GlobalMemory:
         aside for `old` any more, InvalidValue for a size that it does not hold.
         """
         site = caller() if site is None else site
-        with self._lock:
+        with self.lock:
             arena = self._arena
             if self._closed:
                 raise NotInitialized(f"the memory of device {self.device} is closed")
@@ -219,6 +219,10 @@ class GlobalMemory:
         """Let the range of a retired allocation, the newest there, be used again. Never waits for the lock."""
         self._give_back(retired)
 
+    def newest_at(self, offset: int) -> Allocation | None:
+        """Return the newest allocation in the range that begins at `offset`, live or retired; None if none is."""
+        return self._at.get(offset)
+
     # ---- questions
 
     def find(self, address: int, who: object = "") -> Allocation:
@@ -230,8 +234,8 @@ class GlobalMemory:
         found = self._at.get(offset)
         if found is not None and found.alive:
             return found
-        check_entry(self._lock, "an allocation was looked for")
-        with self._lock:
+        check_entry(self.lock, "an allocation was looked for")
+        with self.lock:
             self._settle()
             found = self._below(offset)
             if found is not None and found.alive and (offset < found.offset + found.size or offset == found.offset):
@@ -247,7 +251,7 @@ class GlobalMemory:
 
     def live(self) -> list[Allocation]:
         """Return the live allocations, oldest first."""
-        with self._lock:
+        with self.lock:
             return list(self._live.copy().values())  # a copy first: `free` takes entries out without the lock
 
     @property
@@ -257,9 +261,9 @@ class GlobalMemory:
 
     def statistics(self) -> MemoryStatistics:
         """Return a snapshot of sizes, peaks and counts."""
-        check_entry(self._lock, "the figures of a memory were asked for")
+        check_entry(self.lock, "the figures of a memory were asked for")
         try:
-            with self._lock:
+            with self.lock:
                 self._settle()
                 return figures_of(self._banks, len(self._live), self._quarantined, self._granule)
         except BaseException as error:  # looking tidies the books
@@ -305,14 +309,13 @@ class GlobalMemory:
         if self._pinned and ended.serial in self._pinned:
             return
         self._returned.append(ended)
-        for _ in attempt(self._lock):
-            try:
-                self._settle()
-                log, used = self.log, self._banks.used
-                if log is not None and not log.low <= used <= log.high and log.tracer.active:
-                    log.sample(used, self._banks.peak)
-            finally:
-                self._lock.release()
+        attempt(self.lock, self._settle_and_sample)
+
+    def _settle_and_sample(self) -> None:
+        self._settle()
+        log, used = self.log, self._banks.used
+        if log is not None and not log.low <= used <= log.high and log.tracer.active:
+            log.sample(used, self._banks.peak)
 
     def _settle(self) -> None:
         """Catch up with the frees that found the lock taken, and give back the pages beyond what may stay warm."""
@@ -336,7 +339,7 @@ class GlobalMemory:
         """After Ctrl-C in a change of the books, undo what is half done and make the free ranges anew from the rest."""
         if isinstance(error, AtopsError):
             return
-        with self._lock:
+        with self.lock:
             if half is not None:
                 self._live.pop(half.serial, None)
                 half.end("Ctrl-C")

@@ -10,6 +10,7 @@ import ctypes
 import mmap
 import operator
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -73,13 +74,15 @@ class HostMemory:
         by = caller() if by is None else by
         self._closed = True
         with self._lock:
-            ended = []
-            while self._live:
-                ended.append(self._live.popitem()[1])
+            ended = list(self._leaving())
             self._returned.extend(ended)
             self._settle()
         for _, allocation in ended:
             allocation.end(by)
+
+    def _leaving(self) -> Iterator[tuple[_Kind, Allocation]]:
+        while self._live:
+            yield self._live.popitem()[1]
 
     def disown(self) -> None:
         """Refuse new requests in a forked child, whatever lock was held when it forked."""
@@ -221,11 +224,7 @@ class HostMemory:
         # must find this one in the deque, and with it out of the index.
         self._returned.append(entry)
         allocation.end(by)
-        for _ in attempt(self._lock):
-            try:
-                self._settle()
-            finally:
-                self._lock.release()
+        attempt(self._lock, self._settle)
 
     def _settle(self) -> None:
         while self._returned:

@@ -5,29 +5,15 @@ They know waiters only as something to wake; who is woken, and on which OS threa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Protocol
 
 from atops.base.errors import InvalidValue
 from atops.base.owned_lock import check_entry, make_lock
 from atops.base.waiting import ParkingLot
 
-__all__ = ("CONDITIONS", "KernelSignals", "SignalWaiter")
+__all__ = ("KernelSignals", "SignalWaiter")
 
 MASK = 0xFFFFFFFF
-
-# As the runtime's wait-value commands compare (TOPS Runtime API, 2.4): "gte" is cyclic over 32 bits,
-# "gteunsigned" is not.
-CONDITIONS: Mapping[str, Callable[[int, int], bool]] = MappingProxyType(
-    {
-        "gte": lambda now, value: (now - value) & MASK < 0x80000000,
-        "eq": lambda now, value: now == value,
-        "and": lambda now, value: now & value != 0,
-        "nor": lambda now, value: ~(now | value) & MASK != 0,
-        "gteunsigned": lambda now, value: now >= value,
-    }
-)
 
 
 class SignalWaiter(Protocol):
@@ -96,13 +82,18 @@ class KernelSignals:
         with self._lock:
             before = self._values[index]
             now = self._values[index] = (before * keep + value) & MASK
-            lot = self._lots.get(index)
-            met = [waiter for waiter in lot if waiter.met(now)] if lot else []
-            for waiter in met:
-                lot.discard(waiter)  # type: ignore[union-attr]  # there is a lot where somebody was met
+            met = self._met(index, now)
         for waiter in met:
             waiter.wake()
         return before
+
+    def _met(self, index: int, now: int) -> list[SignalWaiter]:
+        """Take those out of the signal's lot whose condition `now` meets. The lock is held."""
+        lot = self._lots.get(index)
+        met = [waiter for waiter in lot or () if waiter.met(now)]
+        for waiter in met:
+            lot.discard(waiter)  # type: ignore[union-attr]  # there is a lot where somebody was met
+        return met
 
     def __len__(self) -> int:
         return len(self._values)

@@ -38,9 +38,7 @@ def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
     return current_thread().grid.chip.signals.add(_whole(handle, "handle"), _whole(value, "value"))
 
 
-def signal_wait(
-    handle: SupportsIndex, value: SupportsIndex, condition: Condition | str = "gte"
-) -> Request:  # fmt: skip
+def signal_wait(handle: SupportsIndex, value: SupportsIndex, condition: Condition | str = "gte") -> Request:
     """Return the request that waits until a signal meets a condition: `await k.signal_wait(handle, value)`.
 
     Conditions are the runtime's value waits': "gte" (cyclic over 32 bits), "gteunsigned" (not cyclic), "eq", "and" (a
@@ -51,8 +49,7 @@ def signal_wait(
     """
     thread = current_thread()
     signals = thread.grid.chip.signals
-    chosen = Condition.of(condition).name.lower()
-    return SignalWait(signals, _whole(handle, "handle"), chosen, _whole(value, "value")).owed_by(thread)
+    return SignalWait(signals, _whole(handle, "handle"), condition, _whole(value, "value")).owed_by(thread)
 
 
 def _whole(value: SupportsIndex, what: str) -> int:

@@ -23,9 +23,7 @@ def abort_stream(stream: StreamState, reason: ExecutionError | None, newest: int
     `newest` is the number of the last command that it means, where it is done later than it was asked for.
     """
     driver = stream.driver
-    if driver.inline:
-        driver.executor.check_caller()
-    if driver.lock._is_owned():  # a finalizer or a signal handler in the middle of an enqueue
+    if driver.called_amid():
         driver.post(partial(abort_stream, stream, reason, driver.seq))
         return 0
     newest = driver.seq if newest is None else newest

@@ -74,13 +74,7 @@ class Buffer:
 
     def close(self) -> None:
         """Give the memory back once the work enqueued so far no longer needs it. Idempotent; a slice owns nothing."""
-        release, self._release = self._release, None  # `release_in` without an answer
-        if release is not None:
-            try:
-                release(self, None)
-            except BaseException:  # Ctrl-C: it is still to be given back, by another call or by the collector
-                self._release = release
-                raise
+        self.release_in(None)
 
     def release_in(self, stream: Any) -> bool:
         """Give the memory back in the order of `stream` (None: of the stream it was made by, or of the whole device).
@@ -92,7 +86,7 @@ class Buffer:
             return False
         try:
             release(self, stream)
-        except BaseException:  # as above
+        except BaseException:  # Ctrl-C: it is still to be given back, by another call or by the collector
             self._release = release
             raise
         return True

@@ -105,7 +105,7 @@ class DeviceContext:
         self.facade: Any = None  # the Device that calls without one of their own share
         self.pools: WeakSet[Any] = WeakSet()
         self.default_pool: Pool = default_pool(self)
-        self.locks = self.memory._lock, self.default_pool.lock  # what work needs, and whoever allocates holds
+        self.locks = self.memory.lock, self.default_pool.lock  # what work needs, and whoever allocates holds
         self.pool: Pool | None = None  # what allocations without a pool use; None is the default pool
         self.asker: Site | None = None  # where the latest buffer was asked for
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation

@@ -63,6 +63,15 @@ class Hub(ABC):
     def next_stream_number(self) -> int:
         """Return a number that no stream of this driver has had."""
 
+    def called_amid(self) -> bool:
+        """Tell whether this is a finalizer or a signal handler, in the middle of a call that holds the lock.
+
+        Raises IllegalState in a thread that may not use an inline driver.
+        """
+        if self.inline:
+            self.executor.check_caller()
+        return self.lock._is_owned()
+
     @abstractmethod
     def guard_blocking(self, target: Any) -> None:
         """Raise WouldDeadlock if blocking here until a completion is done could never end."""

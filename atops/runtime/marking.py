@@ -35,9 +35,7 @@ def enqueue_marked(
     stream of whose side queue it is.
     """
     driver = queue.driver
-    if driver.inline:
-        driver.executor.check_caller()
-    if driver.lock._is_owned():
+    if driver.called_amid():
         raise reentered(f"{verb(item)} was enqueued on {queue.label}")
     try:
         with driver.lock:

@@ -81,7 +81,7 @@ class MemoryPool(InProcess):
         self._access = AccessTable(context.ordinal, context.driver.options.devices)
         self.lock = make_lock()
         context.pools.add(self)
-        context.locks = context.memory._lock, *(pool.lock for pool in context.pools)
+        context.locks = context.memory.lock, *(pool.lock for pool in context.pools)
         self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
 
     # ---- lifecycle

@@ -89,7 +89,7 @@ class Ledger:
             allocation = self.memory.renew(old, size, site, stream=stream)
             self.lend(block, allocation, need, origin)
         except BaseException:  # Ctrl-C, perhaps when the range had begun its new life
-            block.newest = self.memory._at.get(old.offset, old)
+            block.newest = self.memory.newest_at(old.offset) or old
             if block.newest is not old:
                 self.memory.retire(block.newest, "Ctrl-C")
             self._put(block)

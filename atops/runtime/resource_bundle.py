@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from functools import partial
+from itertools import compress
 
 from atops.base.dims import Dim3
 from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue, LaunchOutOfResources, OutOfMemory
@@ -165,8 +166,8 @@ class Resources:
         with self._lock:
             part = choose_part(request, self._base, self._claims(), arch.copy_engines_per_cluster)
             claimed = Claimed(part, request.engines, request.exclusive)
-            clusters = [ordinal for ordinal, mask in enumerate(part) if mask]
-            memory = ReservedMemory(self._context.memory, _banks(arch, request.policy, clusters))
+            clusters = compress(range(len(part)), part)  # without a loop: Ctrl-C in one would keep the lock
+            memory = ReservedMemory(self._context.memory, _banks(arch, request.policy, list(clusters)))
             bundle = ResourceBundle(self._context, claimed, memory)
             self._bundles = (*self._bundles, bundle)
         try:

@@ -29,9 +29,7 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
     if any(stream.driver is not driver for stream, _ in commands):
         raise InvalidValue("streams of several drivers cannot be given commands together")
     items = [Completion(stream, command) for stream, command in commands]
-    if driver.inline:
-        driver.executor.check_caller()
-    if driver.lock._is_owned():
+    if driver.called_amid():
         raise reentered(f"{len(items)} commands were enqueued together")
     try:
         with driver.lock:

@@ -350,5 +350,5 @@ def test_a_signal_request_is_one_threads():
 
 def test_an_unknown_condition_is_refused():
     """The message lists the conditions there are."""
-    with pytest.raises(InvalidValue, match="'lt'; one of gte, eq, and, nor, gteunsigned is right"):
+    with pytest.raises(InvalidValue, match="'lt'; one of Gte, Eq, And, Nor, GteUnsigned is right"):
         SignalWait(Host().chips[0].signals, 0, "lt", 1)

@@ -274,7 +274,7 @@ def test_a_closed_memory_refuses():
 def test_a_finalizer_may_free_while_the_lock_is_held(memory: GlobalMemory):
     """A free that comes while this thread is inside the memory takes effect at once and is booked later."""
     allocation = memory.allocate(1000)
-    with memory._lock:
+    with memory.lock:
         memory.free(allocation, by="a finalizer")
         assert not allocation.alive
     with pytest.raises(IllegalAddress, match="a finalizer"):

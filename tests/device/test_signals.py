@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from atops.base.errors import InvalidValue
-from atops.device.signals import CONDITIONS, KernelSignals
+from atops.device.signals import KernelSignals
+from atops.device.watch import Condition, satisfied
 
 
 class Waiter:
@@ -13,7 +14,7 @@ class Waiter:
         self.condition, self.value, self.log = condition, value, log if log is not None else []
 
     def met(self, now):
-        return CONDITIONS[self.condition](now, self.value)
+        return satisfied(now, self.value, Condition.of(self.condition))
 
     def wake(self):
         self.log.append(self)
@@ -44,7 +45,7 @@ TABLE = [
 @pytest.mark.parametrize(("condition", "now", "value", "met"), TABLE)
 def test_conditions(condition, now, value, met):
     """Each condition compares as the runtime's wait-value does."""
-    assert CONDITIONS[condition](now, value) is met
+    assert Waiter(condition, value).met(now) is met
 
 
 def test_values_wrap_and_add_returns_the_value_before():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -252,6 +253,13 @@ class Trouble(Exception):
     """What sources and stages raise here."""
 
 
+async def take_firsts(results: Any, taken: list[int], scoped: bool) -> None:
+    """Append the first element of each result, inside the pipeline's scope or without one."""
+    async with results if scoped else contextlib.nullcontext():
+        async for result in results:
+            taken.append(int(result[0]))
+
+
 async def test_an_error_in_the_source(device: Device) -> None:
     """The results before it are still given, then it is raised, and the pipeline is closed."""
 
@@ -267,16 +275,10 @@ async def test_an_error_in_the_source(device: Device) -> None:
 
     for make in (source, plain):
         for scoped in (True, False):
-            got = []
+            got: list[int] = []
             results = pipeline(make(), plus_one, device=device)
             with pytest.raises(Trouble, match="in the source"):
-                if scoped:
-                    async with results:
-                        async for result in results:
-                            got.append(int(result[0]))
-                else:
-                    async for result in results:
-                        got.append(int(result[0]))
+                await take_firsts(results, got, scoped)
             assert got == [1, 2]
             with pytest.raises(StopAsyncIteration):
                 await anext(results)
@@ -293,16 +295,10 @@ async def test_a_source_whose_wait_was_cancelled(device: Device, scoped: bool) -
         future.cancel()
         await future
 
-    got = []
+    got: list[int] = []
     results = pipeline(source(), plus_one, device=device)
     with pytest.raises((RuntimeError, IllegalState), match="CancelledError"):
-        if scoped:
-            async with results:
-                async for result in results:
-                    got.append(int(result[0]))
-        else:
-            async for result in results:
-                got.append(int(result[0]))
+        await take_firsts(results, got, scoped)
     assert got == [1]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atops.base.c_format import CONVERSIONS
-from atops.device.signals import CONDITIONS
+from atops.device.watch import Condition
 from atops.kernels.tables.construct import Construct
 
 __all__ = ("SYNC",)
@@ -79,7 +79,7 @@ SYNC: tuple[Construct, ...] = (
     Construct(
         "2.11", "", 'await k.signal_wait(handle, value, condition="gte")',
         "Wait until a kernel signal meets a condition, as the runtime's value waits compare.",
-        tuple(CONDITIONS),
+        tuple(each.name.lower() for each in Condition),
         differs="the texts have no such function",
     ),
 )  # fmt: skip
