@@ -3,7 +3,7 @@
 A stream is an asyncio task queue, an event is an awaitable future, a kernel is a coroutine per hardware thread.
 
     floor 5  atops.cli, atops_widgets, examples   what people see
-    floor 4  atops, atops.tops, atops.compat      names: the async API here, the C-style functions, HIP and AML
+    floor 4  atops, atops.tops                    names: the async API here, the C-style functions
     floor 3  atops.runtime                        driver, stream, completion, event, buffer, pool, pipeline
     floor 2  atops.kernels                        the language that kernels are written in
     floor 1  atops.device                         the chip: memories, DTE, clusters, interpreter, barriers, links
@@ -16,6 +16,7 @@ Every `def` enqueues or answers at once; only an `async def` waits; blocking twi
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ from atops.runtime.symbols import Symbol
 from atops.runtime.together import launch_together, submit_together
 
 if TYPE_CHECKING:
-    from atops import executable
+    from atops import executable, tops
 
 __all__ = (
     "Buffer",
@@ -76,11 +77,19 @@ __all__ = (
     "pipeline",
     "run",
     "submit_together",
+    "tops",
 )
+
+LATE = frozenset(("executable", "tops"))  # imported when they are first named: few programs do, and they are large
 
 
 def __getattr__(name: str) -> Any:
-    """Import `atops.executable` when it is first named: few programs do, and a tenth of all modules are its own."""
-    if name == "executable":
-        return import_module("atops.executable")
-    raise AttributeError(f"module 'atops' has no attribute {name!r}")
+    """Import `atops.executable` or `atops.tops`. Raises AttributeError, to which Python adds the nearest name."""
+    if name in LATE:
+        return import_module(f"atops.{name}")
+    raise AttributeError(f"module 'atops' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    """List what is public, and what every module has."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

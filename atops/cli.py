@@ -23,20 +23,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns its exit code: 0 if all is well, 1 for a wrong result, 2 for bad input.
 
     A reader that goes away early, as in `atops info | head -1`, ends the command without a word, and with 1; Ctrl-C
-    with 130.
+    with 130; output that cannot be written, to a full disk say, with 2.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # what a narrow encoding lacks must not end the program
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
+        print(end="", flush=True)  # `sys.stdout` is None where the output is closed
         return code
     except KeyboardInterrupt:
         return 130  # before a command could say something better
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would fail again
+        _give_up_output()
         return 1
+    except OSError as error:
+        _give_up_output()
+        print(f"atops: error: {error}", file=sys.stderr)
+        return 2
+
+
+def _give_up_output() -> None:
+    """Send what is not written yet nowhere: the flush at exit would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -51,6 +52,15 @@ def pytest_collection_finish() -> None:
     """Keep the collector from going through what will live to the end: twelve thousand tests, and every module."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def tiny_switch_interval() -> Iterator[None]:
+    """Let threads interrupt each other almost everywhere."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -101,6 +102,17 @@ def test_as_a_module_without_a_command() -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("usage: atops ")
+
+
+@pytest.mark.parametrize("command", [("info",), ("info", "--json"), ("demo", __file__)], ids=" ".join)
+def test_output_that_cannot_be_written(command: tuple[str, ...]) -> None:
+    """A full disk is told in one line, with 2; a closed output is none, and no failure."""
+    run = partial(subprocess.run, cwd=ROOT, env=environment({}), stderr=subprocess.PIPE, text=True, timeout=30)
+    with open("/dev/full", "w") as full:
+        done = run([sys.executable, "-m", "atops", *command], stdout=full)
+    assert (done.returncode, done.stderr) == (2, "atops: error: [Errno 28] No space left on device\n")
+    done = run(["sh", "-c", '"$@" >&-', "sh", sys.executable, "-m", "atops", *command])
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["flushed at the end", "flushed at once"])

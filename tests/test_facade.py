@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
 
 import pytest
 
@@ -30,6 +32,29 @@ def test_the_errors_are_at_hand():
     assert all(getattr(module, name) is getattr(tree, name) for name in tree.__all__)
     with pytest.raises(atops.errors.InvalidType):
         atops.Device("first")  # type: ignore[arg-type]  # the point
+
+
+def test_every_name_is_listed_and_there():
+    """`dir(atops)` has the public names and no other; each is there, those that are imported late too."""
+    assert [name for name in dir(atops) if not name.startswith("__")] == sorted(atops.__all__)
+    assert all(hasattr(atops, name) for name in atops.__all__)
+    assert atops.tops is importlib.import_module("atops.tops")
+    with pytest.raises(AttributeError, match="module 'atops' has no attribute 'Devise'") as failure:
+        _ = atops.Devise
+    assert (failure.value.name, failure.value.obj) == ("Devise", atops)
+
+
+def test_the_floors_in_the_help_are_there():
+    """Each module that the package's own help names can be imported."""
+    named = set(re.findall(r"\batops\.(\w+)", atops.__doc__ or ""))
+    assert named >= {"tops", "kernels"}
+    assert [importlib.import_module(f"atops.{name}").__name__ for name in named]
+
+
+def test_host_work_takes_arguments():
+    """The types of `call` and `add_callback` let type checkers pass functions that take arguments."""
+    for verb in (atops.Stream.call, atops.Stream.add_callback):
+        assert inspect.signature(verb).parameters["function"].annotation == "Callable[..., Any]"
 
 
 def test_the_types_are_those_of_what_the_verbs_return():

@@ -40,6 +40,8 @@ def files_of(paths: Sequence[str]) -> list[Path]:
         elif path.is_file():
             found.append(path)
         else:
+            if name == "-":
+                raise OSError("-: the standard input is not read; files and folders are right")
             path.stat()  # raises where there is nothing
             raise OSError(f"{path} is neither a file nor a folder")
     return found

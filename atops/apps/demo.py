@@ -7,7 +7,8 @@ import asyncio
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -57,6 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
         files = files_of(arguments.files) if arguments.files else standard_library()
         plan = Plan(files, arguments.chunk, arguments.streams, arguments.in_flight)
         options = _options(arguments)
+        _check_targets(arguments)
         progress.begin(size_of(files))
         with progress:
             outcome = _run(plan, options, progress, arguments.inline)
@@ -66,9 +68,9 @@ def main(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print(f"atops demo: interrupted after {progress.done:,} bytes; what was in flight is dropped", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        raise  # whoever read the report has gone; the command line ends quietly
     except (OSError, AtopsError) as error:
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            raise  # the report cannot be written, or whoever read it has gone: the command line sees to that
         print(f"atops demo: error: {_one_line(error)}", file=sys.stderr)
         return 2 if isinstance(error, OSError | UsageError) else 1
     return 1 if outcome.mismatches else 0
@@ -83,6 +85,16 @@ def _options(arguments: argparse.Namespace) -> atops.EmulatorOptions:
     if options.devices == 0:
         raise InvalidValue("the board has no device to count on; --devices 1 to 8, or ATOPS_DEVICES, is right")
     return options
+
+
+def _check_targets(arguments: argparse.Namespace) -> None:
+    """Raise InvalidValue where a file would be written over one that was named to be counted, or over the other."""
+    trace, records = arguments.trace, arguments.records
+    if trace and records and Path(trace).resolve() == Path(records).resolve():
+        raise InvalidValue(f"--trace and --records are both {trace}; two files are right")
+    for option, target in ("--trace", trace), ("--records", records):
+        if target and any(Path(name).resolve() == Path(target).resolve() for name in arguments.files):
+            raise InvalidValue(f"{option} would write over {target}, which is to be counted; another file is right")
 
 
 def _run(plan: Plan, options: atops.EmulatorOptions, progress: Progress, inline: bool) -> Outcome:
@@ -168,11 +180,23 @@ def _write(arguments: argparse.Namespace, outcome: Outcome, console: Console) ->
     """Write the files that were asked for. Raises OSError."""
     trace, say = outcome.trace, partial(console.print, markup=False, highlight=False, soft_wrap=True)
     if arguments.trace:
-        write_chrome(arguments.trace, trace.records, counters=trace.counters, names=trace.names)
+        with _naming(arguments.trace):
+            write_chrome(arguments.trace, trace.records, counters=trace.counters, names=trace.names)
         say(f"trace: {arguments.trace} (ui.perfetto.dev opens it)")
     if arguments.records:
-        Path(arguments.records).write_text(sequence(trace.records), encoding="utf-8")
+        with _naming(arguments.records):
+            Path(arguments.records).write_text(sequence(trace.records), encoding="utf-8")
         say(f"records: {arguments.records}")
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Name the file in what the system raises: it does so only where a file cannot be opened."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or path
+        raise
 
 
 def _one_line(error: Exception) -> str:

@@ -18,6 +18,8 @@ WIDEST = 120  # columns used, however wide the terminal is
 NARROWEST = 40  # columns that a timeline needs
 COMMONEST = 10
 SHOWN = 5  # mismatches
+SHORTEST = 4  # characters of the longest bar, for bars to say anything
+UNITS = (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")
 CONTROL = {0: "null", 9: "tab", 10: "newline", 13: "return", 27: "escape", 32: "space", 127: "delete"}
 
 
@@ -25,64 +27,76 @@ def report(console: Console, outcome: Outcome, what: str, setting: str) -> None:
     """Print what the demo found in `what` (a name for the input, or nothing), run as `setting` says."""
     width = min(console.width, WIDEST)
     work = [record for record in outcome.trace.records if record.kind in COPIES or record.kind is Kind.LAUNCH]
-    console.print(_figures(outcome, work, what, setting))
+    plain = console.options.ascii_only
+    console.print(_figures(outcome, work, what, setting, plain))
     if outcome.bytes:
         console.print()
         if outcome.counts.any():
-            console.print(_commonest(outcome, width, "#" if console.options.ascii_only else "━"))
+            console.print(_commonest(outcome, width, "#" if plain else "━"))
             console.print()
         if width >= NARROWEST:
             text = render_text(work, width, names=outcome.trace.names, figures=False)
-            console.print(Text.from_ansi(text), soft_wrap=True)
+            console.print(Text.from_ansi(text.replace("µ", "u") if plain else text), soft_wrap=True)
             console.print()
     _verdict(console, outcome)
 
 
-def _figures(outcome: Outcome, work: list[TraceRecord], what: str, setting: str) -> Table:
-    """Return the totals, one a line."""
+def _figures(outcome: Outcome, work: list[TraceRecord], what: str, setting: str, plain: bool) -> Table:
+    """Return the totals, one a line, `plain` in ASCII alone."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold cyan", no_wrap=True)
     table.add_column(overflow="fold")
-    files = f"{outcome.files:,} file{'s' * (outcome.files != 1)}, {outcome.bytes:,} bytes"
+    files = f"{outcome.files:,} file{'s' * (outcome.files != 1)}, {_bytes(outcome.bytes)}"
     table.add_row("input", f"{what}: {files}" if what else files)
     table.add_row("run", setting)
     if not outcome.bytes:
         return table
-    rate = outcome.bytes / 1e6 / outcome.seconds
     table.add_row("entropy", f"{outcome.entropy:.3f} of 8 bits a byte")
-    speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
     chunks = f"{outcome.chunks:,} chunk{'s' * (outcome.chunks != 1)}"
-    table.add_row("throughput", f"{speed} MB/s: {outcome.seconds:.2f} s to read, count and check {chunks}")
+    table.add_row("throughput", f"{_speed(outcome)}: {outcome.seconds:.2f} s to read, count and check {chunks}")
     if work:
         times = summary(work)
         devices = len({record.device for record in work})
         busy = "busy" if devices == 1 else f"busy, summed over {devices} devices"
         launches = times.counts.get(Kind.LAUNCH, 0)
-        table.add_row("kernels", f"{format_ns(times.kernel_ns)} {busy}, {launches:,} launch{'es' * (launches != 1)}")
-        table.add_row(
-            "copies", f"{format_ns(times.copy_ns)} {busy}, {format_ns(times.overlap_ns)} of it "
-            f"({times.overlap:.0%}) while a kernel ran",
-        )  # fmt: skip
+        kernels, copies, beside = (
+            format_ns(spent).replace("µ", "u" if plain else "µ")
+            for spent in (times.kernel_ns, times.copy_ns, times.overlap_ns)
+        )
+        table.add_row("kernels", f"{kernels} {busy}, {launches:,} launch{'es' * (launches != 1)}")
+        table.add_row("copies", f"{copies} {busy}, {beside} of it ({times.overlap:.0%}) while a kernel ran")
     if outcome.trace.dropped:
         table.add_row("trace", f"the last {len(outcome.trace.records):,} records; {outcome.trace.dropped:,} are gone")
     return table
 
 
+def _bytes(count: int) -> str:
+    return f"{count:,} byte{'s' * (count != 1)}"
+
+
+def _speed(outcome: Outcome) -> str:
+    """Return bytes a second, in the largest unit of which there is a tenth."""
+    rate = outcome.bytes / outcome.seconds
+    size, unit = next(each for each in UNITS if rate >= each[0] / 10 or each is UNITS[-1])
+    return f"{rate / size:,.0f} {unit}" if rate >= 10 * size else f"{rate / size:.2g} {unit}"
+
+
 def _commonest(outcome: Outcome, width: int, mark: str) -> Table:
-    """Return the commonest bytes with a bar for each, the longest as long as there is room."""
+    """Return the commonest bytes with a bar for each, the longest as long as there is room; without room no bars."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="bold")
     table.add_column("byte", no_wrap=True)
     table.add_column("is", no_wrap=True)
     table.add_column("times", justify="right", no_wrap=True)
     table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("", style="cyan", no_wrap=True)
     rows = outcome.commonest(COMMONEST)
     names = [_form(value) for value, _ in rows]
     most = rows[0][1]
-    room = max(8, width - 27 - max(map(len, names)) - len(f"{most:,}"))
+    room = width - 27 - max(map(len, names)) - len(f"{most:,}")
+    if bars := room >= SHORTEST:
+        table.add_column("", style="cyan", no_wrap=True)
     for name, (value, times) in zip(names, rows, strict=True):
-        bar = mark * max(1, round(room * times / most))
-        table.add_row(f"0x{value:02x}", name, f"{times:,}", f"{times / outcome.bytes:.1%}", bar)
+        bar = [mark * max(1, round(room * times / most))] if bars else []
+        table.add_row(f"0x{value:02x}", name, f"{times:,}", f"{times / outcome.bytes:.1%}", *bar)
     return table
 
 

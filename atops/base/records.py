@@ -48,7 +48,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "src_offset": "offset of the source in that device's memory; 0 for host memory, -1 for none",
     "correlation": "of a wait: seq of the record or write that satisfied it; of a record: number of its event; else -1",
     "name": "kernel, callable or function; emitted as a number from `Tracer.intern`",
-    "engine": "ordinal of the cluster (launches) or copy engine (copies) that served it, -1 for none",
+    "engine": "ordinal of the cluster (launches) or copy engine (copies) that served it, -1 for none or several",
 }
 
 

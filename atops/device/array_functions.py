@@ -17,8 +17,17 @@ SHAPE_ONLY = frozenset(
     (np.shape, np.ndim, np.size, np.empty_like, np.zeros_like, np.ones_like, np.full_like, np.transpose, np.swapaxes,
      np.diagonal, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.flip)
 )  # fmt: skip
-# numpy functions that store into their first argument.
-STORES_FIRST = frozenset((np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal))
+# numpy functions that store into their first argument, and what they call it.
+STORES_FIRST: Mapping[Any, str] = MappingProxyType(
+    {
+        np.copyto: "dst",
+        np.put: "a",
+        np.place: "arr",
+        np.putmask: "a",
+        np.put_along_axis: "arr",
+        np.fill_diagonal: "a",
+    }
+)
 
 # What an array's methods may do to a span as well: they read it, and return something that is no array.
 VALUES = frozenset((

@@ -95,7 +95,7 @@ class Grid:
         "__weakref__", "_rng", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "cooperative",
         "entry", "error", "grid_dim", "name", "observer", "offload", "on_done", "on_start", "options", "placement",
         "policy", "remaining", "shared_bytes", "started", "thread_indices", "threads_per_block",
-        "total_blocks", "turns", "warnings",
+        "total_blocks", "turns", "used", "warnings",
     )  # fmt: skip
 
     aborted: ExecutionError | None
@@ -139,7 +139,7 @@ class Grid:
         self.turns = TURNS if observer is None and type(self.policy) is RoundRobin and _waits_move(options) else 0
         self.warnings: list[str] = []
         self.blocks: dict[int, Any] = {}  # placed and not done; changes under the barrier's lock
-        self.placement, self._rng = None, None
+        self.placement, self._rng, self.used = None, None, 0  # used: a bit for each cluster that its blocks got
         self.barrier = barrier or GridBarrier(1, self, self.total_blocks)
         if barrier is not None:
             barrier.join(self, self.total_blocks)
@@ -152,6 +152,11 @@ class Grid:
         return self._rng
 
     @property
+    def cluster(self) -> int:
+        """The ordinal of the cluster that got all its blocks until now; -1 where several did, or none."""
+        return -1 if self.used & (self.used - 1) else self.used.bit_length() - 1
+
+    @property
     def done(self) -> bool:
         """Whether no block is left."""
         return self.remaining == 0
@@ -160,6 +165,7 @@ class Grid:
         """Take in a block that has been placed."""
         with self.barrier.lock:
             self.blocks[block.linear] = block
+            self.used |= 1 << block.cluster.ordinal
         if not self.started:
             self.started = True
             if self.entry.prepares:

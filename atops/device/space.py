@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-__all__ = ("Access", "Space")
+__all__ = ("Access", "Element", "Space")
+
+# The element type that `Span[np.float32]` tells to a type checker. With its default `Span` alone is complete, too.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Element = TypeVar("Element", default=Any)
+else:
+    from typing import TypeVar
+
+    Element = TypeVar("Element")
 
 
 class Space(Enum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -22,7 +22,7 @@ from atops.device.call_site import caller
 from atops.device.geometry import Array
 from atops.device.indexing import check_bounds, is_basic
 from atops.device.requests import current_thread, get_cell, maybe_current_thread
-from atops.device.space import Access, Space
+from atops.device.space import Access, Element, Space
 
 __all__ = ("FREE_THREADED", "Access", "Space", "Span")
 
@@ -31,7 +31,7 @@ FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 _new_span = object.__new__
 
 
-class Span(NDArrayOperatorsMixin):
+class Span(NDArrayOperatorsMixin, Generic[Element]):
     """A typed, shaped view of device memory: `tops::mdspan` (TOPS C++, 8.7). Immutable; its bytes are not.
 
     Slicing, reshaping and viewing touch no byte and are allowed everywhere. Reading or storing an element, numpy
@@ -247,8 +247,8 @@ class Span(NDArrayOperatorsMixin):
         unwrap = _bare if function in SHAPE_ONLY else _loaded
         out = out_of(function, args, kwargs)
         targets = [each for each in (out if isinstance(out, tuple) else (out,)) if isinstance(each, Span)]
-        if function in STORES_FIRST and isinstance(args[0], Span):
-            targets.append(args[0])
+        if (name := STORES_FIRST.get(function)) and isinstance(first := args[0] if args else kwargs.get(name), Span):
+            targets.append(first)
         for each in targets:
             each.touch("store")
         result = function(*unwrap(args), **unwrap(kwargs))

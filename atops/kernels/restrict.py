@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any, Generic, get_origin
 
+from atops.device.space import Element
 from atops.device.span import Span
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ("aliases", "restrict", "restricted_type")
 
 
-class restrict(Span):  # the language's own name
+class restrict(Span, Generic[Element]):  # the language's own name
     """An annotation: device memory that no other argument of the launch reaches. It arrives as a Span.
 
     `x: k.restrict`, or `x: k.restrict[np.float32]` for elements of this type only. Nothing checks it by default; strict

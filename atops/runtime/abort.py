@@ -62,15 +62,14 @@ def _drop(
     left = [item for item in queue if item._state < DONE]
     dropped = [item for item in left if item._state == PENDING and not item.duty and item.seq <= newest]
     kept = [item for item in left if item._state != PENDING or item.duty or item.seq > newest]
-    if dropped and kept:
-        _stand_in(stream, queue, dropped)
+    if dropped:
+        _stand_in(stream, queue, set(dropped))
     for item in dropped:
         woken += item._lot or ()
-        stream.overtake(item)
         item.settle(error)
         if driver.tracer.active:
             driver.trace(item, error)
-        if stream.capacity is not None:
+        if item.placed is not None and stream.capacity is not None:
             woken += stream.capacity.give_back(1)
     queue.__init__(kept)  # type: ignore[misc]  # one call: no Ctrl-C comes between emptying and filling it
     stream.keep_order(kept)
@@ -87,30 +86,30 @@ def _drop(
     return len(dropped), unstarted, cancels
 
 
-def _stand_in(stream: StreamState, queue: deque[Completion], dropped: list[Completion]) -> None:
+def _stand_in(stream: StreamState, queue: deque[Completion], dropped: set[Completion]) -> None:
     """Keep the order between queues over the gap that the dropped commands leave. With the driver's lock held.
 
-    1. What another stream was to wait for is now what stays before it: a copy that has begun, say, or a free.
-    2. What stays behind a dropped command takes over what that was to wait for, of which it has none of its own.
+    1. For a dropped command stand in: what stays before it (a copy that has begun, say, or a free), what the dropped
+       ones up to it were to wait for, and what the stream has not waited for before.
+    2. What stays behind dropped commands takes over what they were to wait for in null-stream order.
     """
-    before: dict[Completion, tuple[Completion, ...]] = dict.fromkeys(dropped, ())
     last: tuple[Completion, ...] = ()
     owed: dict[Owner, Completion] = {}
+    here: tuple[Completion, ...] | None = None  # what stands in for the next one; None: to be put together anew
     for item in queue:
-        if item in before:
-            before[item] = last
+        if item in dropped:
+            noted = stream._overtaken
+            stream.overtake(item)
             for dep in item.deps or ():
                 owed[dep.stream] = dep  # the newest of a stream comes after its others
+            if here is None or item.deps or stream._overtaken is not noted:
+                here = (*last, *owed.values(), *(() if stream._overtaken is None else (stream._overtaken,)))
+            item.stand_ins = (*item.stand_ins, *here) if item.stand_ins else here
             continue
         if owed:
             item.deps = (*(item.deps or ()), *owed.values())
         if item.command.__class__ is not Call or item.command.holds:  # what holds nothing stands in for nothing
-            last = (item,)
-            owed = {}
-    for other in stream.context.active:
-        for item in other._queue or ():
-            if item.deps is not None:
-                item.deps = tuple(each for dep in item.deps for each in before.get(dep, (dep,)))
+            last, owed, here = (item,), {}, None
 
 
 def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], None] | None:

@@ -59,12 +59,12 @@ class Capacity:
             f"{wanted} wanted; wait for some to finish, or enqueue inside `async with stream.room(n)`"
         )
 
-    def untake(self, room: Room | None) -> None:
-        """Undo a `take` under the same lock: nobody can have waited for the place meanwhile."""
-        if room is None:
-            self.free += 1
-        else:
-            room.left += 1
+    def untake(self, room: Room | None) -> list[Waiter]:
+        """Undo a `take`; returns whom to wake. The place of a reservation that has ended is free, as the rest of it."""
+        if room is None or room.ended:
+            return self.give_back(1)
+        room.left += 1
+        return []
 
     def give_back(self, places: int) -> list[Waiter]:
         """Free places and hand them to reservations in order of arrival; returns whom to wake."""
@@ -92,7 +92,7 @@ class Capacity:
     def withdraw(self, room: Room) -> list[Waiter]:
         """End a reservation, granted or not; returns whom to wake."""
         self._waiting.discard(room)
-        left, room.left = room.left, 0
+        left, room.left, room.ended = room.left, 0, True
         return self.give_back(left)
 
     def close(self, refusal: AtopsError) -> list[Waiter]:
@@ -110,7 +110,8 @@ class Room:
     """A reservation of places in a stream: an async context manager.
 
     Commands enqueued inside the block use it up; what is left goes back when the block ends or the wait is cancelled.
-    Entering it raises InvalidHandle when the stream is closed, or is closed before there is room.
+    Entering it raises InvalidHandle when the stream is closed, or is closed before there is room, and StreamAborted
+    when its device is reset or its driver closed meanwhile; later it raises what the stream itself does.
     """
 
     def __init__(self, stream: Owner, places: int) -> None:
@@ -123,6 +124,7 @@ class Room:
         self.places = places
         self.left = 0
         self.granted = False
+        self.ended = False
         self.waiter: LoopWaiter | None = None
         self._capacity = capacity
         self._token: Token[tuple[Room, ...]] | None = None
@@ -142,8 +144,11 @@ class Room:
     async def __aenter__(self) -> Room:
         if self.granted:
             raise IllegalState(f"room in {self.stream.label} was entered already; a room of its own each time is right")
+        context = self.stream.context
         with self.stream.driver.lock:
+            context.check_alive()
             self._capacity.reserve(self)
+            context.rooms[self] = self._capacity
         try:
             await current_home().park(self)
             if not self.granted and (refusal := self._capacity.refusal) is not None:
@@ -168,6 +173,7 @@ class Room:
 
     def _end(self) -> None:
         with self.stream.driver.lock:
+            self.stream.context.rooms.pop(self, None)
             served = self._capacity.withdraw(self)
         for waiter in served:
             waiter.wake()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from atops.base.errors import StreamAborted
 from atops.base.home import LoopWaiter
@@ -10,7 +11,7 @@ from atops.base.waiting import ParkingLot, Waiter
 from atops.runtime.handles import bury
 from atops.runtime.hub import Hub
 
-__all__ = ("Closing",)
+__all__ = ("Closing", "unfinished")
 
 LOOK_NS = 2_000_000
 MARGIN = 1.0  # seconds beyond the abort grace before what is left is given up
@@ -33,7 +34,7 @@ class Closing:
         if self.done:
             return
         with driver.lock:
-            left = driver.active_streams()
+            left = unfinished(driver)
         shown = all([context.printing.idle() for context in driver.contexts])  # each has what is left shown
         if (left or not shown) and driver.executor.now() < self._until:
             driver.executor.later(LOOK_NS, self.look)
@@ -41,8 +42,9 @@ class Closing:
         for stream in left:
             for item in stream.pending():
                 stream.finish(item, StreamAborted(f"{driver!r} was closed while {item!r} did not end"))
-        for context in driver.contexts:
+        for context in (*driver.contexts, *driver.retired):
             context.close_memory("the driver's close")
+        driver.retired.clear()
         driver.host.close("the driver's close")
         bury(driver.contexts)
         driver.call_apart(driver.tracer.flush)
@@ -69,3 +71,11 @@ class Closing:
     def __repr__(self) -> str:
         state = "all has ended" if self.done else "ending what runs; `await driver.aclose()` waits for it"
         return f"<Closing of {self._driver!r}: {state}>"
+
+
+def unfinished(driver: Hub) -> list[Any]:
+    """Return every stream that has work, of devices that are being reset too. With the lock held."""
+    streams = driver.active_streams()
+    for context in driver.retired:
+        streams += context.active
+    return streams

@@ -16,6 +16,7 @@ from atops.base.waiting import ParkingLot, Waiter
 from atops.runtime.html_reports import completion_html
 from atops.runtime.hub import Hub
 from atops.runtime.in_process import InProcess
+from atops.runtime.verbs import verb_of
 
 __all__ = ("CallbackWaiter", "Completion", "Owner", "look_at")
 
@@ -61,6 +62,21 @@ class Owner(Protocol):
     def append(self, item: Completion) -> bool:
         """Number and append an admitted command. With the driver's lock held."""
 
+    def widen(self, item: Completion) -> bool:
+        """Let the gate that is last in the queue wait for a launch beside the queue too; returns whether there is one.
+
+        With the driver's lock held.
+        """
+
+    def take_back(self, item: Completion, queued: bool) -> None:
+        """Give back the place of a command that did not come into the queue, and with `queued` of one that has."""
+
+    def give_up_place(self, item: Completion) -> list[Waiter]:
+        """Give back the place of a command that never came. With the driver's lock held; returns whom to wake."""
+
+    def interrupted(self, error: BaseException, item: Completion) -> None:
+        """Put right what an error in the middle of enqueueing a command has left."""
+
     def drain(self) -> None:
         """Run commands from the head."""
 
@@ -79,6 +95,7 @@ class Completion(InProcess):
     seq = 0  # the driver's number, given at submission
     duty = False  # runs in spite of poison and abort
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
+    stand_ins: tuple[Completion, ...] = ()  # it is over, and these, which it was to come after, are perhaps not
     placed: tuple[Any] | None = None  # where a stream with a capacity had a place for it
     parked: Any = None  # what it waits for now, for reports
     cancel: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
@@ -145,7 +162,7 @@ class Completion(InProcess):
     def done(self) -> bool:
         """Whether the command is over, well or not."""
         if self._state < DONE:
-            self.stream.driver.executor.asked_in_vain()
+            self.stream.driver.asked_in_vain(self)
         return self._state >= DONE
 
     @property
@@ -177,8 +194,7 @@ class Completion(InProcess):
         return self._error
 
     def __repr__(self) -> str:
-        verb = type(self.command).__name__.lower()
-        return f"<Completion {self.seq}: {verb} on {self.stream.label}, {self.state}>"
+        return f"<Completion {self.seq}: {verb_of(self.command)} on {self.stream.label}, {self.state}>"
 
     _repr_html_ = completion_html
 

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 from weakref import ReferenceType, WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
-from atops.base.owned_lock import OwnedLock
+from atops.base.owned_lock import make_lock
+from atops.base.waiting import Waiter
 from atops.device.address_space import device_base
 from atops.device.allocation import Allocation
 from atops.device.arch import Architecture
@@ -18,12 +19,13 @@ from atops.device.copy_engine import CopyEngines
 from atops.device.divided_memory import DividedMemory
 from atops.device.memory_log import MemoryLog
 from atops.runtime.buffer import Buffer
+from atops.runtime.capacity import Capacity
 from atops.runtime.completion import Completion
 from atops.runtime.constant_buffers import ConstantBuffers
 from atops.runtime.granted import Granted
 from atops.runtime.hub import Hub
 from atops.runtime.kernel_lane import KernelLane
-from atops.runtime.outcomes import log_if_unseen
+from atops.runtime.outcomes import log_if_unseen, wake
 from atops.runtime.prefetch_buffer import PrefetchBuffer
 from atops.runtime.printing import Printing
 from atops.runtime.signals import Signals
@@ -48,10 +50,8 @@ class ActiveStream(Protocol):
 class Pool(Protocol):
     """A memory pool, as the device and its streams see it."""
 
-    lock: OwnedLock
-
-    def take(self, nbytes: int, stream: Any) -> tuple[Allocation, tuple[Completion, ...]]:
-        """Find memory now, and say what must be over before it is used."""
+    def take(self, nbytes: int, stream: Any) -> tuple[Allocation, tuple[Completion, ...], bool]:
+        """Find memory now, and say what must be over before it is used, and whether only the stream's order says so."""
 
     def give(self, allocation: Allocation, stream: Any, item: Completion) -> None:
         """Note that a free was enqueued."""
@@ -71,6 +71,8 @@ class Pool(Protocol):
 
 class DeviceContext:
     """One device of a driver's board. Made when first used."""
+
+    asker: Site | None = None  # where the latest buffer was asked for
 
     def __init__(
         self, driver: Hub, ordinal: int, arch: Architecture, default_pool: Callable[[DeviceContext], Pool]
@@ -104,11 +106,12 @@ class DeviceContext:
         self.null_stream: Any = None
         self.facade: Any = None  # the Device that calls without one of their own share
         self.pools: WeakSet[Any] = WeakSet()
+        self.pool_lock = make_lock()  # of all pools here
         self.default_pool: Pool = default_pool(self)
-        self.locks = self.memory.lock, self.default_pool.lock  # what work needs, and whoever allocates holds
+        self.locks = self.memory.lock, self.pool_lock  # what work needs, and whoever allocates holds
         self.pool: Pool | None = None  # what allocations without a pool use; None is the default pool
-        self.asker: Site | None = None  # where the latest buffer was asked for
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
+        self.rooms: dict[Any, Capacity] = {}  # who asked for room in a stream, until they leave it
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
         self.granted = Granted(driver, ordinal)  # allocations elsewhere that they may reach all the same
 
@@ -127,13 +130,17 @@ class DeviceContext:
 
     def release_excess(self) -> None:
         """Let every pool give back what it keeps beyond its threshold: what synchronising does."""
-        pools = self.pools
-        for pool in list(pools) if len(pools) > 1 else (self.default_pool,):
+        for pool in self.known_pools() if len(self.pools) > 1 else (self.default_pool,):
             pool.release_excess()
 
     def trim_pools(self, but: Pool | None = None) -> int:
         """Have every pool but one give back its idle memory, because there is none left. Returns the bytes given."""
-        return sum(pool.trim() for pool in list(self.pools) if pool is not but)
+        return sum(pool.trim() for pool in self.known_pools() if pool is not but)
+
+    def known_pools(self) -> list[Any]:
+        """Return the pools that somebody has: a snapshot, while other threads make some."""
+        with self.pool_lock:
+            return list(self.pools)
 
     def close_memory(self, by: object = None) -> None:
         """Free all memory of the device and forget the instances of declared variables, for good.
@@ -173,11 +180,17 @@ class DeviceContext:
             raise StreamAborted(f"device {self.ordinal} dropped what was waited for: {self.dead}")
 
     def fail_all(self, error: ExecutionError) -> None:
-        """Abort every stream that has work."""
+        """Abort every stream that has work, and refuse whoever waits for room in one."""
         with self.driver.lock:
             streams = list(self.active)
+            refused = self._refuse_room(error)
+        wake(refused)
         for stream in streams:
             stream.abort(error)
+
+    def _refuse_room(self, error: ExecutionError) -> list[Waiter]:
+        """Refuse whoever waits for room in a stream. With the driver's lock held; returns whom to wake."""
+        return [waiter for capacity in set(self.rooms.values()) for waiter in capacity.close(error)]
 
     def shut_down(self, error: AtopsError) -> None:
         """Refuse and abort all work, because the driver closes."""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar, Token
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = (
     "set_ordinal",
 )
 
+BOARDS = 64  # whose devices a thread or a task may have chosen among
 Choices = Mapping[int, int]  # ordinals by the serial number of the board
 
 TASK: ContextVar[Choices] = ContextVar("atops_current_device", default=MappingProxyType({}))
@@ -48,8 +50,15 @@ def current_ordinal(board: int) -> int:
 def set_ordinal(board: int, ordinal: int) -> tuple[Token[Choices], Choices]:
     """Make a device current for this task, and the default of this thread. Returns what `restore_ordinal` takes."""
     before = THREAD.ordinals
-    THREAD.ordinals = {**before, board: ordinal}
-    return TASK.set({**TASK.get(), board: ordinal}), before
+    THREAD.ordinals = _with(before, board, ordinal)
+    return TASK.set(_with(TASK.get(), board, ordinal)), before
+
+
+def _with(choices: Choices, board: int, ordinal: int) -> Choices:
+    """Return choices with a new one; of many boards those chosen longest ago are forgotten, as they are closed."""
+    kept = {**choices}
+    kept.pop(board, None)
+    return {**dict(islice(kept.items(), max(0, len(kept) + 1 - BOARDS), None)), board: ordinal}
 
 
 def restore_ordinal(saved: tuple[Token[Choices], Choices]) -> None:

@@ -24,9 +24,12 @@ def upstream(target: Completion) -> Iterator[Completion]:
     walked: dict[tuple[Owner, int], int] = {}
     while todo:
         item = todo.pop()
-        if item in seen or item.over:
+        if item in seen:
             continue
         seen.add(item)
+        if item.over:
+            todo += item.stand_ins
+            continue
         yield item
         # Before it in its stream: the queue; before a call the calls in line too, which hold nothing else.
         for part in (0, 1) if isinstance(item.command, Call) else (1,):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, SupportsIndex
 
@@ -27,12 +28,13 @@ from atops.runtime.device_memory import DeviceMemory
 from atops.runtime.driver import Driver
 from atops.runtime.drivers import current_driver
 from atops.runtime.event import Event
+from atops.runtime.executor import StepWaiter
 from atops.runtime.html_reports import device_html
 from atops.runtime.printing import Printing
 from atops.runtime.signals import Signals
 from atops.runtime.stream import Stream
 
-__all__ = ("Device", "DeviceStatistics")
+__all__ = ("Device", "DeviceStatistics", "close_when_over")
 
 RESET = "a reset of its device"  # what has freed memory, in messages
 
@@ -233,17 +235,21 @@ class Device(DeviceMemory):
         fresh (TOPS Runtime API, 2.2 topsDeviceReset).
         """
         old, items = self._retire()
-        for item in items:
-            await current_home().park(item)
-        old.close_memory(RESET)
+        try:
+            for item in items:
+                await current_home().park(item)
+        finally:  # whoever gives up waiting leaves the rest to the driver
+            close_when_over(old, items)
 
     def reset_sync(self) -> None:
         """As `reset`, blocking. Raises WouldDeadlock where the wait could never end; nothing has changed then."""
         for item in self.outstanding():
             self.driver.guard_blocking(item)
         old, items = self._retire()
-        self.driver.wait_all(items)
-        old.close_memory(RESET)
+        try:
+            self.driver.wait_all(items)
+        finally:
+            close_when_over(old, items)
 
     def _retire(self) -> tuple[DeviceContext, list[Completion]]:
         old = self.driver.replace_context(self.ordinal)
@@ -310,6 +316,15 @@ class Device(DeviceMemory):
 
     def __repr__(self) -> str:
         return f"<Device {self.ordinal}: {self.name}>"
+
+
+def close_when_over(old: DeviceContext, items: list[Completion]) -> None:
+    """Free the memory of a device that was reset: now if all that ran there is over, else as soon as it is."""
+    step = partial(close_when_over, old, items)
+    if not any(item.add_waiter(StepWaiter(old.driver.post, step)) for item in items):
+        old.close_memory(RESET)
+        with old.driver.lock:
+            old.driver.retired.pop(old, None)
 
 
 def _whole(ordinal: object) -> int:

@@ -63,6 +63,8 @@ class Driver(InProcess, Hub):
     `atops.Device(0)` then means this board's device 0. Without one, a process-wide default driver starts on first use.
     """
 
+    _flush_posted = False  # whether the tracer is about to tell its subscribers
+
     def __init__(self, options: EmulatorOptions | None = None, *, executor: Executor | None = None) -> None:
         self.options = options_of(options)
         self.clock: Clock = WallClock()
@@ -92,8 +94,8 @@ class Driver(InProcess, Hub):
         self.stall = StallWatch(self)
         self.debts = Debts(self.lock, executor)
         self._contexts: dict[int, DeviceContext] = {}
+        self.retired: dict[DeviceContext, None] = {}
         self._stream_numbers = itertools.count(1)
-        self._flush_posted = False
         self._token: Token[Driver | None] | None = None
         executor.widen(CALLBACKS, CALLBACK_THREADS)
         executor.widen(COPIES, COPY_THREADS)
@@ -160,7 +162,7 @@ class Driver(InProcess, Hub):
         self.closed = error
         self.forked = True
         self.host.disown()
-        for context in self._contexts.values():
+        for context in (*self._contexts.values(), *self.retired):
             context.dead = error
             context.memory.disown()
             for item in [item for stream in context.active for item in stream.pending()]:
@@ -199,6 +201,7 @@ class Driver(InProcess, Hub):
         fresh.replaced = weakref.ref(old)
         with self.lock:
             self._contexts[ordinal] = fresh
+            self.retired[old] = None
             old.dead = InvalidHandle(f"device {ordinal} was reset; what was made on it before is dead")
         return old
 

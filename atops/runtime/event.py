@@ -104,8 +104,8 @@ class Event(InProcess):
     def __sub__(self, start: Event) -> float:
         """Return the milliseconds from `start` to this event.
 
-        Raises RuntimeError-like errors: NotSupported when timing is off, InvalidHandle when either was not recorded or
-        they belong to different devices or launches, NotReady (or the failure) when either is not complete.
+        Raises NotSupported when timing is off, InvalidHandle when either was not recorded or they belong to different
+        devices or launches, NotReady (or the failure) when either is not complete.
         """
         if not isinstance(start, Event):
             return NotImplemented

@@ -18,7 +18,7 @@ from atops.runtime.execute_copy import COPIES
 from atops.runtime.kernel_steps import KernelSteps
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("abort", "began", "command_name", "ended", "make_grid", "reachable", "run_launch")
+__all__ = ("abort", "began", "command_name", "ended", "failure_of", "make_grid", "reachable", "run_launch")
 
 log = logging.getLogger("atops.kernel")
 
@@ -103,12 +103,26 @@ def began(item: Completion, now: int) -> None:
 def ended(stream: StreamQueue, item: Completion, grid: Grid) -> None:
     """Settle a launch. On the thread that ran the last block, with no lock held."""
     command: Launch = item.command
+    item.engine = grid.cluster
     for warning in grid.warnings:
         log.warning("%s", warning)
     if (stop := command.options.stop) is not None and item._state < DONE:
         stop.stamp(item, stream.driver.now())
     stream.driver.switching.end()
-    stream.context.printing.settle(command.bound, stream.finish, item, grid.error)
+    stream.context.printing.settle(command.bound, stream.finish, item, grid.error and failure_of(stream, grid))
+
+
+def failure_of(stream: StreamQueue, grid: Grid) -> ExecutionError | None:
+    """Return what a grid failed with. For a stream that nobody aborted the abort of another grid's is a failure.
+
+    Else what comes next there would run, as after an abort, and find half of what the kernel was to do.
+    """
+    error, driver = grid.error, stream.driver
+    if isinstance(error, StreamAborted) and grid.aborted is None and stream.context.dead is None and not driver.closed:
+        failure = LaunchFailure(f"another grid of the same cooperative launch was aborted: {error}")
+        failure.__cause__ = error
+        return failure
+    return error
 
 
 def abort(stream: StreamQueue, item: Completion, grid: Grid, error: ExecutionError) -> None:
@@ -123,6 +137,10 @@ def abort(stream: StreamQueue, item: Completion, grid: Grid, error: ExecutionErr
 
     def give_up() -> None:
         if item.over:
+            return
+        if grid.done:  # its thread has come back; what does not is the sink
+            what = f"what {command_name(item)} printed was not shown within {driver.options.abort_grace} s of its abort"
+            stream.finish(item, StreamAborted(what))
             return
         log.error(
             "%s of %s did not end within %s s of its abort: its thread is abandoned, its memory quarantined",

@@ -33,7 +33,7 @@ from atops.runtime.execute_call import run_call
 from atops.runtime.execute_copy import run_copy, run_here_or_beside
 from atops.runtime.execute_launch import run_launch
 from atops.runtime.executor import HERE
-from atops.runtime.reclaim import Countdown
+from atops.runtime.reclaim import when_over
 from atops.runtime.reduction import run_reduce
 from atops.runtime.scattered_copy import run_scattered
 from atops.runtime.stream_queue import StreamQueue
@@ -79,6 +79,7 @@ def run_wait_event(stream: StreamQueue, item: Completion) -> bool:
     item.cancel = lambda error: stream.finish(item, error)
     if record.add_waiter(waiter):
         return False
+    waiter.inherit()
     if (error := waiter.error()) is not None:
         raise error
     return True
@@ -96,7 +97,14 @@ class WaitOver:
 
     def wake(self) -> None:
         """End the wait, well or not."""
+        self.inherit()
         self._stream.finish(self._item, self.error())
+
+    def inherit(self) -> None:
+        """Take over what stands in for the record: its stream has not waited for all that it was to wait for."""
+        if self._record.stand_ins:
+            with self._stream.driver.lock:
+                self._stream.overtake(self._item)
 
     def error(self) -> PriorLaunchFailure | None:
         """Return what to fail the wait with, if the record failed."""
@@ -163,12 +171,10 @@ def run_free(stream: StreamQueue, item: Completion) -> bool:
     """
     command: Free = item.command
     by = f"{stream.label}, command {item.seq}"
-    records = stream.overtaken()
-    if not records:
+    if stream._overtaken is None:
         command.release(command.allocation, by)
-        return True
-    countdown = Countdown(stream.context, partial(command.release, command.allocation, by), len(records))
-    countdown.begin(records)
+    else:
+        when_over(stream.context, (stream._overtaken,), partial(command.release, command.allocation, by))
     return True
 
 

@@ -129,7 +129,7 @@ class Executor(ABC):
         Raises WouldDeadlock where the wait could never end.
         """
 
-    def asked_in_vain(self) -> None:  # noqa: B027  # most have nothing to do
+    def asked_in_vain(self, thing: object) -> None:  # noqa: B027  # most have nothing to do
         """Note that the program asked whether something is over, and it is not. It may do nothing else."""
 
     @abstractmethod

@@ -43,5 +43,5 @@ class Granted:
         """Whether an allocation may be reached. Without the driver's lock."""
         if serial in self._times:
             return True
-        pools: list[SharedPool] = [pool for context in self._driver.contexts for pool in list(context.pools)]
+        pools: list[SharedPool] = [pool for context in self._driver.contexts for pool in context.known_pools()]
         return any(pool.opens(serial, self._ordinal) for pool in pools)

@@ -45,6 +45,7 @@ class Hub(ABC):
     poller: Poller
     debts: Debts
     switching: SwitchInterval
+    retired: dict[Any, None]  # the contexts that resets have replaced, until what ran there is over
 
     @abstractmethod
     def context(self, ordinal: int) -> Any:
@@ -71,6 +72,11 @@ class Hub(ABC):
         if self.inline:
             self.executor.check_caller()
         return self.lock._is_owned()
+
+    def asked_in_vain(self, thing: object) -> None:
+        """Note that the program asked whether something is over, and it is not."""
+        if not self.lock._is_owned():  # else it is a finalizer or a signal handler, which may only look
+            self.executor.asked_in_vain(thing)
 
     @abstractmethod
     def guard_blocking(self, target: Any) -> None:

@@ -25,7 +25,7 @@ from atops.runtime.executor import HERE, Executor, Lane, LaterStep, Step
 
 __all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector")
 
-# Turns of the loop with nothing but the program's own steps, and questions in a row whether something is over, after
+# Turns of the loop with nothing but the program's own steps, and questions in a row whether one thing is over, after
 # which that counts as waiting.
 POLLING = 1000
 # Turns of kernels in a row, with nothing else of the driver's in between, after which they count as never ending.
@@ -46,7 +46,7 @@ class InlineExecutor(Executor):
         self._random = None if seed is None else random.Random(seed)
         self._closed = False
         self._spending = 0  # commands that take virtual time now
-        self.questions = 0  # asked since anything else ran
+        self.questions: dict[int, int] = {}  # asked since anything else ran: by the id of what they were about
         self._went_on = 0  # turns of kernels that were not their last
         self._endless = 0  # of those in a row
         self.loop = InlineLoop(self)
@@ -140,14 +140,13 @@ class InlineExecutor(Executor):
                 raise WouldDeadlock(f"nothing is left to run that could end the wait for {source!r}")
         return True
 
-    def asked_in_vain(self) -> None:
+    def asked_in_vain(self, thing: object) -> None:
         """Run a step, or let time go by, for a program that asks again and again: nobody else could."""
-        if self.questions < POLLING:
-            self.questions += 1
-        elif HERE.role in (None, "callback") and threading.get_ident() == self._thread:
+        asked = self.questions[id(thing)] = self.questions.get(id(thing), 0) + 1
+        if asked > POLLING and HERE.role in (None, "callback") and threading.get_ident() == self._thread:
             if not self._run_one():
                 self._await_timer(None)
-            self.questions = POLLING  # what it waits for may take many steps
+            self.questions = {id(thing): POLLING}  # what it waits for may take many steps
 
     def check_caller(self) -> None:
         """Raise IllegalState in any thread but the one that runs the program."""
@@ -173,7 +172,7 @@ class InlineExecutor(Executor):
         step = steps.popleft()
         if index:
             steps.rotate(index)
-        self.questions = 0
+        self.questions = {}
         before = self._went_on
         step()
         self._endless = self._endless + 1 if self._went_on != before else 0
@@ -259,7 +258,7 @@ class PatientSelector(selectors.DefaultSelector):
         comes is chance, and must not change what a seed picks.
         """
         executor, clock = self._executor, self._executor.clock
-        executor.questions = 0
+        executor.questions = {}
         due = executor.run_timers()
         if executor.loop.has_steps():
             timeout = 0  # a timer has just posted them

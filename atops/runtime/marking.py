@@ -42,8 +42,8 @@ def enqueue_marked(
             _enqueue(queue, item, events, launch, gate)
     except BaseException as error:
         queue.interrupted(error, item)
-        if gate is not None and gate.seq:
-            driver.post(gate.stream.drain)
+        if gate is not None:
+            gate.stream.interrupted(error, gate)
         raise
     return item
 
@@ -55,7 +55,7 @@ def _enqueue(
     for event in events:
         event.check_recordable()
     first = queue.enqueue(item)
-    if gate is not None and gate.stream.append(gate):
+    if gate is not None and not gate.stream.widen(item) and gate.stream.append(gate):
         gate.stream.driver.post(gate.stream.drain)
     for event in events:
         event.launch = launch

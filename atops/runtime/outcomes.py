@@ -13,6 +13,7 @@ from atops.base.waiting import Waiter
 from atops.runtime.commands import Launch
 from atops.runtime.completion import Completion
 from atops.runtime.hub import Hub
+from atops.runtime.verbs import verb_of
 
 __all__ = ("as_failure", "log_if_left", "log_if_unseen", "status_of", "verb", "wake")
 
@@ -69,7 +70,7 @@ def as_failure(failure: Exception, item: Completion) -> AtopsError:
 
 def verb(item: Completion) -> str:
     """Name a command for a message."""
-    name = type(item.command).__name__.lower()
+    name = verb_of(item.command)
     if isinstance(item.command, Launch):
         name = f"launch of kernel {item.command.bound.name}"
     return f"{name} (command {item.seq})" if item.seq else name  # it has no number before it is enqueued

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfMemory
-from atops.base.owned_lock import make_lock, reentered
+from atops.base.owned_lock import reentered
 from atops.device.allocation import Allocation
 from atops.device.call_site import caller
 from atops.runtime.completion import Completion, Owner
@@ -70,6 +70,11 @@ class MemoryPool(InProcess):
     when somebody synchronises; up to then 32 MiB more may be idle. Any thread may call anything.
     """
 
+    __slots__ = (
+        "__weakref__", "_access", "_ledger", "context", "lock", "max_size", "name",
+        "reuse_allow_internal_dependencies",
+    )  # fmt: skip
+
     def __init__(self, context: DeviceContext, *, max_size: int | None = None, name: str = "") -> None:
         """Make a pool on `context`'s device that reserves at most `max_size` bytes (None: all). Raises InvalidValue."""
         if max_size is not None and (not isinstance(max_size, int) or max_size < 1):
@@ -79,10 +84,10 @@ class MemoryPool(InProcess):
         self.name = name or f"pool of device {context.ordinal}"
         self.reuse_allow_internal_dependencies = True
         self._access = AccessTable(context.ordinal, context.driver.options.devices)
-        self.lock = make_lock()
-        context.pools.add(self)
-        context.locks = context.memory.lock, *(pool.lock for pool in context.pools)
+        self.lock = context.pool_lock
         self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
+        with self.lock:
+            context.pools.add(self)
 
     # ---- lifecycle
 
@@ -127,11 +132,11 @@ class MemoryPool(InProcess):
 
     # ---- for streams
 
-    def take(self, nbytes: int, stream: Owner) -> tuple[Allocation, tuple[Completion, ...]]:
+    def take(self, nbytes: int, stream: Owner) -> tuple[Allocation, tuple[Completion, ...], bool]:
         """Find `nbytes` bytes for `stream`, at the call; the second part is what must be over before they are used.
 
-        Raises OutOfMemory, InvalidValue for a negative size or no int, InvalidHandle when the pool is destroyed or the
-        device of the stream has no access to it.
+        The third: whether they may be in use until the stream has come to the allocation. Raises OutOfMemory,
+        InvalidValue for a negative size or no int, InvalidHandle when the pool is destroyed or not to be used there.
         """
         context, ledger = self.context, self._ledger
         if self.lock._is_owned():
@@ -147,7 +152,7 @@ class MemoryPool(InProcess):
                 raise
             return self._find(size, stream, site)
 
-    def _find(self, size: int, stream: Owner, site: object) -> tuple[Allocation, tuple[Completion, ...]]:
+    def _find(self, size: int, stream: Owner, site: object) -> tuple[Allocation, tuple[Completion, ...], bool]:
         ledger = self._ledger
         allocation: Allocation | None = None
         try:
@@ -160,17 +165,17 @@ class MemoryPool(InProcess):
                 found = blocks.find(need, need + (need >> 2) + 2048, order, stream)
                 if found is None:
                     if (allocation := ledger.fresh(size, need, site, stream.number)) is not None:
-                        return allocation, ()
+                        return allocation, (), False
                     found = blocks.find(need, ANY, order, stream) or self._find_elsewhere(need, order)
                     if found is None:
                         raise self._out_of_memory(size)
                 block, origin = found
                 allocation = ledger.reissue(block, size, need, origin, site, stream.number)
-                if not block.frees:
-                    return allocation, ()
+                if not block.left:
+                    return allocation, (), False
                 # Frees of other streams are over by then, by most rules; not if an abort ends the wait for an event.
-                after = tuple(item for other, item in block.frees.values() if other != order and not item.over)
-            return allocation, after
+                after = tuple(free for other, (_, free) in block.frees.items() if other != order and not free.over)
+            return allocation, after, True
         except BaseException:
             if allocation is not None:  # Ctrl-C: nobody has it
                 self.cancel(allocation)

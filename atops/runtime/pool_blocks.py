@@ -20,12 +20,13 @@ __all__ = ("Block", "Shelf")
 class Block:
     """A range of `size` bytes. `newest` is the allocation that has it, or had it last, and takes `used` of them.
 
-    `frees` are the frees that are enqueued and have not run, by the serial of their allocation: (order, completion).
-    `order` and `seq` say where it was freed last: which stream, and the driver's number of the free. `spoiled`:
-    somebody else ended one of its allocations, and may still write there.
+    `frees` are those that are enqueued and have not given it back, of each order the newest, with the serial of its
+    allocation: the others of the order are before it. `left` counts them all. `order` and `seq` say where it was freed
+    last: which stream, and the driver's number of the free. `spoiled`: somebody else ended one of its allocations, and
+    may still write there.
     """
 
-    __slots__ = ("frees", "lent", "newest", "order", "seq", "size", "spoiled", "used")
+    __slots__ = ("frees", "left", "lent", "newest", "order", "seq", "size", "spoiled", "used")
 
     def __init__(self, newest: Allocation, size: int) -> None:
         self.newest = newest
@@ -33,9 +34,17 @@ class Block:
         self.used = size
         self.lent = True
         self.frees: dict[int, tuple[int, Completion]] = {}
+        self.left = 0
         self.order = 0
         self.seq = 0
         self.spoiled = False
+
+    def forget(self, serial: int) -> None:
+        """Note that the free of an allocation has given the block back, if that is the newest of its order."""
+        for order, (newest, _) in self.frees.items():
+            if newest == serial:
+                del self.frees[order]
+                return
 
 
 class Shelf:

@@ -111,9 +111,10 @@ class Ledger:
         if block is None:
             return  # two threads have freed it, and the other was first
         block.order, block.seq = order, item.seq
-        if serial not in self.early:
-            block.frees[serial] = order, item
+        if serial not in self.early and serial not in self.freed:
+            block.frees[order] = serial, item
             self.freed[serial] = block
+            block.left += 1
         self._put(block)
         block.lent = False  # from here on nothing is called, and no Ctrl-C comes
         self.used -= block.used
@@ -130,11 +131,13 @@ class Ledger:
                 block.spoiled |= spoiled
             return
         block.spoiled |= spoiled
-        if block.lent or len(block.frees) > 1:  # what is promised keeps its place: those before it were freed before
-            del block.frees[serial]
+        if block.lent or block.left > 1:  # what is promised keeps its place: those before it were freed before
+            block.left -= 1
+            block.forget(serial)
         else:
             self.blocks.drop(block)
-            del block.frees[serial]
+            block.left = 0
+            block.frees = {}
             self._put(block)
 
     def undo(self, allocation: Allocation, spoiled: bool) -> None:
@@ -153,7 +156,7 @@ class Ledger:
             self._release_eldest()
 
     def _put(self, block: Block) -> None:
-        if block.frees:
+        if block.left:
             self.blocks.promise(block)
         elif block.spoiled:  # its range is quarantined, or the memory was reset: never use it again
             self.reserved -= block.size

@@ -54,7 +54,7 @@ class FreeBlocks:
 
     def drop(self, block: Block) -> None:
         """Take a block away, before its frees change."""
-        if not block.frees:
+        if not block.left:
             self.idle.drop(block)
             del self._age[block]
             return

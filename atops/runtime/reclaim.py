@@ -11,8 +11,9 @@ from atops.device.allocation import Allocation
 from atops.runtime.buffer import LATER, Buffer
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
+from atops.runtime.standing_in import unfinished
 
-__all__ = ("Countdown", "free_when_idle")
+__all__ = ("Countdown", "free_when_idle", "when_over")
 
 
 Free = Callable[[Allocation, object], None]
@@ -54,6 +55,15 @@ def _free_after(
     # And once more then: an abort ends what is last in a queue before the command that runs.
     again = partial(_free_after, context, free, allocation, by, streams, newest)
     Countdown(context, again, len(items)).begin(items)
+
+
+def when_over(context: DeviceContext, items: tuple[Completion, ...], action: Callable[[], None]) -> None:
+    """Do something once these commands, and what stands in for them, are over: here and now where they are."""
+    left = unfinished(items)
+    if left:  # and look again then: an abort may have ended them before what they were to come after
+        Countdown(context, partial(when_over, context, left, action), len(left)).begin(left)
+    else:
+        action()
 
 
 class Countdown:

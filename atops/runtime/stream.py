@@ -34,6 +34,7 @@ from atops.runtime.handles import HANDLES, lend
 from atops.runtime.marking import check_event, enqueue_marked
 from atops.runtime.operands import word_of
 from atops.runtime.pool_reuse import order_of
+from atops.runtime.standing_in import unfinished
 from atops.runtime.stream_memory import StreamMemory
 from atops.runtime.stream_queue import StreamQueue
 from atops.runtime.stream_report import StreamStatistics, describe, html_of, log_unseen, statistics
@@ -231,6 +232,8 @@ class Stream(StreamMemory):
         if queue is not self:  # what the stream does next waits for it, and whoever waits for the stream
             gate = Completion(self, Barrier("after an any-order launch"))
             gate.duty, gate.deps = True, (item,)
+            if self._promised is not None:  # the launch may be of that memory, whose turn comes in the stream's order
+                item.deps = unfinished((self._promised,)) or None
         return enqueue_marked(queue, item, events, launch, gate)
 
     def wait(self, event: Event | Stream) -> Completion:
@@ -298,7 +301,7 @@ class Stream(StreamMemory):
         word = word_of(target, value, Condition.Gte, width)
         return self.submit(WriteValue(word.allocation, word.offset, width, value))
 
-    def call(self, function: Callable[[], Any], *arguments: Any, holds: bool = True) -> Completion:
+    def call(self, function: Callable[..., Any], *arguments: Any, holds: bool = True) -> Completion:
         """Enqueue host work: a plain function runs on a callback thread, a coroutine function on this task's own loop.
 
         Later work waits for it unless `holds` is False. The completion's result is what it returns; what it raises
@@ -363,9 +366,10 @@ class Stream(StreamMemory):
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to wait for (TOPS Runtime API, 2.4 topsStreamQuery)."""
-        if self.outstanding():
-            self.driver.executor.asked_in_vain()
-        return not self.outstanding()
+        if not self.outstanding():
+            return True
+        self.driver.asked_in_vain(self)
+        return False
 
     @property
     def device(self) -> int:

@@ -37,11 +37,12 @@ TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is 
 class StreamMemory(StreamQueue):
     """Enqueue copies, fills, allocations and frees; own the buffers that were made here."""
 
-    __slots__ = ("_owned",)
+    __slots__ = ("_owned", "_promised")
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._owned: dict[Buffer, None] | None = None
+        self._promised: Completion | None = None  # the newest allocation of memory that may be in use up to it
 
     # ---- moving bytes
 
@@ -102,7 +103,7 @@ class StreamMemory(StreamQueue):
         except TypeError:
             raise InvalidType(f"a copy of {nbytes!r} bytes; an int is right") from None
         if not 0 <= nbytes <= min(room, size):
-            raise InvalidValue(f"a copy of {nbytes} bytes from {size} to {room} bytes; at most the smaller is right")
+            raise InvalidValue(f"a copy of {nbytes} bytes from {size} to {room} bytes; 0 to {min(room, size)} is right")
         return nbytes
 
     def _host_source(self, source: memoryview | bytes, offset: int, size: int) -> tuple[memoryview | bytes, int | None]:
@@ -238,10 +239,12 @@ class StreamMemory(StreamQueue):
         pool: Pool = self.context.current_pool if chosen is None else chosen
         if chosen is not None and not isinstance(chosen, MemoryPool):
             raise InvalidType(f"the pool is {chosen!r}; a MemoryPool is right")
-        allocation, after = pool.take(nbytes, self)
+        allocation, after, promised = pool.take(nbytes, self)
         try:
             # With predecessors it is a duty: an abort that dropped it would drop their order too.
-            self.submit(Alloc(allocation), duty=bool(after), after=after)
+            item = self.submit(Alloc(allocation), duty=bool(after), after=after)
+            if promised:
+                self._promised = item
         except BaseException:
             pool.cancel(allocation)
             raise

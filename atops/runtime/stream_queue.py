@@ -24,6 +24,7 @@ from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.executor import HERE, StepWaiter
 from atops.runtime.outcomes import as_failure, log_if_left, verb, wake
 from atops.runtime.short_copies import carry_out_run, carry_out_traced, claim_run, settle_run
+from atops.runtime.standing_in import unfinished
 from atops.runtime.stream_state import StreamState
 
 __all__ = ("StreamQueue",)
@@ -146,24 +147,6 @@ class StreamQueue(StreamState):
                 waiters = self.capacity.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
         wake(waiters)
 
-    def _order(self, item: Completion) -> None:
-        """Find the null-stream predecessors: what this stream's own order does not already imply."""
-        context = self.context
-        since = self._ordered.seq if self._ordered is not None else 0
-        if self.null:
-            deps = tuple(
-                stream._ordered
-                for stream in context.active
-                if stream.blocking and stream is not self and stream._ordered is not None
-                if stream._ordered.seq > since and stream._ordered._state < DONE
-            )
-            if deps:
-                item.deps = (*(item.deps or ()), *deps)
-        else:
-            last = context.null_last
-            if last is not None and last.seq > since and last._state < DONE:
-                item.deps = (*(item.deps or ()), last)
-
     # ---- the drain
 
     def drain(self) -> None:  # noqa: C901  # the hot loop: its branches are spelled out, not called
@@ -175,6 +158,8 @@ class StreamQueue(StreamState):
         limited = self.capacity is not None
         plain = not tracing and not limited
         left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
+        if self._overtaken is not None:
+            self.forget_overtaken()
         item: Completion | None = None
         over: Completion | None
         run: list[Completion] = []
@@ -186,7 +171,7 @@ class StreamQueue(StreamState):
             try:
                 queue = self._queue
                 if item is not None:
-                    if plain and error is None and item._lot is None and item._state < DONE:
+                    if plain and error is None and item._lot is None and item._state < DONE and self._overtaken is None:
                         queue.popleft()  # type: ignore[union-attr]  # the head is the item: nobody else takes it
                         item._state = DONE
                     else:
@@ -198,7 +183,7 @@ class StreamQueue(StreamState):
                 elif not others and queue[0]._state == PENDING:
                     item = queue[0]
                     item._state = RUNNING
-                    if item.command.__class__ is Copy and not limited and owner._error is None:
+                    if item.command.__class__ is Copy and not limited and owner._error is self._overtaken is None:
                         run = claim_run(queue, self.context)
             finally:
                 lock.release()
@@ -252,7 +237,11 @@ class StreamQueue(StreamState):
     def _must_wait(self, item: Completion) -> bool:
         """Park the head behind the first of its predecessors that is not over; that one's end posts the drain."""
         with self.driver.lock:
-            for dep in (item.deps or ()) if item.aborted is None or item.duty else ():
+            deps = item.deps or ()
+            if item.aborted is not None and not item.duty:  # it is dropped, and they stand in for it
+                self.overtake(item, deps)
+                deps = ()
+            for dep in unfinished(deps):
                 if dep.park(StepWaiter(self.driver.post, self.drain)):
                     item.parked = dep
                     item._state = PENDING
@@ -277,15 +266,17 @@ class StreamQueue(StreamState):
             self.driver.trace(item, error)
         if error is not None:
             self._fail(item, error)
+        if self._overtaken is not None and self._overtaken is not item:
+            item.stand_ins = (*item.stand_ins, self._overtaken)
         waiters = item.settle(error)
-        if self.capacity is not None and not item.duty:
-            more = self.capacity.give_back(1)
-            waiters = more if waiters is None else waiters + more
+        if item.placed is not None and self.capacity is not None:
+            waiters = (waiters or []) + self.capacity.give_back(1)
         return waiters
 
     def _fail(self, item: Completion, error: AtopsError) -> None:
         stream = self if self._parent is None else self._parent
-        self.overtake(item)
+        if item.command.__class__ is WaitEvent:
+            self.overtake(item)
         if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
             error.__cause__ = stream._error
         if stream._error is None and not isinstance(error, StreamAborted):

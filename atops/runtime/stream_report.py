@@ -60,7 +60,7 @@ def describe(stream: StreamState) -> str:
     if not stream.blocking:
         parts.append("non-blocking")
     busy = state.pending + state.running + state.detached
-    parts.append(f"{busy} commands" if busy else "idle")
+    parts.append(f"{busy} command{'s' * (busy != 1)}" if busy else "idle")
     if stream._closed:
         parts.append("closed")
     if state.error is not None:

@@ -10,12 +10,15 @@ from collections import deque
 from typing import Any
 
 from atops.base.errors import AtopsError, ExecutionError
+from atops.base.waiting import Waiter
 from atops.runtime.capacity import Capacity
-from atops.runtime.commands import Call, WaitEvent
+from atops.runtime.commands import Barrier, Call, WaitEvent
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.hub import Hub
 from atops.runtime.in_process import InProcess
+from atops.runtime.outcomes import wake
+from atops.runtime.standing_in import unfinished
 
 __all__ = ("StreamState",)
 
@@ -82,7 +85,7 @@ class StreamState(InProcess, ABC):
         self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
         self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
-        self._overtaken: tuple[Completion, ...] = ()  # events whose waits were skipped and that are to come
+        self._overtaken: Completion | None = None  # the newest command for which there are others that stand in
         self._side: Any = None  # the queue of any-order launches
         self._parent: Any = None  # of a side queue: the stream, whose failure and whose capacity are its own
         self._scheduled = False
@@ -118,6 +121,8 @@ class StreamState(InProcess, ABC):
         """Become idle. With the driver's lock held."""
         self._scheduled = self._loose = False
         self._last = self._ordered = None  # an idle stream keeps nothing alive
+        if self._overtaken is not None:
+            self.forget_overtaken()
         if self.null:
             self.context.null_last = None
         if not self._detached:
@@ -126,19 +131,26 @@ class StreamState(InProcess, ABC):
     def take_back(self, item: Completion, queued: bool) -> None:
         """Give back the place of a command that did not come into the queue, and with `queued` of one that has."""
         with self.driver.lock:
-            queue = self._queue or deque()
-            if item._state != PENDING:
-                return
-            if item in queue:
-                if not queued:
-                    return
-                queue.remove(item)
-                self.keep_order(list(queue))
-                if not queue:
-                    self.retire()
-            if item.placed is not None:
-                placed, item.placed = item.placed, None
-                self.capacity.untake(placed[0])  # type: ignore[union-attr]  # there is one
+            waiters = self._take_back(item, queued)
+        wake(waiters)
+
+    def _take_back(self, item: Completion, queued: bool) -> list[Waiter]:
+        queue = self._queue or deque()
+        if item._state != PENDING:
+            return []
+        if item in queue:
+            if not queued:
+                return []
+            queue.remove(item)
+            self.keep_order(list(queue))
+            if not queue:
+                self.retire()
+        return self.give_up_place(item)
+
+    def give_up_place(self, item: Completion) -> list[Waiter]:
+        """Give back the place of a command that never came. With the driver's lock held; returns whom to wake."""
+        placed, item.placed = item.placed, None
+        return [] if placed is None or self.capacity is None else self.capacity.untake(placed[0])
 
     def keep_order(self, kept: list[Completion]) -> None:
         """Let what an abort kept stand for the stream's place in the order. With the driver's lock held."""
@@ -150,15 +162,61 @@ class StreamState(InProcess, ABC):
         if self.null:
             self.context.null_last = self._ordered
 
-    def overtake(self, item: Completion) -> None:
-        """Note that a wait for an event is skipped: what is freed behind it may be in use until then. With the lock."""
+    def widen(self, item: Completion) -> bool:
+        """Let the gate that is last in the queue wait for a launch beside the queue too; returns whether there is one.
+
+        Else a row of such launches would leave as many gates, which take no place. Not where somebody waits for the
+        gate already, who has nothing to do with this launch. With the driver's lock held.
+        """
+        last, null_last = self._last, self.context.null_last
+        if last is None or last.command.__class__ is not Barrier or last._state != PENDING or last.deps is None:
+            return False
+        if not last.duty or last._lot is not None or (self.blocking and null_last and null_last.seq >= last.seq):
+            return False
+        last.deps = (item,)  # the launches beside a queue are in order: the newest implies the others
+        return True
+
+    def overtake(self, item: Completion, more: tuple[Completion, ...] = ()) -> None:
+        """Note what stands in for a command that is over, or is going to be: what its stream has not waited for.
+
+        That is `more`, the record of a wait that was skipped or had others standing in for it, and what was noted
+        before. With the driver's lock held.
+        """
         if item.command.__class__ is WaitEvent and (record := item.command.record) is not None:
-            self._overtaken = (*self.overtaken(), record)
+            more = (*more, record) if record._state < DONE else (*more, *record.stand_ins)
+        if more:
+            if self._overtaken is not None and self._overtaken is not item:
+                more = (*more, self._overtaken)
+            item.stand_ins = (*item.stand_ins, *more)
+            self._overtaken = item
+
+    def forget_overtaken(self) -> None:
+        """Forget what the stream has not waited for, once all that is over."""
+        with self.driver.lock:
+            if not self.overtaken():
+                self._overtaken = None
 
     def overtaken(self) -> tuple[Completion, ...]:
-        """Return the events whose waits were skipped and that are not over. From any thread."""
-        noted = self._overtaken
-        return tuple([record for record in noted if record._state < DONE]) if noted else noted
+        """Return what is not over of what the stream has not waited for, though it was to. From any thread."""
+        return () if self._overtaken is None else unfinished((self._overtaken,))
+
+    def _order(self, item: Completion) -> None:
+        """Find the null-stream predecessors: what this stream's own order does not already imply. With the lock."""
+        context = self.context
+        since = self._ordered.seq if self._ordered is not None else 0
+        if self.null:
+            deps = tuple(
+                stream._ordered
+                for stream in context.active
+                if stream.blocking and stream is not self and stream._ordered is not None
+                if stream._ordered.seq > since and stream._ordered._state < DONE
+            )
+            if deps:
+                item.deps = (*(item.deps or ()), *deps)
+        else:
+            last = context.null_last
+            if last is not None and last.seq > since and last._state < DONE:
+                item.deps = (*(item.deps or ()), last)
 
     # ---- looking
 

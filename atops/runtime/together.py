@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchFailure
+from atops.base.errors import AtopsError, CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchFailure
 from atops.base.owned_lock import reentered
+from atops.base.waiting import Waiter
 from atops.device.gang import Gang
 from atops.device.grid_barrier import GridBarrier
 from atops.runtime.commands import Command
 from atops.runtime.completion import PENDING, Completion
+from atops.runtime.outcomes import wake
 from atops.runtime.stream import Stream
 from atops.runtime.stream_queue import StreamQueue
 
@@ -31,35 +33,53 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
     items = [Completion(stream, command) for stream, command in commands]
     if driver.called_amid():
         raise reentered(f"{len(items)} commands were enqueued together")
+    woken: list[Waiter] = []
     try:
         with driver.lock:
-            _enqueue(items)
-    except BaseException:  # a command that is refused, or Ctrl-C
+            _enqueue(items, woken)
+    except AtopsError:  # one of them is refused: nothing was enqueued
+        wake(woken)
+        raise
+    except RuntimeError:  # no thread is left to run them, and none has begun
+        for item in items:
+            item.stream.take_back(item, queued=True)
+        raise
+    except BaseException:  # Ctrl-C
         with driver.lock:
-            _all_or_none(items)
+            _all_or_none(items, woken)
+        wake(woken)
         raise
     return items
 
 
-def _enqueue(items: list[Completion]) -> None:
-    """Enqueue commands when there is a place for each. With the driver's lock held."""
-    for item in items:
-        item.stream.admit(item)
+def _enqueue(items: list[Completion], woken: list[Waiter]) -> None:
+    """Enqueue commands when there is a place for each. With the driver's lock held; whom to wake comes into `woken`."""
+    try:
+        for item in items:
+            item.stream.admit(item)
+    except AtopsError:
+        _give_up(items, woken)
+        raise
     for item in items:
         if item.stream.append(item):
             item.stream.driver.post(item.stream.drain)
 
 
-def _all_or_none(items: list[Completion]) -> None:
+def _all_or_none(items: list[Completion], woken: list[Waiter]) -> None:
     """Enqueue the rest where some are enqueued already, else give back the places of all. The lock is held."""
     left = [item for item in items if item._state == PENDING and item not in item.stream.pending()]
+    if len(left) == len(items):
+        _give_up(items, woken)
+        return
     for item in left:
-        if len(left) < len(items):
-            item.stream.append(item)
-        elif item.placed is not None:
-            item.stream.capacity.untake(item.placed[0])
+        item.stream.append(item)
     for item in items:
         item.stream.driver.post(item.stream.drain)  # where that was done already, it finds nothing to do
+
+
+def _give_up(items: list[Completion], woken: list[Waiter]) -> None:
+    for item in items:
+        woken += item.stream.give_up_place(item)
 
 
 def check_commands(commands: object) -> None:

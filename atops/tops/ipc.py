@@ -82,7 +82,7 @@ def topsIpcGetMemHandle(devPtr: int) -> topsIpcMemHandle_t:
     if address != allocation.address or allocation.device is None or not allocation.size or owned(allocation) is None:
         raise InvalidHandle(f"devPtr {address:#x} does not begin an allocation of topsMalloc; it is in {allocation!r}")
     context = driver.context(allocation.device)
-    if any(allocation in pool for pool in list(context.pools)):
+    if any(allocation in pool for pool in context.known_pools()):
         raise InvalidHandle(f"{allocation!r} is memory of a pool; memory of topsMalloc is right")
     return topsIpcMemHandle_t(export_memory(context, allocation))
 

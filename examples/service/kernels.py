@@ -19,6 +19,7 @@ from atops import kernels as k
 __all__ = ("Array", "Layer", "Network", "dense", "normalise", "random_layers")
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
+Floats: TypeAlias = k.Span[np.float32]
 Layer: TypeAlias = tuple[Array, Array]  # weights of (inputs, outputs), bias of (outputs,)
 
 SIDE = 32  # of a photograph, in pixels
@@ -30,7 +31,7 @@ GRID = (1, 12)  # a cluster for each batch: two batches run beside each other
 
 
 @k.kernel
-async def dense(y: k.Span, x: k.Span, weights: k.Span, bias: k.Span, activate: np.int32) -> None:
+async def dense(y: Floats, x: Floats, weights: Floats, bias: Floats, activate: np.int32) -> None:
     """Store x @ weights + bias into y, through SiLU if `activate`. x is (photographs, inputs)."""
     count, inputs = x.shape
     columns = list(k.tiles(y.shape[1], COLUMNS))
@@ -58,7 +59,7 @@ async def dense(y: k.Span, x: k.Span, weights: k.Span, bias: k.Span, activate: n
 
 
 @k.kernel
-def normalise(y: k.Span) -> None:
+def normalise(y: Floats) -> None:
     """Divide each row of y by its length."""
     rows, squares = (k.local((ROWS, y.shape[1]), np.float32) for _ in range(2))
     length = k.local((ROWS, 1), np.float32)

@@ -86,7 +86,7 @@ def test_budgets_that_hold_end_well(planted: Callable[..., None], tmp_path: Path
     code, report = report_of(tmp_path)
     assert (code, report["held"]) == (0, True)
     assert [figure["held"] for figure in report["figures"]] == [True, None]
-    assert "all 1 budgets hold" in capsys.readouterr().out
+    assert "the one budget holds" in capsys.readouterr().out
 
 
 def test_a_missed_budget_fails_the_run(

@@ -204,8 +204,9 @@ def test_a_kernel_that_fails(
         (["--seed", "1"], "--inline"),
         (["[/]no\n\x1b[31mfile"], "[/]no??[31mfile: No such file"),
         ([""], "No such file"),
+        (["-"], "-: the standard input is not read; files and folders are right"),
     ],
-    ids=["missing", "no file", "devices", "seed", "a name that steers the terminal", "no name"],
+    ids=["missing", "no file", "devices", "seed", "a name that steers the terminal", "no name", "standard input"],
 )
 def test_bad_input(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What cannot be counted is named in one line on the error output, and the exit code is 2."""
@@ -342,7 +343,22 @@ def test_a_file_that_cannot_be_written(some_files: list[str], capsys: pytest.Cap
     assert main(["demo", "--trace", "/dev/full", *some_files]) == 2
     printed = capsys.readouterr()
     assert "agree" in printed.out
-    assert printed.err.startswith("atops demo: error: ")
+    assert printed.err == "atops demo: error: /dev/full: No space left on device\n"
+
+
+@pytest.mark.parametrize("option", ["--trace", "--records"])
+def test_what_is_counted_is_not_written_over(
+    option: str, some_files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is named to be counted stays as it is; so do two files that would be one."""
+    before = bytes_of(some_files)
+    detour = str(Path(some_files[0]).parent / ".." / "input" / Path(some_files[0]).name)
+    assert main(["demo", option, detour, *some_files]) == 2
+    assert f"{option} would write over {detour}, which is to be counted" in capsys.readouterr().err
+    both = Path(some_files[0]).parent / "both"
+    assert main(["demo", "--trace", str(both), "--records", str(both), *some_files]) == 2
+    assert f"--trace and --records are both {both}" in capsys.readouterr().err
+    assert bytes_of(some_files) == before and not both.exists()
 
 
 def recorded(path: Path, files: list[str], *arguments: str, hash_seed: str = "0") -> str:

@@ -70,6 +70,16 @@ def test_the_figures():
     assert lines[-1] == "the one chunk agrees with numpy.bincount"
 
 
+@pytest.mark.parametrize(
+    ("size", "said"), [(1, "2 B/s"), (49, "98 B/s"), (50, "0.1 kB/s"), (50_000, "0.1 MB/s"), (2_500_000, "5 MB/s")]
+)
+def test_small_input(size: int, said: str):
+    """One byte is one byte, and a speed has a unit that it is at least a tenth of."""
+    lines = shown(finished(b"a" * size))
+    assert value(lines, "input") == f"2 files, {size:,} byte{'s' if size > 1 else ''}"
+    assert value(lines, "throughput").startswith(f"{said}: 0.50 s")
+
+
 def test_several_devices_are_added_up():
     """With two devices the times are sums, and the report says so."""
     lines = shown(finished(b"ab", [*RECORDS, record(Kind.LAUNCH, 3, 2, 8, device=1)]))
@@ -112,14 +122,18 @@ def test_the_timeline_has_a_row_for_each_stream():
 def test_it_fits(width: int):
     """No line is wider than the terminal, nor than 120 columns, and without a terminal there are no control codes."""
     lines = shown(finished(bytes(range(256)) * 1000), width, "Python's standard library")
+    assert "…" not in "".join(lines) or width < 40
     assert max(map(len, lines)) <= min(width, 120)
     assert not [line for line in lines if not line.isprintable()]
 
 
 def test_a_narrow_encoding():
     """Where only ASCII can be written the bars are of ASCII too, and nothing fails."""
-    lines = shown(finished(b"ab", [record(Kind.LAUNCH, 1, 0, 1)]), encoding="ascii")
+    lines = shown(finished(b"ab", [record(Kind.LAUNCH, 1, 0, 1)._replace(finished_ns=2500)]), encoding="ascii")
     assert any(line.startswith("0x61") and line.rstrip().endswith("#####") for line in lines)
+    assert value(lines, "kernels") == "2.5 us busy, 1 launch"
+    assert any("1 us" in line for line in lines)  # of the timeline's axis
+    assert "\\xb5" not in "".join(lines)
 
 
 def test_nothing_counted():

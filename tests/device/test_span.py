@@ -135,7 +135,7 @@ def test_numpy_functions_work_on_spans(bench: Bench):
         assert np.shape(x) == (4,) and np.zeros_like(x).shape == (4,)
         x += 1
         np.add.at(x, [0, 0], 5)
-        np.copyto(y[2:], x[:2])
+        np.copyto(dst=y[2:], src=x[:2])
         assert isinstance(np.transpose(x.reshape(2, 2)), Span)
         assert all(isinstance(part, Span) for part in np.split(x, 2))
         whole, rest = np.divmod(x, 3, out=(None, y[:4]))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,17 +12,8 @@ from atops.base.errors import DteError
 from tests.kernel_bench import Bench
 
 
-@pytest.fixture
-def preempted() -> Iterator[None]:
-    """Let OS threads take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
 @pytest.mark.parametrize("workers", [1, "sip"])
-def test_one_line_is_one_object(make_bench: Callable[..., Bench], preempted: None, workers: int | str):
+def test_one_line_is_one_object(make_bench: Callable[..., Bench], tiny_switch_interval: None, workers: int | str):
     """Memory, contexts and barriers of one line are the same for all threads of a block, and others for each line."""
     bench = make_bench(workers=workers)
     x = bench.empty((2, 12), np.int32)
@@ -47,7 +37,7 @@ def test_one_line_is_one_object(make_bench: Callable[..., Bench], preempted: Non
         assert x.host.tolist() == [list(range(1, 13))] * 2
 
 
-def test_os_threads_may_share_an_event(make_bench: Callable[..., Bench], preempted: None):
+def test_os_threads_may_share_an_event(make_bench: Callable[..., Bench], tiny_switch_interval: None):
     """However many OS threads wait for one transfer, its bytes move once, before any of them goes on."""
     bench = make_bench(workers="sip")
     x, seen = bench.upload(np.full(64, 3, np.int32)), bench.empty(12, np.int32)
@@ -70,7 +60,7 @@ def test_os_threads_may_share_an_event(make_bench: Callable[..., Bench], preempt
         assert list(seen.host) == [4] * 12
 
 
-def test_a_shared_context_in_use_refuses_other_os_threads(make_bench: Callable[..., Bench], preempted: None):
+def test_a_shared_context_in_use_refuses_other_os_threads(make_bench: Callable[..., Bench], tiny_switch_interval: None):
     """Of many threads that trigger one context at the same time, one is served and another is named."""
     bench = make_bench(workers="sip")
     x = bench.empty(12, np.int32)

@@ -119,9 +119,13 @@ def faults(notebook: NotebookNode) -> list[str]:
 
 def text_of(cell: NotebookNode) -> str:
     """Return everything a cell shows as plain text."""
-    parts = []
+    parts: list[str] = []
+    stream = None
     for output in cell.get("outputs", ()):
-        if output.output_type == "stream":
+        before, stream = stream, output.get("name")
+        if output.output_type == "stream" and stream == before:
+            parts[-1] += output.text  # a kernel may flush between any two lines
+        elif output.output_type == "stream":
             parts.append(output.text)
         elif output.output_type == "error":
             parts.append("\n".join(output.traceback))

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
+from atops.base.owned_lock import make_lock
 from atops.device.allocation import Allocation
 from atops.device.arch import architecture
 from atops.device.global_memory import GlobalMemory
@@ -23,8 +24,9 @@ def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) ->
     memory = GlobalMemory(total, 1, ordinal, (2 * ordinal + 1) << 36, 0)
     context = SimpleNamespace(driver=driver, ordinal=ordinal, memory=memory, arch=architecture("gcu300"), dead=None)
     context.pools = WeakSet()
+    context.known_pools = lambda: list(context.pools)
     context.trim_pools = lambda but: sum(pool.trim() for pool in list(context.pools) if pool is not but)
-    context.default_pool, context.pool = None, None
+    context.default_pool, context.pool, context.pool_lock = None, None, make_lock()
     return context
 
 
@@ -54,7 +56,7 @@ class Lane:
 
     def take(self, pool: MemoryPool, nbytes: int) -> Allocation:
         """Allocate, where no waiting is expected."""
-        allocation, after = pool.take(nbytes, self)
+        allocation, after, _ = pool.take(nbytes, self)
         assert after == ()
         return allocation
 

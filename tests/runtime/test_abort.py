@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from collections.abc import Iterator
 
@@ -28,15 +27,6 @@ def device() -> Iterator[atops.Device]:
     """Device 0 of a threaded driver."""
     with board() as device:
         yield device
-
-
-@pytest.fixture
-def tiny_switch_interval() -> Iterator[None]:
-    """Let threads interrupt each other almost everywhere."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 @k.kernel

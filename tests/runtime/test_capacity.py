@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 import atops
-from atops.base.errors import HostCallFailure, IllegalState, InvalidHandle, InvalidValue, StreamFull
+from atops.base.errors import (
+    HostCallFailure,
+    IllegalState,
+    InvalidHandle,
+    InvalidValue,
+    NotInitialized,
+    StreamAborted,
+    StreamFull,
+)
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -323,3 +331,28 @@ async def test_no_room_in_a_closed_stream(device):
     latch.release()
     await stream
     assert free(stream) == 1
+
+
+@on_every_host
+@pytest.mark.parametrize("end", ["reset", "close"])
+async def test_no_room_where_the_device_has_gone(device, end):
+    """A reset and the driver's end tell who waits for room at once, though another holds it; later nobody gets any."""
+    stream = device.create_stream(capacity=2)
+    told = []
+
+    async def want() -> None:
+        with pytest.raises(StreamAborted, match="was reset" if end == "reset" else "was closed"):
+            async with stream.room():
+                pytest.fail("there was room")
+        told.append(stream)
+
+    async with stream.room(2), anyio.create_task_group() as tasks:
+        for _ in range(2):
+            tasks.start_soon(want)
+        while stream.statistics().waiting_for_room < 2:
+            await anyio.lowlevel.checkpoint()
+        await (device.reset() if end == "reset" else device.driver.aclose())
+    assert len(told) == 2 and not stream.context.rooms
+    with pytest.raises(InvalidHandle if end == "reset" else NotInitialized):
+        async with stream.room():
+            pytest.fail("there was room")

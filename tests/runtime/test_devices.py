@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import numpy as np
 import pytest
 
@@ -16,7 +17,6 @@ from atops import kernels as k
 from atops.base.errors import (
     AtopsError,
     CooperativeLaunchTooLarge,
-    ExecutionError,
     IllegalAddress,
     InvalidHandle,
     InvalidType,
@@ -451,7 +451,7 @@ def test_aborting_one_of_two_grids(pair: tuple[Device, Device], aborted: int) ->
 
 @pytest.mark.parametrize("aborted", [0, 1])
 def test_aborting_one_of_two_grids_that_run(pair: tuple[Device, Device], aborted: int) -> None:
-    """Grids that have met end together."""
+    """Grids that have met end together: a failure of the stream that nobody aborted, whose later work is skipped."""
 
     @k.kernel
     async def never() -> None:
@@ -462,10 +462,48 @@ def test_aborting_one_of_two_grids_that_run(pair: tuple[Device, Device], aborted
     items = launch_together([(stream, never, (2, 12)) for stream in streams], cooperative=True)
     while any(item.state != "running" for item in items):
         pass
+    behind = [stream.call(int) for stream in streams]
     streams[aborted].abort()
-    for item in items:
-        with pytest.raises(ExecutionError):
-            item.wait_sync(PATIENCE)
+    for ended in (items, behind):
+        with pytest.raises(StreamAborted):
+            ended[aborted].wait_sync(PATIENCE)
+    with pytest.raises(LaunchFailure, match=f"another grid .* was aborted: {streams[aborted].label} was aborted"):
+        items[1 - aborted].wait_sync(PATIENCE)
+    with pytest.raises(PriorLaunchFailure, match="another grid"):
+        behind[1 - aborted].wait_sync(PATIENCE)
+    streams[aborted].sync(PATIENCE)
+    streams[1 - aborted].clear_error()
+    for item in launch_together([(stream, meet, (2, 1)) for stream in streams], cooperative=True):
+        item.wait_sync(PATIENCE)
+
+
+@pytest.mark.parametrize("end", ["reset", "close"])
+def test_ending_the_device_of_two_grids_that_run(end: str) -> None:
+    """A reset fails the grid on the other device, and its stream; the driver's end aborts both."""
+    with board(devices=2) as driver:
+        devices = [Device(ordinal, driver) for ordinal in range(2)]
+        streams = [device.create_stream() for device in devices]
+        latch = devices[0].signals.allocate()
+
+        @k.cooperative
+        async def late(signal: np.int32) -> None:
+            if signal >= 0:
+                await k.signal_wait(signal, 1)
+            await k.syncblocks()
+
+        ways = zip(streams, (latch, -1), strict=True)
+        items = launch_together([(stream, late, (1, 2), signal) for stream, signal in ways], cooperative=True)
+        while any(item.state != "running" for item in items):
+            pass
+        if end == "reset":
+            devices[0].reset_sync()
+        else:
+            driver.close()
+        with pytest.raises(StreamAborted):
+            items[0].wait_sync(PATIENCE)
+        with pytest.raises(LaunchFailure if end == "reset" else StreamAborted, match=r"was reset|was closed"):
+            items[1].wait_sync(PATIENCE)
+        assert (streams[1].error is not None) == (end == "reset")
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -711,3 +749,34 @@ def test_an_ordinal_is_an_int(driver: Driver, ordinal: Any) -> None:
             Device(ordinal, driver)
         assert type(Device(np.int64(1), driver).ordinal) is int
     assert Device(np.int8(1), driver) == Device(1, driver)
+
+
+@pytest.mark.parametrize("end", ["work", "driver", "meanwhile"])
+@anyio_test
+async def test_a_reset_is_finished_whoever_waits(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancelled, the driver frees the memory once what runs has ended. The driver's end ends a reset that waits."""
+    monkeypatch.setattr("atops.runtime.closing.MARGIN", 0)
+    with board(devices=1, abort_grace=0) as driver, anyio.fail_after(PATIENCE):
+        device = Device(0, driver)
+        stream = device.create_stream()
+        memory, release = stream.zeros(4), threading.Event()
+        call = stream.call(release.wait)
+        while call.state != "running":
+            await anyio.lowlevel.checkpoint()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(device.reset)
+                while not driver.retired:
+                    await anyio.lowlevel.checkpoint()
+                if end == "meanwhile":
+                    await driver.aclose()
+                else:
+                    tasks.cancel_scope.cancel()
+            assert memory.allocation.alive == (end != "meanwhile")
+            if end == "driver":
+                await driver.aclose()
+        finally:
+            release.set()
+        while memory.allocation.alive or driver.retired:
+            await anyio.lowlevel.checkpoint()
+        assert call.over

@@ -7,9 +7,7 @@ for what a wait waits for, before it ends); the times that the driver's one cloc
 from __future__ import annotations
 
 import random
-import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -220,15 +218,6 @@ def test_programs_inline(program: list[Any], held: list[int], seed: int | None, 
 
     atops.run(main, atops.EmulatorOptions(seed=seed))
     check(steps)
-
-
-@pytest.fixture
-def tiny_switch_interval() -> Iterator[None]:
-    """Let threads interrupt each other almost everywhere."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(10e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.mark.parametrize("round_", range(3))

@@ -141,6 +141,12 @@ def test_high_watermarks(pool: MemoryPool, lane: Lane, name: str) -> None:
     assert getattr(pool, f"{name}_high") == 256
 
 
+def test_a_setting_that_there_is_not(pool: MemoryPool) -> None:
+    """A setting that is misspelt is refused, and not kept where nothing reads it."""
+    with pytest.raises(AttributeError, match="release_treshold"):
+        pool.release_treshold = 1 << 20  # type: ignore[attr-defined]  # the point
+
+
 def test_max_size(context: Any, lane: Lane) -> None:
     """A pool reserves no more than its limit, and says what it had when that is not enough."""
     pool = MemoryPool(context, max_size=8 * MIB, name="small pool")

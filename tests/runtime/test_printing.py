@@ -53,6 +53,12 @@ async def prints_forever(x):
         await k.syncthreads()
 
 
+@k.kernel
+def prints_nothing(x):
+    """Store."""
+    x[0] = 1
+
+
 def words(number: int, threads: int) -> list[str]:
     """Return the lines of `greet`, in the order of one worker."""
     return [f"{number}: {word} from {thread}" for word in ("hello", "bye") for thread in range(threads)]
@@ -166,6 +172,27 @@ def test_a_close_loses_nothing():
         closing = device.driver.close()
         assert device.driver.executor.block(closing, PATIENCE)
     assert texts == ["running\n"]
+
+
+def test_an_abort_does_not_take_a_stuck_sink_for_a_kernel(caplog: pytest.LogCaptureFixture):
+    """While a sink does not return, an abort ends the launch after its grace, and gives up no thread and no memory."""
+    with board(abort_grace=0) as device:
+        shown, release = threading.Event(), threading.Event()
+        device.printing.sink = lambda text: (shown.set(), release.wait(PATIENCE))
+        stream = device.create_stream()
+        x = stream.zeros(1)
+        launch = stream.launch(greet, (1, 2), 1)
+        try:
+            assert shown.wait(PATIENCE)
+            lane = {each for each in threading.enumerate() if "kernel" in each.name}
+            stream.abort()
+            with pytest.raises(StreamAborted, match="printed was not shown within 0 s of its abort"):
+                launch.wait_sync(PATIENCE)
+        finally:
+            release.set()
+        stream.launch(prints_nothing, (1, 1), x).wait_sync(PATIENCE)
+        assert lane <= set(threading.enumerate()) and device.statistics().memory.quarantined == 0
+        assert "abandoned" not in caplog.text
 
 
 def test_a_slow_sink_holds_no_kernel(device: atops.Device):

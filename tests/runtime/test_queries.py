@@ -42,6 +42,25 @@ def test_a_program_that_only_asks_gets_there(name: str, clock: str) -> None:
     assert atops.run(main, options) == first
 
 
+def test_one_look_at_many_things_changes_nothing() -> None:
+    """Only who asks for the same thing again and again waits for it: the clock stays before asyncio's timers."""
+
+    async def main() -> None:
+        device = atops.Device()
+        stream = device.create_stream()
+        word = stream.zeros(1, "uint32")
+        await stream
+        stream.wait_value(word, 1, "Eq")
+        held = [stream.write_value(word, 2) for _ in range(3000)]
+        await asyncio.sleep(0)
+        before = device.driver.now()
+        assert not any([each.done for each in held])
+        assert device.driver.now() == before
+        stream.abort()
+
+    atops.run(main, atops.EmulatorOptions(clock="virtual"))
+
+
 def test_a_few_questions_change_nothing() -> None:
     """Looking now and then runs nothing: work that was enqueued begins when the program waits."""
 

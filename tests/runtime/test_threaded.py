@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from atops.kernels import kernel
+from atops.runtime.commands import Barrier
 from atops.runtime.executor import Lane
+from atops.runtime.stream import Stream
 from atops.runtime.threaded import ThreadedExecutor
+from atops.runtime.together import submit_together
 from tests.runtime.boards import PATIENCE, device
 
 WORK = Lane("work")
@@ -100,6 +104,37 @@ def test_a_command_that_finds_no_thread_was_never_enqueued(threads: Scarce, fail
             stream.fill(memory, 2)
         stream.sync(PATIENCE)
         assert stream.fetch(memory).wait_sync(PATIENCE)[0] == 2
+
+
+@kernel
+def nothing() -> None:
+    """Do nothing."""
+
+
+def two_at_once(stream: Stream, other: Stream) -> None:
+    """Enqueue on two streams together."""
+    submit_together([(stream, Barrier("one")), (other, Barrier("other"))])
+
+
+def beside_the_order(stream: Stream, other: Stream) -> None:
+    """Enqueue a launch, and the gate behind it."""
+    stream.launch(nothing, (1, 1), any_order=True)
+
+
+@pytest.mark.parametrize("enqueue", [two_at_once, beside_the_order])
+def test_commands_that_find_no_thread_were_never_enqueued(threads: Scarce, enqueue: Callable[..., None]):
+    """None of those that go together is left behind, and their streams go on when there are threads."""
+    with device() as place:
+        streams = [place.create_stream(capacity=2) for _ in range(2)]
+        threads.left = 0
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            enqueue(*streams)
+        threads.left = 100
+        for stream in streams:
+            assert stream.pending() == () and stream.statistics().free == 2
+            assert stream._side is None or stream._side.pending() == ()
+            stream.record()
+            stream.sync(PATIENCE)
 
 
 @pytest.mark.parametrize("on_lane", [False, True])

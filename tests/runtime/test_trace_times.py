@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio.to_thread
 import numpy as np
 import pytest
 
@@ -21,6 +22,18 @@ def nothing() -> None:
     """Be launched."""
 
 
+@k.cooperative
+async def pair() -> None:
+    """Need a cluster for each block at once."""
+    await k.syncblocks()
+
+
+@k.kernel
+def wrong() -> None:
+    """Fail."""
+    k.assert_(False)
+
+
 def record_of(completion: atops.Completion) -> TraceRecord:
     """Return the record of a command that is over."""
     (found,) = [each for each in completion.stream.driver.tracer.records() if each.seq == completion.seq]
@@ -33,6 +46,7 @@ async def test_a_kernel_begins_when_it_gets_a_cluster() -> None:
     with device(trace=100) as chip:
         ahead, behind, latch = chip.create_stream(), chip.create_stream(), KernelLatch()
         holding = latch.hold(ahead, (2, 1))  # every cluster
+        assert await anyio.to_thread.run_sync(latch.started.wait, 60)  # on the kernels' lane, which no stream waits for
         waiting = behind.launch(nothing, (2, 1))
         await StreamLatch(chip).passed()
         freed = chip.driver.now()
@@ -93,3 +107,21 @@ async def test_streams_are_known_by_their_names() -> None:
         assert labels[0, launched.stream.number] == "loader (any order)"
         assert labels[0, 0] == "null stream"
         assert (0, plain.number) not in labels
+
+
+@pytest.mark.anyio
+async def test_a_launch_names_its_cluster() -> None:
+    """One that ran on one cluster has its ordinal; one that needed several has none, as one that never ran."""
+    with device(trace=100) as chip:
+        stream, second = chip.create_stream(), chip.create_stream(cluster_mask=0b10)
+        one, other = stream.launch(nothing, (1, 1)), second.launch(nothing, (3, 1))
+        await stream
+        both = stream.launch(pair, (2, 1))
+        await both
+        await other
+        assert [record_of(each).engine for each in (one, other, both)] == [0, 1, -1]
+        stream.launch(wrong, (1, 1))
+        skipped = stream.launch(nothing, (1, 1))
+        with pytest.raises(atops.errors.LaunchFailure):
+            await stream
+        assert (record_of(skipped).status, record_of(skipped).engine) == (atops.Status.SKIPPED, -1)

@@ -127,7 +127,7 @@ def books(driver: Driver) -> None:
     """Fail unless each device's figures are the sum of what is set aside, and nothing overlaps."""
     for context in driver.contexts:
         memory = context.memory
-        with memory._lock:
+        with memory.lock:
             memory._settle()
             ranges = sorted((start, start + memory._rounded(memory._kept.get(start) or found.size))
                             for start, found in memory._at.items())  # fmt: skip

@@ -226,7 +226,7 @@ def test_status_names_devices_memory_and_streams(cells: Cells):
     cells.run("stream.wait_value(x, 1, 'Eq')")
     said = cells.run("%atops")
     assert re.search(r"gcu300, 1 device, \d+ records held\n  device 0: .* of 48 GiB taken, 1 allocation,", said)
-    assert "1 stream at work, none failed\n    <Stream stream 1 on device 0, 1 commands>" in said
+    assert "1 stream at work, none failed\n    <Stream stream 1 on device 0, 1 command>" in said
     cells.run("stream.abort()", FAIL, "stream.launch(spoil, (1, 12), x)\nstream.sync()")
     assert "1 failed\n" in cells.run("%atops")
 

@@ -1,4 +1,7 @@
-"""Free one of 100,000 live allocations and make another, in memory that this has left full of holes."""
+"""Free one of 100,000 live allocations and make another, in memory that this has left full of holes.
+
+Beside it a prototype does the same with two dictionaries and a sorted list: as memory fills with holes it slows down.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from sortedcontainers import SortedList
-
+from atops.apps.benchmarks.bare_best_fit import BareBestFit
 from atops.apps.benchmarks.figures import Figure, value_at_most
 from atops.apps.benchmarks.measure import Effort, board, interleave
 
@@ -20,7 +22,7 @@ Held = TypeVar("Held")
 
 
 def allocate_and_free(effort: Effort) -> Iterator[Figure]:
-    """Yield the time of a pair: of buffers, which know when the work that uses them is over, and without them."""
+    """Yield the time of a pair: of buffers, which know when the work that uses them is over, without, and bare."""
     live, pairs = effort.size(100_000, 200), effort.size(5_000, 20)
     chance = random.Random(1)
     sizes = [chance.randrange(1, LARGEST) for _ in range(pairs)]
@@ -28,12 +30,13 @@ def allocate_and_free(effort: Effort) -> Iterator[Figure]:
         memory = device.context.memory
         buffers = [device.allocate(chance.randrange(1, LARGEST)) for _ in range(live)]
         ranges = [memory.allocate(size) for size in sizes]
-        index = SortedList((chance.random(), number) for number in range(live))
+        bare = BareBestFit(memory.total)
+        places = [bare.allocate(chance.randrange(1, LARGEST)) for _ in range(live)]
         times = interleave(
             effort.times(),
-            index=lambda: _reordered(index, [(chance.random(), number) for number in range(pairs)]),
             buffers=lambda: _churned(buffers, sizes, chance, lambda buffer: buffer.close(), device.allocate),
             ranges=lambda: _churned(ranges, sizes, chance, memory.free, memory.allocate),
+            bare=lambda: _churned(places, sizes, chance, bare.free, bare.allocate),
         )
     rows = (
         ("free and allocate, 100,000 live", "buffers", value_at_most(12)),
@@ -44,10 +47,10 @@ def allocate_and_free(effort: Effort) -> Iterator[Figure]:
             what,
             times.least(side) / pairs * 1e6,
             "µs",
-            "SortedList",
-            times.least("index") / pairs * 1e6,
-            times.ratio(side, "index"),
-            times.spread(side, "index"),
+            "bare best fit",
+            times.least("bare") / pairs * 1e6,
+            times.ratio(side, "bare"),
+            times.spread(side, "bare"),
             budget,
         )
 
@@ -67,12 +70,3 @@ def _churned(
 # An allocation remembers the line of the program that asked for it. A function of this package is no program: the
 # search would go on up the whole stack of the bench, which nobody else pays for.
 _churned.__code__ = _churned.__code__.replace(co_filename="a program")
-
-
-def _reordered(index: SortedList, keys: list[tuple[float, int]]) -> float:
-    """Return the seconds to add keys to a sorted index and take them out: the least that best fit does twice."""
-    start = time.perf_counter()
-    for key in keys:
-        index.add(key)
-        index.remove(key)
-    return time.perf_counter() - start

@@ -61,10 +61,11 @@ def _verdict(report: Report) -> str:
     """Return the last line."""
     took = f"in {report.seconds:.0f} s"
     if report.failed:
-        return f"[bold red]{len(report.failed)} benchmarks raised[/] {took}"
+        return f"[bold red]{len(report.failed)} benchmark{'s' * (len(report.failed) != 1)} raised[/] {took}"
     if report.effort.smoke:
         return f"everything ran {took}; a smoke run judges no figure"
     judged = sum(figure.budget is not None for figures in report.figures.values() for figure in figures)
     if report.missed:
-        return f"[bold red]{len(report.missed)} of {judged} budgets missed[/] {took}"
-    return f"[green]all {judged} budgets hold[/] {took}"
+        return f"[bold red]{len(report.missed)} of {judged} budget{'s' * (judged != 1)} missed[/] {took}"
+    what = f"all {judged} budgets hold" if judged != 1 else "the one budget holds"
+    return f"[green]{what}[/] {took}"

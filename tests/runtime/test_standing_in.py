@@ -1,0 +1,269 @@
+"""What stands in for commands that were dropped or skipped: memory in use and order survive over several streams."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.errors import AtopsError, StreamFull
+from atops.runtime.commands import Barrier
+from atops.runtime.completion import Completion
+from atops.runtime.standing_in import unfinished
+from tests.runtime.hosts import board, on_every_host
+from tests.runtime.latch import hold
+
+SIZE = 1 << 16
+
+
+@pytest.fixture
+def device() -> Iterator[atops.Device]:
+    """Device 0 of a threaded driver."""
+    with board() as device:
+        yield device
+
+
+@k.kernel
+def fail() -> None:
+    """Fail the stream."""
+    k.assert_(False)
+
+
+def streams(device: atops.Device, count: int) -> list[atops.Stream]:
+    """Return streams that null-stream order leaves alone."""
+    return [device.create_stream(nonblocking=True) for _ in range(count)]
+
+
+async def ended(stream: atops.Stream) -> None:
+    """Wait for a stream, however it ends, and let it begin anew."""
+    try:
+        await stream
+    except AtopsError:
+        stream.clear_error()
+
+
+@on_every_host
+async def test_memory_stays_with_its_user_over_a_chain_of_streams(device):
+    """Each of some streams waits for the one before, the last frees what the first uses: until then nobody gets it."""
+    for length in (1, 2, 4):
+        for broken in range(length):
+            for early in (False, True):
+                first, *rest, other = streams(device, length + 2)
+                owner = rest[-1]
+                x = owner.empty(SIZE, np.uint8)
+                first.wait(owner)
+                latch = hold(first)
+                used = first.fill(x, 7)
+                if early:  # it has failed before anybody waits for it
+                    rest[broken].launch(fail, (1, 1))
+                for before, stream in zip([first, *rest], rest, strict=False):
+                    stream.wait(before)
+                x.release_in(owner)
+                if not early:
+                    await latch.passed()
+                    rest[broken].abort()
+                await latch.passed()
+                for stream in rest[broken:]:  # those before it wait on
+                    await ended(stream)
+                assert not used.done
+                y = other.upload(np.zeros(SIZE, np.uint8))
+                await other
+                assert y.address != x.address
+                latch.release()
+                await used
+                await first
+                assert not (await other.fetch(y)).any()
+                await latch.passed()
+                assert device.default_pool.statistics().promised == 0
+                y.release_in(other)
+                await other
+
+
+@on_every_host
+async def test_a_record_after_a_skipped_wait_tells_the_next_stream(device):
+    """Who waits for a record that succeeds inherits what its stream has not waited for."""
+    first, second, third, other = streams(device, 4)
+    x = third.empty(SIZE, np.uint8)
+    first.wait(third)
+    latch = hold(first)
+    used = first.fill(x, 7)
+    second.wait(first)
+    await latch.passed()
+    second.abort()
+    third.wait(second)
+    x.release_in(third)
+    await ended(third)
+    y = other.upload(np.zeros(SIZE, np.uint8))
+    await other
+    assert not used.done and y.address != x.address
+    latch.release()
+    await used
+    assert not (await other.fetch(y)).any()
+
+
+@on_every_host
+async def test_an_aborted_null_command_lets_nobody_pass(device):
+    """What waits for a null command that is dropped waits for what that was to wait for."""
+    first, second = device.create_stream(), device.create_stream()
+    x = second.empty(SIZE, np.uint8)
+    await second
+    latch = hold(first)
+    used = first.fill(x, 7)
+    dropped = device.null_stream.submit(Barrier("nothing"))
+    x.release_in(second)
+    tail = second.record()
+    await latch.passed()
+    assert device.null_stream.abort() == 1 and dropped.done
+    await latch.passed()
+    assert not tail.is_done and not used.done
+    latch.release()
+    await tail
+    assert used.done
+
+
+def test_of_each_stream_the_newest_stands_for_the_others(device: atops.Device) -> None:
+    """However many waits are dropped, what is left is one command a stream, and nothing once that is over."""
+    first, second = streams(device, 2)
+    latch = hold(first)
+    waits = [second.wait(first.record()) for _ in range(50)]
+    last = first.record().record
+    for _ in range(50):
+        second.wait(first.record())
+    second.abort()
+    (left,) = unfinished(waits)
+    assert left.stream is first and left.seq < last.seq
+    (newest,) = second.overtaken()
+    assert newest.stream is first and newest.seq > last.seq
+    latch.release()
+    first.sync(5)
+    assert unfinished(waits) == () == second.overtaken()
+    second.record().sync(5)
+    assert second._overtaken is None
+
+
+# ---- any-order launches
+
+
+@on_every_host
+async def test_an_any_order_launch_gets_no_memory_that_is_in_use(device):
+    """Memory that the stream frees and takes again is the launch's when the stream has come to that."""
+    signal = device.signals.allocate()
+
+    @k.kernel
+    async def late(x: k.Span) -> None:
+        await k.signal_wait(signal, 1)
+        x[...] = 7
+
+    @k.kernel
+    def ones(y: k.Span) -> None:
+        y[...] = 1
+
+    stream = device.create_stream()
+    x = stream.zeros(1024, np.int32)
+    stream.launch(late, (1, 1), x)
+    x.release_in(stream)
+    y = stream.empty(1024, np.int32)
+    launch = stream.launch(ones, (1, 1), y, any_order=True)
+    got = stream.fetch(y)
+    assert y.address == x.address and not launch.done
+    device.signals.write(signal, 1)
+    assert (await got == 1).all()
+
+
+@on_every_host
+async def test_a_row_of_any_order_launches_leaves_one_gate(device):
+    """A stream that takes two commands holds no more than these and a gate, however many launches have passed it."""
+
+    @k.kernel
+    def nothing() -> None:
+        pass
+
+    stream = device.create_stream(capacity=2, nonblocking=True)
+    latch = hold(stream)
+    for _ in range(20):
+        await stream.launch(nothing, (1, 1), any_order=True)
+        assert len(stream.pending()) == 2
+    with pytest.raises(StreamFull):
+        for _ in range(3):
+            stream.record()
+    latch.release()
+    await stream
+
+
+# ---- several at once
+
+
+def test_a_refused_submission_gives_its_places_to_who_waits(device: atops.Device) -> None:
+    """The place of a reservation that has ended is free; who waits for one gets it, and is woken."""
+    stream = device.create_stream(capacity=1)
+    capacity = stream.capacity
+    assert capacity is not None
+
+    async def main() -> None:
+        room = stream.room(1)
+        async with room:
+            item = Completion(stream, Barrier("x"))
+            with device.driver.lock:
+                stream.admit(item)
+        assert (capacity.free, room.left) == (0, 0)  # its one place was used
+        waiting = asyncio.ensure_future(stream.room(1).__aenter__())
+        await asyncio.sleep(0)  # it asks, and is parked
+        assert capacity.waiting == 1
+        stream.take_back(item, queued=False)
+        await (await waiting).__aexit__(None, None, None)
+        assert (capacity.free, capacity.waiting) == (1, 0)
+
+    asyncio.run(main())
+
+
+def test_refusals_race_with_reservations(device: atops.Device, tiny_switch_interval: None) -> None:
+    """While one thread is refused again and again, whoever asks for room in the other stream gets it."""
+    free, full = device.create_stream(capacity=1), device.create_stream(capacity=1)
+    latch = hold(full)
+    rounds = threading.Event()
+
+    def be_refused() -> None:
+        while not rounds.is_set():
+            with contextlib.suppress(StreamFull):
+                atops.submit_together([(free, Barrier("x")), (full, Barrier("y"))])
+
+    async def reserve() -> None:
+        for _ in range(300):
+            async with free.room(1):
+                pass
+
+    thread = threading.Thread(target=be_refused)
+    thread.start()
+    try:
+        asyncio.run(asyncio.wait_for(reserve(), 30))
+    finally:
+        rounds.set()
+        thread.join()
+    assert free.capacity is not None and free.capacity.free == 1
+    latch.release()
+
+
+def test_pools_are_made_by_several_threads(device: atops.Device, tiny_switch_interval: None) -> None:
+    """Nothing that one thread does to the pools of a device fails another."""
+    errors: list[BaseException] = []
+
+    def make() -> None:
+        try:
+            for _ in range(50):
+                device.create_pool().destroy()
+                device.null_stream.sync(5)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
