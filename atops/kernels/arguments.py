@@ -18,6 +18,7 @@ import numpy as np
 
 from atops.base.dtypes import as_dtype, element_name
 from atops.base.errors import InvalidType, InvalidValue
+from atops.base.float_errors import quietly
 from atops.device.allocation import Allocation
 from atops.device.span import Space, Span
 from atops.kernels.memory_space import LanguageSpace
@@ -125,8 +126,7 @@ class Parameter:
         if dtype.kind in "biu":
             return self._whole(value, dtype)
         try:
-            with np.errstate(over="ignore"):
-                result = dtype.type(value) if dtype.fields is None else np.asarray(value, dtype)[()]
+            result = quietly(dtype.type, value) if dtype.fields is None else np.asarray(value, dtype)[()]
         except OverflowError:
             raise self._range(value, dtype) from None
         except (TypeError, ValueError):

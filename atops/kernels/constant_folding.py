@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from atops.base.dtypes import as_dtype
+from atops.base.float_errors import quietly
 from atops.kernels.architecture_macros import MACROS
 
 __all__ = ("NotConstant", "fold", "resolve")
@@ -68,8 +69,7 @@ def fold(node: ast.expr, names: Mapping[str, Any]) -> Any:
     if rule is None:
         raise NotConstant(node, f"{_text(node)} is no constant expression")
     try:
-        with np.errstate(all="ignore"):
-            return _bounded(node, rule(node, names))
+        return _bounded(node, quietly(rule, node, names))
     except NotConstant:
         raise
     except Exception as error:

@@ -14,8 +14,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from atops.base.float_errors import quietly
 from atops.device.geometry import Array
-from atops.kernels.vector_operators import quietly
 
 __all__ = ("Numeric", "numeric")
 

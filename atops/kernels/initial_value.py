@@ -8,6 +8,7 @@ import numpy as np
 
 from atops.base.dtypes import DTypeLike, element_name
 from atops.base.errors import InvalidType, InvalidValue, OutOfMemory
+from atops.base.float_errors import quietly
 from atops.device.arch import ARCHITECTURES
 from atops.kernels.extents import Shape, extents_of
 
@@ -64,8 +65,7 @@ def _converted(given: np.ndarray[Any, Any], element: np.dtype[Any]) -> np.ndarra
     if given.dtype.kind == "c" and element.kind != "c":
         raise InvalidType(f"the initial value is complex; a value of {element_name(element)} is right")
     try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            converted = given.astype(element)
+        converted: np.ndarray[Any, Any] = quietly(given.astype, element)
     except (TypeError, ValueError):
         raise InvalidType(f"the initial value is of {given.dtype}; {element_name(element)} is right") from None
     if element.kind in "biu":

@@ -13,8 +13,8 @@ import numpy as np
 
 from atops.base.dtypes import element_name, spelling
 from atops.base.errors import InvalidType, InvalidValue
+from atops.base.float_errors import quietly
 from atops.device.geometry import Array
-from atops.kernels.vector_operators import quietly
 from atops.kernels.vector_thread import here
 
 __all__ = ("converted", "exact", "lanes_of", "shift_count")

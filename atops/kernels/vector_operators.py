@@ -6,16 +6,17 @@ Which types an operator takes is read from the language's tables. It knows lanes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextvars import Context
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from atops.base.errors import InvalidType
+from atops.base.float_errors import quietly
 from atops.kernels.tables.vectors import FORMS, OPERATORS, TYPE_SETS, VectorForm
 from atops.kernels.vector_thread import here
 
-__all__ = ("Compute", "Operators", "quietly")
+__all__ = ("Compute", "Operators")
 
 Compute = Callable[..., Any]
 
@@ -41,18 +42,6 @@ COMPUTE: Mapping[str, Compute] = {
     "~x": np.invert,
 }
 
-_QUIET = Context()
-_QUIET.run(np.seterr, all="ignore")
-
-
-def quietly(function: Compute, *values: Any) -> Any:
-    """Call `function` with numpy's floating-point warnings off: the lanes of a chip overflow in silence.
-
-    A copy of a context costs a tenth of np.errstate, and unlike one context it can be entered by many OS threads.
-    """
-    return _QUIET.copy().run(function, *values)
-
-
 class Operators(dict[str, Compute]):
     """The operators that a vector type has, by the text's spelling; asking for another raises InvalidType."""
 
@@ -64,7 +53,7 @@ class Operators(dict[str, Compute]):
         for row in OPERATORS:
             if row.cpp in COMPUTE and any(form.cpp in TYPE_SETS[words] for words in row.types):
                 run = COMPUTE[row.cpp]
-                self[row.cpp] = _quiet(run) if floats else run
+                self[row.cpp] = partial(quietly, run) if floats else run
 
     def __missing__(self, cpp: str) -> Compute:
         words = next(row.types for row in OPERATORS if row.cpp == cpp)
@@ -74,12 +63,3 @@ class Operators(dict[str, Compute]):
             if form.keyword == self._form.keyword and any(form.cpp in TYPE_SETS[each] for each in words)
         )
         raise InvalidType(f"{here()}{cpp} is not for {self._form.cpp}; it is for {' and '.join(words)}: {alike}")
-
-
-def _quiet(run: Compute) -> Compute:
-    """Return `run` without floating-point warnings."""
-
-    def compute(*values: Any) -> Any:
-        return _QUIET.copy().run(run, *values)
-
-    return compute

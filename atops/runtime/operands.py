@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
+from atops.base.float_errors import strictly
 from atops.base.tracing import Kind
 from atops.device.allocation import Allocation
 from atops.device.watch import Condition
@@ -80,6 +81,11 @@ def copy_kind(to: int, back: int) -> int:
     return D2D if to == back else PEER
 
 
+def _bytes_in(value: Any, dtype: np.dtype[Any]) -> bytes:
+    check_range(value, dtype)
+    return np.asarray(value).astype(dtype, casting="unsafe").tobytes()
+
+
 def fill_pattern(value: Any, dtype: np.dtype[Any] | None) -> bytes:
     """Return the bytes that a fill repeats: of the array's type, of a numpy scalar's, or one byte of an int.
 
@@ -89,9 +95,7 @@ def fill_pattern(value: Any, dtype: np.dtype[Any] | None) -> bytes:
         if isinstance(value, str) or not isinstance(value, int | float | complex | np.generic):
             raise InvalidType(f"the fill value is {value!r}; a number that fits {dtype} is right")
         try:
-            with np.errstate(over="raise", invalid="raise"):
-                check_range(value, dtype)
-                return np.asarray(value).astype(dtype, casting="unsafe").tobytes()
+            return bytes(strictly(_bytes_in, value, dtype))
         except (TypeError, ValueError, OverflowError, FloatingPointError):
             raise InvalidValue(f"the fill value {value!r} does not fit {dtype}") from None
     if isinstance(value, np.generic):

@@ -10,6 +10,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
+from atops.base.float_errors import quietly
 from atops.runtime.commands import Reduce
 from atops.runtime.completion import Completion
 from atops.runtime.execute_copy import run_here_or_beside
@@ -31,10 +32,9 @@ def combine(operation: str, lhs: Any, rhs: Any) -> Any:
     Integers wrap; half and bfloat16 are computed in float32 and rounded once; maximum and minimum propagate NaN.
     """
     dtype, function = lhs.dtype, OPERATIONS[operation]
-    with np.errstate(all="ignore"):
-        if dtype in NARROW:
-            return function(lhs.astype(np.float32), rhs.astype(np.float32)).astype(dtype)
-        return function(lhs, rhs)
+    if dtype in NARROW:
+        return quietly(quietly(function, lhs.astype(np.float32), rhs.astype(np.float32)).astype, dtype)
+    return quietly(function, lhs, rhs)
 
 
 def run_reduce(stream: StreamQueue, item: Completion) -> bool:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
-import numpy as np
 import pytest
 
 from atops.base.errors import InvalidType
 from atops.kernels.tables.vectors import OPERATORS, TYPE_SETS
-from atops.kernels.vector_operators import quietly
 from atops.kernels.vector_type import VECTOR_TYPES
 from tests.kernels.vector_host import FLOATS, INTEGERS, MASKS, TYPES, UNSIGNED
 
@@ -45,22 +41,3 @@ def test_the_table_says_the_same():
         if row.cpp in PERMITTED:
             names = {name for words in row.types for name in TYPE_SETS[words]}
             assert names == {name for name, kind in VECTOR_TYPES.items() if kind in PERMITTED[row.cpp]}
-
-
-def test_computing_is_silent():
-    """Overflow, NaN and infinities give their values and no warning, on any OS thread at once."""
-    many = np.full(5000, 3e38, np.float32)
-
-    def body() -> None:
-        for _ in range(20):
-            results.append(bool(np.isinf(quietly(np.multiply, many, many)).all()))
-
-    results: list[bool] = []
-    threads = [threading.Thread(target=body) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [True] * 80
-    with pytest.warns(RuntimeWarning, match="overflow"):
-        np.multiply(many, many)  # numpy's own setting is as it was
