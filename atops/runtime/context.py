@@ -30,7 +30,7 @@ from atops.runtime.prefetch_buffer import PrefetchBuffer
 from atops.runtime.printing import Printing
 from atops.runtime.signals import Signals
 
-__all__ = ("ActiveStream", "DeviceContext", "Pool")
+__all__ = ("ActiveStream", "DeviceContext", "Pool", "Taken")
 
 
 class ActiveStream(Protocol):
@@ -47,11 +47,15 @@ class ActiveStream(Protocol):
         """Return what synchronising must wait for."""
 
 
+# Memory, and what must be over before it is used: commands of other streams, and of the stream that it is for.
+Taken = tuple[Allocation, tuple[Completion, ...], tuple[Completion, ...]]
+
+
 class Pool(Protocol):
     """A memory pool, as the device and its streams see it."""
 
-    def take(self, nbytes: int, stream: Any) -> tuple[Allocation, tuple[Completion, ...], bool]:
-        """Find memory now, and say what must be over before it is used, and whether only the stream's order says so."""
+    def take(self, nbytes: int, stream: Any) -> Taken:
+        """Find memory now, and say what must be over before it is used."""
 
     def give(self, allocation: Allocation, stream: Any, item: Completion) -> None:
         """Note that a free was enqueued."""

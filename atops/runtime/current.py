@@ -25,7 +25,7 @@ __all__ = (
     "set_ordinal",
 )
 
-BOARDS = 64  # whose devices a thread or a task may have chosen among
+BOARDS = 1024  # whose devices a thread or a task may have chosen among
 Choices = Mapping[int, int]  # ordinals by the serial number of the board
 
 TASK: ContextVar[Choices] = ContextVar("atops_current_device", default=MappingProxyType({}))

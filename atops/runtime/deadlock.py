@@ -38,8 +38,8 @@ def upstream(target: Completion) -> Iterator[Completion]:
                 walked[item.stream, part] = item.seq
                 todo += [each for each in item.stream.snapshot()[part] if since < each.seq < item.seq]
         todo += item.deps or ()
-        if isinstance(item.command, WaitEvent) and item.command.record is not None:
-            todo.append(item.command.record)
+        if isinstance(item.command, WaitEvent) and (record := item.command.record) is not None and not record.over:
+            todo.append(record)  # else it is over, and the wait inherits what stands in for it but does not wait
 
 
 def check_locks(target: Completion, *locks: OwnedLock) -> None:

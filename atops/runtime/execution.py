@@ -28,7 +28,7 @@ from atops.runtime.commands import (
     WaitValue,
     WriteValue,
 )
-from atops.runtime.completion import Completion
+from atops.runtime.completion import DONE, Completion
 from atops.runtime.execute_call import run_call
 from atops.runtime.execute_copy import run_copy, run_here_or_beside
 from atops.runtime.execute_launch import run_launch
@@ -104,7 +104,8 @@ class WaitOver:
         """Take over what stands in for the record: its stream has not waited for all that it was to wait for."""
         if self._record.stand_ins:
             with self._stream.driver.lock:
-                self._stream.overtake(self._item)
+                if self._item._state < DONE:  # else an abort has ended the wait, and seen to that
+                    self._stream.overtake(self._item)
 
     def error(self) -> PriorLaunchFailure | None:
         """Return what to fail the wait with, if the record failed."""
@@ -174,7 +175,7 @@ def run_free(stream: StreamQueue, item: Completion) -> bool:
     if stream._overtaken is None:
         command.release(command.allocation, by)
     else:
-        when_over(stream.context, (stream._overtaken,), partial(command.release, command.allocation, by))
+        when_over(stream.context, stream.behind(item), partial(command.release, command.allocation, by))
     return True
 
 

@@ -15,7 +15,7 @@ from atops.base.owned_lock import reentered
 from atops.device.allocation import Allocation
 from atops.device.call_site import caller
 from atops.runtime.completion import Completion, Owner
-from atops.runtime.context import DeviceContext
+from atops.runtime.context import DeviceContext, Taken
 from atops.runtime.in_process import InProcess
 from atops.runtime.pool_access import Access, AccessTable, Flags
 from atops.runtime.pool_blocks import Block
@@ -132,11 +132,11 @@ class MemoryPool(InProcess):
 
     # ---- for streams
 
-    def take(self, nbytes: int, stream: Owner) -> tuple[Allocation, tuple[Completion, ...], bool]:
+    def take(self, nbytes: int, stream: Owner) -> Taken:
         """Find `nbytes` bytes for `stream`, at the call; the second part is what must be over before they are used.
 
-        The third: whether they may be in use until the stream has come to the allocation. Raises OutOfMemory,
-        InvalidValue for a negative size or no int, InvalidHandle when the pool is destroyed or not to be used there.
+        The third: the free in the stream's own order that is to come before. Raises OutOfMemory, InvalidValue for a
+        negative size or no int, InvalidHandle when the pool is destroyed or not to be used there.
         """
         context, ledger = self.context, self._ledger
         if self.lock._is_owned():
@@ -152,7 +152,7 @@ class MemoryPool(InProcess):
                 raise
             return self._find(size, stream, site)
 
-    def _find(self, size: int, stream: Owner, site: object) -> tuple[Allocation, tuple[Completion, ...], bool]:
+    def _find(self, size: int, stream: Owner, site: object) -> Taken:
         ledger = self._ledger
         allocation: Allocation | None = None
         try:
@@ -165,17 +165,18 @@ class MemoryPool(InProcess):
                 found = blocks.find(need, need + (need >> 2) + 2048, order, stream)
                 if found is None:
                     if (allocation := ledger.fresh(size, need, site, stream.number)) is not None:
-                        return allocation, (), False
+                        return allocation, (), ()
                     found = blocks.find(need, ANY, order, stream) or self._find_elsewhere(need, order)
                     if found is None:
                         raise self._out_of_memory(size)
                 block, origin = found
                 allocation = ledger.reissue(block, size, need, origin, site, stream.number)
                 if not block.left:
-                    return allocation, (), False
-                # Frees of other streams are over by then, by most rules; not if an abort ends the wait for an event.
+                    return allocation, (), ()
+                # They are over by then, by most rules; but an abort may end the wait of one of them for an event.
                 after = tuple(free for other, (_, free) in block.frees.items() if other != order and not free.over)
-            return allocation, after, True
+                own = block.frees.get(order)
+            return allocation, after, () if own is None else own[1:]
         except BaseException:
             if allocation is not None:  # Ctrl-C: nobody has it
                 self.cancel(allocation)

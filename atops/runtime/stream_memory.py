@@ -239,11 +239,12 @@ class StreamMemory(StreamQueue):
         pool: Pool = self.context.current_pool if chosen is None else chosen
         if chosen is not None and not isinstance(chosen, MemoryPool):
             raise InvalidType(f"the pool is {chosen!r}; a MemoryPool is right")
-        allocation, after, promised = pool.take(nbytes, self)
+        allocation, after, own = pool.take(nbytes, self)
+        after = (*after, *own)
         try:
             # With predecessors it is a duty: an abort that dropped it would drop their order too.
             item = self.submit(Alloc(allocation), duty=bool(after), after=after)
-            if promised:
+            if after and (self._promised is None or self._promised.seq < item.seq):
                 self._promised = item
         except BaseException:
             pool.cancel(allocation)

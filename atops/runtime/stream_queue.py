@@ -266,8 +266,8 @@ class StreamQueue(StreamState):
             self.driver.trace(item, error)
         if error is not None:
             self._fail(item, error)
-        if self._overtaken is not None and self._overtaken is not item:
-            item.stand_ins = (*item.stand_ins, self._overtaken)
+        if self._overtaken is not None:
+            item.stand_ins = self.behind(item)
         waiters = item.settle(error)
         if item.placed is not None and self.capacity is not None:
             waiters = (waiters or []) + self.capacity.give_back(1)

@@ -39,6 +39,7 @@ class StreamState(InProcess, ABC):
         "_parent",
         "_queue",
         "_scheduled",
+        "_shown",
         "_side",
         "_unusual",
         "blocking",
@@ -86,6 +87,7 @@ class StreamState(InProcess, ABC):
         self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
         self._overtaken: Completion | None = None  # the newest command for which there are others that stand in
+        self._shown: Completion | None = None  # the newest command that somebody may be going to wait for
         self._side: Any = None  # the queue of any-order launches
         self._parent: Any = None  # of a side queue: the stream, whose failure and whose capacity are its own
         self._scheduled = False
@@ -120,7 +122,7 @@ class StreamState(InProcess, ABC):
     def retire(self) -> None:
         """Become idle. With the driver's lock held."""
         self._scheduled = self._loose = False
-        self._last = self._ordered = None  # an idle stream keeps nothing alive
+        self._last = self._ordered = self._shown = None  # an idle stream keeps nothing alive
         if self._overtaken is not None:
             self.forget_overtaken()
         if self.null:
@@ -173,7 +175,10 @@ class StreamState(InProcess, ABC):
             return False
         if not last.duty or last._lot is not None or (self.blocking and null_last and null_last.seq >= last.seq):
             return False
-        last.deps = (item,)  # the launches beside a queue are in order: the newest implies the others
+        if last is self._shown:
+            return False
+        # The launches beside a queue are in order: the newest implies the others.
+        last.deps = (item, *(dep for dep in last.deps if dep.stream is not item.stream))
         return True
 
     def overtake(self, item: Completion, more: tuple[Completion, ...] = ()) -> None:
@@ -184,11 +189,19 @@ class StreamState(InProcess, ABC):
         """
         if item.command.__class__ is WaitEvent and (record := item.command.record) is not None:
             more = (*more, record) if record._state < DONE else (*more, *record.stand_ins)
-        if more:
-            if self._overtaken is not None and self._overtaken is not item:
-                more = (*more, self._overtaken)
-            item.stand_ins = (*item.stand_ins, *more)
+        if not more:
+            return
+        newest = self._overtaken
+        item.stand_ins = (*self.behind(item), *more)
+        if newest is None or newest.seq < item.seq:
             self._overtaken = item
+
+    def behind(self, item: Completion) -> tuple[Completion, ...]:
+        """Return what stands in for a command of this stream: never what came after it."""
+        newest = self._overtaken
+        if newest is None or newest.seq >= item.seq:  # what is noted of one before it was given to it then
+            return item.stand_ins
+        return (*item.stand_ins, newest)
 
     def forget_overtaken(self) -> None:
         """Forget what the stream has not waited for, once all that is over."""
@@ -198,7 +211,8 @@ class StreamState(InProcess, ABC):
 
     def overtaken(self) -> tuple[Completion, ...]:
         """Return what is not over of what the stream has not waited for, though it was to. From any thread."""
-        return () if self._overtaken is None else unfinished((self._overtaken,))
+        newest = self._overtaken
+        return () if newest is None else unfinished((newest,))
 
     def _order(self, item: Completion) -> None:
         """Find the null-stream predecessors: what this stream's own order does not already imply. With the lock."""
@@ -243,6 +257,7 @@ class StreamState(InProcess, ABC):
                 items.append(stream._queue[0])  # an abort would end the last before it
             if stream._last is not None and stream._last._state < DONE:
                 items.append(stream._last)
+                stream._shown = stream._last
         return items
 
     def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:

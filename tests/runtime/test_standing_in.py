@@ -147,6 +147,102 @@ def test_of_each_stream_the_newest_stands_for_the_others(device: atops.Device) -
     assert second._overtaken is None
 
 
+@on_every_host
+async def test_nothing_stands_in_for_what_was_before_it(device):
+    """A command that runs while an abort drops a wait behind it does not wait for that, nor does who waits for it."""
+    null, other = device.null_stream, device.create_stream()
+    latch = hold(null)
+    record = other.record()  # behind the latch, by null-stream order
+    null.wait(record)
+    await latch.passed()
+    assert null.abort() == 1
+    await record
+    await null
+
+
+@on_every_host
+async def test_a_parked_wait_that_an_abort_ends_stands_for_no_later_one(device):
+    """An abort ends the wait at the head and drops one behind it that waits for who waits for the first: no circle."""
+    first, third, fourth = (device.create_stream() for _ in range(3))
+    (second,) = streams(device, 1)
+    null = device.null_stream
+    latches = hold(second), hold(fourth)
+    first.wait(second)
+    first.record()
+    command = null.submit(Barrier("behind both"))
+    first.wait(third.record())
+    await latches[0].passed()
+    first.abort()
+    for latch in latches:
+        latch.release()
+    await command
+    for stream in (first, third, fourth, null):
+        await ended(stream)
+
+
+@on_every_host
+async def test_a_gate_that_is_widened_keeps_null_stream_order(device):
+    """Behind a row of any-order launches the stream waits for the null stream as behind one."""
+
+    @k.kernel
+    def idle() -> None:
+        pass
+
+    null, stream = device.null_stream, device.create_stream()
+    x = stream.zeros(4, np.int32)
+    await stream
+    latch = hold(null)
+    launches = [stream.launch(idle, (1, 1), any_order=True) for _ in range(3)]
+    fill = stream.fill(x, 7)
+    for launch in launches:
+        await launch
+    await latch.passed()
+    assert not fill.done
+    latch.release()
+    await fill
+
+
+def test_who_waits_already_waits_for_no_later_launch(device: atops.Device) -> None:
+    """A gate that was handed out to somebody is not widened."""
+
+    @k.kernel
+    def idle() -> None:
+        pass
+
+    stream = device.create_stream(nonblocking=True)
+    latch = hold(stream)
+    stream.launch(idle, (1, 1), any_order=True).wait_sync(5)
+    (*_, gate) = stream.outstanding()
+    later = stream.launch(idle, (1, 1), any_order=True)
+    assert gate.deps is not None and later not in gate.deps
+    latch.release()
+    stream.sync(5)
+
+
+@on_every_host
+async def test_memory_that_was_given_out_again_is_not_used_before_its_time(device):
+    """A stream frees and takes memory behind a wait that is dropped: what it does there comes after the user."""
+    user, owner = streams(device, 2)
+    x = owner.upload(np.full(1024, 3, np.int32))
+    await owner
+    latch = hold(user)
+    got = user.fetch(x)
+    owner.wait(user)
+    x.release_in(owner)
+    y = owner.empty(1024, np.int32)
+    assert y.address == x.address
+    await latch.passed()
+    owner.abort()
+    owner.clear_error()
+    fill = owner.fill(y, 9)
+    await latch.passed()
+    assert not fill.done
+    latch.release()
+    assert (await got == 3).all()
+    await fill
+    assert (await owner.fetch(y) == 9).all()
+
+
 # ---- any-order launches
 
 
