@@ -19,7 +19,7 @@ from atops.base.waiting import Waiter
 from atops.runtime import moments
 from atops.runtime.abort import abort_stream, catch_up
 from atops.runtime.capacity import Room
-from atops.runtime.commands import Call, Command, Copy, Launch, WaitEvent
+from atops.runtime.commands import Alloc, Call, Command, Copy, Launch, WaitEvent
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.executor import HERE, StepWaiter
 from atops.runtime.outcomes import as_failure, log_if_left, verb, wake
@@ -68,7 +68,8 @@ class StreamQueue(StreamState):
             raise reentered(f"{verb(item)} was enqueued on {self.label}")
         try:
             with lock:
-                if (self._unusual or self.context.dead is not None) and not duty:
+                # An allocation is a duty so that no abort drops its order; it is refused as any other command.
+                if (self._unusual or self.context.dead is not None) and (not duty or command.__class__ is Alloc):
                     self.admit(item)
                 if not self.append(item):
                     return item

@@ -12,7 +12,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.base.errors import AtopsError, StreamFull
+from atops.base.errors import AtopsError, InvalidHandle, StreamFull
 from atops.runtime.commands import Barrier
 from atops.runtime.completion import Completion
 from atops.runtime.standing_in import unfinished
@@ -363,3 +363,24 @@ def test_pools_are_made_by_several_threads(device: atops.Device, tiny_switch_int
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_memory_given_out_again_is_asked_for_as_any_other(device: atops.Device) -> None:
+    """It takes a place in a stream with a capacity, and none in one that is closed."""
+    stream = device.create_stream(capacity=3, nonblocking=True)
+    x = stream.empty(1024)
+    stream.sync(5)
+    latch = hold(stream)
+    x.release_in(stream)
+    y = stream.empty(1024)
+    assert y.address == x.address and stream.capacity is not None and stream.capacity.free == 1
+    stream.record()
+    y.release_in(stream)
+    with pytest.raises(StreamFull):
+        stream.empty(1024)
+    latch.release()
+    stream.sync(5)
+    assert stream.capacity.free == 3
+    stream.close()
+    with pytest.raises(InvalidHandle):
+        stream.empty(1024)
