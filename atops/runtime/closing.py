@@ -11,7 +11,7 @@ from atops.base.waiting import ParkingLot, Waiter
 from atops.runtime.handles import bury
 from atops.runtime.hub import Hub
 
-__all__ = ("Closing", "unfinished")
+__all__ = ("Closing", "streams_left")
 
 LOOK_NS = 2_000_000
 MARGIN = 1.0  # seconds beyond the abort grace before what is left is given up
@@ -34,7 +34,7 @@ class Closing:
         if self.done:
             return
         with driver.lock:
-            left = unfinished(driver)
+            left = streams_left(driver)
         shown = all([context.printing.idle() for context in driver.contexts])  # each has what is left shown
         if (left or not shown) and driver.executor.now() < self._until:
             driver.executor.later(LOOK_NS, self.look)
@@ -73,7 +73,7 @@ class Closing:
         return f"<Closing of {self._driver!r}: {state}>"
 
 
-def unfinished(driver: Hub) -> list[Any]:
+def streams_left(driver: Hub) -> list[Any]:
     """Return every stream that has work, of devices that are being reset too. With the lock held."""
     streams = driver.active_streams()
     for context in driver.retired:

@@ -144,7 +144,7 @@ def test_high_watermarks(pool: MemoryPool, lane: Lane, name: str) -> None:
 def test_a_setting_that_there_is_not(pool: MemoryPool) -> None:
     """A setting that is misspelt is refused, and not kept where nothing reads it."""
     with pytest.raises(AttributeError, match="release_treshold"):
-        pool.release_treshold = 1 << 20  # type: ignore[attr-defined]  # the point
+        pool.release_treshold = 1 << 20  # type: ignore[attr-defined]  # misspelt, as the test wants it
 
 
 def test_max_size(context: Any, lane: Lane) -> None:
