@@ -16,12 +16,12 @@ from typing import IO, Any, Final
 
 from atops.base.details import Step
 from atops.base.records import MOVES, CounterSample, Kind, Status, TraceNames, TraceRecord
-from atops.runtime.intervals import Interval, lanes, overlapping
+from atops.runtime.intervals import lanes
 from atops.runtime.timeline import KIND_NAMES, interval, rows
 from atops.runtime.trace_events import Event, micros, track
 from atops.runtime.trace_threads import thread_tracks
 
-__all__ = ("crossing_slices", "to_chrome", "write_chrome")
+__all__ = ("to_chrome", "write_chrome")
 
 # Viewers take process 0 for the idle task, and a thread numbered as its process for the main thread: avoid both.
 HOST_PROCESS: Final = 1
@@ -84,19 +84,6 @@ def write_chrome(
         Path(target).write_bytes(gzip.compress(text.encode(), mtime=0))
     else:
         Path(target).write_text(text, encoding="utf-8")
-
-
-def crossing_slices(events: Iterable[Event]) -> list[tuple[tuple[int, int], Interval, Interval]]:
-    """Return each pair of slices that overlap on one track, as (process, track) and their nanoseconds: none if sound.
-
-    Times are read as Perfetto reads them: microseconds times 1000, cut to an integer.
-    """
-    tracks: dict[tuple[int, int], list[Interval]] = defaultdict(list)
-    for event in events:
-        if event["ph"] == "X":
-            start = int(event["ts"] * 1000)
-            tracks[event["pid"], event["tid"]].append((start, start + int(event["dur"] * 1000)))
-    return [(place, a, b) for place, spans in tracks.items() for a, b in overlapping(spans)]
 
 
 def _stream_tracks(records: Sequence[TraceRecord], names: TraceNames) -> list[tuple[int, str, Sequence[TraceRecord]]]:

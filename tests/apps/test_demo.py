@@ -27,9 +27,9 @@ from atops.base.options import EmulatorOptions
 from atops.base.records import COPIES, Kind
 from atops.cli import main
 from atops.runtime.driver import Driver
-from atops.runtime.trace_export import crossing_slices
 from tests.architecture.source_tree import ROOT
 from tests.runtime.child import environment
+from tests.runtime.trace_records import crossing_slices
 
 COLOUR = ("FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 LIMIT = 60.0  # seconds that a child may take before it is killed

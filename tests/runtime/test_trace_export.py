@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from atops.base.records import WAITS, CounterSample, Kind, Status, TraceNames, TraceRecord
 from atops.runtime.timeline import interval
-from atops.runtime.trace_export import crossing_slices, to_chrome, write_chrome
-from tests.runtime.trace_records import free_records, record
+from atops.runtime.trace_export import to_chrome, write_chrome
+from tests.runtime.trace_records import crossing_slices, free_records, record
 
 Event = dict[str, Any]
 

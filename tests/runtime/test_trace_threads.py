@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from atops.base.details import Place, Step, Turn
 from atops.base.records import Kind, TraceNames
-from atops.runtime.trace_export import crossing_slices, to_chrome, write_chrome
-from tests.runtime.trace_records import record
+from atops.runtime.trace_export import to_chrome, write_chrome
+from tests.runtime.trace_records import crossing_slices, record
 
 STEPS = [
     Step(10, 4, 0, 0, Turn.RUNS, -1, -1),

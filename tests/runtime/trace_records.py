@@ -1,11 +1,16 @@
-"""Records to test reductions with: a short way to write one, and strategies that draw whole traces."""
+"""Records to test reductions with: a short way to write one, strategies for whole traces, a check of tracks."""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
 from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn, Use
 from atops.base.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
+from atops.runtime.intervals import Interval, overlapping
+from atops.runtime.trace_events import Event
 
 NAMES = st.sampled_from(["", "scale", "größe", 'a "quoted" name', "a\nbreak", "x" * 60])
 SMALL = st.integers(-1, 3)
@@ -27,6 +32,19 @@ def record(
     """Return a record of a command that succeeded and was submitted when it began."""
     values: dict[str, object] = {"submitted_ns": start, "status": Status.DONE, **more}
     return TraceRecord(seq, kind, device, stream, started_ns=start, finished_ns=end, **values)  # type: ignore[arg-type]
+
+
+def crossing_slices(events: Iterable[Event]) -> list[tuple[tuple[int, int], Interval, Interval]]:
+    """Return each pair of slices that overlap on one track, as (process, track) and their nanoseconds: none if sound.
+
+    Times are read as Perfetto reads them: microseconds times 1000, cut to an integer.
+    """
+    tracks: dict[tuple[int, int], list[Interval]] = defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            start = int(event["ts"] * 1000)
+            tracks[event["pid"], event["tid"]].append((start, start + int(event["dur"] * 1000)))
+    return [(place, a, b) for place, spans in tracks.items() for a, b in overlapping(spans)]
 
 
 @st.composite
