@@ -40,7 +40,7 @@ from atops.runtime.running import run
 from atops.runtime.stream import Stream
 from atops.runtime.stream_report import StreamStatistics
 from atops.runtime.symbols import Symbol
-from atops.runtime.together import launch_together, submit_together
+from atops.runtime.together import launch_together
 
 if TYPE_CHECKING:
     from atops import executable, tops
@@ -76,7 +76,6 @@ __all__ = (
     "launch_together",
     "pipeline",
     "run",
-    "submit_together",
     "tops",
 )
 

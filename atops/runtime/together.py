@@ -16,7 +16,7 @@ from atops.runtime.outcomes import wake
 from atops.runtime.stream import Stream
 from atops.runtime.stream_queue import StreamQueue
 
-__all__ = ("EndedEarly", "Rendezvous", "check_clusters", "check_commands", "launch_together", "submit_together")
+__all__ = ("EndedEarly", "Rendezvous", "check_clusters", "launch_together", "submit_together")
 
 
 def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Completion]:
@@ -24,7 +24,6 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
 
     Raises InvalidValue for streams of several drivers, else what enqueueing one of them would; then none is enqueued.
     """
-    check_commands(commands)
     if not commands:
         return []
     driver = commands[0][0].driver
@@ -80,18 +79,6 @@ def _all_or_none(items: list[Completion], woken: list[Waiter]) -> None:
 def _give_up(items: list[Completion], woken: list[Waiter]) -> None:
     for item in items:
         woken += item.stream.give_up_place(item)
-
-
-def check_commands(commands: object) -> None:
-    """Raise InvalidType unless these are pairs of a stream and a command."""
-    if not isinstance(commands, Sequence):
-        raise InvalidType(f"the commands are {commands!r}; a list of (stream, command) is right")
-    for pair in commands:
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            raise InvalidType(f"{pair!r} is no pair of a Stream and a Command (atops.runtime.commands)")
-        queue, command = pair
-        if not isinstance(queue, StreamQueue) or not isinstance(command, Command):
-            raise InvalidType(f"{command!r} for {queue!r}; a Command (atops.runtime.commands) for a Stream is right")
 
 
 def launch_together(

@@ -127,12 +127,6 @@ async def test_a_driver_left_in_another_task() -> None:
     assert driver.closed is not None
 
 
-def test_submit_together_takes_commands() -> None:
-    """What is no command never reaches a queue."""
-    with pytest.raises(InvalidType, match="Command"):
-        atops.submit_together([(atops.Device(0).create_stream(), "x")])  # type: ignore[list-item]  # the point
-
-
 @pytest.mark.anyio
 async def test_a_pipeline_closes_its_generator() -> None:
     """Leaving early runs the `finally` of a plain generator."""

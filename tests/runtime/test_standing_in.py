@@ -16,6 +16,7 @@ from atops.base.errors import AtopsError, InvalidHandle, StreamFull
 from atops.runtime.commands import Barrier
 from atops.runtime.completion import Completion
 from atops.runtime.standing_in import unfinished
+from atops.runtime.together import submit_together
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -327,7 +328,7 @@ def test_refusals_race_with_reservations(device: atops.Device, tiny_switch_inter
     def be_refused() -> None:
         while not rounds.is_set():
             with contextlib.suppress(StreamFull):
-                atops.submit_together([(free, Barrier("x")), (full, Barrier("y"))])
+                submit_together([(free, Barrier("x")), (full, Barrier("y"))])
 
     async def reserve() -> None:
         for _ in range(300):
