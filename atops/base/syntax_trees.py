@@ -6,10 +6,11 @@ Two threads that parse at once may both get a SystemError for texts that are rig
 from __future__ import annotations
 
 import ast
-import os
 import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
+
+from atops.base.fork_locks import fork_safe
 
 __all__ = ("expression_tree", "module_tree")
 
@@ -38,11 +39,4 @@ def _alone(parse: Callable[[], T]) -> T:
         return parse()
 
 
-def _new_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-_lock = threading.RLock()
-if hasattr(os, "register_at_fork"):  # another thread may have held it at the fork
-    os.register_at_fork(after_in_child=_new_lock)
+_lock = fork_safe(threading.RLock())

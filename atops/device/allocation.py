@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atops.base.errors import IllegalAddress, InvalidValue
+from atops.base.fork_locks import fork_safe
 
 __all__ = ("NOTHING", "Allocation", "Bytes", "Source", "Watches", "fill", "move")
 
@@ -28,7 +29,7 @@ NOTHING = (NO_BYTES, NO_VIEW)
 _serials = count(1)
 # A store and a waiter meet without a lock (a store writes, then looks for watches; a waiter adds its watch, then
 # reads). With the GIL nothing reorders these; without it, taking any lock between the two steps is the fence.
-_FENCE = None if getattr(sys, "_is_gil_enabled", lambda: True)() else threading.Lock()
+_FENCE = None if getattr(sys, "_is_gil_enabled", lambda: True)() else fork_safe(threading.Lock())
 FENCED = _FENCE is not None
 
 

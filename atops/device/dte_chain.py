@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from atops.base.fork_locks import fork_safe
 from atops.device.transfer import CHAINED, DteEvent
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Chain", "connect", "reaches")
 
-_lock = threading.Lock()  # a leaf: contexts of a block may be connected, and its threads may be OS threads
+_lock = fork_safe(threading.Lock())  # a leaf: contexts of a block may be connected, and its threads may be OS threads
 
 
 class Chain:

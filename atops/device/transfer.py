@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from atops.base.errors import DteError, IllegalAddress
+from atops.base.fork_locks import fork_safe
 from atops.base.waiting import ThreadWaiter, Waiter
 from atops.device.call_site import Site
 from atops.device.geometry import Array
@@ -50,7 +51,8 @@ NONE: Mapping[str, Any] = {}  # parameters
 # and not waited for; waited for.
 IDLE, PENDING, CHAINED, MOVING, MOVED, DONE = "idle", "pending", "chained", "moving", "moved", "done"
 _AT_ONCE: Generator[Any, Any, None] = iter(())  # type: ignore[assignment]  # any iterator serves
-_lock = threading.Lock()  # a leaf: between copy threads that end transfers and kernel threads that wait for them
+# A leaf: between copy threads that end transfers and kernel threads that wait for them.
+_lock = fork_safe(threading.Lock())
 
 
 class DteEvent(Request):

@@ -6,7 +6,6 @@ reports (mapped host memory, other processes) calls `test` himself.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from enum import IntEnum
@@ -14,6 +13,7 @@ from enum import IntEnum
 from sortedcontainers import SortedDict
 
 from atops.base.errors import IllegalAddress, InvalidValue
+from atops.base.fork_locks import fork_safe
 from atops.device.allocation import Allocation
 
 __all__ = ("Condition", "Watch", "satisfied")
@@ -224,12 +224,5 @@ class _Index:
         return self._count
 
 
-def _new_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
 # One leaf lock for all indexes: it is held for the bookkeeping only, never while bytes are compared or callbacks run.
-_lock = threading.RLock()
-if hasattr(os, "register_at_fork"):  # another thread may have held it at the fork
-    os.register_at_fork(after_in_child=_new_lock)
+_lock = fork_safe(threading.RLock())

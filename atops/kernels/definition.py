@@ -63,6 +63,9 @@ class Kernel:
         self.signature = inspect.signature(function)
         self.cooperative = cooperative
         self.arch = arch
+        # Not cached properties: up to Python 3.11 these lock their class, and a fork may copy the lock as taken.
+        self._uses_dynamic_shared: bool | None = None
+        self._constant_bytes: int | None = None
         self.target = None if arch is None else compile_target(arch)
         self.is_async = inspect.iscoroutinefunction(function)
         self.parameters: Mapping[str, Parameter] = {
@@ -130,15 +133,19 @@ class Kernel:
             self._configured[key] = geometry
         return geometry
 
-    @functools.cached_property
+    @property
     def uses_dynamic_shared(self) -> bool:
         """Tell whether the kernel, or a device function that it calls by name, asks for dynamic shared memory."""
-        return uses_dynamic_shared(self.function)
+        if self._uses_dynamic_shared is None:
+            self._uses_dynamic_shared = uses_dynamic_shared(self.function)
+        return self._uses_dynamic_shared
 
-    @functools.cached_property
+    @property
     def constant_bytes(self) -> int:
         """Return the bytes of the constants that the kernel, or a function that it calls by name, refers to by name."""
-        return sum(each.nbytes for each in constants_of(self.function))
+        if self._constant_bytes is None:
+            self._constant_bytes = sum(each.nbytes for each in constants_of(self.function))
+        return self._constant_bytes
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse: a kernel is launched. Raises IllegalState."""

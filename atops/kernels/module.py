@@ -5,12 +5,13 @@ Each module has variables of its own. It knows no device: a variable makes its i
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from threading import RLock
 from types import MappingProxyType
 from typing import Any
 
 from atops.base.errors import InvalidHandle, InvalidType, NotFound
+from atops.base.fork_locks import fork_safe
 from atops.device.arch import Architecture
 from atops.kernels.compile_target import CompileTarget
 from atops.kernels.definition import Kernel
@@ -35,7 +36,7 @@ class Module:
         self.target = target
         self._define: Callable[[], Definitions] | None = define
         self._made: Definitions | None = None
-        self._making = RLock()
+        self._making = fork_safe(threading.RLock())
 
     def function(self, name: str) -> Kernel:
         """Return the kernel of this name, plain or lowered (TOPS Runtime API, 2.8, topsModuleGetFunction).

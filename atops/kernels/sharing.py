@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from atops.base.errors import LaunchFailure
+from atops.base.fork_locks import fork_safe
 from atops.device.call_site import Site, caller, expression_at
 from atops.device.grid import Grid
 from atops.device.thread import KernelThread
@@ -18,7 +19,7 @@ __all__ = ("shared_object", "shared_once")
 T = TypeVar("T")
 
 # A leaf of its own for the moment in which the first thread makes something: threads may be OS threads.
-_making = threading.RLock()
+_making = fork_safe(threading.RLock())
 _grids: WeakKeyDictionary[Grid, dict[Any, Any]] = WeakKeyDictionary()
 
 

@@ -18,6 +18,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from atops.base.dtypes import DTypeLike, element_name
 from atops.base.errors import IllegalAddress, IllegalState, InvalidValue, LaunchFailure
+from atops.base.fork_locks import fork_safe
 from atops.device.array_functions import READING
 from atops.device.call_site import Site, caller, expression_at
 from atops.device.chip import Chip
@@ -31,7 +32,7 @@ from atops.kernels.memory_space import LanguageSpace
 
 __all__ = ("Variable", "constant", "device_variable", "set_aside", "variables_named")
 
-_making = threading.Lock()  # between OS threads that use a variable on a device for the first time
+_making = fork_safe(threading.Lock())  # between OS threads that use a variable on a device for the first time
 _declared: WeakSet[Variable] = WeakSet()
 
 

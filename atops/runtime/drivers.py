@@ -7,11 +7,12 @@ import os
 import threading
 
 from atops.base.errors import NotInitialized
+from atops.base.fork_locks import fork_safe
 from atops.runtime.driver import CURRENT, DRIVERS, Driver
 
 __all__ = ("current_driver", "default_driver")
 
-LOCK = threading.Lock()
+LOCK = fork_safe(threading.Lock())
 DEFAULT: list[Driver] = []
 
 
@@ -32,8 +33,6 @@ def default_driver() -> Driver:
 
 def _forked() -> None:
     """In a forked child: no driver thread came along, so every driver of the parent is dead here."""
-    global LOCK
-    LOCK = threading.Lock()
     DEFAULT.clear()
     for driver in list(DRIVERS):
         driver.disown(NotInitialized("this driver belongs to the parent of this forked process; make a new one"))

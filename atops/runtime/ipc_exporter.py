@@ -16,6 +16,7 @@ import threading
 from typing import Final, Protocol
 
 from atops.base.errors import AtopsError, InvalidHandle, NotSupported
+from atops.base.fork_locks import fork_safe
 from atops.runtime.ipc_handle import HANDLE_SIZE, Handle, Kind
 
 __all__ = ("EXPORTER", "GRANTED", "Exporter", "Lendable", "address_of", "exporter", "is_ours", "same_user")
@@ -156,7 +157,7 @@ def same_user(connection: socket.socket) -> bool:
 
 
 EXPORTER: list[Exporter] = []
-LOCK = threading.Lock()
+LOCK = fork_safe(threading.Lock())
 
 
 def exporter() -> Exporter:
@@ -175,8 +176,6 @@ def is_ours(token: bytes) -> bool:
 
 
 def _forked() -> None:
-    global LOCK
-    LOCK = threading.Lock()
     for each in EXPORTER:
         each.disown()
     EXPORTER.clear()

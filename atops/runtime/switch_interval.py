@@ -8,13 +8,15 @@ from __future__ import annotations
 import sys
 import threading
 
+from atops.base.fork_locks import fork_safe
+
 __all__ = ("SwitchInterval",)
 
 
 class SwitchInterval:
     """The switch interval of one driver's options, None to leave it alone."""
 
-    _lock = threading.Lock()
+    _lock = fork_safe(threading.Lock())
     _users = 0
     _before = 0.0
 

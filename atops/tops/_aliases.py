@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from sortedcontainers import SortedDict
 
 from atops.base.errors import OutOfMemory
+from atops.base.fork_locks import fork_safe
 from atops.device.address_space import SLOT_SHIFT, device_base
 from atops.device.ranges import NoRoom, RangeAllocator
 from atops.runtime.buffer import Buffer
@@ -51,7 +52,7 @@ class Names:
 
 
 NAMES: WeakKeyDictionary[DeviceContext, Names] = WeakKeyDictionary()  # a reset takes the context, and so all of them
-LOCK = threading.Lock()
+LOCK = fork_safe(threading.Lock())
 
 
 def add_alias(context: DeviceContext, size: int, resolve: Callable[[int, int], Buffer], owner: object) -> Alias:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from atops.base.errors import InvalidConfiguration, InvalidHandle, InvalidType, InvalidValue
+from atops.base.fork_locks import fork_safe
 from atops.base.results import Result
 from atops.device.address_space import SLOT_SHIFT
 from atops.runtime.buffer import Buffer
@@ -37,7 +38,7 @@ __all__ = (
     "topsIpcOpenMemHandle",
 )
 
-_OPENING = threading.Lock()
+_OPENING = fork_safe(threading.Lock())
 NO_POINTER: Final = {Result.InvalidDevicePointer: Result.InvalidHandle}
 NO_EVENT: Final = {Result.InvalidHandle: Result.InvalidValue, Result.MapFailed: Result.InvalidValue}
 

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from atops.base.errors import InvalidType, InvalidValue
+from atops.base.fork_locks import fork_safe
 from atops.base.results import Result
 from atops.kernels.definition import Kernel
 from atops.kernels.image import MOST_BYTES, image_size
@@ -46,7 +47,7 @@ class _Loaded:
 
     def __init__(self, context: DeviceContext) -> None:
         self.context = context
-        self.lock = threading.Lock()
+        self.lock = fork_safe(threading.Lock())
         self.handles: dict[Kernel, tuple[LoadedFunction, int]] = {}
 
 

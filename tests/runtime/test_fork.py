@@ -21,6 +21,11 @@ def test_forks_of_a_busy_process() -> None:
     assert run("forks", "busy") == "ok\n"
 
 
+def test_a_fork_while_every_lock_of_a_module_is_held() -> None:
+    """A lock that another thread held at the fork is free in the child: its kernels run."""
+    assert run("forks", "held") == "ok\n"
+
+
 def test_the_child_cannot_free_the_parents_memory() -> None:
     """The child sees the same pages: what it closes and collects there gives none of them back to the system."""
     assert run("forks", "memory") == "ok\n"

@@ -10,9 +10,11 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from atops.base.fork_locks import fork_safe
+
 __all__ = ("call_later", "call_soon")
 
-LOCK: Final = threading.Lock()
+LOCK: Final = fork_safe(threading.Lock())
 LOOPS: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked child has a thread of its own
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from atops.base.details import MemoryChange, Moment, Place, Position, Step, Use
 from atops.base.errors import InvalidValue
+from atops.base.fork_locks import fork_safe
 from atops.base.records import CounterSample, Trace, TraceNames
 from atops.base.tracing import Detailing, Tracer
 from atops.device.call_site import source_name
@@ -310,7 +311,7 @@ class Feed:
 
 
 FEEDS: WeakValueDictionary[int, Feed] = WeakValueDictionary()  # by the id of their driver, which they keep alive
-LOCK: Final = threading.Lock()
+LOCK: Final = fork_safe(threading.Lock())
 
 
 def feed_of(source: Source = None) -> Feed:

@@ -11,6 +11,7 @@ from functools import partial
 from types import CodeType
 from typing import TypeVar
 
+from atops.base.fork_locks import fork_safe
 from atops.base.syntax_trees import module_tree
 from atops.kernels.diagnostics import DiagnosticLog, Place, SourceText
 from atops.kernels.source.python_unit import file_name
@@ -23,7 +24,7 @@ TOO_DEEP = "nested too deeply to be compiled"
 MOST_SYNTAX_ERRORS = 10
 ANNOTATIONS = __future__.annotations.compiler_flag  # they stay text: they are read, not run
 
-_warning = threading.Lock()  # Python's list of warning filters is one for the process
+_warning = fork_safe(threading.Lock())  # Python's list of warning filters is one for the process
 
 
 def parse(source: SourceText, log: DiagnosticLog) -> ast.Module | None:

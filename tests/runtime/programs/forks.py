@@ -6,12 +6,16 @@ import asyncio
 import faulthandler
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 import atops
+import atops.tops
+from atops import kernels as k
 from atops.base.errors import NotInitialized
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
@@ -140,6 +144,78 @@ def memory() -> None:
         assert (stream.fetch(buffer).wait_sync(PATIENCE) == 0x5A).all()
 
 
+def held() -> None:
+    """Fork while another thread holds every lock of the package's modules and classes: the child needs them all."""
+    locks = module_locks()
+    assert len(locks) >= 10
+    taken, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        for lock in locks:
+            lock.acquire()
+        taken.set()
+        over.wait(LIMIT)
+        for lock in locks:
+            lock.release()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait(LIMIT)
+    try:
+        assert in_child(use_every_lock) == 0
+    finally:
+        over.set()
+        thread.join()
+    use_every_lock()
+
+
+def module_locks() -> list[Any]:
+    """Return the locks that modules of the package and their classes hold."""
+    kinds = (type(threading.Lock()), type(threading.RLock()))
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "atops":
+            for value in list(vars(module).values()):
+                for each in (value, *(vars(value).values() if isinstance(value, type) else ())):
+                    lock = getattr(each, "lock", each)  # a cached property has one up to Python 3.11
+                    if isinstance(lock, kinds):
+                        found[id(lock)] = lock
+    return list(found.values())
+
+
+calls = k.device_variable(np.int32, 41)
+
+
+@k.kernel
+async def shares(x: Any) -> None:
+    """Use a device variable, shared memory, and two chained contexts."""
+    sums = k.shared(1, np.int32)
+    a, b = k.local(1, np.int32), k.local(1, np.int32)
+    with k.dte_scope() as one, k.dte_scope() as two:
+        one.connect(two)
+        one.config_memcpy(a, x)
+        two.config_memcpy(b, a)
+        one.trigger()
+        await two.trigger()
+    sums[0] = b[0] + calls[...]
+    x[0] = sums[0]
+
+
+def use_every_lock() -> None:
+    """Compile and run a kernel that uses what modules lock."""
+    program = k.Program("@kernel\ndef one(x):\n    x[0] = 1\n", "one.py")
+    program.compile()
+    one = program.module().function("one")
+    driver = Driver(atops.EmulatorOptions(switch_interval=1e-3))
+    stream = Device(0, driver).create_stream()
+    array = stream.zeros(1, "int32")
+    stream.launch(one, (1, 1), array)
+    stream.launch(shares, (1, 1), array)
+    assert stream.fetch(array).wait_sync(PATIENCE)[0] == 42
+    driver.close()
+    assert works(atops.default_driver())
+
+
 if __name__ == "__main__":
-    {"objects": objects, "busy": busy, "memory": memory}[sys.argv[1]]()
+    {"objects": objects, "busy": busy, "memory": memory, "held": held}[sys.argv[1]]()
     print("ok", flush=True)
