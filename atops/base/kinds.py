@@ -25,11 +25,10 @@ class Kind(IntEnum):
     CALL = 11
     ALLOC = 12
     FREE = 13
-    BARRIER = 14
-    API = 15
+    API = 14
 
 
-WAITS: Final = frozenset({Kind.WAIT_EVENT, Kind.WAIT_VALUE, Kind.BARRIER})
+WAITS: Final = frozenset({Kind.WAIT_EVENT, Kind.WAIT_VALUE})
 COPIES: Final = frozenset({Kind.COPY_H2D, Kind.COPY_D2H, Kind.COPY_D2D, Kind.COPY_H2H, Kind.COPY_PEER})
 MOVES: Final = COPIES | {Kind.FILL}  # what copy engines carry out
 

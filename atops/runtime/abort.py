@@ -45,8 +45,6 @@ def _abort(stream: StreamState, error: ExecutionError, newest: int, woken: list[
         stream.finish(item, error)
     for cancel in cancels:
         cancel(error)
-    if stream._side is not None:
-        abort_stream(stream._side, error, newest)
     return dropped + len(unstarted)
 
 

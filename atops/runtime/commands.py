@@ -17,7 +17,6 @@ from atops.runtime.event import Event
 __all__ = (
     "PLAIN_LAUNCH",
     "Alloc",
-    "Barrier",
     "Call",
     "Command",
     "Copy",
@@ -88,7 +87,6 @@ class Launch(NamedTuple):
 class LaunchOptions(NamedTuple):
     """What a launch carries beside its geometry."""
 
-    any_order: bool = False
     start: Event | None = None
     stop: Event | None = None
     meeting: Any = None  # of a cooperative launch over several streams
@@ -164,12 +162,6 @@ class Free(NamedTuple):
     release: Callable[[Allocation, str], None]
 
 
-class Barrier(NamedTuple):
-    """Nothing but a place in the order: done when everything before it is."""
-
-    what: str
-
-
 Command = (
     Copy
     | ScatteredCopy
@@ -183,5 +175,4 @@ Command = (
     | Call
     | Alloc
     | Free
-    | Barrier
 )

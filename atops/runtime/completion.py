@@ -62,12 +62,6 @@ class Owner(Protocol):
     def append(self, item: Completion) -> bool:
         """Number and append an admitted command. With the driver's lock held."""
 
-    def widen(self, item: Completion) -> bool:
-        """Let the gate that is last in the queue wait for a launch beside the queue too; returns whether there is one.
-
-        With the driver's lock held.
-        """
-
     def take_back(self, item: Completion, queued: bool) -> None:
         """Give back the place of a command that did not come into the queue, and with `queued` of one that has."""
 
@@ -76,6 +70,9 @@ class Owner(Protocol):
 
     def interrupted(self, error: BaseException, item: Completion) -> None:
         """Put right what an error in the middle of enqueueing a command has left."""
+
+    def raise_error(self) -> None:
+        """Raise a fresh exception for its failure, if there is one."""
 
     def drain(self) -> None:
         """Run commands from the head."""

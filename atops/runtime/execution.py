@@ -15,7 +15,6 @@ from atops.device.allocation import fill
 from atops.device.watch import Watch
 from atops.runtime.commands import (
     Alloc,
-    Barrier,
     Call,
     Copy,
     Fill,
@@ -42,7 +41,6 @@ __all__ = (
     "EXECUTE",
     "WaitOver",
     "run_alloc",
-    "run_barrier",
     "run_fill",
     "run_free",
     "run_record",
@@ -179,11 +177,6 @@ def run_free(stream: StreamQueue, item: Completion) -> bool:
     return True
 
 
-def run_barrier(stream: StreamQueue, item: Completion) -> bool:
-    """Be over: everything before it is."""
-    return True
-
-
 EXECUTE: dict[type, Callable[[StreamQueue, Completion], bool]] = {
     Copy: run_copy,
     ScatteredCopy: run_scattered,
@@ -197,5 +190,4 @@ EXECUTE: dict[type, Callable[[StreamQueue, Completion], bool]] = {
     Call: run_call,
     Alloc: run_alloc,
     Free: run_free,
-    Barrier: run_barrier,
 }

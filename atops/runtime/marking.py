@@ -23,40 +23,29 @@ def check_event(stream: StreamQueue, event: object) -> None:
 
 
 def enqueue_marked(
-    queue: StreamQueue,
-    item: Completion,
-    events: tuple[Event, ...] = (),
-    launch: Completion | None = None,
-    gate: Completion | None = None,
+    queue: StreamQueue, item: Completion, events: tuple[Event, ...] = (), launch: Completion | None = None
 ) -> Completion:
     """Enqueue a command; none of its events is seen with a record that is not in the queue yet. Raises as `submit`.
 
-    `launch` is the launch that the events are bound to, if they are; `gate` a duty that is enqueued with it, in the
-    stream of whose side queue it is.
+    `launch` is the launch that the events are bound to, if they are.
     """
     driver = queue.driver
     if driver.called_amid():
         raise reentered(f"{verb(item)} was enqueued on {queue.label}")
     try:
         with driver.lock:
-            _enqueue(queue, item, events, launch, gate)
+            _enqueue(queue, item, events, launch)
     except BaseException as error:
         queue.interrupted(error, item)
-        if gate is not None:
-            gate.stream.interrupted(error, gate)
         raise
     return item
 
 
-def _enqueue(
-    queue: StreamQueue, item: Completion, events: tuple[Event, ...], launch: Completion | None, gate: Completion | None
-) -> None:
+def _enqueue(queue: StreamQueue, item: Completion, events: tuple[Event, ...], launch: Completion | None) -> None:
     """Do what `enqueue_marked` does under the driver's lock."""
     for event in events:
         event.check_recordable()
     first = queue.enqueue(item)
-    if gate is not None and not gate.stream.widen(item) and gate.stream.append(gate):
-        gate.stream.driver.post(gate.stream.drain)
     for event in events:
         event.launch = launch
         event.recorded_by(item)

@@ -13,7 +13,6 @@ from atops.base.details import Phase
 from atops.device.call_site import calling_place
 from atops.runtime.commands import (
     Alloc,
-    Barrier,
     Call,
     Copy,
     Free,
@@ -32,7 +31,7 @@ __all__ = ("SILENT", "begin", "park", "park_head", "start", "submit", "teller")
 
 SUBMITTED, STARTED, PARKED = (int(phase) for phase in Phase)
 BEGIN_ELSEWHERE = frozenset({Launch, Copy, Call})  # when they get a cluster, an engine or a thread
-AT_ONCE = frozenset({Alloc, Barrier, Free, Record, WriteValue})  # over when they have begun: their records tell
+AT_ONCE = frozenset({Alloc, Free, Record, WriteValue})  # over when they have begun: their records tell
 SILENT = BEGIN_ELSEWHERE | AT_ONCE  # of whose beginning something else tells
 ENQUEUEING = 3  # frames that are the package's for certain: here, where the queue takes it, what submits
 WAITS = (WaitEvent, WaitValue)

@@ -16,7 +16,6 @@ from atops.runtime.buffer import Buffer
 from atops.runtime.capacity import Capacity, Room
 from atops.runtime.commands import (
     PLAIN_LAUNCH,
-    Barrier,
     Call,
     Launch,
     LaunchOptions,
@@ -34,9 +33,7 @@ from atops.runtime.handles import HANDLES, lend
 from atops.runtime.marking import check_event, enqueue_marked
 from atops.runtime.operands import word_of
 from atops.runtime.pool_reuse import order_of
-from atops.runtime.standing_in import unfinished
 from atops.runtime.stream_memory import StreamMemory
-from atops.runtime.stream_queue import StreamQueue
 from atops.runtime.stream_report import StreamStatistics, describe, html_of, log_unseen, statistics
 
 __all__ = ("Stream",)
@@ -153,19 +150,18 @@ class Stream(StreamMemory):
     ) -> Completion:
         """Enqueue a kernel: `config` is (blocks, threads) or a LaunchConfig; the rest are the kernel's arguments.
 
-        `shared` is dynamic shared memory in bytes; `start` and `stop` are events bound to this launch; `any_order` lets
-        it begin before earlier work of the stream is over; later work waits for both. Arguments are taken at the call.
+        `shared` is dynamic shared memory in bytes; `start` and `stop` are events bound to this launch; `any_order`
+        permits it to begin before earlier work of the stream, but it runs in order. Arguments are taken at the call.
         Raises InvalidValue, InvalidType, LaunchOutOfResources or CooperativeLaunchTooLarge at the call; the completion
         fails with LaunchFailure naming block and thread (TOPS Runtime API, 2.9; TOPS C++, 8.1).
         """
-        plain = start is None and stop is None and not any_order
-        options = PLAIN_LAUNCH if plain else LaunchOptions(any_order, start, stop)
+        plain = start is None and stop is None
+        options = PLAIN_LAUNCH if plain else LaunchOptions(start, stop)
         launch = self.prepare_launch(kernel, config, arguments, named, shared, cooperative, options)
         if plain:
             return self.submit(launch)
-        queue = self if not any_order else self._side_stream()
-        item = Completion(queue, launch)
-        return self._mark(queue, item, tuple(event for event in (start, stop) if event is not None), item)
+        item = Completion(self, launch)
+        return self._mark(item, tuple(event for event in (start, stop) if event is not None), item)
 
     def prepare_launch(
         self,
@@ -193,23 +189,6 @@ class Stream(StreamMemory):
             )  # fmt: skip
         return launch
 
-    def _side_stream(self) -> StreamQueue:
-        if self._closed:
-            raise InvalidHandle(f"{self.label} is closed; a launch came too late")
-        if self._side is None:
-            self._side = StreamQueue(
-                self.context,
-                priority=self.priority,
-                blocking=False,
-                capacity=self.capacity,
-                label=f"{self.label} (any order)",
-                cluster_mask=self.cluster_mask,
-                sip_mask=self.sip_mask,
-            )
-            self._side._parent = self
-        side: StreamQueue = self._side
-        return side
-
     # ---- order
 
     def record(self, event: Event | None = None) -> Event:
@@ -218,23 +197,15 @@ class Stream(StreamMemory):
         Raises InvalidHandle for an event of another device or driver (TOPS Runtime API, 2.5 topsEventRecord).
         """
         event = Event(self.context.ordinal) if event is None else event
-        self._mark(self, Completion(self, Record(event)), (event,))
+        self._mark(Completion(self, Record(event)), (event,))
         return event
 
-    def _mark(
-        self, queue: StreamQueue, item: Completion, events: tuple[Event, ...], launch: Completion | None = None
-    ) -> Completion:
-        """Enqueue a command that events mark, in this stream or its side queue."""
+    def _mark(self, item: Completion, events: tuple[Event, ...], launch: Completion | None = None) -> Completion:
+        """Enqueue a command that events mark."""
         for event in events:
             self.check_ours(event)
             check_event(self, event)
-        gate = None
-        if queue is not self:  # what the stream does next waits for it, and whoever waits for the stream
-            gate = Completion(self, Barrier("after an any-order launch"))
-            gate.duty, gate.deps = True, (item,)
-            if self._promised is not None:  # the launch may be of that memory, whose turn comes in the stream's order
-                item.deps = unfinished((self._promised,)) or None
-        return enqueue_marked(queue, item, events, launch, gate)
+        return enqueue_marked(self, item, events, launch)
 
     def wait(self, event: Event | Stream) -> Completion:
         """Enqueue a wait: later work starts after the event's current record. Never recorded: no wait.

@@ -37,12 +37,11 @@ TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is 
 class StreamMemory(StreamQueue):
     """Enqueue copies, fills, allocations and frees; own the buffers that were made here."""
 
-    __slots__ = ("_owned", "_promised")
+    __slots__ = ("_owned",)
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._owned: dict[Buffer, None] | None = None
-        self._promised: Completion | None = None  # the newest allocation of memory that may be in use up to it
 
     # ---- moving bytes
 
@@ -243,9 +242,7 @@ class StreamMemory(StreamQueue):
         after = (*after, *own)
         try:
             # With predecessors it is a duty: an abort that dropped it would drop their order too.
-            item = self.submit(Alloc(allocation), duty=bool(after), after=after)
-            if after and (self._promised is None or self._promised.seq < item.seq):
-                self._promised = item
+            self.submit(Alloc(allocation), duty=bool(after), after=after)
         except BaseException:
             pool.cancel(allocation)
             raise

@@ -136,7 +136,7 @@ class StreamQueue(StreamState):
             raise InvalidHandle(f"{self.label} is closed; {verb(item)} came too late")
         if self.capacity is None:
             return None
-        item.placed = (self.capacity.take(self._parent or self),)
+        item.placed = (self.capacity.take(self),)
         return item.placed[0]
 
     def close_queue(self) -> None:
@@ -154,7 +154,6 @@ class StreamQueue(StreamState):
         """Run commands from the head until one must wait, none is left or others should have a turn. On the driver."""
         driver = self.driver
         lock, now, execute = driver.lock, driver.now, driver.execute
-        owner = self if self._parent is None else self._parent
         tracing = driver.tracer.active
         limited = self.capacity is not None
         plain = not tracing and not limited
@@ -184,7 +183,8 @@ class StreamQueue(StreamState):
                 elif not others and queue[0]._state == PENDING:
                     item = queue[0]
                     item._state = RUNNING
-                    if item.command.__class__ is Copy and not limited and owner._error is self._overtaken is None:
+                    unharmed = self._error is None and self._overtaken is None
+                    if item.command.__class__ is Copy and not limited and unharmed:
                         run = claim_run(queue, self.context)
             finally:
                 lock.release()
@@ -217,12 +217,12 @@ class StreamQueue(StreamState):
                 if tracing:
                     item.started_ns = now()  # the last of them may have ended since the first stamp
             if tracing and driver.tracer.detail and item.command.__class__ not in moments.SILENT:
-                moments.begin(item, owner._error)
+                moments.begin(item, self._error)
             if item.aborted is not None and not item.duty:
                 error = item.aborted
                 continue
-            if owner._error is not None and not item.duty:
-                error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {owner._error}")
+            if self._error is not None and not item.duty:
+                error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {self._error}")
                 continue
             try:
                 error = None
@@ -275,19 +275,18 @@ class StreamQueue(StreamState):
         return waiters
 
     def _fail(self, item: Completion, error: AtopsError) -> None:
-        stream = self if self._parent is None else self._parent
         if item.command.__class__ is WaitEvent:
             self.overtake(item)
         if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
-            error.__cause__ = stream._error
-        if stream._error is None and not isinstance(error, StreamAborted):
-            stream._error = error
-            self.context.poisoned.add(stream)
+            error.__cause__ = self._error
+        if self._error is None and not isinstance(error, StreamAborted):
+            self._error = error
+            self.context.poisoned.add(self)
             if getattr(error.__cause__, "_seen", False):
                 look_at(error)
             if not isinstance(error, LoopClosed):  # of which asyncio complains itself
                 # For one that nobody ever closes.
-                left = finalize(stream, log_if_left, stream.label, str(error), vars(error), ref(self.driver))
+                left = finalize(self, log_if_left, self.label, str(error), vars(error), ref(self.driver))
                 left.atexit = False
 
     def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from atops.base.errors import AtopsError, ExecutionError
 from atops.base.waiting import Waiter
 from atops.runtime.capacity import Capacity
-from atops.runtime.commands import Barrier, Call, WaitEvent
+from atops.runtime.commands import Call, WaitEvent
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.hub import Hub
@@ -36,11 +36,8 @@ class StreamState(InProcess, ABC):
         "_loose",
         "_ordered",
         "_overtaken",
-        "_parent",
         "_queue",
         "_scheduled",
-        "_shown",
-        "_side",
         "_unusual",
         "blocking",
         "capacity",
@@ -87,9 +84,6 @@ class StreamState(InProcess, ABC):
         self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
         self._overtaken: Completion | None = None  # the newest command for which there are others that stand in
-        self._shown: Completion | None = None  # the newest command that somebody may be going to wait for
-        self._side: Any = None  # the queue of any-order launches
-        self._parent: Any = None  # of a side queue: the stream, whose failure and whose capacity are its own
         self._scheduled = False
         self._closed = False
         self._unusual = capacity is not None  # whether a submission must look before it leaps
@@ -122,7 +116,7 @@ class StreamState(InProcess, ABC):
     def retire(self) -> None:
         """Become idle. With the driver's lock held."""
         self._scheduled = self._loose = False
-        self._last = self._ordered = self._shown = None  # an idle stream keeps nothing alive
+        self._last = self._ordered = None  # an idle stream keeps nothing alive
         if self._overtaken is not None:
             self.forget_overtaken()
         if self.null:
@@ -163,23 +157,6 @@ class StreamState(InProcess, ABC):
                 self._ordered = item
         if self.null:
             self.context.null_last = self._ordered
-
-    def widen(self, item: Completion) -> bool:
-        """Let the gate that is last in the queue wait for a launch beside the queue too; returns whether there is one.
-
-        Else a row of such launches would leave as many gates, which take no place. Not where somebody waits for the
-        gate already, who has nothing to do with this launch. With the driver's lock held.
-        """
-        last, null_last = self._last, self.context.null_last
-        if last is None or last.command.__class__ is not Barrier or last._state != PENDING or last.deps is None:
-            return False
-        if not last.duty or last._lot is not None or (self.blocking and null_last and null_last.seq >= last.seq):
-            return False
-        if last is self._shown:
-            return False
-        # The launches beside a queue are in order: the newest implies the others.
-        last.deps = (item, *(dep for dep in last.deps if dep.stream is not item.stream))
-        return True
 
     def overtake(self, item: Completion, more: tuple[Completion, ...] = ()) -> None:
         """Note what stands in for a command that is over, or is going to be: what its stream has not waited for.
@@ -237,13 +214,10 @@ class StreamState(InProcess, ABC):
     def outstanding(self) -> list[Completion]:
         """Return what synchronising with this stream must wait for: a snapshot."""
         with self.driver.lock:
-            items = self._unfinished()
-        if self._side is not None:
-            items += self._side.outstanding()
-        return items
+            return self._unfinished()
 
     def _unfinished(self) -> list[Completion]:
-        """Return what `outstanding` does, but for the side queue. With the driver's lock held."""
+        """As `outstanding`, with the driver's lock held."""
         items: list[Completion] = []
         streams = [self]
         if self.null:  # it stands for every blocking stream of its device (2.4 topsStreamSynchronize)
@@ -257,7 +231,6 @@ class StreamState(InProcess, ABC):
                 items.append(stream._queue[0])  # an abort would end the last before it
             if stream._last is not None and stream._last._state < DONE:
                 items.append(stream._last)
-                stream._shown = stream._last
         return items
 
     def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:

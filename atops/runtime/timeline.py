@@ -30,7 +30,6 @@ KIND_NAMES: Final[Mapping[Kind, str]] = {
     Kind.CALL: "host call",
     Kind.ALLOC: "allocate",
     Kind.FREE: "free",
-    Kind.BARRIER: "barrier",
     Kind.API: "API call",
 }
 BESIDE: Final = frozenset({Kind.CALL, Kind.API})  # may run beside their stream; the stream's own commands go first

@@ -35,7 +35,6 @@ GLYPHS: Final[dict[Kind, str]] = {
     Kind.CALL: "@",
     Kind.ALLOC: "+",
     Kind.FREE: "-",
-    Kind.BARRIER: "|",
     Kind.API: "%",
 }
 NAMED: Final = frozenset({GLYPHS[Kind.LAUNCH], GLYPHS[Kind.CALL]})  # long runs of these show a name

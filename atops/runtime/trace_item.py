@@ -13,7 +13,6 @@ from atops.runtime.completion import Completion
 from atops.runtime.outcomes import status_of
 
 __all__ = (
-    "of_barrier",
     "of_call",
     "of_copy",
     "of_fill",
@@ -111,11 +110,6 @@ def of_memory(kind: Kind) -> Callable[[Completion, Any], Described]:
     return describe
 
 
-def of_barrier(item: Completion, command: c.Barrier) -> Described:
-    """Describe a place in the order."""
-    return (Kind.BARRIER, 0, *NOWHERE, *NOWHERE, -1, command.what)
-
-
 DESCRIBE: dict[type, Callable[[Completion, Any], Described]] = {
     c.Copy: of_copy,
     c.ScatteredCopy: of_scattered,
@@ -129,7 +123,6 @@ DESCRIBE: dict[type, Callable[[Completion, Any], Described]] = {
     c.Call: of_call,
     c.Alloc: of_memory(Kind.ALLOC),
     c.Free: of_memory(Kind.FREE),
-    c.Barrier: of_barrier,
 }
 
 

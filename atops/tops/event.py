@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from atops.base.errors import InvalidValue
 from atops.base.results import Result
@@ -143,7 +143,6 @@ def _raise_failure(event: Event) -> None:
     record = event.record
     if record is None:
         return
-    stream: Any = record.stream
-    (stream._parent or stream).raise_error()  # launches in any order fail the stream that they were made in
+    record.stream.raise_error()
     if record.done:
         record.result()

@@ -21,7 +21,7 @@ from atops.runtime.stream import Stream
 from tests.runtime.boards import PATIENCE, add_one, device
 from tests.runtime.latch import KernelLatch, StreamLatch
 
-AT_ONCE = {Kind.RECORD, Kind.ALLOC, Kind.FREE, Kind.WRITE_VALUE, Kind.BARRIER}  # and short copies
+AT_ONCE = {Kind.RECORD, Kind.ALLOC, Kind.FREE, Kind.WRITE_VALUE}  # and short copies
 LARGE = 1 << 20  # bytes; such a copy runs on an engine
 
 

@@ -35,9 +35,10 @@ from atops.base.errors import (
 from atops.base.tracing import Kind
 from atops.device.links import Topology
 from atops.runtime.buffer import DeviceArray
-from atops.runtime.commands import Barrier
+from atops.runtime.commands import Record
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
+from atops.runtime.event import Event
 from atops.runtime.together import launch_together, submit_together
 from tests.runtime.boards import (
     PATIENCE,
@@ -548,12 +549,12 @@ def test_submitting_together_is_all_or_nothing(pair: tuple[Device, Device], clos
         second.close()
     for _ in range(5):
         with pytest.raises(InvalidHandle if closed else StreamFull):
-            submit_together([(first, Barrier("one")), (first, Barrier("two")), (second, Barrier("three"))])
+            submit_together([(first, Record(Event())), (first, Record(Event())), (second, Record(Event()))])
     assert first.is_done
     assert first.statistics().free == 3
     latch.open()
     second_free = pair[1].create_stream()
-    items = submit_together([(first, Barrier("one")), (second_free, Barrier("two"))])
+    items = submit_together([(first, Record(Event())), (second_free, Record(Event()))])
     assert items[0].seq + 1 == items[1].seq
     for item in items:
         item.wait_sync(PATIENCE)

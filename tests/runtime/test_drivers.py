@@ -182,7 +182,6 @@ def use(stream: Stream) -> dict[str, Callable[[], Any]]:
         "empty": lambda: stream.empty(100),
         "free": lambda: stream.free(array),
         "launch": lambda: stream.launch(add_one, (2, 12), array),
-        "launch any order": lambda: stream.launch(add_one, (2, 12), array, any_order=True),
         "record": lambda: stream.record(),
         "wait": lambda: stream.wait(event),
         "wait_value": lambda: stream.wait_value(array, 0),
@@ -193,7 +192,7 @@ def use(stream: Stream) -> dict[str, Callable[[], Any]]:
 
 
 @pytest.mark.parametrize("verb", [
-    "copy", "fill", "upload", "fetch", "allocate", "empty", "launch", "launch any order", "record", "wait",
+    "copy", "fill", "upload", "fetch", "allocate", "empty", "launch", "record", "wait",
     "wait_value", "write_value", "call", "add_callback",
 ])  # fmt: skip
 def test_a_verb_after_the_end(verb: str) -> None:

@@ -248,27 +248,6 @@ async def test_a_refused_command_poisons_nothing(device):
     assert stream.is_done and stream.error is None
 
 
-@on_every_host
-async def test_an_any_order_launch_fails_its_stream(device):
-    """A launch that may overtake belongs to its stream all the same: its failure is the stream's."""
-    stream = device.create_stream()
-    latch = hold(stream)
-    launch = stream.launch(broken, (2, 4), device.empty(1), any_order=True)
-    with pytest.raises(LaunchFailure):
-        await launch
-    late = stream.fill(device.empty(1), 1)
-    latch.release()
-    with pytest.raises(PriorLaunchFailure):
-        await late
-    with pytest.raises(LaunchFailure):
-        await stream
-    skipped = stream.launch(store, (1, 1), device.empty(1, np.int32), 1, any_order=True)
-    with pytest.raises(PriorLaunchFailure):
-        await skipped
-    stream.clear_error()
-    await stream.launch(store, (1, 1), device.empty(1, np.int32), 1, any_order=True)
-
-
 # ---- what nobody looked at
 
 

@@ -48,7 +48,7 @@ async def meet():
 
 
 def test_a_launch_takes_the_bundle_of_its_call():
-    """What the default is when the kernel starts does not matter, nor for side streams of launches in any order."""
+    """What the default is when the kernel starts does not matter."""
     with device() as gcu:
         bundle = create_bundle(gcu.context, BundleRequest(cluster_mask=0b10))
         stream = gcu.create_stream()
@@ -57,7 +57,7 @@ def test_a_launch_takes_the_bundle_of_its_call():
         record, clusters = recorder()
         set_chosen_bundle(bundle)
         stream.launch(record, (3, 1))
-        stream.launch(record, (3, 1), any_order=True)
+        stream.launch(record, (3, 1))
         set_chosen_bundle(None)
         latch.open()
         stream.sync(PATIENCE)

@@ -13,8 +13,9 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError, InvalidHandle, StreamFull
-from atops.runtime.commands import Barrier
+from atops.runtime.commands import Record
 from atops.runtime.completion import Completion
+from atops.runtime.event import Event
 from atops.runtime.standing_in import unfinished
 from atops.runtime.together import submit_together
 from tests.runtime.hosts import board, on_every_host
@@ -116,7 +117,7 @@ async def test_an_aborted_null_command_lets_nobody_pass(device):
     await second
     latch = hold(first)
     used = first.fill(x, 7)
-    dropped = device.null_stream.submit(Barrier("nothing"))
+    dropped = device.null_stream.submit(Record(Event()))
     x.release_in(second)
     tail = second.record()
     await latch.passed()
@@ -170,7 +171,7 @@ async def test_a_parked_wait_that_an_abort_ends_stands_for_no_later_one(device):
     latches = hold(second), hold(fourth)
     first.wait(second)
     first.record()
-    command = null.submit(Barrier("behind both"))
+    command = null.submit(Record(Event()))
     first.wait(third.record())
     await latches[0].passed()
     first.abort()
@@ -179,45 +180,6 @@ async def test_a_parked_wait_that_an_abort_ends_stands_for_no_later_one(device):
     await command
     for stream in (first, third, fourth, null):
         await ended(stream)
-
-
-@on_every_host
-async def test_a_gate_that_is_widened_keeps_null_stream_order(device):
-    """Behind a row of any-order launches the stream waits for the null stream as behind one."""
-
-    @k.kernel
-    def idle() -> None:
-        pass
-
-    null, stream = device.null_stream, device.create_stream()
-    x = stream.zeros(4, np.int32)
-    await stream
-    latch = hold(null)
-    launches = [stream.launch(idle, (1, 1), any_order=True) for _ in range(3)]
-    fill = stream.fill(x, 7)
-    for launch in launches:
-        await launch
-    await latch.passed()
-    assert not fill.done
-    latch.release()
-    await fill
-
-
-def test_who_waits_already_waits_for_no_later_launch(device: atops.Device) -> None:
-    """A gate that was handed out to somebody is not widened."""
-
-    @k.kernel
-    def idle() -> None:
-        pass
-
-    stream = device.create_stream(nonblocking=True)
-    latch = hold(stream)
-    stream.launch(idle, (1, 1), any_order=True).wait_sync(5)
-    (*_, gate) = stream.outstanding()
-    later = stream.launch(idle, (1, 1), any_order=True)
-    assert gate.deps is not None and later not in gate.deps
-    latch.release()
-    stream.sync(5)
 
 
 @on_every_host
@@ -244,55 +206,6 @@ async def test_memory_that_was_given_out_again_is_not_used_before_its_time(devic
     assert (await owner.fetch(y) == 9).all()
 
 
-# ---- any-order launches
-
-
-@on_every_host
-async def test_an_any_order_launch_gets_no_memory_that_is_in_use(device):
-    """Memory that the stream frees and takes again is the launch's when the stream has come to that."""
-    signal = device.signals.allocate()
-
-    @k.kernel
-    async def late(x: k.Span) -> None:
-        await k.signal_wait(signal, 1)
-        x[...] = 7
-
-    @k.kernel
-    def ones(y: k.Span) -> None:
-        y[...] = 1
-
-    stream = device.create_stream()
-    x = stream.zeros(1024, np.int32)
-    stream.launch(late, (1, 1), x)
-    x.release_in(stream)
-    y = stream.empty(1024, np.int32)
-    launch = stream.launch(ones, (1, 1), y, any_order=True)
-    got = stream.fetch(y)
-    assert y.address == x.address and not launch.done
-    device.signals.write(signal, 1)
-    assert (await got == 1).all()
-
-
-@on_every_host
-async def test_a_row_of_any_order_launches_leaves_one_gate(device):
-    """A stream that takes two commands holds no more than these and a gate, however many launches have passed it."""
-
-    @k.kernel
-    def nothing() -> None:
-        pass
-
-    stream = device.create_stream(capacity=2, nonblocking=True)
-    latch = hold(stream)
-    for _ in range(20):
-        await stream.launch(nothing, (1, 1), any_order=True)
-        assert len(stream.pending()) == 2
-    with pytest.raises(StreamFull):
-        for _ in range(3):
-            stream.record()
-    latch.release()
-    await stream
-
-
 # ---- several at once
 
 
@@ -305,7 +218,7 @@ def test_a_refused_submission_gives_its_places_to_who_waits(device: atops.Device
     async def main() -> None:
         room = stream.room(1)
         async with room:
-            item = Completion(stream, Barrier("x"))
+            item = Completion(stream, Record(Event()))
             with device.driver.lock:
                 stream.admit(item)
         assert (capacity.free, room.left) == (0, 0)  # its one place was used
@@ -328,7 +241,7 @@ def test_refusals_race_with_reservations(device: atops.Device, tiny_switch_inter
     def be_refused() -> None:
         while not rounds.is_set():
             with contextlib.suppress(StreamFull):
-                submit_together([(free, Barrier("x")), (full, Barrier("y"))])
+                submit_together([(free, Record(Event())), (full, Record(Event()))])
 
     async def reserve() -> None:
         for _ in range(300):

@@ -326,18 +326,6 @@ def test_a_record_behind_a_failure_has_its_code(world):
     assert tops.topsEventSynchronize(marked) == tops.topsEventQuery(marked) == FAULT
 
 
-def test_a_launch_in_any_order_fails_its_stream(world):
-    """Events of a launch in any order answer what the stream failed with later."""
-    target = stream_of(stream())
-    array = world.device.empty(1, "int32")
-    start, stop = event(), event()
-    target.launch(add_one, (1, 1), array, any_order=True, start=event_of(start), stop=event_of(stop))
-    assert tops.topsEventSynchronize(stop) == OK
-    target.launch(broken, (1, 1))
-    assert tops.topsStreamSynchronize(target) == FAULT
-    assert tops.topsEventQuery(stop) == FAULT
-
-
 def test_reset(world):
     """A thread that waits gets an error, and the device's events are dead."""
     marked = pending(world)

@@ -47,7 +47,6 @@ LOOKS: Final[tuple[tuple[Kind, str, str, Hatch], ...]] = (
     (Kind.CALL, "#8a3ffc", "#be95ff", "upright"),
     (Kind.ALLOC, "#116329", "#7ee787", "none"),
     (Kind.FREE, "#953800", "#ffa657", "none"),
-    (Kind.BARRIER, "#424a53", "#b1bac4", "upright"),
     (Kind.API, "#5a4a78", "#a99bc9", "level"),
 )
 KINDS: Final[Mapping[Kind, KindStyle]] = {
