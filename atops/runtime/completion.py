@@ -101,6 +101,7 @@ class Completion(InProcess):
     started_ns = -1
     share: Any = None  # of a copy: the engines of its resource bundle, if it is held to them
     told: tuple[int, int, int, int, int] | None = None  # what its moments say of it, once one was told
+    untold: Exception | None = None  # what went wrong in telling a tracer of it: it fails with that
     engine = -1  # the cluster or copy engine that served it
     writer = -1  # seq of the write that ended a value wait
     _state = PENDING

@@ -37,6 +37,7 @@ from atops.runtime.hub import Hub
 from atops.runtime.in_process import InProcess
 from atops.runtime.inline import InlineExecutor
 from atops.runtime.moments import teller
+from atops.runtime.outcomes import as_failure
 from atops.runtime.polling import Poller
 from atops.runtime.pool import MemoryPool
 from atops.runtime.stall import StallWatch
@@ -270,11 +271,20 @@ class Driver(InProcess, Hub):
         except Exception:
             LOG.exception("a callback raised: %r", function)
 
-    def trace(self, item: Completion, error: AtopsError | None) -> None:
-        """Emit the record of a settled command; post the step that hands it to subscribers."""
+    def trace(self, item: Completion, error: AtopsError | None) -> AtopsError | None:
+        """Emit the record of a command that settles with `error`; post the step that hands it to subscribers.
+
+        Returns what the command fails with: `error`, or else what went wrong while its record was made. Never raises.
+        """
         tracer = self.tracer
-        tracer.emit(trace_tuple(item, error, self.now(), tracer))
+        try:
+            if item.untold is not None:
+                raise item.untold
+            tracer.emit(trace_tuple(item, error, self.now(), tracer))
+        except Exception as failure:
+            return error or as_failure(failure, item, "making a trace record of ")
         self.tell_subscribers()
+        return error
 
     def tell_subscribers(self) -> None:
         """Post the step that hands new records to subscribers, unless it is posted or there are none."""
@@ -282,13 +292,15 @@ class Driver(InProcess, Hub):
             self._flush_posted = True
             self.post(self._flush)
 
-    def trace_part(self, item: Completion, part: Copy) -> None:
-        """Emit the record of one step of a command that takes several."""
-        if self.tracer.active:
-            step = Completion(item.stream, part)
-            step.seq, step.submitted_ns, step.started_ns = item.seq, item.submitted_ns, item.started_ns
-            self.tracer.emit(trace_tuple(step, None, self.now(), self.tracer))
-            item.started_ns = self.now()
+    def trace_part(self, item: Completion, part: Copy) -> AtopsError | None:
+        """Emit the record of one step of a command that takes several. Returns as `trace`."""
+        if not self.tracer.active:
+            return None
+        step = Completion(item.stream, part)
+        step.seq, step.submitted_ns, step.started_ns = item.seq, item.submitted_ns, item.started_ns
+        error = self.trace(step, None)
+        item.started_ns = self.now()
+        return error
 
     def _flush(self) -> None:
         self._flush_posted = False

@@ -211,10 +211,10 @@ def stage_through_host(
         run_on_engine(context, stream, item, DIRECTIONS[part.kind], partial(carry_out, part), done, duration)
 
     def half_way(error: AtopsError | None) -> None:
+        error = error or driver.trace_part(item, down)
         if error is not None:
             stream.finish(item, error)
             return
-        driver.trace_part(item, down)
         item.command, item.told = up, None  # what is left of it: its end is the second record
         half(to, up, partial(end_copy, stream, item))
 

@@ -103,13 +103,13 @@ class Hub(ABC):
         """Note that a stream's head waits, so that a stall is noticed."""
 
     @abstractmethod
-    def trace(self, item: Any, error: AtopsError | None) -> None:
-        """Emit the record of a settled command."""
+    def trace(self, item: Any, error: AtopsError | None) -> AtopsError | None:
+        """Emit the record of a command that settles with `error`. Returns what it fails with; never raises."""
 
     @abstractmethod
     def tell_subscribers(self) -> None:
         """Have the trace's subscribers told of what is new, if there are any."""
 
     @abstractmethod
-    def trace_part(self, item: Any, part: Any) -> None:
-        """Emit the record of one step of a command that takes several."""
+    def trace_part(self, item: Any, part: Any) -> AtopsError | None:
+        """Emit the record of one step of a command that takes several. As `trace`."""

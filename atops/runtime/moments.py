@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 
 from atops.base.details import Phase
+from atops.base.tracing import Tracer
 from atops.device.call_site import calling_place
 from atops.runtime.commands import (
     Alloc,
@@ -112,24 +113,36 @@ def _stand(item: Completion) -> None:
 
 def _tell_uses(item: Completion) -> None:
     """Tell what memory a command was given, of those whose records do not."""
-    find = USES.get(item.command.__class__)
-    if find is not None:
-        add, seq = item.stream.driver.tracer.details.uses.add, item.seq
-        for device, offset, size in find(item.command):
-            add((seq, device, offset, size))
+    try:
+        find = USES.get(item.command.__class__)
+        if find is not None:
+            add, seq = item.stream.driver.tracer.details.uses.add, item.seq
+            for device, offset, size in find(item.command):
+                add((seq, device, offset, size))
+    except Exception as failure:  # it must not end whatever works at the queue; the command fails with it
+        item.untold = failure
 
 
 def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1) -> None:
     stream = item.stream
     tracer = stream.driver.tracer
-    told, command = item.told, item.command
-    if told is None and command.__class__ is Copy:  # the commonest by far; it has no name, which is number 0
-        item.told = told = (command[5], command[4], 0, *NOWHERE)
-    elif told is None:
-        kind, size, *_, src, src_at, _, name = DESCRIBE[type(command)](item, command)
-        word = (src, src_at) if type(command) is WaitValue else NOWHERE
-        item.told = told = (kind, size, tracer.intern(name), *word)
-    kind, size, number, src, src_at = told
+    try:
+        kind, size, number, src, src_at = item.told or _described(item, tracer)
+    except Exception as failure:  # as above
+        item.untold = failure
+        return
     tracer.details.moments.add((
         at, item.seq, phase, kind, stream.context.ordinal, stream.number, cause, size, number, site, src, src_at,
     ))  # fmt: skip
+
+
+def _described(item: Completion, tracer: Tracer) -> tuple[int, int, int, int, int]:
+    """Return what all moments of a command say, and keep it: kind, bytes, name, and the word it waits for."""
+    command = item.command
+    if command.__class__ is Copy:  # the commonest by far; it has no name, which is number 0
+        item.told = told = (command[5], command[4], 0, *NOWHERE)
+        return told
+    kind, size, *_, src, src_at, _, name = DESCRIBE[type(command)](item, command)
+    word = (src, src_at) if type(command) is WaitValue else NOWHERE
+    item.told = told = (kind, size, tracer.intern(name), *word)
+    return told

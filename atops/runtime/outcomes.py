@@ -59,11 +59,14 @@ def wake(waiters: Collection[Waiter]) -> None:
         raise
 
 
-def as_failure(failure: Exception, item: Completion) -> AtopsError:
-    """Return what a command failed with as an error of ours: what the runtime itself raises by mistake is wrapped."""
+def as_failure(failure: Exception, item: Completion, doing: str = "") -> AtopsError:
+    """Return what a command failed with as an error of ours: what the runtime itself raises by mistake is wrapped.
+
+    `doing` is what was being done with it, if not the command itself.
+    """
     if isinstance(failure, AtopsError):
         return failure
-    error = ExecutionError(f"{verb(item)} on {item.stream.label} failed: {failure!r}")
+    error = ExecutionError(f"{doing}{verb(item)} on {item.stream.label} failed: {failure!r}")
     error.__cause__ = failure
     return error
 

@@ -264,7 +264,7 @@ class StreamQueue(StreamState):
             if not self._scheduled and not self._detached:
                 self.context.active.pop(self, None)
         if self.driver.tracer.active:
-            self.driver.trace(item, error)
+            error = self.driver.trace(item, error)
         if error is not None:
             self._fail(item, error)
         if self._overtaken is not None:

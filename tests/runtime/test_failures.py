@@ -18,11 +18,17 @@ import atops
 from atops import kernels as k
 from atops.base.errors import (
     AtopsError,
+    ExecutionError,
     HostCallFailure,
     IllegalAddress,
     LaunchFailure,
     PriorLaunchFailure,
+    StreamAborted,
 )
+from atops.device.links import Topology
+from atops.runtime.commands import Fill, Launch
+from atops.runtime.trace_item import DESCRIBE
+from atops.runtime.uses import USES
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -350,3 +356,73 @@ def test_a_reset_ends_the_failure(device: atops.Device):
     device.create_stream().fill(device.empty(1), 1).wait_sync()
     with pytest.raises(AtopsError, match="reset"):
         stream.fill(device.empty(1), 1)
+
+
+def undescribed(item, command):
+    """Raise, as a mistake in what describes a command to the tracer would."""
+    raise KeyError("no description")
+
+
+@on_every_host
+async def test_a_command_that_cannot_be_described_fails(device):
+    """What goes wrong in making its trace record fails the command and its stream, which then go on by their rules."""
+    stream, x = device.create_stream(), device.empty(4, np.int32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(DESCRIBE, Fill)
+        failed, skipped = stream.fill(x, 0), stream.copy(x, np.zeros(4, np.int32))
+        with pytest.raises(ExecutionError, match=r"trace record of fill \(command \d+\).*KeyError"):
+            await failed
+        with pytest.raises(PriorLaunchFailure, match="trace record of fill"):
+            await skipped
+        assert isinstance(stream.clear_error(), ExecutionError)
+        stream.call(fail)
+        own = stream.fill(x, 0)  # skipped: it keeps the error that it has
+        with pytest.raises(PriorLaunchFailure):
+            await own
+        assert isinstance(stream.clear_error(), HostCallFailure)
+        await stream.copy(x, np.ones(4, np.int32))
+    await stream.fill(x, 0)
+
+
+@on_every_host
+async def test_an_aborted_command_that_cannot_be_described(device):
+    """It is dropped as any other, and so are those behind it."""
+    stream, x = device.create_stream(), device.empty(4, np.int32)
+    latch = hold(stream)
+    dropped = [stream.fill(x, 0), stream.copy(x, np.zeros(4, np.int32))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(DESCRIBE, Fill)
+        assert stream.abort() >= 2  # what holds the stream may not have begun
+    latch.release()
+    for each in dropped:
+        with pytest.raises(StreamAborted):
+            await each
+    await stream.fill(x, 0)
+
+
+@on_every_host
+async def test_details_of_a_command_that_cannot_be_told(device):
+    """A mistake in telling a viewer of a queued command fails that command, not the thread that enqueues it."""
+    stream, x = device.create_stream(), device.empty(4, np.int32)
+    with pytest.MonkeyPatch.context() as patch, device.driver.tracer.detailed():
+        patch.setitem(USES, Launch, undescribed)
+        patch.setitem(DESCRIBE, Fill, undescribed)
+        for failed in (stream.fill(x, 0), stream.launch(store, (1, 1), x, 1)):
+            with pytest.raises(ExecutionError, match="no description"):
+                await failed
+            stream.clear_error()
+    await stream.fill(x, 0)
+
+
+def test_a_relayed_copy_whose_first_half_cannot_be_described(monkeypatch):
+    """A copy between devices without a link fails as a whole, and its stream goes on."""
+    with board(devices=2, trace=100) as device:
+        device.driver.topology = Topology(2, switch=1, across_roots=False)
+        monkeypatch.setattr("atops.runtime.driver.trace_tuple", undescribed)
+        there = atops.Device(1, device.driver).empty(4, np.int32)
+        stream = device.create_stream()
+        with pytest.raises(ExecutionError, match="trace record of copy"):
+            stream.copy(there, device.empty(4, np.int32)).wait_sync(30)
+        monkeypatch.undo()
+        stream.clear_error()
+        stream.fill(device.empty(4), 0).wait_sync(30)
