@@ -165,7 +165,7 @@ class Device(DeviceMemory):
     def create_event(self, *, timing: bool = True, once: bool = False, queryable: bool = True) -> Event:
         """Create an event of this device. See `Event`."""
         event = Event(self.ordinal, timing=timing, once=once, queryable=queryable)
-        event.driver = self.driver
+        event.belong_to(self.driver)
         return event
 
     @property

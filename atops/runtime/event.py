@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Generator
 from typing import Any
 
@@ -12,8 +11,6 @@ from atops.runtime.completion import Completion
 from atops.runtime.in_process import InProcess
 
 __all__ = ("Event",)
-
-SERIAL = itertools.count(1)
 
 
 class Event(InProcess):
@@ -49,7 +46,7 @@ class Event(InProcess):
         self.flags = flags  # as it was created with in C style
         self.interprocess = interprocess  # whether other processes may open it
         self.shared: Any = None  # the records of all processes, once others may know it (`ipc_event`)
-        self.number = next(SERIAL)
+        self.number = 0  # its driver's, once it has one
         self.launch: Any = None  # the launch that it is bound to, if any
         self._record: Completion | None = None
         self._time: int | None = None
@@ -131,6 +128,10 @@ class Event(InProcess):
 
     # ---- for the stream
 
+    def belong_to(self, driver: Any) -> None:
+        """Become an event of `driver`, and get a number there: the same in each run with the same seed."""
+        self.driver, self.number = driver, next(driver.event_numbers)
+
     def check_recordable(self) -> None:
         """Raise InvalidHandle for a second record of an event that takes only one."""
         if self.once and self._record is not None:
@@ -139,7 +140,8 @@ class Event(InProcess):
     def recorded_by(self, record: Completion) -> None:
         """Make `record` current. With the order of submission."""
         self._record = record
-        self.driver = record.stream.driver
+        if self.driver is None:
+            self.belong_to(record.stream.driver)
         if self.shared is not None:
             self.shared.recorded(record)
 
@@ -148,13 +150,17 @@ class Event(InProcess):
         if record is self._record:
             self._time = time
 
+    @property
+    def _name(self) -> str:
+        return f"Event {self.number}" if self.number else "Event"
+
     def __repr__(self) -> str:
-        return f"<Event {self.number}, {self.state}>"
+        return f"<{self._name}, {self.state}>"
 
     def _repr_html_(self) -> str:
         record = self._record
         place = None if record is None else f"command {record.seq} of {record.stream.label}, {record.state}"
-        return html_table(f"Event {self.number}", (
+        return html_table(self._name, (
             ("state", self.state),
             ("device", "any" if self.device is None else self.device),
             ("record", place),

@@ -6,7 +6,7 @@ Streams, completions, devices and pools stand on this and never on `Driver`, whi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from atops.base.errors import AtopsError
@@ -38,6 +38,7 @@ class Hub(ABC):
     execute: Mapping[type, Callable[[Any, Any], bool]]
     lock: OwnedLock
     seq: int
+    event_numbers: Iterator[int]
     closed: AtopsError | None
     tracer: Tracer
     topology: Topology

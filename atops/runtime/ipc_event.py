@@ -6,6 +6,7 @@ What another process has recorded is a command here too, on a stream of its own,
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import struct
@@ -34,6 +35,7 @@ log = logging.getLogger("atops.ipc")
 
 LOOK: Final = 0.02  # seconds between two looks at whether a process that owes a record still runs
 DESCRIPTION: Final = struct.Struct("<i")
+SERIALS: Final = itertools.count(1)  # of handles
 STATES: Final = ("recording", "recorded", "failed", "failed")
 FATES: Final = {TicketState.FAILED: "failed", TicketState.LOST: "ended before it was over"}
 
@@ -43,6 +45,7 @@ class SharedRecords:
 
     def __init__(self, page: EventPage, context: DeviceContext, *, imported: bool = False) -> None:
         self.page = page
+        self.serial = next(SERIALS)  # of its handle
         self._imported = imported
         self._context = weakref.ref(context)
         self._lock = threading.Lock()
@@ -209,7 +212,7 @@ def export_event(context: DeviceContext, event: Event) -> bytes:
             if event._record is not None:
                 event.shared.recorded(event._record)
     records: Any = event.shared
-    return lender.export(Kind.EVENT, event.number, context.ordinal, 0, LentEvent(event, records.page))
+    return lender.export(Kind.EVENT, records.serial, context.ordinal, 0, LentEvent(event, records.page))
 
 
 def import_event(context: DeviceContext, handle: Handle) -> Event:
@@ -224,7 +227,7 @@ def import_event(context: DeviceContext, handle: Handle) -> Event:
     finally:
         lease.close()
     event = Event(context.ordinal, timing=False)
-    event.driver = context.driver
+    event.belong_to(context.driver)
     event.shared = SharedRecords(page, context, imported=True)
     return event
 

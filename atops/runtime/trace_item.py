@@ -77,7 +77,7 @@ def of_launch(item: Completion, command: c.Launch) -> Described:
 
 def of_record(item: Completion, command: c.Record) -> Described:
     """Describe a record."""
-    return (Kind.RECORD, 0, *NOWHERE, *NOWHERE, -1, "")
+    return (Kind.RECORD, 0, *NOWHERE, *NOWHERE, command.event.number, "")
 
 
 def of_wait_event(item: Completion, command: c.WaitEvent) -> Described:

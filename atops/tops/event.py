@@ -134,7 +134,7 @@ def _create(flags: int) -> int:
         interprocess=bool(flags & topsEventInterprocess),
         flags=flags,
     )
-    event.driver = context.driver
+    event.belong_to(context.driver)
     return register(event, context)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.base.records import TraceRecord
+from atops.base.records import Kind, TraceRecord
 from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime import stream_queue
 from tests.runtime.boards import device
@@ -123,3 +123,15 @@ async def test_a_launch_names_its_cluster() -> None:
         with pytest.raises(atops.errors.LaunchFailure):
             await stream
         assert (record_of(skipped).status, record_of(skipped).engine) == (atops.Status.SKIPPED, -1)
+
+
+def test_a_record_names_its_event() -> None:
+    """The correlation of a record is the number that its event shows; each record of one event has the same."""
+    with device(trace=100) as chip:
+        stream, first, second = chip.create_stream(), chip.create_event(), chip.create_event()
+        for event in (first, second, first):
+            stream.record(event)
+        stream.sync()
+        found = [each.correlation for each in chip.driver.tracer.records() if each.kind is Kind.RECORD]
+        assert found == [first.number, second.number, first.number]
+        assert f"Event {second.number}," in repr(second)
