@@ -14,7 +14,7 @@ ENV := .venv/.made
 PEERS := .venv/.peers
 KERNEL6 := .venv/.kernel6
 
-.PHONY: help demo test soak conformance bench bench-smoke lint types clean
+.PHONY: help demo test soak mutation conformance bench bench-smoke lint types clean
 
 help:  ## say what there is
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -28,6 +28,9 @@ test: $(ENV) $(KERNEL6)/.made  ## run the tests (ARGS="tests/device -k dte")
 
 soak: $(ENV)  ## run the long tests: many more examples, other seeds each time
 	@$(PY) -m pytest -q -m soak --timeout 1800 --hypothesis-profile soak $(ARGS)
+
+mutation: $(ENV)  ## plant faults and report which of them no test notices (ARGS="dte --sample 20")
+	@$(PY) -m tests.mutation.run $(ARGS)
 
 conformance: $(ENV)  ## say what tests each C-style function has (ARGS="--json")
 	@$(PY) -m tests.tops.conformance_report $(ARGS)
