@@ -170,9 +170,10 @@ def run(tree: Path, tests: Sequence[str], limit: float, keep_bytecode: bool = Fa
     environment = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'widgets'}", "PYTHONHASHSEED": "0"}
     if not keep_bytecode:
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    quiet = ["-x", "-q", "--tb=line", "-p", "no:randomly", "-p", "no:cacheprovider", f"--timeout={TEST_LIMIT}"]
+    quiet = ["-x", "-q", "--tb=line", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    limits = [f"--timeout={TEST_LIMIT}", "--timeout-method=thread"]  # which ends the process at once
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *quiet, *tests],
+        [sys.executable, "-m", "pytest", *quiet, *limits, *tests],
         cwd=tree,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -193,7 +194,7 @@ def run(tree: Path, tests: Sequence[str], limit: float, keep_bytecode: bool = Fa
         return "survived", output
     if process.returncode in {4, 5}:  # pytest's codes for wrong use and for no tests
         raise RuntimeError(f"pytest cannot run {tests}:\n{output}")
-    return "timeout" if "Timeout (>" in output else "killed", output
+    return "timeout" if "+ Timeout +" in output else "killed", output
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -130,11 +130,22 @@ def test_a_glob_without_files_is_refused(tree: Path):
         start(tree)
 
 
-def test_a_hang_is_a_timeout(tree: Path):
-    """A test that never ends is a timeout."""
+@pytest.mark.parametrize(("test_limit", "limit"), [(1, 60), (60, 2)], ids=["one test", "the whole run"])
+def test_a_hang_is_a_timeout(tree: Path, monkeypatch: pytest.MonkeyPatch, test_limit: int, limit: float):
+    """A test that never ends is a timeout, by its own limit or by that of the run."""
+    monkeypatch.setattr(run, "TEST_LIMIT", test_limit)
     text = "import threading\n\ndef test_it():\n    threading.Event().wait()\n"
     (tree / "tests" / "test_numbers.py").write_text(text, encoding="utf-8")
-    assert run.run(tree, ["tests/test_numbers.py"], limit=2) == ("timeout", "")
+    assert run.run(tree, ["tests/test_numbers.py"], limit)[0] == "timeout"
+
+
+def test_every_group_has_files():
+    """The globs of groups.toml still find the sources and tests that they mean."""
+    groups = run.groups_of(run.GROUPS)
+    assert set(groups) == {"executors", "queues", "pools", "dte", "barrier"}
+    for group in groups.values():
+        assert run.found(run.ROOT, group["sources"])
+        assert run.found(run.ROOT, group["tests"])
 
 
 @pytest.mark.soak
