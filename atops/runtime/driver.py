@@ -96,8 +96,7 @@ class Driver(InProcess, Hub):
         self.debts = Debts(self.lock, executor)
         self._contexts: dict[int, DeviceContext] = {}
         self.retired: dict[DeviceContext, None] = {}
-        self._stream_numbers = itertools.count(1)
-        self.event_numbers = itertools.count(1)
+        self._stream_numbers, self.event_numbers = itertools.count(1), itertools.count(1)
         self._token: Token[Driver | None] | None = None
         executor.widen(CALLBACKS, CALLBACK_THREADS)
         executor.widen(COPIES, COPY_THREADS)
