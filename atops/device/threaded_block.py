@@ -14,11 +14,9 @@ from atops.device.chip import Cluster, Sip
 from atops.device.fault import failure_of
 from atops.device.grid import Grid
 from atops.device.requests import Cell
-from atops.device.thread import KernelThread, Request, missing_await
+from atops.device.thread import KernelThread, Request, make_threads, missing_await
 
 __all__ = ("ThreadedBlock", "serve")
-
-new_object = object.__new__
 
 
 class ThreadedBlock(Block):
@@ -32,24 +30,7 @@ class ThreadedBlock(Block):
         super().__init__(grid, linear, cluster)
         if sips[0].sync is None:
             equip(cluster.sips)
-        self.threads = threads = []
-        cooperative, turns = grid.cooperative, grid.turns
-        for position, index in enumerate(grid.thread_indices):
-            # What the constructor does, without its frame: making the threads is a good part of an empty launch.
-            sip = sips[position]
-            thread = new_object(KernelThread)
-            thread.block = self
-            thread.grid = grid
-            thread.linear = position
-            thread.index = index
-            thread.sip = sip
-            thread.sync = sip.sync
-            thread.grid_sync = sip.grid_sync if cooperative else None
-            thread.owed = thread.waiting = thread.coro = thread.sites = thread.transfers = None
-            thread.ended = False
-            thread.l1_top = 0
-            thread.turns = turns
-            threads.append(thread)
+        self.threads = make_threads(self, grid, sips)
         if grid.options.strict:
             cluster.poison()
         grid.opened(self)
