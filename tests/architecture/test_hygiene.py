@@ -27,7 +27,7 @@ def texts(root: Path) -> Iterator[tuple[Path, str]]:
     for folder, folders, names in os.walk(root):
         hidden = {name for name in folders if name.startswith(".") and name != ".ci"}
         folders[:] = sorted(set(folders) - hidden - NOT_OURS)
-        for name in sorted(names):
+        for name in sorted({*names} - {".git"}):  # in a linked work tree a file, which names the repository
             path = Path(folder, name)
             data = path.read_bytes()
             if b"\0" not in data:
@@ -59,6 +59,7 @@ def test_a_path_is_seen(tmp_path: Path, folder: str):
     (tmp_path / "a.md").write_text(f"ok\nopen('/{folder}/x')\ncd /{folder}\n", encoding="utf-8")
     (tmp_path / "b.md").write_text(f"docs/{folder}/x ./{folder} http://a.b/{folder}/ /{folder}s\n", encoding="utf-8")
     (tmp_path / "c.bin").write_bytes(f"\0/{folder}/x".encode())
+    (tmp_path / ".git").write_text(f"gitdir: /{folder}/x", encoding="utf-8")
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "d.md").write_text(f"/{folder}/x", encoding="utf-8")
     assert occurrences(tmp_path, ABSOLUTE_PATH) == [f"a.md:2: /{folder}", f"a.md:3: /{folder}"]
