@@ -104,6 +104,13 @@ def test_no_seed_is_first_come_first_served() -> None:
 # ---- the virtual clock
 
 
+def test_what_is_not_chosen_keeps_its_order() -> None:
+    """The policy's number counts from what has waited longest, whatever was chosen before."""
+    ready = executors.ChoosingDeque(lambda count: min(2, count - 1))
+    ready.extend("abcde")
+    assert [ready.popleft() for _ in range(5)] == ["c", "d", "e", "b", "a"]
+
+
 def test_hours_of_sleep_end_at_once() -> None:
     """Under the virtual clock sleeping costs nothing and is exact; tasks wake in the order of their times."""
 

@@ -226,6 +226,35 @@ def test_a_program_that_polls_does_not_stop_the_clock(seed: int | None) -> None:
     virtual(main, seed=seed)
 
 
+def test_polling_for_one_of_two_commands() -> None:
+    """A program that polls for the longer of two commands is served, though the shorter one has ended before."""
+
+    async def main() -> None:
+        device = atops.Device(0)
+        short = device.create_stream().copy(device.empty(ODD, np.uint8), device.empty(ODD, np.uint8))
+        long = device.create_stream().copy(device.empty(ODD, np.uint8), host())
+        for _ in range(5000):
+            await asyncio.sleep(0)
+        assert (span(short), span(long)) == ((0, MOVE), (0, UP))
+        assert now() == UP
+
+    virtual(main)
+
+
+def test_a_busy_program_does_not_move_the_clock() -> None:
+    """While no command takes time, the clock waits until the program does: a timer is no reason to go on."""
+
+    async def main() -> None:
+        napping = asyncio.create_task(asyncio.sleep(1))
+        for _ in range(3000):
+            await asyncio.sleep(0)
+        assert now() == 0
+        await napping
+        assert now() == 10**9
+
+    virtual(main)
+
+
 # ---- in the middle
 
 
