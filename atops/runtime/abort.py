@@ -9,8 +9,7 @@ from itertools import islice
 
 from atops.base.errors import ExecutionError, StreamAborted
 from atops.base.waiting import Waiter
-from atops.runtime.commands import Call, WaitEvent
-from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, Owner
+from atops.runtime.completion import DONE, PENDING, Completion
 from atops.runtime.outcomes import wake
 from atops.runtime.stream_state import StreamState
 
@@ -60,9 +59,8 @@ def _drop(
     left = [item for item in queue if item._state < DONE]
     dropped = [item for item in left if item._state == PENDING and not item.duty and item.seq <= newest]
     kept = [item for item in left if item._state != PENDING or item.duty or item.seq > newest]
-    if dropped:
-        _stand_in(stream, queue, set(dropped))
     for item in dropped:
+        stream.left_out(item)
         woken += item._lot or ()
         item.settle(error)
         if driver.tracer.active:
@@ -82,44 +80,6 @@ def _drop(
     cancels = [cancel for item in running if (cancel := note(item, error))]
     driver.post(stream.drain)
     return len(dropped), unstarted, cancels
-
-
-def _stand_in(stream: StreamState, queue: deque[Completion], dropped: set[Completion]) -> None:
-    """Keep the order between queues over the gap that the dropped commands leave. With the driver's lock held.
-
-    1. For a dropped command stand in: what stays before it (a copy that has begun, say, or a free), what the dropped
-       ones up to it were to wait for, and what the stream has not waited for before.
-    2. What stays behind dropped commands takes over what they were to wait for in null-stream order.
-    """
-    last: tuple[Completion, ...] = ()
-    owed: dict[Owner, Completion] = {}
-    noted = None  # the newest command up to here whose stand-ins are those of all before it
-    earlier = stream._overtaken
-    here: tuple[Completion, ...] | None = None  # what stands in for the next one; None: to be put together anew
-    for item in queue:
-        if earlier is not None and earlier.seq < item.seq:
-            noted, earlier, here = earlier, None, None
-        skips = item.command.__class__ is WaitEvent and item.command.record is not None
-        if item in dropped:
-            for dep in item.deps or ():
-                owed[dep.stream] = dep  # the newest of a stream comes after its others
-            if here is None or item.deps:
-                here = (*last, *owed.values(), *(() if noted is None else (noted,)))
-            item.stand_ins = (*item.stand_ins, *here) if item.stand_ins else here
-            if skips:
-                item.stand_ins = (*item.stand_ins, item.command.record)
-                noted, here = item, None
-            continue
-        if owed:
-            item.deps = (*(item.deps or ()), *owed.values())
-        if noted is not None:
-            item.stand_ins = (*item.stand_ins, noted)
-        if item._state == RUNNING and (skips or item.deps):  # it will end without what it waits for
-            noted = item
-        if item.command.__class__ is not Call or item.command.holds:  # what holds nothing stands in for nothing
-            last, owed, here = (item,), {}, None
-    if noted is not None and (stream._overtaken is None or stream._overtaken.seq < noted.seq):
-        stream._overtaken = noted
 
 
 def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], None] | None:

@@ -47,6 +47,10 @@ class Owner(Protocol):
     def label(self) -> str:
         """Its name in messages."""
 
+    @property
+    def gap(self) -> int:
+        """The newest command of the board when the stream last left out a wait, or 0."""
+
     def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
         """Return the commands that left the queue unfinished, and the queue."""
 
@@ -92,7 +96,6 @@ class Completion(InProcess):
     seq = 0  # the driver's number, given at submission
     duty = False  # runs in spite of poison and abort
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
-    stand_ins: tuple[Completion, ...] = ()  # it is over, and these, which it was to come after, are perhaps not
     placed: tuple[Any] | None = None  # where a stream with a capacity had a place for it
     parked: Any = None  # what it waits for now, for reports
     cancel: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs

@@ -28,7 +28,6 @@ def upstream(target: Completion) -> Iterator[Completion]:
             continue
         seen.add(item)
         if item.over:
-            todo += item.stand_ins
             continue
         yield item
         # Before it in its stream: the queue; before a call the calls in line too, which hold nothing else.
@@ -38,8 +37,8 @@ def upstream(target: Completion) -> Iterator[Completion]:
                 walked[item.stream, part] = item.seq
                 todo += [each for each in item.stream.snapshot()[part] if since < each.seq < item.seq]
         todo += item.deps or ()
-        if isinstance(item.command, WaitEvent) and (record := item.command.record) is not None and not record.over:
-            todo.append(record)  # else it is over, and the wait inherits what stands in for it but does not wait
+        if isinstance(item.command, WaitEvent) and (record := item.command.record) is not None:
+            todo.append(record)
 
 
 def check_locks(target: Completion, *locks: OwnedLock) -> None:

@@ -27,12 +27,12 @@ from atops.runtime.commands import (
     WaitValue,
     WriteValue,
 )
-from atops.runtime.completion import DONE, Completion
+from atops.runtime.completion import Completion
 from atops.runtime.execute_call import run_call
 from atops.runtime.execute_copy import run_copy, run_here_or_beside
 from atops.runtime.execute_launch import run_launch
 from atops.runtime.executor import HERE
-from atops.runtime.reclaim import when_over
+from atops.runtime.reclaim import free_after
 from atops.runtime.reduction import run_reduce
 from atops.runtime.scattered_copy import run_scattered
 from atops.runtime.stream_queue import StreamQueue
@@ -77,7 +77,6 @@ def run_wait_event(stream: StreamQueue, item: Completion) -> bool:
     item.cancel = lambda error: stream.finish(item, error)
     if record.add_waiter(waiter):
         return False
-    waiter.inherit()
     if (error := waiter.error()) is not None:
         raise error
     return True
@@ -95,18 +94,13 @@ class WaitOver:
 
     def wake(self) -> None:
         """End the wait, well or not."""
-        self.inherit()
         self._stream.finish(self._item, self.error())
 
-    def inherit(self) -> None:
-        """Take over what stands in for the record: its stream has not waited for all that it was to wait for."""
-        if self._record.stand_ins:
-            with self._stream.driver.lock:
-                if self._item._state < DONE:  # else an abort has ended the wait, and seen to that
-                    self._stream.overtake(self._item)
-
     def error(self) -> PriorLaunchFailure | None:
-        """Return what to fail the wait with, if the record failed."""
+        """Return what to fail the wait with, if the record failed. The wait takes over what its stream left out."""
+        if self._record.stream.gap:
+            with self._stream.driver.lock:
+                self._stream.inherit(self._record)
         cause = self._record._error
         if cause is None:
             return None
@@ -165,15 +159,15 @@ def run_alloc(stream: StreamQueue, item: Completion) -> bool:
 def run_free(stream: StreamQueue, item: Completion) -> bool:
     """Give memory back. A duty: it runs after a failure and after an abort too.
 
-    Where the stream skipped its waits for others that use the memory, it is given back when those are over; the stream
-    does not wait for them, for they may wait for what it skipped.
+    Where the stream has left out a wait, others may still use the memory: it is given back when everything is over that
+    the board had been given up to then. The stream does not wait for that.
     """
     command: Free = item.command
     by = f"{stream.label}, command {item.seq}"
-    if stream._overtaken is None:
-        command.release(command.allocation, by)
+    if stream.gap:
+        free_after(stream.context, command.release, command.allocation, by, None, min(stream.gap, item.seq - 1))
     else:
-        when_over(stream.context, stream.behind(item), partial(command.release, command.allocation, by))
+        command.release(command.allocation, by)
     return True
 
 

@@ -115,17 +115,8 @@ def waited_for(stream: Owner, order: int) -> int:
 
 
 def _in_use(block: Block, *streams: Owner) -> bool:
-    """Return whether others may use the block after its frees: a stream has skipped a wait for what uses it.
+    """Return whether others may use the block after its frees: a stream has left out a wait for what uses it.
 
     Then its free is over, or will be, before the block comes back.
     """
-    for _, item in block.frees.values():
-        if item.over or _overtook(item.stream):
-            return True
-    return any(map(_overtook, streams))
-
-
-def _overtook(stream: Owner) -> bool:
-    """Return whether `stream` has skipped waits for events that are still to come."""
-    overtaken = getattr(stream, "overtaken", None)
-    return overtaken is not None and bool(overtaken())
+    return any(item.over or item.stream.gap for _, item in block.frees.values()) or any(each.gap for each in streams)

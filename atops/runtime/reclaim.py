@@ -11,12 +11,11 @@ from atops.device.allocation import Allocation
 from atops.runtime.buffer import LATER, Buffer
 from atops.runtime.completion import Completion
 from atops.runtime.context import DeviceContext
-from atops.runtime.standing_in import unfinished
 
-__all__ = ("Countdown", "free_when_idle", "when_over")
+__all__ = ("Countdown", "free_after", "free_when_idle")
 
 
-Free = Callable[[Allocation, object], None]
+Free = Callable[[Allocation, Any], None]
 
 
 def free_when_idle(context: DeviceContext, free: Free, buffer: Buffer, stream: Any) -> None:
@@ -29,41 +28,27 @@ def free_when_idle(context: DeviceContext, free: Free, buffer: Buffer, stream: A
         driver.post(partial(free_when_idle, context, free, Buffer(buffer.allocation), None))  # this one is dying
         return
     with driver.lock:
-        streams = driver.active_streams() if stream is None else [stream]
         newest = driver.seq
-    if not streams:
-        _free(free, buffer.allocation, "close")
+    free_after(context, free, buffer.allocation, "close" if stream is None else stream.label, stream, newest)
+
+
+def free_after(
+    context: DeviceContext, free: Free, allocation: Allocation, by: object, stream: Any, newest: int
+) -> None:
+    """Free `allocation` once the stream, or the whole board, is through with the commands up to number `newest`."""
+    driver = context.driver
+    with driver.lock:
+        streams = driver.active_streams() if stream is None else stream.synchronised()
+        items = [item for each in streams for item in each.unfinished_to(newest)]
+    if items:
+        # And look again then: an abort may have ended what is last before what runs.
+        again = partial(free_after, context, free, allocation, by, stream, newest)
+        Countdown(context, again, len(items)).begin(items)
         return
-    _free_after(context, free, buffer.allocation, "close" if stream is None else stream.label, streams, newest)
-
-
-def _free(free: Free, allocation: Allocation, by: object) -> None:
     try:  # noqa: SIM105  # every close comes here, and suppress() is slow
         free(allocation, by)
     except IllegalAddress:  # a reset or the driver's close was faster
         pass
-
-
-def _free_after(
-    context: DeviceContext, free: Free, allocation: Allocation, by: object, streams: list[Any], newest: int
-) -> None:
-    """Free `allocation` once the streams are through with their commands up to number `newest`."""
-    items = [item for each in streams for item in each.outstanding() if item.seq <= newest]
-    if not items:
-        _free(free, allocation, by)
-        return
-    # And once more then: an abort ends what is last in a queue before the command that runs.
-    again = partial(_free_after, context, free, allocation, by, streams, newest)
-    Countdown(context, again, len(items)).begin(items)
-
-
-def when_over(context: DeviceContext, items: tuple[Completion, ...], action: Callable[[], None]) -> None:
-    """Do something once these commands, and what stands in for them, are over: here and now where they are."""
-    left = unfinished(items)
-    if left:  # and look again then: an abort may have ended them before what they were to come after
-        Countdown(context, partial(when_over, context, left, action), len(left)).begin(left)
-    else:
-        action()
 
 
 class Countdown:

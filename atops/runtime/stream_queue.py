@@ -24,7 +24,6 @@ from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.executor import HERE, StepWaiter
 from atops.runtime.outcomes import as_failure, log_if_left, verb, wake
 from atops.runtime.short_copies import carry_out_run, carry_out_traced, claim_run, settle_run
-from atops.runtime.standing_in import unfinished
 from atops.runtime.stream_state import StreamState
 
 __all__ = ("StreamQueue",)
@@ -158,8 +157,8 @@ class StreamQueue(StreamState):
         limited = self.capacity is not None
         plain = not tracing and not limited
         left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
-        if self._overtaken is not None:
-            self.forget_overtaken()
+        if self.gap:
+            self.close_gap()
         item: Completion | None = None
         over: Completion | None
         run: list[Completion] = []
@@ -171,7 +170,7 @@ class StreamQueue(StreamState):
             try:
                 queue = self._queue
                 if item is not None:
-                    if plain and error is None and item._lot is None and item._state < DONE and self._overtaken is None:
+                    if plain and error is None and item._lot is None and item._state < DONE:
                         queue.popleft()  # type: ignore[union-attr]  # the head is the item: nobody else takes it
                         item._state = DONE
                     else:
@@ -183,8 +182,7 @@ class StreamQueue(StreamState):
                 elif not others and queue[0]._state == PENDING:
                     item = queue[0]
                     item._state = RUNNING
-                    unharmed = self._error is None and self._overtaken is None
-                    if item.command.__class__ is Copy and not limited and unharmed:
+                    if item.command.__class__ is Copy and not limited and self._error is None:
                         run = claim_run(queue, self.context)
             finally:
                 lock.release()
@@ -238,19 +236,34 @@ class StreamQueue(StreamState):
     def _must_wait(self, item: Completion) -> bool:
         """Park the head behind the first of its predecessors that is not over; that one's end posts the drain."""
         with self.driver.lock:
-            deps = item.deps or ()
-            if item.aborted is not None and not item.duty:  # it is dropped, and they stand in for it
-                self.overtake(item, deps)
-                deps = ()
-            for dep in unfinished(deps):
-                if dep.park(StepWaiter(self.driver.post, self.drain)):
-                    item.parked = dep
-                    item._state = PENDING
-                    if self.driver.tracer.detail:
-                        moments.park(item, dep)
+            if item.aborted is not None and not item.duty:  # it is dropped
+                self.left_out(item)
+                item.deps = None
+            for dep in item.deps or ():
+                if self._park_behind(item, dep):
                     return True
+                self.inherit(dep)
+            # Its memory may still be in use by whom the stream was to wait for. Only by what was enqueued before: so
+            # that nothing waits for itself.
+            if self.gap and item.command.__class__ is Alloc:
+                before = min(self.gap, item.seq - 1)
+                for stream in self.driver.active_streams():
+                    for dep in stream.unfinished_to(before) if stream is not self else ():
+                        item.deps = (*(item.deps or ()), dep)
+                        if self._park_behind(item, dep):
+                            return True
             item.parked = item.deps = None
         return False
+
+    def _park_behind(self, item: Completion, dep: Completion) -> bool:
+        """Park the head behind one command, unless that is over. With the driver's lock held."""
+        if not dep.park(StepWaiter(self.driver.post, self.drain)):
+            return False
+        item.parked = dep
+        item._state = PENDING
+        if self.driver.tracer.detail:
+            moments.park(item, dep)
+        return True
 
     def _settle(self, item: Completion, error: AtopsError | None) -> list[Waiter] | None:
         """Take a settled head off the queue. With the driver's lock held; returns whom to wake after it."""
@@ -267,16 +280,13 @@ class StreamQueue(StreamState):
             error = self.driver.trace(item, error)
         if error is not None:
             self._fail(item, error)
-        if self._overtaken is not None:
-            item.stand_ins = self.behind(item)
         waiters = item.settle(error)
         if item.placed is not None and self.capacity is not None:
             waiters = (waiters or []) + self.capacity.give_back(1)
         return waiters
 
     def _fail(self, item: Completion, error: AtopsError) -> None:
-        if item.command.__class__ is WaitEvent:
-            self.overtake(item)
+        self.left_out(item)
         if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
             error.__cause__ = self._error
         if self._error is None and not isinstance(error, StreamAborted):

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import Any
 
-from atops.base.errors import AtopsError, ExecutionError
+from atops.base.errors import AtopsError, ExecutionError, StreamAborted
 from atops.base.waiting import Waiter
 from atops.runtime.capacity import Capacity
 from atops.runtime.commands import Call, WaitEvent
@@ -18,7 +18,6 @@ from atops.runtime.context import DeviceContext
 from atops.runtime.hub import Hub
 from atops.runtime.in_process import InProcess
 from atops.runtime.outcomes import wake
-from atops.runtime.standing_in import unfinished
 
 __all__ = ("StreamState",)
 
@@ -35,7 +34,6 @@ class StreamState(InProcess, ABC):
         "_last",
         "_loose",
         "_ordered",
-        "_overtaken",
         "_queue",
         "_scheduled",
         "_unusual",
@@ -44,6 +42,7 @@ class StreamState(InProcess, ABC):
         "cluster_mask",
         "context",
         "driver",
+        "gap",
         "label",
         "null",
         "number",
@@ -83,7 +82,8 @@ class StreamState(InProcess, ABC):
         self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
         self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
-        self._overtaken: Completion | None = None  # the newest command for which there are others that stand in
+        # The newest command of the board when the stream last left out a wait; 0 when all is over up to that one.
+        self.gap = 0
         self._scheduled = False
         self._closed = False
         self._unusual = capacity is not None  # whether a submission must look before it leaps
@@ -117,8 +117,8 @@ class StreamState(InProcess, ABC):
         """Become idle. With the driver's lock held."""
         self._scheduled = self._loose = False
         self._last = self._ordered = None  # an idle stream keeps nothing alive
-        if self._overtaken is not None:
-            self.forget_overtaken()
+        if self.gap:
+            self.close_gap()
         if self.null:
             self.context.null_last = None
         if not self._detached:
@@ -158,38 +158,35 @@ class StreamState(InProcess, ABC):
         if self.null:
             self.context.null_last = self._ordered
 
-    def overtake(self, item: Completion, more: tuple[Completion, ...] = ()) -> None:
-        """Note what stands in for a command that is over, or is going to be: what its stream has not waited for.
+    def left_out(self, item: Completion) -> None:
+        """Note that the order through a command is lost: it was to wait, and did not. With the driver's lock held."""
+        if item.deps or (item.command.__class__ is WaitEvent and item.command.record is not None):
+            self.gap = self.driver.seq
 
-        That is `more`, the record of a wait that was skipped or had others standing in for it, and what was noted
-        before. With the driver's lock held.
-        """
-        if item.command.__class__ is WaitEvent and (record := item.command.record) is not None:
-            more = (*more, record) if record._state < DONE else (*more, *record.stand_ins)
-        if not more:
-            return
-        newest = self._overtaken
-        item.stand_ins = (*self.behind(item), *more)
-        if newest is None or newest.seq < item.seq:
-            self._overtaken = item
+    def inherit(self, dep: Completion) -> None:
+        """Take over what the stream of a command that this one has waited for did not wait for. With the lock held."""
+        if isinstance(dep._error, StreamAborted):
+            self.gap = self.driver.seq
+        else:
+            self.gap = max(self.gap, dep.stream.gap)
 
-    def behind(self, item: Completion) -> tuple[Completion, ...]:
-        """Return what stands in for a command of this stream: never what came after it."""
-        newest = self._overtaken
-        if newest is None or newest.seq >= item.seq:  # what is noted of one before it was given to it then
-            return item.stand_ins
-        return (*item.stand_ins, newest)
-
-    def forget_overtaken(self) -> None:
-        """Forget what the stream has not waited for, once all that is over."""
+    def close_gap(self) -> None:
+        """Forget the gap when everything that it stands for is over."""
         with self.driver.lock:
-            if not self.overtaken():
-                self._overtaken = None
+            if not any(stream.unfinished_to(self.gap) for stream in self.driver.active_streams()):
+                self.gap = 0
 
-    def overtaken(self) -> tuple[Completion, ...]:
-        """Return what is not over of what the stream has not waited for, though it was to. From any thread."""
-        newest = self._overtaken
-        return () if newest is None else unfinished((newest,))
+    def unfinished_to(self, seq: int) -> list[Completion]:
+        """Return commands that are over when all are up to number `seq`, each but an abort. With the lock held.
+
+        They are the newest in the queue and, as an abort ends that one before the one that runs, the head.
+        """
+        items = [item for item in self._detached or () if item.seq <= seq]
+        queue = self._queue
+        if queue and queue[0].seq <= seq:
+            newest = queue[-1] if queue[-1].seq <= seq else [item for item in queue if item.seq <= seq][-1]
+            items += [newest] if newest is queue[0] else [queue[0], newest]
+        return items
 
     def _order(self, item: Completion) -> None:
         """Find the null-stream predecessors: what this stream's own order does not already imply. With the lock."""
@@ -216,13 +213,17 @@ class StreamState(InProcess, ABC):
         with self.driver.lock:
             return self._unfinished()
 
-    def _unfinished(self) -> list[Completion]:
-        """As `outstanding`, with the driver's lock held."""
-        items: list[Completion] = []
+    def synchronised(self) -> list[StreamState]:
+        """Return the streams that synchronising with this one waits for. With the driver's lock held."""
         streams = [self]
         if self.null:  # it stands for every blocking stream of its device (2.4 topsStreamSynchronize)
             streams += [each for each in self.context.active if each.blocking and each is not self]
-        for stream in streams:
+        return streams
+
+    def _unfinished(self) -> list[Completion]:
+        """As `outstanding`, with the driver's lock held."""
+        items: list[Completion] = []
+        for stream in self.synchronised():
             items += stream._detached or ()
             if stream._loose:  # what comes last in the queue does not wait for them
                 calls = (each for each in stream._queue or () if each.command.__class__ is Call)

@@ -33,15 +33,16 @@ def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) ->
 class Item:
     """A completion: a number and whether it is over."""
 
-    stream: Any = None  # which skips no waits
-
-    def __init__(self, seq: int) -> None:
+    def __init__(self, seq: int, stream: Any) -> None:
         self.seq = seq
+        self.stream = stream
         self.over = False
 
 
 class Lane:
-    """A stream that frees: its frees run when the test says so."""
+    """A stream that frees: its frees run when the test says so. It leaves out no wait."""
+
+    gap = 0
 
     def __init__(self, context: Any, number: int) -> None:
         self.context = context
@@ -52,7 +53,7 @@ class Lane:
     def item(self) -> Item:
         """Number a command of this stream."""
         self.context.driver.seq += 1
-        return Item(self.context.driver.seq)
+        return Item(self.context.driver.seq, self)
 
     def take(self, pool: MemoryPool, nbytes: int) -> Allocation:
         """Allocate, where no waiting is expected."""

@@ -225,12 +225,12 @@ def test_free_twice_or_elsewhere(context: Any, pool: MemoryPool, lane: Lane) -> 
     lane.free(pool, allocation)
     assert allocation not in pool
     with pytest.raises(InvalidHandle, match="freed already"):
-        pool.give(allocation, lane, Item(9))
+        pool.give(allocation, lane, Item(9, lane))
     with pytest.raises(InvalidHandle, match="no memory of"):
-        pool.give(context.memory.allocate(256), lane, Item(9))
+        pool.give(context.memory.allocate(256), lane, Item(9, lane))
     ended = context.memory.allocate(256)
     context.memory.free(ended)
-    pool.give(ended, lane, Item(9))
+    pool.give(ended, lane, Item(9, lane))
     assert pool.used_current == 0
 
 
@@ -277,7 +277,7 @@ def test_a_finalizer_may_free_inside_of_take(pool: MemoryPool, context: Any) -> 
             pass
 
     big = lane.take(pool, 60 * MIB)
-    pool.give(big, lane, Collects(1))
+    pool.give(big, lane, Collects(1, lane))
     assert len(pool.take(60 * MIB, other)[1]) == 1
     assert pool.used_current == 60 * MIB
 
