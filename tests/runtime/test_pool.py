@@ -248,14 +248,17 @@ def test_cancel(context: Any, pool: MemoryPool, lane: Lane) -> None:
 
 
 def test_the_free_may_run_before_it_is_told(pool: MemoryPool, lane: Lane) -> None:
-    """The driver can be faster than the thread that enqueued the free."""
-    allocation = lane.take(pool, 256)
-    pool.returned(allocation, "the driver")
-    assert not allocation.alive
-    assert pool.used_current == 256
+    """The driver can be faster than the threads that enqueued the frees."""
+    allocation, other = lane.take(pool, 256), lane.take(pool, 512)
+    for each in (allocation, other):
+        pool.returned(each, "the driver")
+        assert not each.alive
+    assert pool.used_current == 768
     pool.give(allocation, lane, lane.item())
-    assert (pool.used_current, pool.statistics().idle) == (0, 256)
+    assert (pool.used_current, pool.statistics().idle) == (512, 256)
     assert lane.take(pool, 256).address == allocation.address
+    pool.give(other, lane, lane.item())
+    assert (pool.statistics().idle, pool.statistics().promised) == (512, 0)
 
 
 def test_a_finalizer_may_free_inside_of_take(pool: MemoryPool, context: Any) -> None:
