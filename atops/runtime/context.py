@@ -78,6 +78,8 @@ class DeviceContext:
 
     asker: Site | None = None  # where the latest buffer was asked for
 
+    dropped_at = 0  # the board's newest command when an abort last dropped some that null-stream order counts
+
     def __init__(
         self, driver: Hub, ordinal: int, arch: Architecture, default_pool: Callable[[DeviceContext], Pool]
     ) -> None:

@@ -24,7 +24,7 @@ from atops.runtime.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.executor import HERE, StepWaiter
 from atops.runtime.outcomes import as_failure, log_if_left, verb, wake
 from atops.runtime.short_copies import carry_out_run, carry_out_traced, claim_run, settle_run
-from atops.runtime.stream_state import StreamState
+from atops.runtime.stream_state import PERHAPS_NOTHING, StreamState, has_effect
 
 __all__ = ("StreamQueue",)
 
@@ -103,9 +103,11 @@ class StreamQueue(StreamState):
         """Number and append an admitted command. As `enqueue`."""
         driver = self.driver
         kind = item.command.__class__
-        # A wait takes no part in null-stream order itself (TOPS Runtime API, 2.4 topsStreamWaitEvent).
-        ordered = self.blocking and kind is not WaitEvent
-        if ordered and (self.null or self.context.null_last is not None):
+        ordered = self.blocking
+        if ordered and kind in PERHAPS_NOTHING:
+            ordered = bool(item.command[4]) if kind is Copy else has_effect(item)
+        # A wait in a blocking stream does not wait for the null stream (TOPS Runtime API, 2.4 topsStreamWaitEvent).
+        if ordered and (self.null or (self.context.null_last is not None and kind is not WaitEvent)):
             self._order(item)
         queue = self._queue
         if queue is None:
@@ -164,8 +166,7 @@ class StreamQueue(StreamState):
         run: list[Completion] = []
         error: AtopsError | None = None
         while True:
-            waiters = None
-            left -= 1
+            waiters, left = None, left - 1
             take_patiently(lock)
             try:
                 queue = self._queue
@@ -374,14 +375,12 @@ class StreamQueue(StreamState):
         with self.driver.lock:
             error, self._error = self._error, None
             self.context.poisoned.discard(self)
-        if error is not None:
-            look_at(error)
+        look_at(error)
         return error
 
     def raise_error(self) -> None:
         """Raise a fresh exception for the stream's failure, if there is one."""
-        error = self.error
-        if error is not None:
+        if (error := self.error) is not None:
             raise error.fresh()
         self.context.check_survived()
 

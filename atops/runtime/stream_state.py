@@ -12,14 +12,26 @@ from typing import Any
 from atops.base.errors import AtopsError, ExecutionError, StreamAborted
 from atops.base.waiting import Waiter
 from atops.runtime.capacity import Capacity
-from atops.runtime.commands import Call, WaitEvent
+from atops.runtime.commands import Call, Command, Copy, Fill, ScatteredCopy, WaitEvent
 from atops.runtime.completion import DONE, PENDING, RUNNING, Completion
 from atops.runtime.context import DeviceContext
 from atops.runtime.hub import Hub
 from atops.runtime.in_process import InProcess
 from atops.runtime.outcomes import wake
 
-__all__ = ("StreamState",)
+__all__ = ("PERHAPS_NOTHING", "StreamState", "has_effect")
+
+PERHAPS_NOTHING = frozenset({Copy, Fill, ScatteredCopy, WaitEvent})
+
+
+def has_effect(item: Completion) -> bool:
+    """Tell whether a command is anything to null-stream order: a copy of no bytes is not, nor a wait for no record."""
+    command: Command = item.command
+    if isinstance(command, WaitEvent):
+        return command.record is not None
+    if isinstance(command, Fill):
+        return command.times > 0
+    return not isinstance(command, Copy | ScatteredCopy) or command.size > 0
 
 
 class StreamState(InProcess, ABC):
@@ -34,6 +46,7 @@ class StreamState(InProcess, ABC):
         "_last",
         "_loose",
         "_ordered",
+        "_ordered_to",
         "_queue",
         "_scheduled",
         "_unusual",
@@ -78,7 +91,8 @@ class StreamState(InProcess, ABC):
             self.driver.tracer.limit_stream(context.ordinal, self.number, capacity.limit)
         self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
         self._last: Completion | None = None  # the newest command
-        self._ordered: Completion | None = None  # the newest that null-stream order counts
+        self._ordered: Completion | None = None  # the newest that the other side of null-stream order waits for
+        self._ordered_to = 0  # up to this number the stream has come after all that null-stream order puts before it
         self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
         self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
@@ -152,8 +166,9 @@ class StreamState(InProcess, ABC):
         """Let what an abort kept stand for the stream's place in the order. With the driver's lock held."""
         self._last = kept[-1] if kept else None
         self._ordered = None
+        self.context.dropped_at = self.driver.seq
         for item in kept:
-            if item.command.__class__ is not WaitEvent and (item.command.__class__ is not Call or item.command.holds):
+            if has_effect(item) and (item.command.__class__ is not Call or item.command.holds):
                 self._ordered = item
         if self.null:
             self.context.null_last = self._ordered
@@ -191,7 +206,9 @@ class StreamState(InProcess, ABC):
     def _order(self, item: Completion) -> None:
         """Find the null-stream predecessors: what this stream's own order does not already imply. With the lock."""
         context = self.context
-        since = self._ordered.seq if self._ordered is not None else 0
+        since, self._ordered_to = self._ordered_to, self.driver.seq
+        if since < context.dropped_at:  # what the stream came after may have been dropped, and not what was before it
+            since = 0
         if self.null:
             deps = tuple(
                 stream._ordered

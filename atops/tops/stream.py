@@ -101,8 +101,9 @@ def topsStreamSynchronize(stream: int | None) -> Wait:
 def topsStreamWaitEvent(stream: int | None, event: int, flags: int) -> None:
     """Let later work of the stream wait for the event's record of now; without one there is nothing to wait for.
 
-    The event may be of another device. The wait takes no part in null-stream order. InvalidHandle: dead stream or
-    event. InvalidValue: flags other than 0.
+    The event may be of another device. The wait does not wait for the null stream, but later commands of the null
+    stream wait for it; in the null stream it is a command as others. InvalidHandle: dead stream or event.
+    InvalidValue: flags other than 0.
     """
     target, awaited = stream_of(stream), event_of(event)
     flags_in(flags, 0)

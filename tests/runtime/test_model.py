@@ -28,11 +28,12 @@ STREAMS = (*NULL, *BLOCKING, *FREE)
 EVENTS = range(3)
 LARGE = 128 << 10  # bytes: copied on a copy thread
 CALLS = ("call", "detached", "fail")
+PLAIN = ("call", "detached", "fill", "copy", "large", "kernel", "write", "nothing")
 PATIENCE = 20.0  # seconds that no passing test waits
 
 stream_numbers = st.sampled_from(STREAMS)
 operations = st.one_of(
-    st.tuples(st.sampled_from(("call", "detached", "fill", "copy", "large", "kernel", "write")), stream_numbers),
+    st.tuples(st.sampled_from(PLAIN), stream_numbers),
     st.tuples(st.sampled_from(("record", "wait")), stream_numbers, st.sampled_from(EVENTS)),
     st.tuples(st.just("wait_value"), stream_numbers, st.integers(0, 9)),
     st.tuples(st.sampled_from(("call", "call", "fail")), stream_numbers),
@@ -51,6 +52,11 @@ class Step:
     item: Any = None
     started: int = -1
     finished: int = -1
+
+    @property
+    def nothing(self) -> bool:
+        """Whether it does nothing: a copy of no bytes, a wait for an event that was never recorded."""
+        return self.kind == "nothing" or (self.kind == "wait" and self.cause is None)
 
 
 def interpret(program: list[tuple[Any, ...]]) -> list[Step]:
@@ -87,13 +93,18 @@ def interpret(program: list[tuple[Any, ...]]) -> list[Step]:
 
 
 def precedes(first: Step, second: Step) -> bool:
-    """Tell whether `first`, submitted earlier, must be over before `second` starts."""
+    """Tell whether `first`, submitted earlier, must be over before `second` starts.
+
+    Null-stream order (a device's own, row by row): a wait in a blocking stream waits for no null work; else it is a
+    command of its stream; a wait in the null stream is a command as others; what does nothing takes no part.
+    """
     if first.stream == second.stream:
         # A detached call holds nothing but the calls after it.
         return first.kind != "detached" or second.kind in CALLS
     sides = {first.stream in NULL, second.stream in NULL}
-    both = first.stream not in FREE and second.stream not in FREE
-    return both and len(sides) == 2 and first.kind not in ("detached", "wait") and second.kind != "wait"
+    if len(sides) == 1 or first.stream in FREE or second.stream in FREE or first.nothing or second.nothing:
+        return False
+    return first.kind != "detached" and (second.kind != "wait" or second.stream in NULL)
 
 
 def check(steps: list[Step]) -> None:
@@ -155,6 +166,7 @@ class Board:
             "detached": lambda: stream.call(call, holds=False),
             "fill": lambda: stream.fill(x[:64], 1),
             "copy": lambda: stream.copy(x[:64], y[64:128]),
+            "nothing": lambda: stream.copy(x[:0], y[:0]),
             "large": lambda: stream.copy(x, y),
             "kernel": lambda: stream.launch(two_turns, (1, 2), x),
             "write": lambda: stream.write_value(self.words[step.target : step.target + 1], 1),
@@ -255,7 +267,7 @@ def test_two_threads_agree_on_null_stream_order(tiny_switch_interval: None, roun
 def test_programs_of_several_threads(tiny_switch_interval: None, seed: int):
     """Random programs submitted by three threads at once obey the model in the order in which they were numbered."""
     chance = random.Random(seed)
-    kinds = ("call", "detached", "fill", "copy", "large", "kernel", "record", "wait")
+    kinds = ("call", "detached", "fill", "copy", "large", "kernel", "record", "wait", "nothing")
     with board() as device:
         place, ready = Board(device), threading.Barrier(3)
         parts: list[list[Step]] = [
@@ -288,3 +300,70 @@ def test_programs_of_several_threads(tiny_switch_interval: None, seed: int):
         device.driver.wait_all([step.item for step in steps], PATIENCE)
         place.observe(steps)
     check(steps)
+
+
+def long_program(chance: random.Random, length: int) -> list[Step]:
+    """Return the steps of a random program whose waits all end, most of them of null-stream order."""
+    kinds = ("fill", "copy", "call", "kernel", "nothing", "record", "record", "wait", "wait")
+    streams = (0, 0, *STREAMS)
+    return interpret([(chance.choice(kinds), chance.choice(streams), chance.choice(EVENTS)) for _ in range(length)])
+
+
+def run_in_order(chance: random.Random, length: int) -> None:
+    """Check that a program keeps the model's order: streams are held, and let go in random order."""
+    steps = long_program(chance, length)
+    with board() as device:
+        place = Board(device)
+        latches = place.hold(chance.sample(STREAMS, chance.randrange(4)))
+        for step in steps:
+            place.submit(step)
+        chance.shuffle(latches)
+        for latch in latches:
+            latch.release()
+        device.driver.wait_all([step.item for step in steps], PATIENCE)
+        place.observe(steps)
+    check(steps)
+
+
+def run_freely(chance: random.Random, length: int) -> None:
+    """Check that a program waits for nothing else: one stream stands still, what the model leaves free ends."""
+    steps = long_program(chance, length)
+    with board() as device:
+        place = Board(device)
+        number = chance.choice(STREAMS)
+        (latch,) = place.hold([number])
+        held = [Step("wait_value", number)]
+        for step in steps:
+            place.submit(step)
+        free = []
+        behind: set[int] = set()
+        for index, step in enumerate(steps):
+            if step.cause in behind or any(precedes(each, step) for each in held):
+                held.append(step)
+                behind.add(index)
+            else:
+                free.append(step)
+        device.driver.wait_all([step.item for step in free], PATIENCE)
+        assert not any(step.item.done for step in held[1:])
+        latch.release()
+        device.driver.wait_all([step.item for step in steps], PATIENCE)
+        place.observe(steps)
+    check(steps)
+
+
+@pytest.mark.parametrize("run", [run_in_order, run_freely])
+def test_null_stream_order_of_random_programs(run: Any):
+    """4,000 commands of random programs, half of them with one stream that stands still."""
+    chance = random.Random(run.__name__)
+    for _ in range(50):
+        run(chance, 40)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("run", [run_in_order, run_freely])
+def test_null_stream_order_of_very_many_random_programs(run: Any):
+    """100,000 commands, other ones each time."""
+    chance = random.Random(seed := random.randrange(1 << 32))
+    print("seed", seed)
+    for _ in range(1250):
+        run(chance, 40)

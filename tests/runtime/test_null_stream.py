@@ -135,29 +135,79 @@ def test_sync_of_the_null_stream_waits_for_ten_streams(device: atops.Device):
 
 
 @on_every_host
-async def test_a_wait_takes_no_part_but_what_follows_does(device):
-    """2.4 topsStreamWaitEvent: the wait itself does not wait for null work, and null work does not wait for it."""
-    null, stream = device.null_stream, device.create_stream()
-    gate = device.create_stream(nonblocking=True)
-    latch = hold(gate)
-    event = gate.record()
-    wait = stream.wait(event)
-    await null.fill(device.empty(1), 1)  # does not wait for the wait
-    assert not wait.done
-    after = stream.fill(device.empty(1), 1)
-    later = null.fill(device.empty(1), 1)
-    await latch.passed()
-    assert not after.done and not later.done  # but for what follows it
-    latch.release()
-    await later
-    assert after.done
+async def test_a_wait_in_a_blocking_stream_waits_for_no_null_work(device):
+    """2.4 topsStreamWaitEvent: the wait does not wait for the null stream, what follows it does; nor does the event."""
+    null, stream, other = device.null_stream, device.create_stream(), device.create_stream(nonblocking=True)
+    event = other.record()
+    await event
     held = hold(null)
-    await stream.wait(event)  # nor does a wait wait for null work
+    await stream.wait(event)
     last = stream.fill(device.empty(1), 1)
     await held.passed()
     assert not last.done
     held.release()
     await last
+
+
+@on_every_host
+async def test_null_work_waits_for_a_wait_of_a_blocking_stream(device):
+    """The wait is pending work of its stream: an event of the null stream, and synchronising it, come after."""
+    null, stream, gate = device.null_stream, device.create_stream(), device.create_stream(nonblocking=True)
+    latch = hold(gate)
+    wait = stream.wait(gate.record())
+    fill, event = null.fill(device.empty(1), 1), null.record()
+    await latch.passed()
+    assert not (wait.done or fill.done or event.is_done or null.is_done)
+    latch.release()
+    await event
+    assert wait.done and fill.done
+
+
+@on_every_host
+async def test_a_wait_in_the_null_stream_is_a_null_stream_command(device):
+    """It waits for earlier work of blocking streams and their later work waits for it, though its event is complete."""
+    null, stream, other = device.null_stream, device.create_stream(), device.create_stream()
+    free = device.create_stream(nonblocking=True)
+    event = free.record()
+    await event
+    latch = hold(stream)
+    wait = null.wait(event)
+    behind = other.fill(device.empty(1), 1)
+    await latch.passed()
+    assert not (wait.done or behind.done)
+    latch.release()
+    await behind
+    assert wait.done
+
+
+@on_every_host
+async def test_commands_that_do_nothing_take_no_part(device):
+    """A wait for an event that was never recorded, copies and fills of 0 bytes: nothing waits for them, nor they."""
+    null, stream = device.null_stream, device.create_stream()
+    other, free = device.create_stream(), device.create_stream(nonblocking=True)
+    x = device.empty(0, np.uint8)
+
+    def nothings(stream):
+        event = device.create_event()
+        return stream.wait(event), stream.fill(x, 1), stream.copy(x, x.view(np.uint8), 0), stream.fetch(x)
+
+    latch = hold(null)
+    for item in nothings(stream):
+        await item
+    latch.release()
+    await null
+    latch, gate = hold(stream), hold(free)
+    for item in nothings(null):
+        await item
+    latch.release()
+    await stream
+    null.wait(free)  # behind the gate
+    items = nothings(null)
+    null.abort()
+    for item in items:
+        assert item.done
+    assert await other.fetch(device.null_stream.zeros(1)) == 0
+    gate.release()
 
 
 @on_every_host

@@ -424,16 +424,17 @@ def test_c10_wait_for_an_event_of_another_device(world):
     assert read(world, target) == 0
 
 
-def test_a_wait_takes_no_part_in_null_stream_order(world):
-    """2.4: the null stream does not wait for a stream that does nothing but wait for an event."""
-    free, waiting, marked = stream(world, 1), stream(world), event(world)
+def test_null_work_waits_for_a_wait_of_a_blocking_stream(world):
+    """2.5: an event of the null stream waits for a stream that does nothing but wait for an event."""
+    free, waiting, marked, last = stream(world, 1), stream(world), event(world), event(world)
     latch = held(world, free)
     tops.check(tops.topsEventRecord(marked, free))
     tops.check(tops.topsStreamWaitEvent(waiting, marked, 0))
-    target = word(world)
-    tops.check(tops.topsStreamWriteValue32Async(target, 1, 0, 0))
-    assert tops.topsStreamWaitValue32(target, 1, tops.topsStreamWaitValueEq) == OK
+    tops.check(tops.topsEventRecord(last, 0))
+    world.let_run()
+    assert tops.topsEventQuery(last) == tops.topsStreamQuery(0) == NOT_READY
     latch.open()
+    assert tops.topsEventSynchronize(last) == OK
 
 
 def test_a_wait_hands_a_failure_on(world):
