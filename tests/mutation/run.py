@@ -189,7 +189,7 @@ def run(tree: Path, tests: Sequence[str], limit: float, keep_bytecode: bool = Fa
     except subprocess.TimeoutExpired:
         return "timeout", ""
     finally:
-        _end(process)
+        _end(process, tree)
     if process.returncode == 0:
         return "survived", output
     if process.returncode in {4, 5}:  # pytest's codes for wrong use and for no tests
@@ -197,10 +197,14 @@ def run(tree: Path, tests: Sequence[str], limit: float, keep_bytecode: bool = Fa
     return "timeout" if "+ Timeout +" in output else "killed", output
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """End the process and what it has started."""
+def _end(process: subprocess.Popen[str], tree: Path) -> None:
+    """End the process and what it has started, also programs in sessions of their own that their tests left behind."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if os.fsencode(tree) in environment.read_bytes():
+                os.kill(int(environment.parent.name), signal.SIGKILL)
     process.communicate()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +41,15 @@ def unseen(value):
     return value * 3
 '''
 TESTS = "from figures.numbers import twice\n\ndef test_twice():\n    assert twice(3) == 6\n"
+HANGS = """
+import subprocess
+
+def test_it():
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    with open("started", "w") as file:
+        file.write(str(process.pid))
+    process.wait()
+"""
 CONFIG = """
 [numbers]
 sample = 20
@@ -132,11 +143,15 @@ def test_a_glob_without_files_is_refused(tree: Path):
 
 @pytest.mark.parametrize(("test_limit", "limit"), [(1, 60), (60, 2)], ids=["one test", "the whole run"])
 def test_a_hang_is_a_timeout(tree: Path, monkeypatch: pytest.MonkeyPatch, test_limit: int, limit: float):
-    """A test that never ends is a timeout, by its own limit or by that of the run."""
+    """A test that never ends is a timeout, by its own limit or by that of the run; what it has started ends, too."""
     monkeypatch.setattr(run, "TEST_LIMIT", test_limit)
-    text = "import threading\n\ndef test_it():\n    threading.Event().wait()\n"
-    (tree / "tests" / "test_numbers.py").write_text(text, encoding="utf-8")
+    (tree / "tests" / "test_numbers.py").write_text(HANGS, encoding="utf-8")
     assert run.run(tree, ["tests/test_numbers.py"], limit)[0] == "timeout"
+    started = int((tree / "started").read_text(encoding="ascii"))
+    with pytest.raises(ProcessLookupError):
+        for _ in range(500):
+            os.kill(started, 0)
+            time.sleep(0.01)
 
 
 def test_every_group_has_files():
