@@ -23,24 +23,24 @@ from typing import TYPE_CHECKING, Any
 from atops import errors, kernels
 from atops.base.dims import Dim3
 from atops.base.options import EmulatorOptions
-from atops.base.records import Kind, Status, Trace, TraceRecord
-from atops.device.watch import Condition
-from atops.kernels.launch_config import LaunchConfig
-from atops.runtime.buffer import Buffer, DeviceArray
-from atops.runtime.completion import Completion
+from atops.base.trace.records import Kind, Status, Trace, TraceRecord
+from atops.device.memory.value_wait import Condition
+from atops.kernels.launch.launch_config import LaunchConfig
+from atops.runtime.cooperative_launch import launch_together
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.event import Event
+from atops.runtime.current_driver import current_driver, default_driver
 from atops.runtime.device import Device, DeviceStatistics
 from atops.runtime.driver import Driver
-from atops.runtime.drivers import current_driver, default_driver
-from atops.runtime.event import Event
 from atops.runtime.external_stream import ExternalStream
-from atops.runtime.host_array import HostArray
+from atops.runtime.memory.buffer import Buffer, DeviceArray
+from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pipeline import Pipeline, pipeline
-from atops.runtime.pool import MemoryPool
-from atops.runtime.running import run
+from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.run import run
 from atops.runtime.stream import Stream
 from atops.runtime.stream_report import StreamStatistics
 from atops.runtime.symbols import Symbol
-from atops.runtime.together import launch_together
 
 if TYPE_CHECKING:
     from atops import executable, tops

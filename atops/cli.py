@@ -51,10 +51,22 @@ def _give_up_output() -> None:
 def _run(arguments: list[str]) -> int:
     """Hand over to the command's module."""
     if arguments[:1] == ["bench"]:  # it parses its own options
-        code: int = importlib.import_module("atops.apps.bench").main(arguments[1:])
-        return code
+        return _bench(arguments[1:])
     parsed = _parser().parse_args(arguments)
-    code = importlib.import_module(f"atops.apps.{parsed.command}").main(parsed)
+    code: int = importlib.import_module(f"atops.apps.{parsed.command}").main(parsed)
+    return code
+
+
+def _bench(arguments: list[str]) -> int:
+    """Measure the budgets. The benchmarks are part of the source tree and not of an installed package."""
+    try:
+        bench = importlib.import_module("benchmarks.bench")
+    except ModuleNotFoundError as error:
+        if error.name not in ("benchmarks", "benchmarks.bench"):
+            raise
+        print("atops: error: the benchmarks are in the source tree; run `make bench` there", file=sys.stderr)
+        return 2
+    code: int = bench.main(arguments)
     return code
 
 

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from typing import Any
 
 from atops.base.errors import InvalidType, InvalidValue
-from atops.runtime.executable import Executable
-from atops.runtime.executable_build import BuildOptions, Ranges, build_file
-from atops.runtime.executable_file import SectionKind
-from atops.runtime.executable_graph import Graph
-from atops.runtime.executable_refit import ManagedConstant
+from atops.runtime.executables.build import BuildOptions, Ranges, build_file
+from atops.runtime.executables.executable import Executable
+from atops.runtime.executables.file import SectionKind
+from atops.runtime.executables.graph import Graph
+from atops.runtime.executables.refit import ManagedConstant
 
 __all__ = ("Executable", "ManagedConstant", "build", "load")
 

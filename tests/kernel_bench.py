@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from atops.base.options import EmulatorOptions
-from atops.device.allocation import Allocation
 from atops.device.arch import architecture
-from atops.device.block import Progress
 from atops.device.chip import Chip
-from atops.device.global_memory import GlobalMemory
-from atops.device.grid import Grid
-from atops.device.interpreter import StepBlock
-from atops.device.sip import SipBlock
-from atops.kernels.definition import Kernel
-from atops.kernels.launch_config import LaunchConfig
+from atops.device.exec.block import Progress
+from atops.device.exec.grid import Grid
+from atops.device.exec.interpreter import StepBlock
+from atops.device.exec.os_threads import SipBlock
+from atops.device.memory.allocation import Allocation
+from atops.device.memory.device_memory import GlobalMemory
+from atops.kernels.kernel import Kernel
+from atops.kernels.launch.launch_config import LaunchConfig
 
 
 class DeviceArray:

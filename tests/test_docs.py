@@ -14,7 +14,7 @@ import pytest
 
 from atops import kernels as k
 from atops.device.arch import ARCHITECTURES
-from atops.device.transforms import OPERATIONS
+from atops.device.dte.operations import OPERATIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples" / "README.md"]

@@ -11,9 +11,9 @@ import pytest
 import atops
 
 HOMES = {
-    "base.records": ("Kind", "Status", "Trace", "TraceRecord"),
+    "base.trace.records": ("Kind", "Status", "Trace", "TraceRecord"),
     "runtime.device": ("Device", "DeviceStatistics"),
-    "runtime.host_array": ("HostArray",),
+    "runtime.memory.host_array": ("HostArray",),
     "runtime.stream_report": ("StreamStatistics",),
     "runtime.symbols": ("Symbol",),
 }

@@ -28,7 +28,7 @@ from atops.apps.outcome import Outcome
 from atops.apps.progress import Progress
 from atops.apps.sequence import sequence
 from atops.base.errors import AtopsError, InvalidValue, UsageError
-from atops.runtime.trace_export import write_chrome
+from atops.trace.chrome import write_chrome
 
 __all__ = ("Plan", "add_arguments", "count", "main")
 

@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from atops.apps.outcome import Outcome
-from atops.base.records import COPIES, Kind, TraceRecord
-from atops.runtime.timeline import summary
-from atops.runtime.timeline_text import format_ns, render_text
+from atops.base.trace.records import COPIES, Kind, TraceRecord
+from atops.trace.summary import summary
+from atops.trace.text import format_ns, render_text
 
 __all__ = ("report",)
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from rich.console import Console
 
-from atops.apps.benchmarks.report import versions
 from atops.base.errors import UsageError
 from atops.base.options import EmulatorOptions
 from atops.device.arch import ARCHITECTURES, Architecture, architecture
-from atops.device.links import Topology
-from atops.runtime.timeline_text import format_bytes
+from atops.device.topology import Topology
+from atops.trace.text import format_bytes
+from benchmarks.measuring.report import versions
 
 __all__ = ("add_arguments", "main")
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atops.apps.histogram import VALUES
-from atops.base.records import Trace
+from atops.base.trace.records import Trace
 
 __all__ = ("Counts", "Mismatch", "Outcome")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from atops.base.records import TraceRecord
+from atops.base.trace.records import TraceRecord
 
 __all__ = ("sequence",)
 

@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from atops.base.results import Result
+from atops.base.result_codes import Result
 
 __all__ = (
     "AtopsError",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from atops.base.errors import InvalidValue
-from atops.base.owned_lock import check_entry, make_lock
-from atops.base.waiting import ParkingLot
+from atops.base.waiting.locks import check_entry, make_lock
+from atops.base.waiting.parking_lot import ParkingLot
 
 __all__ = ("KernelSignals", "SignalWaiter")
 

@@ -7,7 +7,7 @@ import linecache
 from itertools import islice
 from types import CodeType
 
-from atops.base.syntax_trees import module_tree
+from atops.base.python_ast import module_tree
 
 __all__ = ("asserted",)
 

@@ -18,14 +18,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from atops.device.span import Space, Span
+from atops.device.span.span import Space, Span
 from atops.kernels.architecture_macros import MACROS, macro
 from atops.kernels.assertion import assert_
-from atops.kernels.bound import BoundKernel
-from atops.kernels.definition import Kernel, cooperative, kernel
+from atops.kernels.builtin_variables import blockDim, blockIdx, gridDim, thread_count, thread_id, threadIdx, tiles
 from atops.kernels.device_function import device
-from atops.kernels.dte import dte_scope, event, shared_dte_ctx, tops_destroy_dte, tops_dte_ctx_t, tops_init_dte, wait
-from atops.kernels.dte_operations import (
+from atops.kernels.dte.contexts import (
+    dte_scope,
+    event,
+    shared_dte_ctx,
+    tops_destroy_dte,
+    tops_dte_ctx_t,
+    tops_init_dte,
+    wait,
+)
+from atops.kernels.dte.operations import (
     broadcast,
     broadcast_async,
     deslice,
@@ -49,7 +56,7 @@ from atops.kernels.dte_operations import (
     transpose_deslice,
     transpose_deslice_async,
 )
-from atops.kernels.dte_operations_gcu300 import (
+from atops.kernels.dte.operations_gcu300 import (
     memset_deslice,
     memset_deslice_async,
     mirror_lr_deslice,
@@ -73,7 +80,38 @@ from atops.kernels.dte_operations_gcu300 import (
     sub_sample,
     sub_sample_async,
 )
-from atops.kernels.functions import (
+from atops.kernels.host_function import host
+from atops.kernels.kernel import Kernel, cooperative, kernel
+from atops.kernels.launch.bound import BoundKernel
+from atops.kernels.launch.launch_config import LaunchConfig
+from atops.kernels.launch.restrict import restrict
+from atops.kernels.memory.arrays import (
+    Constant,
+    Generic,
+    Global,
+    Local,
+    Private,
+    Shared,
+    dynamic_shared,
+    local,
+    mdspan,
+    shared,
+)
+from atops.kernels.memory.device_variables import Variable, constant, device_variable
+from atops.kernels.memory.pointer import Pointer, generic, pointer
+from atops.kernels.memory.private import private
+from atops.kernels.printf import printf
+from atops.kernels.signals import signal_add, signal_read, signal_wait, signal_write
+from atops.kernels.sync import (
+    BarrierScope,
+    CountedBarrier,
+    __syncblocks,
+    __syncthreads,
+    barrier,
+    syncblocks,
+    syncthreads,
+)
+from atops.kernels.vectors.functions import (
     abs,
     acos,
     asin,
@@ -104,63 +142,33 @@ from atops.kernels.functions import (
     tan,
     tanh,
 )
-from atops.kernels.host_function import host
-from atops.kernels.index import blockDim, blockIdx, gridDim, thread_count, thread_id, threadIdx, tiles
-from atops.kernels.launch_config import LaunchConfig
-from atops.kernels.mask import Mask
-from atops.kernels.memory import (
-    Constant,
-    Generic,
-    Global,
-    Local,
-    Private,
-    Shared,
-    dynamic_shared,
-    local,
-    mdspan,
-    shared,
-)
-from atops.kernels.pointer import Pointer, generic, pointer
-from atops.kernels.printf import printf
-from atops.kernels.private import private
-from atops.kernels.restrict import restrict
-from atops.kernels.signals import signal_add, signal_read, signal_wait, signal_write
-from atops.kernels.sync import (
-    BarrierScope,
-    CountedBarrier,
-    __syncblocks,
-    __syncthreads,
-    barrier,
-    syncblocks,
-    syncthreads,
-)
-from atops.kernels.variables import Variable, constant, device_variable
-from atops.kernels.vector import Vector
-from atops.kernels.vector_type import VectorType, sizeof, vector, vector2, vector4
+from atops.kernels.vectors.mask import Mask
+from atops.kernels.vectors.vector import Vector
+from atops.kernels.vectors.vector_type import VectorType, sizeof, vector, vector2, vector4
 
 if TYPE_CHECKING:
-    from atops.kernels.compile_options import CompileOptions
-    from atops.kernels.diagnostics import Diagnostic, DiagnosticLog, Severity
-    from atops.kernels.image import CodeImage
-    from atops.kernels.kernel_attributes import FunctionAttributes, function_attributes
-    from atops.kernels.loading import load_module
-    from atops.kernels.module import Module
-    from atops.kernels.program import CompiledProgram, Program, compile_source
+    from atops.kernels.compile.image import CodeImage
+    from atops.kernels.compile.kernel_attributes import FunctionAttributes, function_attributes
+    from atops.kernels.compile.loading import load_module
+    from atops.kernels.compile.module import Module
+    from atops.kernels.compile.program import CompiledProgram, Program, compile_source
+    from atops.kernels.source.diagnostics import Diagnostic, DiagnosticLog, Severity
+    from atops.kernels.source.options import CompileOptions
 
 # What compiles source text is loaded when it is first asked for: most programs never do, and pay nothing for it.
 COMPILING = {
-    "CompileOptions": "atops.kernels.compile_options",
-    "Diagnostic": "atops.kernels.diagnostics",
-    "DiagnosticLog": "atops.kernels.diagnostics",
-    "Severity": "atops.kernels.diagnostics",
-    "FunctionAttributes": "atops.kernels.kernel_attributes",
-    "function_attributes": "atops.kernels.kernel_attributes",
-    "CodeImage": "atops.kernels.image",
-    "load_module": "atops.kernels.loading",
-    "Module": "atops.kernels.module",
-    "CompiledProgram": "atops.kernels.program",
-    "Program": "atops.kernels.program",
-    "compile_source": "atops.kernels.program",
+    "CompileOptions": "atops.kernels.source.options",
+    "Diagnostic": "atops.kernels.source.diagnostics",
+    "DiagnosticLog": "atops.kernels.source.diagnostics",
+    "Severity": "atops.kernels.source.diagnostics",
+    "FunctionAttributes": "atops.kernels.compile.kernel_attributes",
+    "function_attributes": "atops.kernels.compile.kernel_attributes",
+    "CodeImage": "atops.kernels.compile.image",
+    "load_module": "atops.kernels.compile.loading",
+    "Module": "atops.kernels.compile.module",
+    "CompiledProgram": "atops.kernels.compile.program",
+    "Program": "atops.kernels.compile.program",
+    "compile_source": "atops.kernels.compile.program",
 }
 
 

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable, Mapping
 from types import FrameType, MappingProxyType
 
-from atops.device.requests import maybe_current_thread
-from atops.device.thread import KernelThread
-from atops.kernels.compile_target import CompileTarget
+from atops.device.exec.current import maybe_current_thread
+from atops.device.exec.thread import KernelThread
+from atops.kernels.launch.target import CompileTarget
 
 __all__ = ("MACROS", "macro", "macros_of")
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from atops.device.call_site import Site
-from atops.device.requests import Request
-from atops.device.thread import KernelThread
+from atops.device.exec.current import Request
+from atops.device.exec.thread import KernelThread
 
 __all__ = ("DeviceCall", "awaited")
 

@@ -9,10 +9,10 @@ import numpy as np
 from atops.base.c_format import c_format
 from atops.base.errors import InvalidType, InvalidValue
 from atops.device.call_site import caller
-from atops.device.requests import maybe_current_thread
-from atops.device.span import Span
-from atops.kernels.pointer import Pointer
-from atops.kernels.variables import Variable
+from atops.device.exec.current import maybe_current_thread
+from atops.device.span.span import Span
+from atops.kernels.memory.device_variables import Variable
+from atops.kernels.memory.pointer import Pointer
 
 __all__ = ("printf",)
 

@@ -9,9 +9,9 @@ import operator
 from typing import SupportsIndex
 
 from atops.base.errors import InvalidType
-from atops.device.barrier import SignalWait
-from atops.device.requests import Request, current_thread
-from atops.device.watch import Condition
+from atops.device.exec.barrier import SignalWait
+from atops.device.exec.current import Request, current_thread
+from atops.device.memory.value_wait import Condition
 
 __all__ = ("signal_add", "signal_read", "signal_wait", "signal_write")
 

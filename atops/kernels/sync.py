@@ -8,10 +8,10 @@ from __future__ import annotations
 from sys import _getframe
 
 from atops.base.errors import IllegalState, LaunchFailure
-from atops.device.barrier import Barrier, Scope, barrier_form, grid_sync
 from atops.device.call_site import caller
-from atops.device.requests import CELL, Request, current_thread, missing_await
-from atops.kernels.sharing import shared_object
+from atops.device.exec.barrier import Barrier, Scope, barrier_form, grid_sync
+from atops.device.exec.current import THREAD_SLOT, Request, current_thread, missing_await
+from atops.kernels.memory.sharing import shared_object
 
 __all__ = ("BarrierScope", "CountedBarrier", "__syncblocks", "__syncthreads", "barrier", "syncblocks", "syncthreads")
 
@@ -24,7 +24,7 @@ def syncthreads() -> Request:
     Raises IllegalState on the host and MissingAwait when an earlier request was never awaited (TOPS C++, 8.8).
     """
     # As Request.owed_by does it, written out: this is the most frequent request of all.
-    cell = CELL.get()
+    cell = THREAD_SLOT.get()
     if cell is None or (thread := cell.thread) is None:
         raise IllegalState("syncthreads has a meaning only inside a kernel (TOPS C++, 8.8); it was called on the host")
     if thread.owed is not None:
@@ -42,7 +42,7 @@ def syncblocks() -> Request:
     Raises IllegalState in a grid that is not cooperative and on the host, MissingAwait when an earlier request was
     never awaited (TOPS C++, 8.8).
     """
-    cell = CELL.get()  # written out as in `syncthreads`
+    cell = THREAD_SLOT.get()  # written out as in `syncthreads`
     thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
     request = thread.grid_sync or grid_sync(thread)
     if thread.owed is not None:

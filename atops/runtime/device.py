@@ -17,21 +17,21 @@ from atops.base.errors import (
     PeerAccessNotEnabled,
     StreamAborted,
 )
-from atops.base.loops import current_home
 from atops.base.options import whole
+from atops.base.waiting.current_loop import current_loop_adapter
 from atops.device.arch import Architecture
-from atops.device.global_memory import MemoryStatistics
-from atops.runtime.completion import Completion, look_at
-from atops.runtime.context import DeviceContext
-from atops.runtime.current import current_ordinal, current_stream, restore_ordinal, set_ordinal
+from atops.device.memory.device_memory import MemoryStatistics
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.current_device import current_ordinal, current_stream, restore_ordinal, set_ordinal
+from atops.runtime.board.printing import Printing
+from atops.runtime.board.signals import Signals
+from atops.runtime.core.completion import Completion, look_at
+from atops.runtime.core.event import Event
+from atops.runtime.core.html_reports import device_html
+from atops.runtime.current_driver import current_driver
 from atops.runtime.device_memory import DeviceMemory
 from atops.runtime.driver import Driver
-from atops.runtime.drivers import current_driver
-from atops.runtime.event import Event
-from atops.runtime.executor import StepWaiter
-from atops.runtime.html_reports import device_html
-from atops.runtime.printing import Printing
-from atops.runtime.signals import Signals
+from atops.runtime.executors.executor import StepWaiter
 from atops.runtime.stream import Stream
 
 __all__ = ("Device", "DeviceStatistics", "close_when_over")
@@ -195,7 +195,7 @@ class Device(DeviceMemory):
         context = self.context
         if context.active:
             for item in self.outstanding():
-                await current_home().park(item)
+                await current_loop_adapter().park(item)
         self.settle(context)
 
     def settle(self, context: DeviceContext | None = None) -> None:
@@ -237,7 +237,7 @@ class Device(DeviceMemory):
         old, items = self._retire()
         try:
             for item in items:
-                await current_home().park(item)
+                await current_loop_adapter().park(item)
         finally:  # whoever gives up waiting leaves the rest to the driver
             close_when_over(old, items)
 

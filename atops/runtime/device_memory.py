@@ -12,15 +12,15 @@ import numpy as np
 from atops.base.dtypes import as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfMemory
 from atops.base.options import whole
-from atops.device.allocation import Allocation
 from atops.device.call_site import caller
-from atops.kernels.variables import Variable
-from atops.runtime.buffer import Buffer, DeviceArray, extents_of
-from atops.runtime.context import DeviceContext
+from atops.device.memory.allocation import Allocation
+from atops.kernels.memory.device_variables import Variable
+from atops.runtime.board.context import DeviceContext
 from atops.runtime.driver import Driver
-from atops.runtime.host_array import HostArray
-from atops.runtime.pool import MemoryPool
-from atops.runtime.reclaim import free_when_idle
+from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of
+from atops.runtime.memory.host_array import HostArray
+from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.queues.deferred_free import free_when_idle
 from atops.runtime.stream import Stream
 from atops.runtime.symbols import Symbol, symbol
 

@@ -15,37 +15,37 @@ from typing import Any
 
 from atops.base.clock import Clock, WallClock
 from atops.base.errors import AtopsError, IllegalState, InvalidDevice, InvalidHandle, InvalidType, NotInitialized
-from atops.base.loops import current_home
 from atops.base.options import EmulatorOptions
-from atops.base.owned_lock import make_lock
-from atops.base.tracing import Tracer
-from atops.base.waiting import seconds
-from atops.device.address_space import AddressSpace
+from atops.base.trace.tracer import Tracer
+from atops.base.waiting.current_loop import current_loop_adapter
+from atops.base.waiting.locks import make_lock
+from atops.base.waiting.parking_lot import seconds
 from atops.device.arch import architecture
-from atops.device.host_memory import HostMemory
-from atops.device.links import Topology
-from atops.runtime.closing import Closing
-from atops.runtime.commands import Copy
-from atops.runtime.completion import Completion
-from atops.runtime.context import DeviceContext
-from atops.runtime.deadlock import check_blocking, check_locks
-from atops.runtime.debts import Debts
-from atops.runtime.execute_call import CALLBACKS
-from atops.runtime.execute_copy import COPIES, HALVES
-from atops.runtime.executor import Executor, Step
-from atops.runtime.hub import Hub
-from atops.runtime.in_process import InProcess
-from atops.runtime.inline import InlineExecutor
-from atops.runtime.moments import teller
-from atops.runtime.outcomes import as_failure
-from atops.runtime.polling import Poller
-from atops.runtime.pool import MemoryPool
-from atops.runtime.stall import StallWatch
-from atops.runtime.stream_queue import StreamQueue
-from atops.runtime.switch_interval import SwitchInterval
-from atops.runtime.threaded import ThreadedExecutor
-from atops.runtime.timed_execution import how_to_run
-from atops.runtime.trace_item import trace_tuple
+from atops.device.memory.address_space import AddressSpace
+from atops.device.memory.host_memory import HostMemory
+from atops.device.topology import Topology
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.core.commands import Copy
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.failures import as_failure
+from atops.runtime.core.host_tasks import Debts
+from atops.runtime.core.in_process import InProcess
+from atops.runtime.core.services import DriverServices
+from atops.runtime.core.switch_interval import SwitchInterval
+from atops.runtime.core.value_poller import Poller
+from atops.runtime.execute.call import CALLBACKS
+from atops.runtime.execute.copy import COPIES, HALVES
+from atops.runtime.execute.virtual_time import how_to_run
+from atops.runtime.executors.executor import Executor, Step
+from atops.runtime.executors.inline import InlineExecutor
+from atops.runtime.executors.threaded import ThreadedExecutor
+from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.queues.command_events import teller
+from atops.runtime.queues.deadlock import check_blocking, check_locks
+from atops.runtime.queues.queue import StreamQueue
+from atops.runtime.queues.stall import StallWatch
+from atops.runtime.queues.trace_record import trace_tuple
+from atops.runtime.shutdown import Closing
 
 __all__ = ("Driver", "make_default_pool", "options_of")
 
@@ -57,7 +57,7 @@ CALLBACK_THREADS = 4
 COPY_THREADS = 2  # more do not copy faster: two saturate the memory of a small machine
 
 
-class Driver(InProcess, Hub):
+class Driver(InProcess, DriverServices):
     """One board of 0 to 8 devices, isolated from every other driver of the process.
 
     `async with Driver(options) as driver:` makes it the current one inside the block and closes it afterwards;
@@ -135,7 +135,7 @@ class Driver(InProcess, Hub):
         """
         closing = self.close()
         if closing is not None and not closing.done:
-            await current_home().park(closing)
+            await current_loop_adapter().park(closing)
 
     def close(self) -> Closing | None:
         """As `aclose`, without waiting, from anywhere. Returns what can be waited for, None in a forked child."""

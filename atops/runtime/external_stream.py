@@ -9,8 +9,8 @@ from typing import Any, Final
 from weakref import ref
 
 from atops.base.errors import InvalidHandle, InvalidType
+from atops.runtime.board.handles import HANDLES, Remains
 from atops.runtime.device import Device
-from atops.runtime.handles import HANDLES, Remains
 from atops.runtime.stream import Stream
 
 __all__ = ("ExternalStream", "handle_from")

@@ -12,13 +12,13 @@ from typing import Any
 import anyio
 
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, PriorLaunchFailure, StreamAborted
-from atops.base.loops import current_home, running_home
 from atops.base.options import whole
+from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
 from atops.device.call_site import asked_at, caller
-from atops.runtime.buffer import Buffer
-from atops.runtime.completion import Completion
+from atops.runtime.core.completion import Completion
 from atops.runtime.device import Device
-from atops.runtime.execute_call import is_async
+from atops.runtime.execute.call import is_async
+from atops.runtime.memory.buffer import Buffer
 from atops.runtime.source_reader import SourceReader
 from atops.runtime.stream import Stream
 
@@ -73,7 +73,7 @@ class Pipeline(AsyncIterator[Any]):
             raise InvalidType(f"the device of a pipeline is {device!r}; a Device is right")
         if not isinstance(source, Iterable | AsyncIterable):
             raise InvalidType(f"the source {source!r} is not iterable; an (async) iterable of arrays is right")
-        if running_home() is None:
+        if running_loop_adapter() is None:
             raise IllegalState("a pipeline belongs to the loop that runs where it is made, and none runs here")
         self.in_flight = in_flight
         self._site = caller()  # what it enqueues itself was asked for here
@@ -327,7 +327,7 @@ async def over(outcome: Any) -> None:
         if isinstance(each, tuple):
             await over(each)
         else:
-            await current_home().park(each)
+            await current_loop_adapter().park(each)
 
 
 async def first(wait: Callable[[], Awaitable[None]], race: anyio.CancelScope) -> None:

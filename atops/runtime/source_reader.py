@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 
 from atops.base.errors import IllegalState
-from atops.base.home import HostTask
-from atops.base.loops import current_home
+from atops.base.waiting.current_loop import current_loop_adapter
+from atops.base.waiting.loop_adapter import HostTask
 
 __all__ = ("SourceReader",)
 
@@ -40,7 +40,7 @@ class SourceReader:
     def ask(self) -> None:
         """Have the next chunk taken, unless it is being taken already, or was and nobody has come for it."""
         if self._task is None:
-            self._task = current_home().spawn(self._run, copy_context(), self._ended)
+            self._task = current_loop_adapter().spawn(self._run, copy_context(), self._ended)
         if not self._busy:
             self._busy = True
             self._asked.set()

@@ -8,13 +8,15 @@ from types import TracebackType
 from typing import Any
 
 from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue
-from atops.base.loops import current_home, running_home
 from atops.base.options import whole
-from atops.device.watch import Condition
-from atops.kernels.definition import Kernel
-from atops.runtime.buffer import Buffer
-from atops.runtime.capacity import Capacity, Room
-from atops.runtime.commands import (
+from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
+from atops.device.memory.value_wait import Condition
+from atops.kernels.kernel import Kernel
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.current_device import enter_stream, leave_stream
+from atops.runtime.board.handles import HANDLES, lend
+from atops.runtime.core.capacity import Capacity, Room
+from atops.runtime.core.commands import (
     PLAIN_LAUNCH,
     Call,
     Launch,
@@ -24,15 +26,13 @@ from atops.runtime.commands import (
     WaitValue,
     WriteValue,
 )
-from atops.runtime.completion import Completion
-from atops.runtime.context import DeviceContext
-from atops.runtime.current import enter_stream, leave_stream
-from atops.runtime.event import Event
-from atops.runtime.execute_call import is_async
-from atops.runtime.handles import HANDLES, lend
-from atops.runtime.marking import check_event, enqueue_marked
-from atops.runtime.operands import word_of
-from atops.runtime.pool_reuse import order_of
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.event import Event
+from atops.runtime.execute.call import is_async
+from atops.runtime.memory.buffer import Buffer
+from atops.runtime.memory.copy_ends import word_of
+from atops.runtime.pools.reuse import order_of
+from atops.runtime.queues.submission import check_event, enqueue_marked
 from atops.runtime.stream_memory import StreamMemory
 from atops.runtime.stream_report import StreamStatistics, describe, html_of, log_unseen, statistics
 
@@ -105,7 +105,7 @@ class Stream(StreamMemory):
         self.close()
         try:
             for item in self.outstanding():
-                await current_home().park(item)
+                await current_loop_adapter().park(item)
         except BaseException:
             self.abort()
             raise
@@ -297,7 +297,7 @@ class Stream(StreamMemory):
             raise InvalidType(f"a call of {function!r}; a function or a coroutine function is right")
         if wants_error and (self._closed or self.context.dead is not None):  # as a duty it would be admitted
             raise (self.context.dead or InvalidHandle(f"{self.label} is closed; a callback came too late")).fresh()
-        home = running_home() if is_async(function) else None
+        home = running_loop_adapter() if is_async(function) else None
         if home is None and is_async(function):
             raise IllegalState(f"{function!r} is a coroutine function and no loop runs here; enqueue it from one")
         command = Call(function, arguments, holds, wants_error, home, copy_context())
@@ -319,7 +319,7 @@ class Stream(StreamMemory):
     def __await__(self) -> Generator[Any, Any, None]:
         self.context.check_alive()
         for item in self.outstanding():
-            yield from current_home().park(item).__await__()
+            yield from current_loop_adapter().park(item).__await__()
         self.context.release_excess()
         self.raise_error()
 

@@ -12,19 +12,19 @@ import numpy as np
 
 from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
-from atops.base.tracing import Kind
-from atops.device.allocation import Allocation
-from atops.runtime.buffer import LATER, Buffer, DeviceArray, End, extents_of
-from atops.runtime.commands import Alloc, Copy, Fill, Free, ScatteredCopy
-from atops.runtime.completion import Completion
-from atops.runtime.context import Pool
-from atops.runtime.event import Event
-from atops.runtime.marking import enqueue_marked
-from atops.runtime.operands import copy_kind, end_of, fill_pattern
-from atops.runtime.pool import MemoryPool
-from atops.runtime.scattered import Scattered
-from atops.runtime.short_copies import checksum
-from atops.runtime.stream_queue import StreamQueue
+from atops.base.trace.tracer import Kind
+from atops.device.memory.allocation import Allocation
+from atops.runtime.board.context import Pool
+from atops.runtime.core.commands import Alloc, Copy, Fill, Free, ScatteredCopy
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.event import Event
+from atops.runtime.memory.buffer import LATER, Buffer, DeviceArray, End, extents_of
+from atops.runtime.memory.copy_ends import copy_kind, end_of, fill_pattern
+from atops.runtime.memory.scatter import Scattered
+from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.queues.copy_batch import checksum
+from atops.runtime.queues.queue import StreamQueue
+from atops.runtime.queues.submission import enqueue_marked
 
 __all__ = ("StreamMemory", "aligned_empty", "taken")
 

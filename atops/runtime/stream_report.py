@@ -6,9 +6,9 @@ import logging
 from dataclasses import dataclass
 
 from atops.base.html_table import columns, html_table
-from atops.runtime.outcomes import log_if_unseen, verb
-from atops.runtime.stall import why
-from atops.runtime.stream_state import StreamState
+from atops.runtime.core.failures import log_if_unseen, verb
+from atops.runtime.queues.stall import why
+from atops.runtime.queues.state import StreamState
 
 __all__ = ("StreamStatistics", "describe", "html_of", "log_unseen", "statistics")
 

@@ -6,12 +6,12 @@ from collections import Counter
 from typing import Any, NoReturn
 
 from atops.base.errors import InvalidType, InvalidValue, NotFound, OutOfMemory
-from atops.base.results import Result
-from atops.device.allocation import Allocation
-from atops.kernels.variables import Variable, variables_named
-from atops.runtime.buffer import Buffer, DeviceArray, Part
-from atops.runtime.context import DeviceContext
-from atops.runtime.reclaim import free_when_idle
+from atops.base.result_codes import Result
+from atops.device.memory.allocation import Allocation
+from atops.kernels.memory.device_variables import Variable, variables_named
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.memory.buffer import Buffer, DeviceArray, Part
+from atops.runtime.queues.deferred_free import free_when_idle
 
 __all__ = ("ConstantSymbol", "Symbol", "forget", "symbol")
 

@@ -16,96 +16,87 @@ from __future__ import annotations
 from atops.tops import (
     aio as aio,
 )
-from atops.tops import (
+from atops.tops.bridge.checking import check as check
+from atops.tops.bridge.pointers import host_view as host_view
+from atops.tops.functions.device import device, driver, error, reservation
+from atops.tops.functions.device.device import *  # noqa: F403  # as above
+from atops.tops.functions.device.driver import *  # noqa: F403  # as above
+from atops.tops.functions.device.error import *  # noqa: F403  # as above
+from atops.tops.functions.device.reservation import *  # noqa: F403  # as above
+from atops.tops.functions.executable import executable
+from atops.tops.functions.executable import launch as executable_launch
+from atops.tops.functions.executable import query as executable_query
+from atops.tops.functions.executable import refit as executable_refit
+from atops.tops.functions.executable.executable import *  # noqa: F403  # as above
+from atops.tops.functions.executable.launch import *  # noqa: F403  # as above
+from atops.tops.functions.executable.query import *  # noqa: F403  # as above
+from atops.tops.functions.executable.refit import *  # noqa: F403  # as above
+from atops.tops.functions.extension import (
     banks,
     cache,
     codec,
     const_buffers,
-    constants,
-    device,
-    device_structs,
     dims,
-    driver,
-    enumerations,
-    error,
-    error_codes,
-    event,
-    executable,
-    executable_enumerations,
-    executable_launch,
-    executable_query,
-    executable_refit,
-    graph_enumerations,
-    host_memory,
-    ipc,
     kernel_signals,
-    launch,
-    launch_configuration,
-    launch_structs,
-    memory,
-    memory_attributes,
-    memory_copy,
-    memory_enumerations,
-    memory_set,
-    module,
-    multi_cluster,
-    peer,
     profile_meta,
     reduce,
-    reservation,
     resource_bundle,
-    resource_structs,
-    rtc,
     scatter,
-    stream,
-    structs,
-    symbols,
 )
-from atops.tops._checking import check as check
-from atops.tops._pointers import host_view as host_view
-from atops.tops.banks import *  # noqa: F403  # hundreds of names, each listed in its own module's __all__
-from atops.tops.cache import *  # noqa: F403  # as above
-from atops.tops.codec import *  # noqa: F403  # as above
-from atops.tops.const_buffers import *  # noqa: F403  # as above
-from atops.tops.constants import *  # noqa: F403  # as above
-from atops.tops.device import *  # noqa: F403  # as above
-from atops.tops.device_structs import *  # noqa: F403  # as above
-from atops.tops.dims import *  # noqa: F403  # as above
-from atops.tops.driver import *  # noqa: F403  # as above
-from atops.tops.enumerations import *  # noqa: F403  # as above
-from atops.tops.error import *  # noqa: F403  # as above
-from atops.tops.error_codes import *  # noqa: F403  # as above
-from atops.tops.event import *  # noqa: F403  # as above
-from atops.tops.executable import *  # noqa: F403  # as above
-from atops.tops.executable_enumerations import *  # noqa: F403  # as above
-from atops.tops.executable_launch import *  # noqa: F403  # as above
-from atops.tops.executable_query import *  # noqa: F403  # as above
-from atops.tops.executable_refit import *  # noqa: F403  # as above
-from atops.tops.graph_enumerations import *  # noqa: F403  # as above
-from atops.tops.host_memory import *  # noqa: F403  # as above
-from atops.tops.ipc import *  # noqa: F403  # as above
-from atops.tops.kernel_signals import *  # noqa: F403  # as above
-from atops.tops.launch import *  # noqa: F403  # as above
-from atops.tops.launch_configuration import *  # noqa: F403  # as above
-from atops.tops.launch_structs import *  # noqa: F403  # as above
-from atops.tops.memory import *  # noqa: F403  # as above
-from atops.tops.memory_attributes import *  # noqa: F403  # as above
-from atops.tops.memory_copy import *  # noqa: F403  # as above
-from atops.tops.memory_enumerations import *  # noqa: F403  # as above
-from atops.tops.memory_set import *  # noqa: F403  # as above
-from atops.tops.module import *  # noqa: F403  # as above
-from atops.tops.multi_cluster import *  # noqa: F403  # as above
-from atops.tops.peer import *  # noqa: F403  # as above
-from atops.tops.profile_meta import *  # noqa: F403  # as above
-from atops.tops.reduce import *  # noqa: F403  # as above
-from atops.tops.reservation import *  # noqa: F403  # as above
-from atops.tops.resource_bundle import *  # noqa: F403  # as above
-from atops.tops.resource_structs import *  # noqa: F403  # as above
-from atops.tops.rtc import *  # noqa: F403  # as above
-from atops.tops.scatter import *  # noqa: F403  # as above
-from atops.tops.stream import *  # noqa: F403  # as above
-from atops.tops.structs import *  # noqa: F403  # as above
-from atops.tops.symbols import *  # noqa: F403  # as above
+from atops.tops.functions.extension.banks import *  # noqa: F403  # hundreds of names, each listed in its own module's __all__
+from atops.tops.functions.extension.cache import *  # noqa: F403  # as above
+from atops.tops.functions.extension.codec import *  # noqa: F403  # as above
+from atops.tops.functions.extension.const_buffers import *  # noqa: F403  # as above
+from atops.tops.functions.extension.dims import *  # noqa: F403  # as above
+from atops.tops.functions.extension.kernel_signals import *  # noqa: F403  # as above
+from atops.tops.functions.extension.profile_meta import *  # noqa: F403  # as above
+from atops.tops.functions.extension.reduce import *  # noqa: F403  # as above
+from atops.tops.functions.extension.resource_bundle import *  # noqa: F403  # as above
+from atops.tops.functions.extension.scatter import *  # noqa: F403  # as above
+from atops.tops.functions.memory import attributes as memory_attributes
+from atops.tops.functions.memory import copy as memory_copy
+from atops.tops.functions.memory import device_memory as memory
+from atops.tops.functions.memory import fill as memory_set
+from atops.tops.functions.memory import host_memory, peer, symbols
+from atops.tops.functions.memory.attributes import *  # noqa: F403  # as above
+from atops.tops.functions.memory.copy import *  # noqa: F403  # as above
+from atops.tops.functions.memory.device_memory import *  # noqa: F403  # as above
+from atops.tops.functions.memory.fill import *  # noqa: F403  # as above
+from atops.tops.functions.memory.host_memory import *  # noqa: F403  # as above
+from atops.tops.functions.memory.peer import *  # noqa: F403  # as above
+from atops.tops.functions.memory.symbols import *  # noqa: F403  # as above
+from atops.tops.functions.module import launch, launch_configuration, module, multi_cluster, rtc
+from atops.tops.functions.module.launch import *  # noqa: F403  # as above
+from atops.tops.functions.module.launch_configuration import *  # noqa: F403  # as above
+from atops.tops.functions.module.module import *  # noqa: F403  # as above
+from atops.tops.functions.module.multi_cluster import *  # noqa: F403  # as above
+from atops.tops.functions.module.rtc import *  # noqa: F403  # as above
+from atops.tops.functions.stream import event, ipc, stream
+from atops.tops.functions.stream.event import *  # noqa: F403  # as above
+from atops.tops.functions.stream.ipc import *  # noqa: F403  # as above
+from atops.tops.functions.stream.stream import *  # noqa: F403  # as above
+from atops.tops.types import (
+    constants,
+    device_structs,
+    enumerations,
+    error_codes,
+    executable_enumerations,
+    graph_enumerations,
+    launch_structs,
+    memory_enumerations,
+    resource_structs,
+    structs,
+)
+from atops.tops.types.constants import *  # noqa: F403  # as above
+from atops.tops.types.device_structs import *  # noqa: F403  # as above
+from atops.tops.types.enumerations import *  # noqa: F403  # as above
+from atops.tops.types.error_codes import *  # noqa: F403  # as above
+from atops.tops.types.executable_enumerations import *  # noqa: F403  # as above
+from atops.tops.types.graph_enumerations import *  # noqa: F403  # as above
+from atops.tops.types.launch_structs import *  # noqa: F403  # as above
+from atops.tops.types.memory_enumerations import *  # noqa: F403  # as above
+from atops.tops.types.resource_structs import *  # noqa: F403  # as above
+from atops.tops.types.structs import *  # noqa: F403  # as above
 
 FAMILIES = (
     driver, device, error, stream, event, memory, host_memory, memory_copy, memory_set, memory_attributes, symbols,

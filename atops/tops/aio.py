@@ -9,23 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
-from atops.tops import (
-    const_buffers,
-    device,
-    event,
-    executable_launch,
-    executable_refit,
-    host_memory,
-    memory,
-    memory_copy,
-    memory_set,
-    peer,
-    resource_bundle,
-    scatter,
-    stream,
-    symbols,
-)
-from atops.tops._call import TWINS
+from atops.tops.bridge.call import TWINS
+from atops.tops.functions.device import device
+from atops.tops.functions.executable import launch as executable_launch
+from atops.tops.functions.executable import refit as executable_refit
+from atops.tops.functions.extension import const_buffers, resource_bundle, scatter
+from atops.tops.functions.memory import copy as memory_copy
+from atops.tops.functions.memory import device_memory as memory
+from atops.tops.functions.memory import fill as memory_set
+from atops.tops.functions.memory import host_memory, peer, symbols
+from atops.tops.functions.stream import event, stream
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -23,7 +23,7 @@ import numpy as np
 
 import atops
 from atops import kernels as k
-from atops.runtime.timeline import summary
+from atops.trace.summary import summary
 
 device = atops.Device(0)
 tracer = atops.current_driver().tracer

@@ -24,7 +24,7 @@ from atops.apps.demo import Plan, count
 from atops.apps.histogram import BLOCKS, VALUES
 from atops.apps.progress import Progress
 from atops.base.options import EmulatorOptions
-from atops.base.records import COPIES, Kind
+from atops.base.trace.records import COPIES, Kind
 from atops.cli import main
 from atops.runtime.driver import Driver
 from tests.architecture.source_tree import ROOT

@@ -12,7 +12,7 @@ from rich.console import Console
 from atops.apps.demo_report import report
 from atops.apps.histogram import VALUES
 from atops.apps.outcome import Counts, Outcome
-from atops.base.records import Kind, Status, Trace, TraceRecord
+from atops.base.trace.records import Kind, Status, Trace, TraceRecord
 
 MS = 1_000_000
 

@@ -14,7 +14,7 @@ from atops.apps.histogram import BLOCKS, THREADS, TILE, VALUES, count_bytes
 from atops.apps.outcome import Counts
 from atops.base.options import EmulatorOptions
 from atops.runtime.device import Device
-from atops.runtime.running import run
+from atops.runtime.run import run
 from tests.runtime.boards import PATIENCE, device
 
 WAVE = BLOCKS * THREADS * TILE  # bytes that give every thread one tile

@@ -15,7 +15,7 @@ import pytest
 from atops.base.options import EmulatorOptions
 from atops.cli import main
 from atops.device.arch import ARCHITECTURES
-from atops.device.links import Topology
+from atops.device.topology import Topology
 from atops.runtime.device import Device
 from tests.runtime.boards import board
 

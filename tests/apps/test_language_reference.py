@@ -13,7 +13,7 @@ import atops
 from atops import kernels as k
 from atops.apps.language_reference import CONSTRUCTS, language_reference, main
 from atops.apps.language_texts import INTRODUCTIONS, OTHER_NAMES, TITLES
-from atops.device.transfer import DteEvent
+from atops.device.dte.transfer import DteEvent
 from atops.kernels.tables.construct import Construct
 from atops.kernels.tables.dte import DTE
 from atops.kernels.tables.functions import FUNCTIONS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atops.apps.sequence import FIELDS, sequence
-from atops.base.records import Kind, Status, TraceRecord
+from atops.base.trace.records import Kind, Status, TraceRecord
 
 
 def record(**changes: object) -> TraceRecord:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FACADE = "atops"
-APPS = 5
+APPS = 6
 
 SOURCES = {
     "atops": "atops",
@@ -25,12 +25,12 @@ SOURCES = {
 FLOORS = {
     "atops.base": 0,
     "atops.device": 1,
-    "atops.kernels": 2,
-    "atops.runtime": 3,
-    "atops.errors": 4,
-    "atops.executable": 4,
-    "atops.tops": 4,
-    "atops.compat": 4,
+    "atops.trace": 2,
+    "atops.kernels": 3,
+    "atops.runtime": 4,
+    "atops.errors": 5,
+    "atops.executable": 5,
+    "atops.tops": 5,
     "atops.apps": APPS,
     "atops.cli": APPS,
     "atops.__main__": APPS,
@@ -38,6 +38,37 @@ FLOORS = {
     "benchmarks": APPS,
     "examples": APPS,
 }
+
+# The folders inside each floor, in the order of imports: a folder may import those before it. A name stands for the
+# modules right in that folder. The __init__ of a folder hands names on and may import all of its own floor.
+FOLDERS = (
+    ("atops.base", "atops.base.waiting", "atops.base.trace"),
+    (
+        "atops.device", "atops.device.memory.allocator", "atops.device.memory", "atops.device.exec",
+        "atops.device.span", "atops.device.dte",
+    ),
+    ("atops.trace",),
+    (
+        "atops.kernels.tables", "atops.kernels.memory", "atops.kernels.dte", "atops.kernels.vectors",
+        "atops.kernels.launch", "atops.kernels", "atops.kernels.source", "atops.kernels.compile",
+    ),
+    (
+        "atops.runtime.executors", "atops.runtime.core", "atops.runtime.memory", "atops.runtime.board",
+        "atops.runtime.queues", "atops.runtime.execute", "atops.runtime.pools", "atops.runtime.ipc",
+        "atops.runtime.resources", "atops.runtime", "atops.runtime.executables",
+    ),
+    (
+        "atops.tops.types", "atops.tops.tables", "atops.tops.bridge", "atops.tops.functions.device",
+        "atops.tops.functions.module", "atops.tops.functions.memory", "atops.tops.functions.stream",
+        "atops.tops.functions.executable", "atops.tops.functions.extension", "atops.tops",
+    ),
+    ("atops", "atops.apps"),
+    (
+        "atops_widgets.feed", "atops_widgets.drawing", "atops_widgets.timeline", "atops_widgets.queues",
+        "atops_widgets.memory_map", "atops_widgets.cluster_grid", "atops_widgets", "atops_widgets.magics",
+    ),
+    ("benchmarks.measuring", "benchmarks.bare", "benchmarks.programs", "benchmarks.rows", "benchmarks"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,10 +104,15 @@ class Module:
         return self.name if self.path.stem == "__init__" else self.name.rpartition(".")[0]
 
     @property
+    def folder(self) -> str:
+        """The dotted name of the folder that the file is in."""
+        return self.package
+
+    @property
     def floor(self) -> int | None:
         """The floor of this module, or None where the table has none for it."""
         if self.name == FACADE:
-            return 4
+            return APPS - 1
         parts = self.name.split(".")
         prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
         return next((FLOORS[prefix] for prefix in prefixes if prefix in FLOORS), None)

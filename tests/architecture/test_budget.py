@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import ast
-import statistics
 import sys
 import textwrap
+from collections import Counter
 from pathlib import Path
 
-from tests.architecture.source_tree import ROOT, Module, modules, plant
+from tests.architecture.source_tree import Module, modules, plant
 
-MOST_LINES = 400
-MEDIAN_LINES = 170
+MOST_LINES = 500  # of code: blank lines, comments, docstrings and imports apart
 MOST_FUNCTION_LINES = 40
+MOST_MODULES = 16  # in a folder, its __init__ apart
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 # What may break a rule, and why. Keys: "module" for files and names, "module:Class.method" for functions.
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {
-    "atops.runtime.stream_queue:StreamQueue.drain": "the hot loop of every stream: a call costs a tenth of its rate",
+    "atops.runtime.queues.queue:StreamQueue.drain": "the hot loop of every stream: a call costs a tenth of its rate",
 }
-SHADOWING_NAMES: dict[str, str] = {}
+SHADOWING_NAMES: dict[str, str] = {
+    "atops.runtime.execute.copy": "the family of copies",
+    "atops.runtime.queues.queue": "the queue of a stream",
+    "atops.tops.functions.memory.copy": "the family of copies",
+    "atops.base.trace": "the field's word",
+    "atops.trace": "the field's word",
+    "atops.tops.types": "the header's types",
+    "atops.device.memory.statistics": "what a memory says of itself",
+}
+CROWDED_FOLDERS: dict[str, str] = {}
 
 
 def lines_of(module: Module) -> int:
-    """Return the number of lines in the module's file."""
-    return len(module.text.splitlines())
+    """Return the number of lines of code: without blank lines, comments, docstrings and imports."""
+    counted = {at for at, line in enumerate(module.text.splitlines(), 1) if line.strip() and line.strip()[0] != "#"}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            counted -= set(range(node.lineno, node.end_lineno + 1))
+        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = node.body[:1] if ast.get_docstring(node) is not None else []
+            counted -= {at for each in docstring for at in range(each.lineno, each.end_lineno + 1)}
+    return len(counted)
 
 
 def functions_of(module: Module) -> dict[str, int]:
@@ -72,14 +88,18 @@ def poor_names(known: dict[str, Module], reasons: dict[str, str]) -> list[str]:
 
 
 def test_no_file_is_too_long():
-    """No source file has more than 400 lines, except those with a reason in the table."""
+    """No source file has more than 500 lines of code, except those with a reason in the table."""
     faults = over(MOST_LINES, {name: lines_of(module) for name, module in modules().items()}, LONG_FILES)
     assert not faults, "\n" + "\n".join(faults)
 
 
-def test_the_median_file_is_one_screenful_or_two():
-    """Half of the package's files have at most about 170 lines."""
-    assert statistics.median(lines_of(module) for module in modules(ROOT, "atops").values()) <= MEDIAN_LINES
+def test_no_folder_is_crowded():
+    """No folder has more than 16 modules, except those with a reason in the table."""
+    counts = Counter(module.folder for module in modules().values() if module.path.stem != "__init__")
+    crowded = {folder: count for folder, count in counts.items() if count > MOST_MODULES}
+    faults = [f"{folder} has {count} modules" for folder, count in crowded.items() if folder not in CROWDED_FOLDERS]
+    assert not faults, "\n" + "\n".join(faults)
+    assert set(CROWDED_FOLDERS) <= set(crowded)
 
 
 def test_no_function_is_too_long():

@@ -1,4 +1,4 @@
-"""Imports go down the floors, never in a circle, and nothing below the apps asks the facade."""
+"""Imports go down the floors and left in each floor, never in a circle; nothing below the apps asks the facade."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.source_tree import APPS, FACADE, Module, imports, modules, plant
+from tests.architecture.source_tree import APPS, FACADE, FOLDERS, Module, imports, modules, plant
 
 Graph = dict[str, set[str]]
 
@@ -21,7 +21,36 @@ def upward(known: dict[str, Module]) -> list[str]:
             target = known.get(found.target)
             if target and None not in (target.floor, module.floor) and target.floor > module.floor:
                 where = f"{module.where(found.line)} on floor {module.floor}"
-                faults.append(f"{where} imports {target.name} on floor {target.floor}")
+                faults.append(
+                    f"{where} imports {target.name} on floor {target.floor}; imports go down only: move what is needed "
+                    f"down, or hand it in as an argument"
+                )
+    return faults
+
+
+def rightward(known: dict[str, Module]) -> list[str]:
+    """Return every import of a folder that stands later in its floor, and every folder without a place in the order."""
+    faults = []
+    rank = {folder: (row, place) for row, folders in enumerate(FOLDERS) for place, folder in enumerate(folders)}
+    for module in known.values():
+        if module.folder.partition(".")[0] == "examples":
+            continue
+        is_face = module.path.stem == "__init__"
+        if module.folder not in rank:
+            if not is_face:
+                faults.append(f"{module.folder} has no place in FOLDERS; add it where its imports allow")
+            continue
+        for found in imports(module, known):
+            target = known.get(found.target)
+            if is_face or target is None or target.path.stem == "__init__" or target.folder not in rank:
+                continue
+            (row, place), (their_row, their_place) = rank[module.folder], rank[target.folder]
+            if row == their_row and their_place > place:
+                order = " < ".join(FOLDERS[row])
+                faults.append(
+                    f"{module.where(found.line)} imports {target.name}, but the order is {order}. Move what both need "
+                    f"to the left of both, or hand the object in as an argument"
+                )
     return faults
 
 
@@ -75,7 +104,7 @@ def _way_back(graph: Graph, start: str) -> list[str] | None:
     return None
 
 
-RULES = [upward, facade_users, unknown_targets, cycles]
+RULES = [upward, rightward, facade_users, unknown_targets, cycles]
 
 
 @cache
@@ -93,6 +122,7 @@ def test_the_tree_keeps_the_rule(rule):
 
 
 BREAKS = {
+    "a folder to the right": (rightward, "from atops.device.dte.context import DteContext"),
     "a plain import": (upward, "from atops.runtime.stream import Stream"),
     "inside a function": (upward, "def f():\n    import atops.runtime.stream as s"),
     "for types only": (
@@ -112,14 +142,14 @@ BREAKS = {
 @pytest.mark.parametrize(("rule", "source"), BREAKS.values(), ids=BREAKS)
 def test_the_rule_sees_a_break(tmp_path: Path, rule, source: str):
     """Each way to write a forbidden import is found, with its module and line."""
-    packages = ["atops", "atops/base", "atops/device", "atops/runtime"]
+    packages = ["atops", "atops/base", "atops/device", "atops/device/dte", "atops/runtime"]
     plant(tmp_path, {f"{package}/__init__.py": "" for package in packages})
-    plant(tmp_path, {"atops/runtime/stream.py": "", "atops/base/codes.py": ""})
+    plant(tmp_path, {"atops/runtime/stream.py": "", "atops/base/codes.py": "", "atops/device/dte/context.py": ""})
     good = "from atops.base.codes import X\nfrom ..base import codes\nimport numpy"
-    assert rule(plant(tmp_path, {"atops/device/dte.py": good})) == []
-    faults = rule(plant(tmp_path, {"atops/device/dte.py": source}))
+    assert rule(plant(tmp_path, {"atops/device/chip.py": good})) == []
+    faults = rule(plant(tmp_path, {"atops/device/chip.py": source}))
     assert len(faults) == 1
-    assert faults[0].startswith(f"atops.device.dte:{len(source.splitlines())}")
+    assert faults[0].startswith(f"atops.device.chip:{len(source.splitlines())}")
 
 
 def test_a_cycle_is_reported_with_its_path(tmp_path: Path):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.architecture.source_tree import ROOT
 
-NOT_OURS = {"build", "dist", "out", "node_modules", "__pycache__"}
+NOT_OURS = {".git", "build", "dist", "out", "node_modules", "__pycache__"}
 
 # Paths and hosts are kept in pieces, so that this file does not hold what it looks for.
 FOLDERS = ("home", "root", "tmp", "work")

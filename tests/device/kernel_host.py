@@ -15,13 +15,13 @@ from typing import Any
 from atops.base.dims import Dim3
 from atops.base.options import EmulatorOptions
 from atops.device.arch import architecture
-from atops.device.barrier import SignalWait, grid_sync
-from atops.device.block import Block, Progress
 from atops.device.chip import Chip
-from atops.device.cluster import ClusterArray
-from atops.device.grid import Grid
-from atops.device.requests import Request, current_thread, missing_await
-from atops.device.thread import KernelThread
+from atops.device.exec.barrier import SignalWait, grid_sync
+from atops.device.exec.block import Block, Progress
+from atops.device.exec.block_scheduler import ClusterArray
+from atops.device.exec.current import Request, current_thread, missing_await
+from atops.device.exec.grid import Grid
+from atops.device.exec.thread import KernelThread
 
 MODES = [1, 2, "sip"]
 PATIENCE = 30.0  # seconds until a run counts as hung; a good run never waits so long

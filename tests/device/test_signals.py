@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from atops.base.errors import InvalidValue
+from atops.device.memory.value_wait import Condition, satisfied
 from atops.device.signals import KernelSignals
-from atops.device.watch import Condition, satisfied
 
 
 class Waiter:

@@ -10,9 +10,9 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import InvalidType, LaunchFailure
-from atops.kernels.pointer import pointer
+from atops.kernels.memory.device_variables import constant, device_variable
+from atops.kernels.memory.pointer import pointer
 from atops.kernels.printf import printf
-from atops.kernels.variables import constant, device_variable
 from tests.kernel_bench import Bench
 
 

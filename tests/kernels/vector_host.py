@@ -9,7 +9,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import LaunchFailure
-from atops.kernels.vector_type import VECTOR_TYPES, VectorType
+from atops.kernels.vectors.vector_type import VECTOR_TYPES, VectorType
 from tests.kernel_bench import Bench, DeviceArray
 
 TYPES = list(dict.fromkeys(VECTOR_TYPES.values()))

@@ -11,9 +11,9 @@ import anyio
 from atops import kernels as k
 from atops.base.errors import ExecutionError
 from atops.base.options import EmulatorOptions
-from atops.runtime.buffer import DeviceArray
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
+from atops.runtime.memory.buffer import DeviceArray
 from atops.runtime.stream import Stream
 
 PATIENCE = 20.0  # seconds after which a wait that should be short counts as a hang; no passing test takes as long

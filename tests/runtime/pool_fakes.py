@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
-from atops.base.owned_lock import make_lock
-from atops.device.allocation import Allocation
+from atops.base.waiting.locks import make_lock
 from atops.device.arch import architecture
-from atops.device.global_memory import GlobalMemory
-from atops.runtime.pool import MemoryPool
-from atops.runtime.pool_reuse import order_of
+from atops.device.memory.allocation import Allocation
+from atops.device.memory.device_memory import GlobalMemory
+from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.pools.reuse import order_of
 
 MIB = 1 << 20
 

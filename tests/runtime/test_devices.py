@@ -32,14 +32,14 @@ from atops.base.errors import (
     StreamFull,
     WouldDeadlock,
 )
-from atops.base.tracing import Kind
-from atops.device.links import Topology
-from atops.runtime.buffer import DeviceArray
-from atops.runtime.commands import Record
+from atops.base.trace.tracer import Kind
+from atops.device.topology import Topology
+from atops.runtime.cooperative_launch import launch_together, submit_together
+from atops.runtime.core.commands import Record
+from atops.runtime.core.event import Event
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
-from atops.runtime.event import Event
-from atops.runtime.together import launch_together, submit_together
+from atops.runtime.memory.buffer import DeviceArray
 from tests.runtime.boards import (
     PATIENCE,
     Latch,
@@ -754,7 +754,7 @@ def test_an_ordinal_is_an_int(driver: Driver, ordinal: Any) -> None:
 @anyio_test
 async def test_a_reset_is_finished_whoever_waits(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cancelled, the driver frees the memory once what runs has ended. The driver's end ends a reset that waits."""
-    monkeypatch.setattr("atops.runtime.closing.MARGIN", 0)
+    monkeypatch.setattr("atops.runtime.shutdown.MARGIN", 0)
     with board(devices=1, abort_grace=0) as driver, anyio.fail_after(PATIENCE):
         device = Device(0, driver)
         stream = device.create_stream()

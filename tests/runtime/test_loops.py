@@ -21,7 +21,7 @@ from anyio.lowlevel import checkpoint
 
 from atops import kernels as k
 from atops.base.errors import LaunchFailure, LoopClosed, StreamAborted, WouldDeadlock
-from atops.base.loops import current_home
+from atops.base.waiting.current_loop import current_loop_adapter
 from atops.runtime.device import Device
 from tests.runtime.boards import PATIENCE, Latch, device, leftovers, works
 
@@ -193,11 +193,11 @@ def test_a_loop_leaves_no_file_open() -> None:
             counts.append(len(os.listdir("/proc/self/fd")))
         assert counts[-1] <= counts[0]
         loop = asyncio.new_event_loop()
-        home = loop.run_until_complete(own_home())
-        assert home.deliver(loop.stop)
+        adapter = loop.run_until_complete(own_home())
+        assert adapter.deliver(loop.stop)
         loop.run_forever()
         loop.close()
-        assert not home.deliver(lambda: None) and home.closed()
+        assert not adapter.deliver(lambda: None) and adapter.closed()
 
 
 def test_a_loop_keeps_nothing_of_its_first_task() -> None:
@@ -249,8 +249,8 @@ async def wrapped(waited: Any) -> Any:
 
 
 async def own_home() -> Any:
-    """Return the home of the loop that runs this."""
-    return current_home()
+    """Return the adapter of the loop that runs this."""
+    return current_loop_adapter()
 
 
 async def never() -> None:

@@ -20,9 +20,9 @@ from atops.base.errors import (
     NotInitialized,
     OutOfMemory,
 )
-from atops.base.results import Result
-from atops.kernels.program import compile_source
-from atops.kernels.variables import Variable, constant, device_variable
+from atops.base.result_codes import Result
+from atops.kernels.compile.program import compile_source
+from atops.kernels.memory.device_variables import Variable, constant, device_variable
 from atops.runtime.device import Device
 from atops.runtime.symbols import ConstantSymbol, forget, symbol
 from tests.runtime.boards import PATIENCE, Latch, board, device

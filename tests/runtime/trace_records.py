@@ -7,23 +7,34 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-from atops.base.details import Change, MemoryChange, Moment, Phase, Place, Step, Turn, Use
-from atops.base.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
-from atops.runtime.intervals import Interval, overlapping
-from atops.runtime.trace_events import Event
+from atops.base.trace.events import (
+    AllocationEvent,
+    Change,
+    CommandEvent,
+    MemoryUse,
+    Phase,
+    Place,
+    ThreadEvent,
+    ThreadState,
+)
+from atops.base.trace.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
+from atops.trace.chrome_events import Event
+from atops.trace.intervals import Interval, overlapping
 
 NAMES = st.sampled_from(["", "scale", "größe", 'a "quoted" name', "a\nbreak", "x" * 60])
 SMALL = st.integers(-1, 3)
 TIMES = st.integers(0, 1 << 60)
 MOMENTS = st.builds(
-    Moment, TIMES, TIMES, st.sampled_from(Phase), st.sampled_from(Kind), SMALL, SMALL, SMALL, TIMES, NAMES, SMALL,
+    CommandEvent, TIMES, TIMES, st.sampled_from(Phase), st.sampled_from(Kind), SMALL, SMALL, SMALL, TIMES, NAMES, SMALL,
     SMALL, TIMES,
 )  # fmt: skip
 CHANGES = st.builds(
-    MemoryChange, TIMES, SMALL, TIMES, TIMES, SMALL, st.sampled_from(Change), TIMES, TIMES, SMALL, SMALL
+    AllocationEvent, TIMES, SMALL, TIMES, TIMES, SMALL, st.sampled_from(Change), TIMES, TIMES, SMALL, SMALL
 )
-STEPS = st.builds(Step, TIMES, SMALL, SMALL, SMALL, st.sampled_from(Turn), SMALL, SMALL, TIMES, TIMES, SMALL)
-USES = st.builds(Use, TIMES, SMALL, TIMES, TIMES)
+STEPS = st.builds(
+    ThreadEvent, TIMES, SMALL, SMALL, SMALL, st.sampled_from(ThreadState), SMALL, SMALL, TIMES, TIMES, SMALL
+)
+USES = st.builds(MemoryUse, TIMES, SMALL, TIMES, TIMES)
 
 
 def record(

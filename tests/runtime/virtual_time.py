@@ -9,7 +9,7 @@ import numpy as np
 
 import atops
 from atops.base.options import EmulatorOptions
-from atops.base.records import TraceRecord
+from atops.base.trace.records import TraceRecord
 
 __all__ = ("MOVE", "ODD", "RATES", "UP", "Rates", "ceil", "host", "now", "record_of", "span", "taken", "virtual")
 

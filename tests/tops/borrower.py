@@ -16,7 +16,7 @@ import numpy as np
 
 import atops.tops as tops
 from atops.runtime.device import Device
-from atops.tops._pointers import device_memory
+from atops.tops.bridge.pointers import device_memory
 from tests.runtime.boards import Latch
 
 KEPT: dict[str, Any] = {}

@@ -13,16 +13,16 @@ from typing import Any, ClassVar, NamedTuple
 import anyio
 import pytest
 
-from atops.base.results import Result
+from atops.base.result_codes import Result
 from atops.runtime.device import Device
 from atops.runtime.driver import CURRENT, Driver
-from atops.tops._call import TWINS
-from atops.tops._handles import register, take
-from atops.tops._last_error import forget, last
-from atops.tops._schedule import FLAGS
-from atops.tops.error_codes import topsError_t, topsrtcResult
-from atops.tops.function_table import FUNCTIONS
+from atops.tops.bridge.call import TWINS
+from atops.tops.bridge.handles import register, take
+from atops.tops.bridge.last_error import forget, last
+from atops.tops.bridge.schedule import FLAGS
+from atops.tops.tables.all_functions import FUNCTIONS
 from atops.tops.tables.function import Function
+from atops.tops.types.error_codes import topsError_t, topsrtcResult
 from tests.runtime.boards import PATIENCE
 
 __all__ = ("Case", "Conformance", "World", "implementation")

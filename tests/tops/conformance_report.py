@@ -20,8 +20,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from atops.base.results import Result
-from atops.tops.function_table import FUNCTIONS
+from atops.base.result_codes import Result
+from atops.tops.tables.all_functions import FUNCTIONS
 from tests.tops.behaviour_rows import ROWS, UNTESTED, carried
 from tests.tops.conformance import Conformance
 
@@ -81,8 +81,9 @@ class Family:
 def classes() -> list[type[Conformance]]:
     """Return the conformance classes of every test file of this folder."""
     found: dict[type[Conformance], None] = {}
-    for path in sorted(Path(__file__).parent.glob("test_*.py")):
-        for each in vars(importlib.import_module(f"tests.tops.{path.stem}")).values():
+    for path in sorted(Path(__file__).parent.rglob("test_*.py")):
+        name = ".".join(path.relative_to(Path(__file__).parents[2]).with_suffix("").parts)
+        for each in vars(importlib.import_module(name)).values():
             if isinstance(each, type) and issubclass(each, Conformance) and each is not Conformance:
                 found[each] = None
     return list(found)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from atops.base.options import EmulatorOptions
-from atops.runtime.current import restore_ordinal, set_ordinal
+from atops.runtime.board.current_device import restore_ordinal, set_ordinal
 from atops.runtime.driver import CURRENT, Driver
 from tests.tops.conformance import World, fresh
 

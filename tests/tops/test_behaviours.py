@@ -11,9 +11,9 @@ import pytest
 
 import atops.tops as tops
 from atops.base.errors import AtopsError
-from atops.runtime.executor import HERE
+from atops.runtime.executors.executor import HERE
 from atops.tops import aio
-from atops.tops.function_table import FUNCTIONS
+from atops.tops.tables.all_functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch, add_one
 from tests.tops.pointers import device_pointer, read
 

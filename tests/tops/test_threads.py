@@ -15,7 +15,7 @@ import pytest
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.runtime.driver import CURRENT, Driver
-from atops.tops._pointers import OWNED
+from atops.tops.bridge.pointers import OWNED
 from tests.runtime.boards import PATIENCE, leftovers
 from tests.tops.any_arguments import Hand
 from tests.tops.conformance import World, fresh, implementation

@@ -13,9 +13,9 @@ from typing import Any
 
 from atops.runtime.device import Device
 from atops.runtime.driver import CURRENT, Driver
-from atops.tops._last_error import last
-from atops.tops.error_codes import topsError_t, topsrtcResult
-from atops.tops.function_table import FUNCTIONS
+from atops.tops.bridge.last_error import last
+from atops.tops.tables.all_functions import FUNCTIONS
+from atops.tops.types.error_codes import topsError_t, topsrtcResult
 from tests.runtime.boards import PATIENCE
 from tests.tops.conformance import implementation
 

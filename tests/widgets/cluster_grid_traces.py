@@ -12,7 +12,7 @@ import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError
 from atops.base.options import EmulatorOptions
-from atops.base.records import Trace
+from atops.base.trace.records import Trace
 
 
 @k.kernel

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atops.base.details import Phase, Use
-from atops.base.records import Kind, Trace, TraceNames
+from atops.base.trace.events import MemoryUse, Phase
+from atops.base.trace.records import Kind, Trace, TraceNames
 from tests.widgets.cluster_grid_traces import summing
 from tests.widgets.memory_map_traces import MIB, Ledger
 from tests.widgets.queue_traces import COMPUTE, LOAD, STORE, Story
@@ -17,7 +17,7 @@ OURS = 100  # where the numbers of the kernel's places begin
 
 def pipeline() -> Trace:
     """Return chunks that are loaded, summed and stored, with two more queued, and a buffer for each."""
-    story, book, uses = Story(), Ledger(), list[Use]()
+    story, book, uses = Story(), Ledger(), list[MemoryUse]()
     free = 0
     for chunk in range(4):
         begin = chunk * 44
@@ -31,7 +31,7 @@ def pipeline() -> Trace:
             story.phase(waits_from, waits, Phase.PARKED, copy)
         story.end(max(waits_from, loaded), waits, waits_from, correlation=copy)
         kernel = story.ran(max(loaded, free), computed, Kind.LAUNCH, COMPUTE, name="total")
-        uses.append(Use(kernel, 0, chunk * 24 * MIB, 24 * MIB))
+        uses.append(MemoryUse(kernel, 0, chunk * 24 * MIB, 24 * MIB))
         free = computed
         story.ran(computed, computed + 6, Kind.COPY_D2H, STORE, size=64)
         book.free(computed + 6, slot, STORE)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from atops.base.details import Change, MemoryChange, Place, Step, Turn, Use
-from atops.base.records import Kind, Trace, TraceNames, TraceRecord
-from atops_widgets.columns import Column
-from atops_widgets.feed import Feed
+from atops.base.trace.events import AllocationEvent, Change, MemoryUse, Place, ThreadEvent, ThreadState
+from atops.base.trace.records import Kind, Trace, TraceNames, TraceRecord
+from atops_widgets.feed.columns import Column
+from atops_widgets.feed.feed import Feed
 from tests.widgets.traces import US, record
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -29,7 +29,7 @@ class Ledger:
     """Writes changes as a device's memory would: with the bytes set aside after each."""
 
     def __init__(self) -> None:
-        self.changes: list[MemoryChange] = []
+        self.changes: list[AllocationEvent] = []
         self.used = 0
         self._at: dict[int, tuple[int, int, int]] = {}
 
@@ -40,14 +40,14 @@ class Ledger:
         self._at[number] = offset, size, bank
         self.used += 0 if again else -(-size // GRANULE) * GRANULE
         change = Change.REUSED if again else Change.ALLOCATED
-        self.changes.append(MemoryChange(at * US, 0, offset, size, bank, change, number, self.used, site, stream))
+        self.changes.append(AllocationEvent(at * US, 0, offset, size, bank, change, number, self.used, site, stream))
         return number
 
     def free(self, at: int, number: int, site: int = 3, kept: bool = False) -> None:
         """End an allocation; `kept`: its range stays set aside."""
         offset, size, bank = self._at[number]
         self.used -= 0 if kept else -(-size // GRANULE) * GRANULE
-        change = MemoryChange(at * US, 0, offset, size, bank, Change.FREED, number, self.used, site)
+        change = AllocationEvent(at * US, 0, offset, size, bank, Change.FREED, number, self.used, site)
         self.changes.append(change)
 
 
@@ -87,25 +87,26 @@ def training() -> Trace:
 def given() -> Trace:
     """Return the same, and what its kernel was given: weights, a part of a batch and the scores, one of them twice."""
     weights, batch, scores = (0, 40 * MIB), (3 * GIB + 24 * MIB, 12 * MIB), (2 * BANK + 64 * MIB, 96 * MIB)
-    return replace(training(), uses=tuple(Use(1, 0, *place) for place in (weights, batch, scores, weights)))
+    return replace(training(), uses=tuple(MemoryUse(1, 0, *place) for place in (weights, batch, scores, weights)))
 
 
-def kernel_steps(launch: int, begin: int, end: int) -> tuple[Step, ...]:
+def kernel_steps(launch: int, begin: int, end: int) -> tuple[ThreadEvent, ...]:
     """Return the steps of a launch of two blocks of six threads: they take L1 and L2 and end."""
-    steps: list[Step] = []
+    steps: list[ThreadEvent] = []
     for block in range(2):
         for thread in range(6):
             at = (begin + thread) * US
-            steps.append(Step(at, launch, block, thread, Turn.RUNS))
+            steps.append(ThreadEvent(at, launch, block, thread, ThreadState.RUNS))
             l1 = (thread + 1) * 192 * KIB
-            steps.append(Step(at + 4 * US, launch, block, thread, Turn.DTE, 0, 4, l1, (block + 1) * 20 * MIB))
+            l2 = (block + 1) * 20 * MIB
+            steps.append(ThreadEvent(at + 4 * US, launch, block, thread, ThreadState.DTE, 0, 4, l1, l2))
             if block:
-                steps.append(Step(end * US, launch, block, thread, Turn.ENDED, -1, -1, 0, 0))
+                steps.append(ThreadEvent(end * US, launch, block, thread, ThreadState.ENDED, -1, -1, 0, 0))
     return tuple(sorted(steps))
 
 
 def crowd(count: int = 100_000, seed: int = 7) -> Column:
-    """Return the fields of `count` live ranges in three banks, in the order of `MemoryChange`, as rows of integers."""
+    """Return the fields of `count` live ranges in three banks, in the order of `AllocationEvent`, as rows."""
     draw = np.random.default_rng(seed)
     bank = np.sort(draw.integers(0, 3, count))
     size = draw.integers(1, 64, count) * KIB

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from atops.base.details import Moment, Phase, Place
-from atops.base.records import Kind, Status, Trace, TraceNames, TraceRecord
+from atops.base.trace.events import CommandEvent, Phase, Place
+from atops.base.trace.records import Kind, Status, Trace, TraceNames, TraceRecord
 
 US = 1000
 LOAD, COMPUTE, STORE, FLAG, NORM, BAD, LONG = range(1, 8)
@@ -15,7 +15,7 @@ class Story:
     """Collects moments and records; times in microseconds."""
 
     def __init__(self) -> None:
-        self.moments: list[Moment] = []
+        self.moments: list[CommandEvent] = []
         self.records: list[TraceRecord] = []
         self.seq = 0
 
@@ -56,7 +56,7 @@ class Story:
         return Trace(tuple(records), names=names, moments=tuple(self.moments) if details else ())
 
     def _moment(self, at: float, *values: object) -> None:
-        self.moments.append(Moment(int(at * US), *values))  # type: ignore[arg-type]
+        self.moments.append(CommandEvent(int(at * US), *values))  # type: ignore[arg-type]
 
 
 def standing(backlog: int = 10_000) -> Story:

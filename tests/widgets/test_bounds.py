@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from atops_widgets import WIDGETS, Feed, TraceWidget
-from benchmarks.million_records import million
+from benchmarks.programs.million_records import million
 from tests.widgets.frames import FROZEN_MS
 from tests.widgets.host import Host
 

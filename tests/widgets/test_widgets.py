@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 
-from atops.base.records import Kind, Status, Trace, TraceNames, TraceRecord
+from atops.base.trace.records import Kind, Status, Trace, TraceNames, TraceRecord
 from atops_widgets import WIDGETS, Dashboard, Feed, Queues, Timeline, TraceWidget, watch
-from atops_widgets.scene import Window
+from atops_widgets.drawing.scene import Window
 from tests.runtime.trace_records import traces
 from tests.widgets.queue_traces import LOAD, Story, standing
 from tests.widgets.traces import double_buffering, record

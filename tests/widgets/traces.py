@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from atops.base.records import Kind, Status, Trace, TraceNames, TraceRecord
+from atops.base.trace.records import Kind, Status, Trace, TraceNames, TraceRecord
 
 US = 1000
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from atops_widgets.columns import Column
-from atops_widgets.wire import ALIGNED, TYPES
+from atops_widgets.drawing.wire import ALIGNED, TYPES
+from atops_widgets.feed.columns import Column
 
 
 def unpack(header: list[list[Any]], buffer: bytes) -> dict[str, Column]:

@@ -10,15 +10,15 @@ single HTML page and text. Selecting an operation in one marks it in all.
 
 from __future__ import annotations
 
-from atops_widgets.base import TraceWidget
-from atops_widgets.cluster_grid import ClusterGrid
+from atops_widgets.cluster_grid.cluster_grid import ClusterGrid
 from atops_widgets.dashboard import WIDGETS, Dashboard, watch
-from atops_widgets.feed import Feed, feed_of
-from atops_widgets.magics import load_ipython_extension, unload_ipython_extension
-from atops_widgets.memory_map import MemoryMap
-from atops_widgets.queues import Queues
-from atops_widgets.selection import Marks, Selection
-from atops_widgets.timeline import Timeline
+from atops_widgets.drawing.base import TraceWidget
+from atops_widgets.feed.feed import Feed, feed_of
+from atops_widgets.feed.selection import Marks, Selection
+from atops_widgets.magics.magics import load_ipython_extension, unload_ipython_extension
+from atops_widgets.memory_map.memory_map import MemoryMap
+from atops_widgets.queues.queues import Queues
+from atops_widgets.timeline.timeline import Timeline
 
 __all__ = (
     "WIDGETS",

@@ -10,14 +10,14 @@ from typing import Any, Final
 import ipywidgets
 import numpy as np
 
-from atops.base.records import Kind
-from atops_widgets.base import TraceWidget
-from atops_widgets.cluster_grid import ClusterGrid
-from atops_widgets.feed import Feed, Source, feed_of
-from atops_widgets.memory_map import MemoryMap
-from atops_widgets.page import page
-from atops_widgets.queues import Queues
-from atops_widgets.timeline import Timeline
+from atops.base.trace.records import Kind
+from atops_widgets.cluster_grid.cluster_grid import ClusterGrid
+from atops_widgets.drawing.base import TraceWidget
+from atops_widgets.drawing.page import page
+from atops_widgets.feed.feed import Feed, FeedSource, feed_of
+from atops_widgets.memory_map.memory_map import MemoryMap
+from atops_widgets.queues.queues import Queues
+from atops_widgets.timeline.timeline import Timeline
 
 __all__ = ("WIDGETS", "Dashboard", "watch")
 
@@ -31,7 +31,7 @@ class Dashboard(ipywidgets.GridBox):
     """Several widgets of one feed, linked."""
 
     def __init__(
-        self, source: Source = None, widgets: Sequence[type[TraceWidget]] | None = None, *, threads: bool = False
+        self, source: FeedSource = None, widgets: Sequence[type[TraceWidget]] | None = None, *, threads: bool = False
     ) -> None:
         """Show `source` (see `feed_of`) in `widgets`, or in all there are.
 
@@ -90,7 +90,7 @@ class Dashboard(ipywidgets.GridBox):
         return f"<Dashboard of {self.feed!r}>"
 
 
-def watch(source: Source = None, *, threads: bool = False) -> Dashboard:
+def watch(source: FeedSource = None, *, threads: bool = False) -> Dashboard:
     """Show what a driver does while it does it: the current one, or another; or a recorded trace, or its file.
 
     With `threads` also what kernel threads do, step by step, which makes launches many times slower.

@@ -9,12 +9,12 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from atops.device.transforms import OPERATIONS
+from atops.device.dte.operations import OPERATIONS
 from atops.kernels.architecture_macros import macros_of
-from atops.kernels.compile_target import TARGETS, CompileTarget
-from atops.kernels.constant_folding import NotConstant, fold
-from atops.kernels.diagnostics import DiagnosticLog, SourceText
-from atops.kernels.function_source import FunctionNode
+from atops.kernels.launch.target import TARGETS, CompileTarget
+from atops.kernels.source.constant_folding import NotConstant, fold
+from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.source.function_source import FunctionNode
 from atops.kernels.source.kernel_language import language
 from atops.kernels.tables.functions import FUNCTIONS
 from atops.kernels.tables.vectors import VECTORS

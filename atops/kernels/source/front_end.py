@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from atops.kernels.compile_options import CompileOptions
-from atops.kernels.definition import Kernel
-from atops.kernels.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.kernel import Kernel
+from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.source.options import CompileOptions
 
 __all__ = ("Definitions", "FrontEnd", "MissingFrontEnd", "Unit")
 

@@ -16,9 +16,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from atops.kernels.definition import cooperative, kernel
 from atops.kernels.device_function import device
 from atops.kernels.host_function import host
+from atops.kernels.kernel import cooperative, kernel
 
 __all__ = ("BUILTINS", "DECORATORS", "importable", "language", "predefined")
 

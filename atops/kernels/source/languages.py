@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from atops.kernels.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
 from atops.kernels.source.front_end import FrontEnd, MissingFrontEnd
 from atops.kernels.source.python_front_end import PythonFrontEnd
 from atops.kernels.source.syntax import parse

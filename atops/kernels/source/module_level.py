@@ -9,13 +9,13 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from atops.kernels.constant_folding import NotConstant, fold, resolve
-from atops.kernels.diagnostics import DiagnosticLog, SourceText
-from atops.kernels.function_source import FunctionNode
+from atops.kernels.memory.device_variables import constant, device_variable
+from atops.kernels.source.constant_folding import NotConstant, fold, resolve
+from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.source.function_source import FunctionNode
 from atops.kernels.source.kernel_language import importable, predefined
 from atops.kernels.source.nearest import nearest
-from atops.kernels.source.python_unit import Bind, Include, PythonUnit, Step, module_of
-from atops.kernels.variables import constant, device_variable
+from atops.kernels.source.python_unit import Bind, Include, PythonUnit, UnitStep, module_of
 
 __all__ = ("Declaration", "Headers", "ModuleReader")
 
@@ -56,7 +56,7 @@ class ModuleReader:
         self.predefined = {**predefined(), **macros}
         self.names: dict[str, Any] = dict(self.predefined)
         self.lines: dict[str, ast.stmt] = {}
-        self.steps: list[Step | FunctionNode | Declaration] = []
+        self.steps: list[UnitStep | FunctionNode | Declaration] = []
         self.incomplete = False  # names are missing that an import would have brought
 
     def read(self, statements: list[ast.stmt]) -> None:

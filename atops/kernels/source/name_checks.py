@@ -11,7 +11,7 @@ from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
 from atops.kernels.architecture_macros import MACROS
-from atops.kernels.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
 from atops.kernels.source.kernel_language import BUILTINS, language
 from atops.kernels.source.nearest import nearest
 

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import Any
 
-from atops.base.syntax_trees import expression_tree
-from atops.kernels.compile_options import CompileOptions
-from atops.kernels.constant_folding import NotConstant, fold
-from atops.kernels.diagnostics import DiagnosticLog, SourceText
+from atops.base.python_ast import expression_tree
+from atops.kernels.source.constant_folding import NotConstant, fold
+from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
 from atops.kernels.source.function_checks import FunctionChecks
 from atops.kernels.source.kernel_language import predefined
 from atops.kernels.source.module_level import Declaration, Headers, ModuleReader
 from atops.kernels.source.name_checks import check_names
-from atops.kernels.source.python_unit import Bind, Include, PythonUnit, Run, Step
+from atops.kernels.source.options import CompileOptions
+from atops.kernels.source.python_unit import Bind, Include, PythonUnit, Run, UnitStep
 from atops.kernels.source.syntax import TOO_DEEP, compile_definition, parse
 
 __all__ = ("PythonFrontEnd",)
@@ -62,7 +62,7 @@ class _Reader(ModuleReader):
         if tree is None:
             return None
         self.read(tree.body)
-        steps: list[Step] = []
+        steps: list[UnitStep] = []
         for step in self.steps:
             if isinstance(step, Bind | Include | Run):
                 steps.append(step)

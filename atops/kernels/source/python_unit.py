@@ -11,13 +11,13 @@ from pathlib import PurePath
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from atops.kernels.definition import Kernel
-from atops.kernels.diagnostics import Located, SourceText
+from atops.kernels.kernel import Kernel
+from atops.kernels.memory.device_variables import Variable
+from atops.kernels.source.diagnostics import Located, SourceText
 from atops.kernels.source.front_end import Definitions
 from atops.kernels.source.kernel_language import BUILTINS
-from atops.kernels.variables import Variable
 
-__all__ = ("Bind", "Include", "PythonUnit", "Run", "Step", "file_name", "module_of")
+__all__ = ("Bind", "Include", "PythonUnit", "Run", "UnitStep", "file_name", "module_of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class Include:
     whole: str = ""
 
 
-Step = Bind | Run | Include
+UnitStep = Bind | Run | Include
 
 
 class PythonUnit:
     """The steps of one text. Each execution has variables of its own; headers are executed once in it."""
 
-    def __init__(self, source: SourceText, predefined: Mapping[str, Any], steps: tuple[Step, ...]) -> None:
+    def __init__(self, source: SourceText, predefined: Mapping[str, Any], steps: tuple[UnitStep, ...]) -> None:
         self.source = source
         self.predefined = predefined
         self.steps = steps
@@ -85,7 +85,7 @@ class PythonUnit:
         builtins = {**BUILTINS, "__import__": __import__}  # numpy loads parts of itself with it when first needed
         return {"__name__": name, "__builtins__": builtins, **self.predefined}
 
-    def take(self, step: Step, space: dict[str, Any], made: dict[int, dict[str, Any]]) -> None:
+    def take(self, step: UnitStep, space: dict[str, Any], made: dict[int, dict[str, Any]]) -> None:
         """Do one step in a namespace."""
         if isinstance(step, Bind):
             space[step.name] = step.value

@@ -12,8 +12,8 @@ from types import CodeType
 from typing import TypeVar
 
 from atops.base.fork_locks import fork_safe
-from atops.base.syntax_trees import module_tree
-from atops.kernels.diagnostics import DiagnosticLog, Place, SourceText
+from atops.base.python_ast import module_tree
+from atops.kernels.source.diagnostics import DiagnosticLog, SourcePosition, SourceText
 from atops.kernels.source.python_unit import file_name
 
 __all__ = ("TOO_DEEP", "compile_definition", "parse")
@@ -35,7 +35,7 @@ def parse(source: SourceText, log: DiagnosticLog) -> ast.Module | None:
     """
     if "\0" in source.text:
         before = source.text[: source.text.index("\0")]
-        place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        place = SourcePosition(before.count("\n") + 1, len(before) - before.rfind("\n"))
         log.error("the text has a null character", source, place)
         return None
     lines = list(source.lines)
@@ -78,14 +78,14 @@ def _quietly(make: Callable[[], T], source: SourceText, log: DiagnosticLog, erro
         except (ValueError, OverflowError) as error:
             log.error(str(error), source)
     for each in caught:
-        log.warning(str(each.message), source, Place(each.lineno))
+        log.warning(str(each.message), source, SourcePosition(each.lineno))
     return made
 
 
 def _report(error: SyntaxError, source: SourceText, log: DiagnosticLog) -> None:
     line, column = error.lineno or 1, max(1, error.offset or 1)
     end = error.end_offset if error.end_lineno == error.lineno and error.end_offset else column + 1
-    log.error(error.msg, source, Place(line, column, max(1, end - column)))
+    log.error(error.msg, source, SourcePosition(line, column, max(1, end - column)))
 
 
 def _blank(lines: list[str], line: int, unindented: bool = False) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atops.base.c_format import CONVERSIONS
-from atops.device.watch import Condition
+from atops.device.memory.value_wait import Condition
 from atops.kernels.tables.construct import Construct
 
 __all__ = ("SYNC",)

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from atops.base.results import Result
+from atops.base.result_codes import Result
 
 __all__ = ("Function", "Parameter", "family")
 

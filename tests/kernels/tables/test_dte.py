@@ -12,8 +12,9 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import DteError
-from atops.device.transforms import OPERATIONS
-from atops.kernels import dte_operations, dte_operations_gcu300
+from atops.device.dte.operations import OPERATIONS
+from atops.kernels.dte import operations as dte_operations
+from atops.kernels.dte import operations_gcu300 as dte_operations_gcu300
 from atops.kernels.tables.construct import Construct
 from atops.kernels.tables.dte import DTE
 from tests.kernel_bench import Bench

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atops.base.errors import InvalidValue
-from atops.device.transforms import OPERATIONS
+from atops.device.dte.operations import OPERATIONS
 from atops.kernels.tables.shapes import SHAPES
 from tests.device.transform_cases import EXAMPLES, Case, draw_case
 

@@ -23,13 +23,13 @@ from atops.base.errors import (
 from atops.kernels.architecture_macros import macro
 from atops.kernels.device_function import device
 from atops.kernels.host_function import host
-from atops.kernels.memory import Constant, Generic
-from atops.kernels.pointer import generic, pointer
-from atops.kernels.private import private
-from atops.kernels.restrict import restrict
+from atops.kernels.launch.restrict import restrict
+from atops.kernels.memory.arrays import Constant, Generic
+from atops.kernels.memory.device_variables import constant, device_variable
+from atops.kernels.memory.pointer import generic, pointer
+from atops.kernels.memory.private import private
 from atops.kernels.tables.construct import Construct
 from atops.kernels.tables.spaces import SPACES
-from atops.kernels.variables import constant, device_variable
 from tests.kernel_bench import Bench
 from tests.runtime import boards
 

@@ -12,10 +12,10 @@ import pytest
 from atops import kernels
 from atops.base.errors import InvalidType
 from atops.device.arch import ARCHITECTURES
-from atops.kernels import vector_type
 from atops.kernels.tables.construct import Construct
 from atops.kernels.tables.vectors import FORMS, KEYWORD_BYTES, OPERATORS, TYPE_SETS, VECTORS
-from atops.kernels.vector_type import VECTOR_TYPES, VectorType, sizeof
+from atops.kernels.vectors import vector_type
+from atops.kernels.vectors.vector_type import VECTOR_TYPES, VectorType, sizeof
 from tests.kernel_bench import Bench
 from tests.kernels.vector_host import TYPES, in_kernel, sample
 

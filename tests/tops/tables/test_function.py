@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atops.base.results import Result
+from atops.base.result_codes import Result
 from atops.tops.tables.function import Parameter, family
 
 

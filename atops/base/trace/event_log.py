@@ -1,0 +1,165 @@
+"""The details of one driver: who wants them, four bounded rings of integers, and the places they name.
+
+It knows no stream, memory or kernel: whoever has something to tell asks `Tracer.detail` first and tells it in numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from types import CodeType, TracebackType
+from typing import Final, NamedTuple, TypeAlias
+
+from atops.base.trace.events import (
+    AllocationEvent,
+    Change,
+    CommandEvent,
+    DetailBatch,
+    MemoryUse,
+    Phase,
+    Place,
+    Position,
+    ThreadEvent,
+    ThreadState,
+)
+from atops.base.trace.kinds import Kind
+from atops.base.trace.ring_buffer import Ring
+
+__all__ = ("ChangeTuple", "DetailLog", "DetailTuples", "Detailing", "MomentTuple", "StepTuple", "UseTuple")
+
+# What is emitted: the fields of a `CommandEvent`, an `AllocationEvent`, a `ThreadEvent` and a `MemoryUse` in their
+# order, the name as its number.
+MomentTuple: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
+ChangeTuple: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
+StepTuple: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
+UseTuple: TypeAlias = tuple[int, int, int, int]
+
+HELD: Final = 65536  # details that each ring holds
+KNOWN: Final = 16384  # instructions whose place is remembered; then the memory of them starts over
+
+PHASES, KINDS, CHANGES, TURNS = tuple(Phase), tuple(Kind), tuple(Change), tuple(ThreadState)
+
+
+class DetailTuples(NamedTuple):
+    """A `DetailBatch` before its integers are made values."""
+
+    moments: list[MomentTuple]
+    changes: list[ChangeTuple]
+    steps: list[StepTuple]
+    uses: list[UseTuple]
+    next: Position
+    missed: int
+
+
+class Detailing:
+    """Somebody's wish for details, until it is closed. A context manager."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end: Callable[[], None] | None = end
+
+    def close(self) -> None:
+        """Take the wish back. Closing twice is allowed."""
+        end, self._end = self._end, None
+        if end is not None:
+            end()
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether it was closed."""
+        return self._end is None
+
+    def __enter__(self) -> Detailing:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
+class DetailLog:
+    """Details as they are emitted, and read again as values. Any thread may call anything."""
+
+    __slots__ = ("_first", "_known", "_next", "_numbers", "_places", "changes", "moments", "steps", "uses")
+
+    def __init__(self) -> None:
+        self.moments: Ring[MomentTuple] = Ring(HELD)
+        self.changes: Ring[ChangeTuple] = Ring(HELD)
+        self.steps: Ring[StepTuple] = Ring(HELD)
+        self.uses: Ring[UseTuple] = Ring(HELD)
+        self._next = count()
+        self._places: dict[int, Place] = {}
+        self._numbers: dict[Place, int] = {}
+        self._known: dict[tuple[int, int], tuple[int, CodeType]] = {}  # keeps the code: an id means nothing without it
+        self._first: int | None = None  # the serial of the first allocation that was told of
+
+    def site(self, code: CodeType, instruction: int) -> int:
+        """Return the number of a place in a program: an instruction of a code object, by its offset."""
+        key = id(code), instruction
+        known = self._known.get(key)
+        if known is None:
+            line = next(
+                (line for start, end, line in code.co_lines() if start <= instruction < end and line is not None),
+                code.co_firstlineno,
+            )
+            known = self.place(Place(code.co_filename, line, code.co_qualname)), code
+            if len(self._known) >= KNOWN:
+                self._known.clear()
+            self._known[key] = known
+        return known[0]
+
+    def place(self, place: Place) -> int:
+        """Return the number of a place; the same for the same place."""
+        number = self._numbers.get(place)
+        if number is None:
+            # No lock, for this may be a finalizer; of two threads at once one wins, and the other's number means the
+            # same place, for whoever was told it.
+            number = next(self._next)
+            self._places[number] = place
+            number = self._numbers.setdefault(place, number)
+        return number
+
+    def generation(self, serial: int) -> int:
+        """Return the number of an allocation among those told of, from its serial, which the whole process counts."""
+        if self._first is None:
+            self._first = serial
+        return serial - self._first
+
+    def sites(self) -> dict[int, Place]:
+        """Return every place that has a number."""
+        return self._places.copy()
+
+    def since(self, position: Position | None, names: list[str], limit: int | None = None) -> DetailBatch:
+        """Return what is new since `position`, None at first. `names` are the tracer's, by number."""
+        found = self.tuples_since(position, limit)
+        return DetailBatch(
+            [CommandEvent(*raw[:2], PHASES[raw[2]], KINDS[raw[3]], *raw[4:8], names[raw[8]], *raw[9:])
+             for raw in found.moments],
+            [AllocationEvent(*raw[:5], CHANGES[raw[5]], *raw[6:]) for raw in found.changes],
+            [ThreadEvent(*raw[:4], TURNS[raw[4]], *raw[5:]) for raw in found.steps],
+            [MemoryUse(*raw) for raw in found.uses],
+            found.next,
+            found.missed,
+        )  # fmt: skip
+
+    def tuples_since(self, position: Position | None, limit: int | None = None) -> DetailTuples:
+        """Return what `since` does as it was emitted, which costs a reader that keeps numbers a quarter."""
+        at = position or (0, 0, 0, 0)
+        moments, end_of_moments, missed = self.moments.since(at[0], limit)
+        changes, end_of_changes, more = self.changes.since(at[1], limit)
+        steps, end_of_steps, most = self.steps.since(at[2], limit)
+        uses, end_of_uses, rest = self.uses.since(at[3], limit)
+        return DetailTuples(
+            moments, changes, steps, uses, (end_of_moments, end_of_changes, end_of_steps, end_of_uses),
+            missed + more + most + rest,
+        )  # fmt: skip
+
+    @property
+    def dropped(self) -> int:
+        """How many details the rings have lost since the last clear, because they were full."""
+        return self.moments.dropped + self.changes.dropped + self.steps.dropped + self.uses.dropped
+
+    def clear(self) -> None:
+        """Forget what is held. Positions and numbers of places go on."""
+        for ring in (self.moments, self.changes, self.steps, self.uses):
+            ring.clear()

@@ -1,0 +1,145 @@
+"""What a trace holds beyond finished commands, when somebody asks: commands under way, who has or uses memory, threads.
+
+Values only: they know no tracer, no stream and no device. Places of a program are numbers into `TraceNames.sites`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
+
+from atops.base.trace.kinds import Kind
+
+__all__ = (
+    "AllocationEvent", "Change", "CommandEvent", "DetailBatch", "MemoryUse", "Phase", "Place", "Position",
+    "ThreadEvent", "ThreadState",
+)  # fmt: skip
+
+Position: TypeAlias = tuple[int, int, int, int]  # opaque to readers: a place in each of the four rings
+
+
+class Place(NamedTuple):
+    """A place in a program."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Phase(IntEnum):
+    """How far a command is. Its end is the `TraceRecord` of the same seq, whichever of the two is read first.
+
+    What is over as soon as it has begun (records, allocations, frees, short copies) is not told to have STARTED.
+    """
+
+    SUBMITTED = 0
+    STARTED = 1
+    PARKED = 2
+
+
+class CommandEvent(NamedTuple):
+    """Something that happened to a command that was not over yet.
+
+    `cause` of a PARKED one is the seq of the command that it waits for, -1 where that is no command or not known (a
+    value, an engine that is busy). `site` is who enqueued it: of a SUBMITTED one, -1 when nobody was looking then.
+    `on_device` and `on_offset` are the word that a wait for a value looks at, -1 of any other command.
+    """
+
+    at_ns: int
+    seq: int
+    phase: Phase
+    kind: Kind
+    device: int
+    stream: int
+    cause: int = -1
+    bytes: int = 0
+    name: str = ""
+    site: int = -1
+    on_device: int = -1
+    on_offset: int = -1
+
+
+class Change(IntEnum):
+    """What became of a range of memory. A REUSED one began a new life in a range that a pool had kept."""
+
+    ALLOCATED = 0
+    FREED = 1
+    REUSED = 2
+
+
+class AllocationEvent(NamedTuple):
+    """Who holds memory of a device from here on, or no longer does.
+
+    An allocation is known by `generation`, a number that no other one of the driver has. `used_bytes` is what the
+    whole device has set aside then; a range that a pool keeps counts, so freeing into one leaves it as it is. `site` is
+    who asked; `stream` whose memory it is, -1 for none.
+    """
+
+    at_ns: int
+    device: int
+    offset: int
+    size: int
+    bank: int
+    change: Change
+    generation: int
+    used_bytes: int
+    site: int = -1
+    stream: int = -1
+
+
+class ThreadState(IntEnum):
+    """What a kernel thread does from a step on: it runs, waits for something, or is over."""
+
+    RUNS = 0
+    BARRIER = 1
+    GRID_BARRIER = 2
+    COUNTED_BARRIER = 3
+    DTE = 4
+    SIGNAL = 5
+    ENDED = 6
+    FAILED = 7
+
+
+class ThreadEvent(NamedTuple):
+    """A kernel thread of a launch that is traced in detail: what it does from here on.
+
+    `launch` is the seq of the launch; `block` and `thread` are linear indices. `on` is which barrier, transfer or
+    signal it waits for, each kind numbered from 0 in the launch, -1 for none. `site` is the kernel's line where it
+    stands; `l1_bytes` of the thread and `l2_bytes` of its block are in use then. `cluster` is where the block runs.
+    """
+
+    at_ns: int
+    launch: int
+    block: int
+    thread: int
+    turn: ThreadState
+    on: int = -1
+    site: int = -1
+    l1_bytes: int = 0
+    l2_bytes: int = 0
+    cluster: int = -1
+
+
+class MemoryUse(NamedTuple):
+    """A range of memory that a command was given, and may read and write: told when it is enqueued.
+
+    Of commands with more places than their record tells: launches (buffer arguments), reductions, copies and fills of
+    scatter memory. `seq` is that of the command; `offset` and `size` are bytes of the device's memory. Equal ranges of
+    a command are told once, those of no bytes and host memory not at all.
+    """
+
+    seq: int
+    device: int
+    offset: int
+    size: int
+
+
+class DetailBatch(NamedTuple):
+    """What a reader gets: details, the position to ask for next, and how many were gone before it asked."""
+
+    moments: list[CommandEvent]
+    changes: list[AllocationEvent]
+    steps: list[ThreadEvent]
+    uses: list[MemoryUse]
+    next: Position
+    missed: int

@@ -1,0 +1,410 @@
+"""What happened, in order: one tuple of integers per finished command, in a bounded ring, read as frozen records.
+
+It knows no stream, device or command: whoever finishes something describes it in numbers. Nothing here can fail or
+delay the run it describes, and it costs nothing while nobody looks.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Final, TypeVar
+
+from atops.base.clock import Clock
+from atops.base.errors import InvalidType, InvalidValue
+from atops.base.trace.event_log import Detailing, DetailLog
+from atops.base.trace.events import (
+    AllocationEvent,
+    Change,
+    CommandEvent,
+    DetailBatch,
+    MemoryUse,
+    Phase,
+    Place,
+    Position,
+    ThreadEvent,
+    ThreadState,
+)
+from atops.base.trace.records import (
+    COPIES,
+    FIELDS,
+    MOVES,
+    WAITS,
+    CounterSample,
+    Kind,
+    Status,
+    Trace,
+    TraceBatch,
+    TraceNames,
+    TraceRecord,
+    TraceStatistics,
+    TraceTuple,
+)
+from atops.base.trace.ring_buffer import part_since
+from atops.base.waiting.locks import attempt, make_lock
+
+__all__ = (
+    "COPIES",
+    "FIELDS",
+    "MOVES",
+    "WAITS",
+    "AllocationEvent",
+    "Change",
+    "CommandEvent",
+    "CounterSample",
+    "DetailBatch",
+    "Detailing",
+    "Kind",
+    "MemoryUse",
+    "Phase",
+    "Place",
+    "Status",
+    "Subscription",
+    "ThreadEvent",
+    "ThreadState",
+    "Trace",
+    "TraceBatch",
+    "TraceNames",
+    "TraceRecord",
+    "TraceStatistics",
+    "TraceTuple",
+    "Tracer",
+)
+
+T = TypeVar("T")
+logger = logging.getLogger("atops.trace")
+
+CHUNK: Final = 256  # emitted tuples that may wait to be numbered
+OUTBOX: Final = 65536  # numbered tuples that may wait for the next flush to subscribers
+LABELS: Final = 16384  # stream names kept; the oldest go first
+
+KINDS: Final = tuple(Kind)
+STATUSES: Final = tuple(Status)
+
+
+class Subscription:
+    """A callback that gets each batch of new records until it is closed. A context manager."""
+
+    __slots__ = ("_tracer", "callback", "missed", "position")
+
+    def __init__(self, tracer: Tracer, callback: Callable[[list[TraceRecord]], object], position: int) -> None:
+        self._tracer: Tracer | None = tracer
+        self.callback = callback
+        self.position = position
+        self.missed = 0
+
+    def close(self) -> None:
+        """Stop the callbacks. Closing twice is allowed."""
+        tracer, self._tracer = self._tracer, None
+        if tracer is not None:
+            tracer._unsubscribe(self)
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether it was closed, by its owner or because its callback raised."""
+        return self._tracer is None
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Subscription of {self.callback!r}{' closed' if self.closed else ''}>"
+
+
+class Tracer:
+    """The trace of one driver: emit from the hot path, read or subscribe from anywhere.
+
+    Emitting appends to an inbox (deque's append, popleft and len are atomic, with and without the GIL); whoever reads,
+    and every 256th emit, takes the lock and moves the inbox to the ring, where each record has a position: 0, 1, 2, ...
+    An emit never waits for the lock, so that a reader cannot delay the run and a finalizer may emit at any time.
+    """
+
+    __slots__ = (
+        "_append", "_asked", "_capacities", "_counters", "_deliverer", "_dropped", "_inbox", "_labels", "_lock",
+        "_name_ids", "_names", "_notes", "_outbox", "_ring", "_subscriptions", "_total", "active", "capacity", "clock",
+        "detail", "details", "on_detailed", "thread_detail",
+    )  # fmt: skip
+
+    def __init__(self, clock: Clock, capacity: int) -> None:
+        """Make a tracer that holds the last `capacity` records; 0 holds none. Raises InvalidValue below that."""
+        self.clock = clock
+        self._lock = make_lock()
+        self._inbox: deque[TraceTuple] = deque()
+        self._append = self._inbox.append
+        self._ring: deque[TraceTuple] = deque()
+        self._outbox: deque[TraceTuple] = deque(maxlen=OUTBOX)
+        self._counters: deque[tuple[int, int, int]] = deque()
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self._deliverer: int | None = None
+        self._asked = False
+        self._total = self._dropped = 0
+        self._names: list[str] = [""]
+        self._name_ids: dict[str, int] = {"": 0}
+        self._labels: dict[tuple[int, int], str] = {}
+        self._capacities: dict[tuple[int, int], int] = {}
+        self._notes: dict[str, str] = {}
+        self.details = DetailLog()
+        self.detail = self.thread_detail = 0  # how many want details, and how many those of kernel threads
+        self.on_detailed: Callable[[], object] | None = None  # tells what is queued and allocated to who comes late
+        self.resize(capacity)
+
+    def resize(self, capacity: int) -> None:
+        """Hold the last `capacity` records from now on. 0 stops tracing unless somebody is subscribed."""
+        if capacity < 0:
+            raise InvalidValue(f"a trace cannot hold {capacity} records; 0 (off) or more is right")
+        with self._lock:
+            self._settle()
+            self._dropped += max(0, len(self._ring) - capacity)
+            self._ring = deque(self._ring, maxlen=capacity)
+            self._counters = deque(self._counters.copy(), maxlen=capacity)
+            self.capacity = capacity
+            self._activate()
+
+    # Writing: the run's side.
+
+    def emit(self, record: TraceTuple) -> None:
+        """Add one finished command: 16 integers in the order of `FIELDS`. Ask `active` first; it costs less."""
+        self._append(record)
+        if len(self._inbox) >= CHUNK:
+            attempt(self._lock, self._settle)
+
+    def counter(self, device: int, used_bytes: int) -> None:
+        """Add a sample of a device's memory in use."""
+        self._counters.append((self.clock.now(), device, used_bytes))
+
+    def intern(self, name: str) -> int:
+        """Return the number that stands for `name` in emitted tuples; the same for the same name. 0 is no name."""
+        number = self._name_ids.get(name)
+        if number is None:  # without the lock: this may be a finalizer; two threads at once find the same one
+            (names := self._names).append(name)
+            place = next(each for each in reversed(range(len(names))) if names[each] == name)  # the last, or nearly
+            number = self._name_ids.setdefault(name, place)
+        return number
+
+    def label_stream(self, device: int, stream: int, name: str) -> None:
+        """Give a stream the name that viewers show."""
+        with self._lock:
+            _keep(self._labels, (device, stream), name)
+
+    def limit_stream(self, device: int, stream: int, capacity: int) -> None:
+        """Tell viewers how many commands a stream takes at most."""
+        with self._lock:
+            _keep(self._capacities, (device, stream), capacity)
+
+    def annotate(self, name: str, note: bytes) -> None:
+        """Keep `note` for every record called `name`: as text if it is UTF-8, else in hexadecimal. Empty removes it."""
+        try:
+            text = note.decode()
+        except UnicodeDecodeError:
+            text = note.hex()
+        with self._lock:
+            if text:
+                self._notes[name] = text
+            else:
+                self._notes.pop(name, None)
+
+    def flush(self) -> int:
+        """Give every subscriber the records that are new to it; return how many records that were.
+
+        The driver calls this from a step of its own, holding no lock. A callback that raises is logged and removed.
+        While one thread delivers, a flush on another leaves its records to it; one inside a callback does nothing.
+        """
+        me, count = threading.get_ident(), 0
+        with self._lock:
+            if self._deliverer is not None or not self._subscriptions:
+                self._asked |= self._deliverer not in (None, me)
+                return 0
+            self._deliverer, self._asked = me, True
+        try:
+            while (batch := self._take()) is not None:
+                count += self._deliver(*batch)
+        except BaseException:
+            self._deliverer = None
+            raise
+        return count
+
+    # Reading: anybody, from any thread.
+
+    def records(self, since: int = 0) -> list[TraceRecord]:
+        """Return the records held, oldest first, from position `since` on."""
+        return self.since(since).records
+
+    def since(self, position: int) -> TraceBatch:
+        """Return what is new since `position` (0 at first, then the `next` of the batch before)."""
+        raws, end, missed = self.tuples_since(position)
+        return TraceBatch([self._record(raw) for raw in raws], end, missed)
+
+    def tuples_since(self, position: int, limit: int | None = None) -> tuple[list[TraceTuple], int, int]:
+        """Return what `since` does, as it was emitted and at most `limit` of it: tuples, next position, missed."""
+        with self._lock:
+            self._settle()
+            return part_since(self._ring, self._total, position, limit)
+
+    def texts(self, first: int = 0) -> list[str]:
+        """Return what the numbers of names mean, from number `first` on."""
+        return self._names[first:]
+
+    def counters(self) -> list[CounterSample]:
+        """Return the samples of memory in use, oldest first."""
+        return [CounterSample._make(sample) for sample in self._counters.copy()]
+
+    def names(self) -> TraceNames:
+        """Return the names of streams and the notes on names, as they are now."""
+        with self._lock:
+            return TraceNames(
+                streams=dict(self._labels), notes=dict(self._notes), sites=self.details.sites(),
+                capacities=dict(self._capacities),
+            )  # fmt: skip
+
+    def snapshot(self) -> Trace:
+        """Return everything held, as one value that can be saved, exported and drawn."""
+        details = self.details_since(None)
+        return Trace(
+            tuple(self.records()), tuple(self.counters()), self.names(), self.dropped,
+            tuple(details.moments), tuple(details.changes), tuple(details.steps), tuple(details.uses),
+        )  # fmt: skip
+
+    def detailed(self, threads: bool = False) -> Detailing:
+        """Record details from now until the answer is closed: `with tracer.detailed():`.
+
+        What is queued and allocated already is told at once. `threads`: also what kernel threads do, of each launch
+        that begins meanwhile, which makes it many times slower. While anybody wants details commands are recorded, too,
+        by a tracer that holds none.
+        """
+        self._want(1, threads)
+        detailing = Detailing(partial(self._want, -1, threads))
+        if self.on_detailed is not None:
+            try:
+                self.on_detailed()
+            except BaseException:
+                detailing.close()
+                raise
+        return detailing
+
+    def details_since(self, position: Position | None = None, limit: int | None = None) -> DetailBatch:
+        """Return the details that are new since `position`: None at first, then the `next` of the batch before.
+
+        With a `limit`, at most so many of each kind.
+        """
+        return self.details.since(position, self._names, limit)
+
+    def clear(self) -> None:
+        """Forget what is held and the dropped count. Positions and numbers of names go on."""
+        with self._lock:
+            self._settle()
+            self._ring.clear()
+            self._counters.clear()
+            self._dropped = 0
+        self.details.clear()
+
+    def subscribe(self, callback: Callable[[list[TraceRecord]], object]) -> Subscription:
+        """Call `callback` with the records as they come, on the thread that flushes, until closed. InvalidType."""
+        if not callable(callback):
+            raise InvalidType(f"the subscriber of a tracer is {callback!r}; a function of a list of records is right")
+        with self._lock:
+            self._settle()
+            subscription = Subscription(self, callback, self._total)
+            self._subscriptions = (*self._subscriptions, subscription)
+            self.active = True
+        return subscription
+
+    @property
+    def pending(self) -> bool:
+        """Tell whether a flush would have something to give to somebody."""
+        return bool(self._subscriptions) and bool(self._inbox or self._outbox)
+
+    @property
+    def dropped(self) -> int:
+        """Return how many records the ring has lost since the last clear, because it was full."""
+        return self.statistics().dropped
+
+    def statistics(self) -> TraceStatistics:
+        """Return the tracer's figures."""
+        with self._lock:
+            self._settle()
+            held, log = len(self._ring), self.details
+            moments, changes, steps, uses = len(log.moments), len(log.changes), len(log.steps), len(log.uses)
+            return TraceStatistics(
+                self._total, held, self._dropped, self.capacity, len(self._subscriptions), self.detail, moments,
+                changes, steps, uses, log.dropped,
+            )  # fmt: skip
+
+    def _want(self, change: int, threads: bool) -> None:
+        """Count one more, or one less, who wants details."""
+        with self._lock:
+            self.detail += change
+            self.thread_detail += change if threads else 0
+            self._activate()
+
+    def _activate(self) -> None:
+        """See whether anybody looks. The lock is held."""
+        self.active = self.capacity > 0 or bool(self._subscriptions) or self.detail > 0
+
+    def _settle(self) -> None:
+        """Number what is in the inbox and move it to the ring. The lock is held."""
+        inbox = self._inbox
+        batch = [inbox.popleft() for _ in range(len(inbox)) if inbox]  # only who has the lock pops, and its handlers
+        new, lost = len(batch), max(0, len(self._ring) + len(batch) - (self._ring.maxlen or 0))
+        self._ring.extend(batch)
+        self._dropped, self._total = self._dropped + lost, self._total + new
+        if self._subscriptions:
+            self._outbox.extend(batch)
+
+    def _record(self, raw: TraceTuple) -> TraceRecord:
+        kind, status, name = KINDS[raw[1]], STATUSES[raw[7]], self._names[raw[14]]
+        return TraceRecord(raw[0], kind, *raw[2:7], status, *raw[8:14], name, raw[15])
+
+    def _take(self) -> tuple[list[TraceTuple], int, tuple[Subscription, ...]] | None:
+        """Return what to deliver: tuples, the position after them, to whom. None ends the turn: nobody asked again."""
+        with self._lock:
+            if not self._asked:
+                self._deliverer = None
+                return None
+            self._asked = False
+            self._settle()
+            batch = list(self._outbox)
+            self._outbox.clear()
+            return batch, self._total, self._subscriptions
+
+    def _deliver(self, raws: list[TraceTuple], end: int, subscriptions: tuple[Subscription, ...]) -> int:
+        records = [self._record(raw) for raw in raws]
+        start = end - len(records)  # the position of the first record
+        for subscription in subscriptions:
+            subscription.missed += max(0, start - subscription.position)
+            fresh = records[max(0, subscription.position - start) :]
+            subscription.position = end
+            if not fresh or subscription.closed:
+                continue
+            try:
+                subscription.callback(fresh)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # SystemExit, a cancellation: they would end the thread that delivers
+                subscription.close()
+                logger.exception("a trace subscriber raised and was removed: %r", subscription.callback)
+        return len(records)
+
+    def _unsubscribe(self, subscription: Subscription) -> None:
+        with self._lock:
+            self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
+            self._activate()
+            if not self._subscriptions:
+                self._outbox.clear()
+
+    def __repr__(self) -> str:
+        figures = self.statistics()
+        return f"<Tracer {figures.held} of {figures.capacity} records, {figures.dropped} dropped>"
+
+
+def _keep(table: dict[tuple[int, int], T], stream: tuple[int, int], value: T) -> None:
+    """Note what is known of a stream, and forget the oldest beyond `LABELS`."""
+    table[stream] = value
+    while len(table) > LABELS:
+        del table[next(iter(table))]

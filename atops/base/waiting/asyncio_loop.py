@@ -1,0 +1,190 @@
+"""A Home on an asyncio loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import weakref
+from asyncio import _get_running_loop
+from collections.abc import Callable, Generator
+from contextvars import Context
+from functools import partial
+from typing import Any
+
+from atops.base.waiting.loop_adapter import HostTask, LoopAdapter, LoopWaiter, WaitSource
+
+__all__ = ("AsyncioHostTask", "AsyncioLoop", "TaskWaiter")
+
+MOST_SELECTED = 1024  # the descriptors that select() takes are below
+
+
+class TaskWaiter(LoopWaiter):
+    """What an asyncio task waits for in place of a future, by asyncio's protocol for such objects.
+
+    A future would not resume the task but schedule that for the loop's next turn; this saves the turn.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_loop", "_wakeup")
+
+    def __init__(self, adapter: LoopAdapter, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(adapter)
+        self._loop = loop
+        self._asyncio_future_blocking = True
+        self._cancelled: tuple[Any, ...] | None = None
+        self._wakeup: Callable[[], object] | None = None
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield self
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop of the awaiting task, which asks for it."""
+        return self._loop
+
+    def add_done_callback(self, wakeup: Callable[[Any], object], *, context: Context) -> None:
+        """Take what resumes the task; the task calls this when it suspends."""
+        self._wakeup = partial(context.run, wakeup, self)
+
+    def resume(self) -> None:
+        """Run the task's next step here and now, unless its cancellation is on the way."""
+        if self._cancelled is None and self._wakeup is not None:
+            self._wakeup()
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Have the task resumed with CancelledError. Returns False where it is being resumed already."""
+        if not self.live or self._cancelled is not None or self._wakeup is None:
+            return False
+        self._cancelled = () if msg is None else (msg,)
+        self._loop.call_soon(self._wakeup)
+        return True
+
+    def done(self) -> bool:
+        """Return whether the task is about to go on; anyio looks at this."""
+        return not self.live or self._cancelled is not None
+
+    def result(self) -> None:
+        """Raise CancelledError in the task that was cancelled, which asks for this when it is resumed."""
+        if self._cancelled is not None:
+            raise asyncio.CancelledError(*self._cancelled)
+
+
+class AsyncioHostTask(HostTask):
+    """A host coroutine on an asyncio loop."""
+
+    _task: asyncio.Task[Any] | None = None
+    _cancelled = False
+
+    def start(self) -> None:
+        """Make the task. On the loop."""
+        if self._cancelled:
+            self._done(asyncio.CancelledError(), None)
+            return
+        self._task = asyncio.get_running_loop().create_task(self._run(), context=self._context)
+        # A task cancelled before its first step never enters `_run`: the callback sees every ending.
+        self._task.add_done_callback(self._ended)
+
+    async def _run(self) -> Any:
+        return await self._function()
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        error: BaseException | None
+        if not task.cancelled():
+            error = task.exception()
+        elif task.cancelling():
+            error = asyncio.CancelledError()
+        else:  # what it waited for was cancelled, say: a failure of its own
+            error = RuntimeError("CancelledError, though nobody cancelled it")
+        self._done(error, None if error else task.result())
+
+    def cancel(self) -> None:
+        """Cancel the task on its loop. From any thread."""
+        self._home.deliver(self._cancel)
+
+    def forget(self) -> None:
+        """Keep asyncio from complaining of a task that its loop took in its last turn and never ran to its end."""
+        task = self._task
+        if task is not None and not task.done():
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio does for the tasks it drops
+            coroutine: Any = task.get_coro()
+            if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                coroutine.close()
+
+    def _cancel(self) -> None:
+        self._cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+def _hang_bell(loop: asyncio.AbstractEventLoop, answer: Callable[[], None]) -> int | None:
+    """Return what is written to from any thread to have the loop call `answer`; None where it must be asked itself.
+
+    Much of a small command is waking the loop that awaits it. A loop's own way, `call_soon_threadsafe`, makes a handle,
+    copies the context, and sends a byte that is received twice. The descriptor lives as long as the loop, so that no
+    other file gets its number while somebody may still write to it. On the loop's thread only.
+    """
+    if not hasattr(os, "eventfd"):  # it is Linux's
+        return None
+    try:
+        bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+    except OSError:  # no descriptor is left, or a sandbox has no such call
+        return None
+    try:
+        if bell >= MOST_SELECTED:
+            raise ValueError("a loop that calls select() watches no such file")
+        Context().run(loop.add_reader, bell, answer)  # the handle keeps its context as long as the loop lives
+    except Exception:  # a loop that watches no files, or no more of them
+        os.close(bell)
+        return None
+    weakref.finalize(loop, os.close, bell).atexit = False
+    return bell
+
+
+class AsyncioLoop(LoopAdapter):
+    """Wake tasks of one asyncio loop."""
+
+    host_task = AsyncioHostTask
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._loop = weakref.ref(loop)  # the table of homes is keyed by the loop: a strong one would keep it for ever
+        self._bell = _hang_bell(loop, self._answer)
+
+    def ring(self) -> bool:
+        """Have the loop read its mail. Returns False when the loop is closed or gone."""
+        loop = self._loop()
+        if loop is None or loop.is_closed():
+            return False
+        if _get_running_loop() is loop:
+            loop.call_soon(self._read_mail)
+        elif self._bell is not None:
+            os.eventfd_write(self._bell, 1)
+        else:
+            try:
+                loop.call_soon_threadsafe(self._read_mail)
+            except RuntimeError:  # it was closed just now
+                return False
+        return True
+
+    def _answer(self) -> None:
+        try:  # noqa: SIM105  # suppress() is slow
+            os.eventfd_read(self._bell)  # type: ignore[arg-type]  # there is one, or nobody would call this
+        except BlockingIOError:  # a forked child may have heard it
+            pass
+        self._read_mail()
+
+    def closed(self) -> bool:
+        """Return whether the loop was closed or is gone."""
+        loop = self._loop()
+        return loop is None or loop.is_closed()
+
+    async def park(self, source: WaitSource) -> None:
+        """Suspend the running task until `source` settles."""
+        waiter = TaskWaiter(self, asyncio.get_running_loop())
+        if not source.add_waiter(waiter):
+            return
+        try:
+            await waiter
+        finally:
+            if waiter.live:  # cancelled, or the loop is going down
+                waiter.live = False
+                source.discard_waiter(waiter)

@@ -1,0 +1,61 @@
+"""Which loop is awaiting here: asyncio's, trio's or none."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any, cast
+from weakref import WeakKeyDictionary, ref
+
+from atops.base.waiting.asyncio_loop import AsyncioLoop
+from atops.base.waiting.loop_adapter import LoopAdapter
+
+__all__ = ("current_loop_adapter", "make_trio_loop", "running_loop_adapter", "trio_token")
+
+# A Home lives as long as its loop, so that all waiters of one loop share one mailbox.
+HOMES: WeakKeyDictionary[Any, LoopAdapter] = WeakKeyDictionary()
+LATEST: tuple[Callable[[], Any], LoopAdapter | None] = (lambda: None, None)  # most calls ask for it again
+
+
+def running_loop_adapter() -> LoopAdapter | None:
+    """Return the adapter of the loop that runs in this thread, or None in plain code."""
+    trio = sys.modules.get("trio")  # never imported here: a program without trio does not pay for it
+    if trio is not None and (token := trio_token(trio)) is not None:
+        return HOMES.get(token) or HOMES.setdefault(token, make_trio_loop(token))
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    global LATEST
+    latest, adapter = LATEST
+    if latest() is not loop:
+        adapter = HOMES.get(loop) or HOMES.setdefault(loop, AsyncioLoop(loop))
+        LATEST = ref(loop), adapter
+    return adapter
+
+
+def current_loop_adapter() -> LoopAdapter:
+    """Return the adapter of the loop that runs in this thread. Raises RuntimeError in plain code."""
+    adapter = running_loop_adapter()
+    if adapter is None:
+        raise RuntimeError(
+            "no asyncio or trio loop runs in this thread; await where one does, or block with wait_sync() or sync() in "
+            "plain code"
+        )
+    return adapter
+
+
+def trio_token(trio: Any) -> Any:
+    """Return the token of the trio run that this code is a task of, or None."""
+    try:
+        trio.lowlevel.current_task()  # fails in asyncio code that hosts trio in guest mode, as it should
+    except (RuntimeError, AttributeError):
+        return None
+    return trio.lowlevel.current_trio_token()
+
+
+def make_trio_loop(token: Any) -> LoopAdapter:
+    """Return a adapter on the run of `token`; the module that imports trio is loaded only here."""
+    return cast(LoopAdapter, importlib.import_module("atops.base.waiting.trio_loop").TrioLoop(token))

@@ -1,0 +1,137 @@
+"""The loop on which somebody awaits: how it is woken from another thread, and how a coroutine is run on it.
+
+A Home knows one loop and nothing of streams or devices. Wake-ups are batched: many in a row cost one signal.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, Protocol, TypeAlias
+
+__all__ = ("HostFunction", "HostTask", "LoopAdapter", "LoopWaiter", "Report", "WaitSource")
+
+HostFunction: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
+Report: TypeAlias = Callable[[BaseException | None, Any], None]  # takes an error, or None and a value
+
+
+class WaitSource(Protocol):
+    """Something that settles once and that waiters can be added to from any thread."""
+
+    def add_waiter(self, waiter: LoopWaiter) -> bool:
+        """Park the waiter; False when there is nothing left to wait for."""
+
+    def discard_waiter(self, waiter: LoopWaiter) -> None:
+        """Forget a waiter that was cancelled."""
+
+
+class LoopWaiter(ABC):
+    """One await on one loop. It changes on that loop only, so a wake-up and a cancellation cannot race."""
+
+    __slots__ = ("adapter", "live")
+
+    def __init__(self, adapter: LoopAdapter) -> None:
+        self.adapter = adapter
+        self.live = True
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Have the awaiting task go on. On the loop only, at most once."""
+
+    def wake(self) -> None:
+        """Ask the loop to resume the awaiting task. From any thread."""
+        self.adapter.deliver(self.fire)
+
+    def fire(self) -> None:
+        """Resume the awaiting task, unless it was cancelled meanwhile. On the loop only."""
+        if self.live:
+            self.live = False
+            self.resume()
+
+
+class HostTask(ABC):
+    """A coroutine of the host's, run in a task of a adapter loop. Its outcome is reported exactly once."""
+
+    def __init__(self, adapter: LoopAdapter, function: HostFunction, context: Context, done: Report) -> None:
+        self._home = adapter
+        self._function = function
+        self._context = context
+        self._done = done
+
+    @abstractmethod
+    def start(self) -> None:
+        """Make the task. On the loop."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Ask the loop to cancel it. From any thread, at most once."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Let a closed loop's coroutine go without a complaint that nobody ended it. From any thread."""
+
+
+class LoopAdapter(ABC):
+    """One event loop, reached from any thread. A loop that closed meanwhile is dropped quietly."""
+
+    host_task: type[HostTask]  # of this kind of loop
+
+    def __init__(self) -> None:
+        # Without a lock, for a finalizer or a signal handler may deliver while its thread does: the single operations
+        # of a deque are atomic, with and without the GIL. Who reads first says that nobody rings, then looks.
+        self._mail: deque[Callable[[], object]] = deque()
+        self._ringing = False
+
+    def deliver(self, call: Callable[[], object]) -> bool:
+        """Run `call` on the loop, soon. Returns False when the loop is closed; the call is then dropped."""
+        self._mail.append(call)
+        if self._ringing:
+            return True
+        self._ringing = True  # two threads at once may both ring; one finds the mail, the other nothing
+        try:
+            rung = self.ring()
+        except BaseException:  # Ctrl-C: the next one rings
+            self._ringing = False
+            raise
+        if rung:
+            return True
+        self._mail.clear()  # the loop is closed: nobody will ever read this mail
+        self._ringing = False
+        return False
+
+    def _read_mail(self) -> None:
+        self._ringing = False
+        mail = self._mail
+        left = len(mail)  # what comes meanwhile has the loop's next turn
+        try:
+            while left and mail:
+                left -= 1
+                mail.popleft()()
+        finally:
+            if left and mail and not self._ringing:
+                # A task ended with what ends a loop (SystemExit, Ctrl-C): should it run again, none is forgotten.
+                self._ringing = self.ring()
+
+    @abstractmethod
+    def ring(self) -> bool:
+        """Have the loop call `_read_mail` soon. Returns False when it is closed."""
+
+    @abstractmethod
+    def closed(self) -> bool:
+        """Return whether the loop will never run again."""
+
+    @abstractmethod
+    async def park(self, source: WaitSource) -> None:
+        """Wait until `source` settles. Cancelling this wait changes nothing but the wait."""
+
+    def spawn(self, function: HostFunction, context: Context, done: Report) -> HostTask:
+        """Run `function()` as a task of the loop in `context`; call `done(error, value)` once, when it ended.
+
+        From any thread. When the loop is closed already, `done` is called at once with `RuntimeError`.
+        """
+        task = self.host_task(self, function, context, done)
+        if not self.deliver(task.start):
+            done(RuntimeError("the event loop is closed"), None)
+        return task

@@ -1,0 +1,112 @@
+"""A Home on a trio run. Imported only where trio is loaded already."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import suppress
+from contextvars import Context
+
+import trio
+
+from atops.base.waiting.loop_adapter import HostFunction, HostTask, LoopAdapter, LoopWaiter, Report, WaitSource
+
+__all__ = ("TrioHostTask", "TrioLoop", "TrioWaiter")
+
+
+class TrioWaiter(LoopWaiter):
+    """One await of a trio task."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, adapter: LoopAdapter, task: trio.lowlevel.Task) -> None:
+        super().__init__(adapter)
+        self._task = task
+
+    def resume(self) -> None:
+        """Put the task among those that run."""
+        trio.lowlevel.reschedule(self._task)
+
+
+class TrioHostTask(HostTask):
+    """A host coroutine in a trio system task: no nursery of the program's owns it."""
+
+    def __init__(self, adapter: LoopAdapter, function: HostFunction, context: Context, done: Report) -> None:
+        super().__init__(adapter, function, context, done)
+        self._scope = trio.CancelScope()
+
+    def start(self) -> None:
+        """Make the system task. In the run."""
+        # A run that is ending takes none and would crash by the refusal. Whoever is owed one asks whether it closed.
+        with suppress(RuntimeError):
+            trio.lowlevel.spawn_system_task(self._run, context=self._context)
+
+    async def _run(self) -> None:
+        error: BaseException | None = RuntimeError("cancelled")
+        value = None
+        try:
+            with self._scope:
+                value = await self._function()
+                error = None
+        except BaseException as raised:  # a system task that raises would crash the whole run
+            error = raised
+            if isinstance(raised, trio.Cancelled):
+                raise
+        finally:
+            self._done(error, value)
+
+    def cancel(self) -> None:
+        """Cancel the task on its run. From any thread."""
+        self._home.deliver(self._scope.cancel)
+
+    def forget(self) -> None:
+        """A run ends every task that it has taken: there is nothing to let go."""
+
+
+class TrioLoop(LoopAdapter):
+    """Wake tasks of one trio run."""
+
+    host_task = TrioHostTask
+
+    def __init__(self, token: trio.lowlevel.TrioToken) -> None:
+        super().__init__()
+        self._token = weakref.ref(token)  # the table of homes is keyed by the token
+
+    def ring(self) -> bool:
+        """Have the run read its mail. Returns False when it has finished."""
+        token = self._token()
+        if token is None:
+            return False
+        try:
+            token.run_sync_soon(self._read_mail)
+        except trio.RunFinishedError:
+            return False
+        return True
+
+    def closed(self) -> bool:
+        """Return whether the run has finished."""
+        token = self._token()
+        if token is None:
+            return True
+        try:
+            token.run_sync_soon(_nothing, idempotent=True)
+        except trio.RunFinishedError:
+            return True
+        return False
+
+    async def park(self, source: WaitSource) -> None:
+        """Suspend the running task until `source` settles."""
+        waiter = TrioWaiter(self, trio.lowlevel.current_task())
+        if not source.add_waiter(waiter):
+            await trio.lowlevel.checkpoint()
+            return
+
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            waiter.live = False
+            source.discard_waiter(waiter)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(give_up)
+
+
+def _nothing() -> None:
+    """Do nothing: sent to a run to learn whether it still takes calls."""

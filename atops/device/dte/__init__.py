@@ -1,0 +1,1 @@
+"""The DTE: its operations on arrays, their checks, and the contexts that transfer."""

@@ -1,0 +1,283 @@
+"""DTE contexts: who may start a transfer, between which memories, and what is refused. TOPS C++, 8.7.
+
+It checks and issues; the operation table says what a transfer demands and does, an event when it takes effect.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from atops.base.errors import DteError, InvalidType, InvalidValue
+from atops.device.dte.operands import apart, fault, no_context, operand_of
+from atops.device.dte.operations import Operation, memcpy
+from atops.device.dte.transfer import MEMCPY, PENDING, DteEvent, perform, poison
+from atops.device.exec.current import current_thread, get_slot, missing_await
+from atops.device.geometry import Array
+from atops.device.span.span import Space, Span
+
+if TYPE_CHECKING:
+    from atops.device.dte.chain import Chain
+    from atops.device.dte.descriptor import Descriptor
+    from atops.device.exec.block import Block
+    from atops.device.exec.thread import KernelThread
+
+__all__ = ("DteContext", "check_arch", "copy_now", "issue", "lend", "new_event", "start", "transfer")
+
+new_event = object.__new__
+ndarray, GLOBAL = np.ndarray, Space.GLOBAL  # an enumeration's member takes longer to find than a transfer to check
+DECLARED, READY, DESTROYED = "declared", "ready", "destroyed"
+
+
+class DteContext:
+    """A context of the data transformation engine: `tops_dte_ctx_t` (TOPS C++, 8.7).
+
+    A private context belongs to the thread that made it and moves between any two of global, shared and local memory.
+    A block's shared context moves between global and shared memory, for one thread at a time. Either has one transfer
+    in flight at most: from its issue until its event has been waited for.
+    """
+
+    __slots__ = ("busy", "chain", "descriptor", "home", "lock", "owner", "shared", "state", "user")
+
+    home: Array  # the scratchpad whose plain arrays are known at sight: L1, or L2 of a shared context
+    lock: threading.RLock  # of a shared context only
+    busy: DteEvent | None
+    chain: Chain | None  # what it is connected to
+    descriptor: Descriptor | None  # what it is configured to do
+    user: KernelThread | None  # who may use it without being asked anything else: its owner, while it is ready
+
+    def __init__(self) -> None:
+        """Declare a private context of the running thread. Raises IllegalState on the host."""
+        cell = get_slot()
+        thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
+        self.busy = self.chain = self.descriptor = self.user = None
+        self.home = thread.sip.l1
+        self.owner: KernelThread | Block = thread
+        self.shared = False
+        self.state = DECLARED
+
+    @classmethod
+    def of_block(cls, block: Block) -> Self:
+        """Declare a context that all threads of `block` share."""
+        context = cls.__new__(cls)
+        context.busy = context.chain = context.descriptor = context.user = None
+        context.home = block.cluster.l2
+        context.owner = block
+        context.shared = True
+        context.state = DECLARED
+        context.lock = threading.RLock()
+        return context
+
+    def init(self) -> None:
+        """Make the context ready for use; one that is ready stays so.
+
+        Raises DteError on another thread's context, and while a transfer is in flight.
+        """
+        cell = get_slot()
+        if cell is None or self.owner is not cell.thread:  # of a block, of another thread, or on the host
+            self._check_owner(current_thread(), "init")
+        else:
+            self.user = cell.thread
+        if self.busy is not None:
+            raise self._in_flight(current_thread(), self.busy, "init")
+        self.state = READY
+
+    def destroy(self) -> None:
+        """Give the context back. Raises DteError when it is not initialised or a transfer is in flight."""
+        self.check(current_thread(), "destroy")
+        self.state = DESTROYED
+        self.user = self.descriptor = None
+        if self.chain is not None:
+            self.chain.cut()
+
+    def release(self) -> None:
+        """Take note that the transfer in flight has been waited for."""
+        self.busy = None
+
+    def take_back(self) -> None:
+        """End what `lend` began."""
+        self.user = None
+        self.lock.release()
+
+    def check(self, thread: KernelThread, what: str) -> None:
+        """Raise DteError, naming the thread and its line, unless `thread` may use the context now."""
+        self._check_owner(thread, what)
+        if self.state is not READY:
+            why = "was not initialised" if self.state is DECLARED else "was destroyed"
+            raise fault(thread, f"{what} on {self!r}, which {why}; call init() first")
+        if self.busy is not None:
+            raise self._in_flight(thread, self.busy, what)
+
+    def _check_owner(self, thread: KernelThread, what: str) -> None:
+        if self.owner is not (thread.block if self.shared else thread):
+            whose = "the threads of its block use it" if self.shared else "only its own thread uses it"
+            raise fault(thread, f"{what} on {self!r}; {whose}")
+
+    def _in_flight(self, thread: KernelThread, event: DteEvent, what: str) -> DteError:
+        return fault(thread, f"{what} on {self!r}, whose transfer is in flight: {event.describe()}, issued by "
+                             f"{event.thread}; wait for its event first, or use a second context")  # fmt: skip
+
+    def __repr__(self) -> str:
+        kind = "shared" if self.shared else "private"
+        return f"<{kind} DTE context of {self.owner}, {self.state}>"
+
+
+def issue(
+    operation: Operation, context: DteContext, destination: Any, source: Any, parameters: Mapping[str, Any],
+    depth: int = 2, now: bool = False,
+) -> DteEvent:  # fmt: skip
+    """Issue a transfer for the running thread, `depth` frames below the kernel's line, and return its event.
+
+    With `now` it is done, too, unless the context is connected. Raises DteError where the context or an operand cannot
+    be used so, IllegalAddress on dead memory, MissingAwait when an earlier request of the thread was never awaited.
+    """
+    cell = get_slot()
+    thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
+    try:
+        free = context.user is thread and context.busy is None and thread.owed is None
+    except AttributeError:
+        raise no_context(thread, context, operation.name) from None
+    if not free:
+        return _issue_lent(thread, operation, context, destination, source, parameters, depth + 2, now)
+    # An array of the context's own scratchpad is known at sight, and live global memory; everything else is looked at.
+    if type(destination) is ndarray and destination.base is context.home:
+        into = destination
+    elif type(destination) is Span and destination.space is GLOBAL and destination.allocation.alive:  # type: ignore[union-attr]  # global: it has one
+        into = destination.array
+    else:
+        destination, into = operand_of(thread, destination, "dst", operation.name, context.shared)
+    if source is None or (type(source) is ndarray and source.base is context.home):
+        out = source
+    elif type(source) is Span and source.space is GLOBAL and source.allocation.alive:  # type: ignore[union-attr]  # global: it has one
+        out = source.array
+    else:
+        source, out = operand_of(thread, source, "src", operation.name, context.shared)
+    # A plain copy between memories that are apart is the most frequent by far, and can have no other fault.
+    near = type(destination) is type(source) and not apart(destination, source)
+    if near or operation is not MEMCPY or out is None or into.nbytes < out.nbytes:
+        _check_geometry(thread, operation, into, out, parameters)
+    event = new_event(DteEvent)  # its constructor makes an event of no transfer
+    event.state, event.thread, event.context = PENDING, thread, context
+    event.operation, event.parameters, event.into = operation, parameters, into
+    event.destination, event.source, event.out = destination, source, out
+    context.descriptor = None  # the engine is set up for this one now
+    if now and context.chain is None:
+        perform(event, thread)
+    else:
+        start(event, thread, context, sys._getframe(depth))
+    return event
+
+
+def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: FrameType) -> None:
+    """Have a checked transfer in flight, which was issued where `frame` stands."""
+    event.code = frame.f_code
+    event.issued = frame.f_lasti
+    context.busy = event
+    if context.chain is not None:
+        context.chain.started(event)
+    transfers = thread.transfers
+    if transfers is None:
+        thread.transfers = [event]
+    else:
+        transfers.append(event)
+    grid = thread.grid
+    if grid.turns:
+        return  # neither strict nor early
+    options = grid.options
+    if options.strict and event.state is PENDING:  # the destination of a chained one may be the source of one before
+        poison(event.operation, event.into, event.out, event.parameters)
+    if options.dte != "wait" and (options.dte == "eager" or grid.rng.random() < 0.5):
+        event.begin()
+
+
+def transfer(
+    operation: Operation, context: DteContext, destination: Any, source: Any, parameters: Mapping[str, Any]
+) -> None:  # fmt: skip
+    """Do a transfer for the running thread, from check to effect. Raises what `issue` raises."""
+    event = issue(operation, context, destination, source, parameters, 3, True)
+    if context.chain is not None:
+        event.complete()
+
+
+def copy_now(context: DteContext, destination: Any, source: Any) -> bool:
+    """Do a memcpy for the running thread if it is of the usual kind; return whether it was.
+
+    Usual is a free context of the thread's own, with live memory of the device on one side and L1 on the other: there
+    is no other fault it could have, and nothing is in flight for anybody to see. `memcpy_async` spells out the same
+    look, to save the call and its answer.
+    """
+    try:
+        thread: Any = get_slot().thread  # type: ignore[union-attr]  # AttributeError on the host
+        usual = thread.grid.turns and thread.owed is None and context.user is thread
+        if not usual or context.busy is not None or context.chain is not None:
+            return False
+    except AttributeError:  # of what is no context, too
+        return False
+    if type(source) is Span and type(destination) is ndarray:
+        span, local, into, out = source, destination, destination, source.array
+    elif type(destination) is Span and type(source) is ndarray:
+        span, local, into, out = destination, source, destination.array, source
+    else:
+        return False
+    allocation: Any = span.allocation
+    if local.base is not context.home or span.space is not GLOBAL or not allocation.alive or into.nbytes < out.nbytes:
+        return False
+    context.descriptor = None  # the engine is set up for this one now
+    memcpy(into, out)
+    if span is destination:
+        span.stored()
+    return True
+
+
+def _issue_lent(
+    thread: KernelThread, operation: Operation, context: DteContext, destination: Any, source: Any,
+    parameters: Mapping[str, Any], depth: int, now: bool,
+) -> DteEvent:  # fmt: skip
+    """Issue a transfer of a block's context; raise for any other, which is not free."""
+    lend(context, thread, operation.name)
+    try:
+        return issue(operation, context, destination, source, parameters, depth, now)
+    finally:
+        context.take_back()
+
+
+def lend(context: DteContext, thread: KernelThread, what: str) -> None:
+    """Make the context of a block a thread's own until it is taken back.
+
+    Raises DteError for what is no context and for one that is not free for the thread; MissingAwait.
+    """
+    if thread.owed is not None:
+        raise missing_await(thread)
+    if not isinstance(context, DteContext):
+        raise no_context(thread, context, what)
+    context.check(thread, what)  # raises for every private context: one that is free needs not be lent
+    context.lock.acquire()
+    try:
+        context.check(thread, what)  # another OS thread may have been faster
+    except BaseException:
+        context.lock.release()
+        raise
+    context.user = thread
+
+
+def _check_geometry(
+    thread: KernelThread, operation: Operation, into: Array, out: Array | None, parameters: Mapping[str, Any]
+) -> None:
+    """Raise DteError where shapes, types, offsets or places do not fit, or the chip lacks the operation."""
+    check_arch(thread, operation)
+    try:
+        operation.check(into, out, **parameters)
+    except (InvalidValue, InvalidType) as error:
+        raise fault(thread, str(error)) from error
+
+
+def check_arch(thread: KernelThread, operation: Operation) -> None:
+    """Raise DteError where the chip lacks the operation."""
+    arch = thread.grid.arch
+    if operation.gcu_arch > arch.gcu_arch:
+        raise fault(thread, f"{operation.name} needs gcu{operation.gcu_arch}; this is {arch.name}")

@@ -1,0 +1,346 @@
+"""A DTE transfer between its issue and its wait, and the request that waits for it.
+
+A transfer takes effect as late as legal by default: when it is waited for. It knows the operation table, which moves
+the bytes, and its context only as something to set free.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from types import CodeType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from atops.base.errors import DteError, IllegalAddress
+from atops.base.fork_locks import fork_safe
+from atops.base.waiting.parking_lot import ThreadWaiter, Waiter
+from atops.device.call_site import Site
+from atops.device.dte.operations import OPERATIONS, Operation, memcpy
+from atops.device.exec.current import Reach, Request, current_thread, get_slot
+from atops.device.geometry import Array
+from atops.device.span.span import FREE_THREADED, Span
+
+if TYPE_CHECKING:
+    from atops.device.exec.thread import KernelThread
+
+__all__ = (
+    "CHAINED", "MEMCPY", "NONE", "PENDING", "DteCopy", "DteEvent", "Engine", "Operand", "finish_transfers", "perform",
+    "poison",
+)  # fmt: skip
+
+Operand = Span | Array
+
+
+class Engine(Protocol):
+    """The DTE context of a transfer, as the transfer sees it."""
+
+    shared: bool  # of a block, not of a thread
+    lock: threading.RLock
+    busy: Any  # the transfer in flight, or None
+
+    def release(self) -> None:
+        """Take note that the transfer in flight has been waited for."""
+
+
+POISON_BYTES = b"\xa5"
+MEMCPY = OPERATIONS["memcpy"]
+NONE: Mapping[str, Any] = {}  # parameters
+# Of no transfer; issued; issued behind others that come first; being moved, or about to be, by a copy thread; moved
+# and not waited for; waited for.
+IDLE, PENDING, CHAINED, MOVING, MOVED, DONE = "idle", "pending", "chained", "moving", "moved", "done"
+_AT_ONCE: Generator[Any, Any, None] = iter(())  # type: ignore[assignment]  # any iterator serves
+# A leaf: between copy threads that end transfers and kernel threads that wait for them.
+_lock = fork_safe(threading.Lock())
+
+
+class DteEvent(Request):
+    """What an asynchronous DTE operation returns: `tops::event` (TOPS C++, 8.7).
+
+    Await it, once or many times, before the destination is read or the source is overwritten. `DteEvent()` is an
+    event of no transfer, which may be awaited and need not be.
+    """
+
+    __slots__ = ("after", "code", "context", "destination", "error", "into", "issued", "operation", "out",
+                 "parameters", "source", "state", "thread", "waiters")  # fmt: skip
+
+    # Set by whoever issues the transfer, once it has been checked.
+    thread: KernelThread
+    context: Engine
+    operation: Operation
+    destination: Operand
+    source: Operand | None
+    into: Array  # the operands' arrays
+    out: Array | None
+    parameters: Mapping[str, Any]
+    code: CodeType  # where it was issued; not the frame, which would keep the kernel's variables alive
+    issued: int
+    after: list[Any]  # of a chained one: the transfers that come first, or the contexts that have yet to start them
+
+    reach: ClassVar[Reach] = Reach.OUTSIDE  # who is parked here waits for a copy thread
+
+    def __init__(self) -> None:
+        """Make an event of no transfer."""
+        self.state = IDLE
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Let the kernel thread go on once the transfer has been done. Returns None."""
+        state, cell = self.state, get_slot()
+        if cell is not None and (thread := cell.thread) is not None and thread.turns:
+            owed = thread.owed
+            if owed is None or owed is self:  # nothing that the interpreter would have to do or to say
+                if state is PENDING and self.thread is thread and not (context := self.context).shared:
+                    thread.turns -= 1
+                    if owed is not None:
+                        thread.owed = self.frame = None
+                    self.state = DONE
+                    context.busy = None
+                    thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
+                    perform(self, thread)
+                    return _AT_ONCE
+                if state is DONE or state is IDLE:
+                    thread.turns -= 1
+                    thread.owed = self.frame = None
+                    return _AT_ONCE
+        if state is MOVING or state is CHAINED:
+            return self._turns()
+        return iter((self,))  # type: ignore[return-value]  # any iterator serves, and this one is the cheapest
+
+    def wait(self) -> Request:
+        """Return the request to await: `await event.wait()` does what `await event` does."""
+        return self.owed_by(current_thread())
+
+    def serve(self, thread: KernelThread) -> bool:
+        """Let the thread go on once the bytes are moved, which is done now if nobody has done it.
+
+        Raises DteError when the transfer belongs to another thread's private context, or comes after one that nobody
+        started, IllegalAddress when its memory was freed meanwhile.
+        """
+        self.frame = None  # a frame holds its kernel's variables, and so this event
+        if self.state is DONE or self.state is IDLE:
+            return True
+        if self.thread is not thread and not self.context.shared:
+            raise DteError(f"{thread} waits for the {self.operation.name} of {self.site}, which {self.thread} issued "
+                           "in its private DTE context; only that thread can wait for it")  # fmt: skip
+        return self._served(thread)
+
+    def cancel(self, thread: KernelThread) -> None:
+        """Forget a thread that is being closed."""
+        with _lock:
+            if self.state is MOVING and thread in self.waiters:
+                self.waiters.remove(thread)
+        if self.state is CHAINED:
+            for step in self.after:
+                if isinstance(step, DteEvent):
+                    step.cancel(thread)
+
+    def complete(self) -> None:
+        """Move the bytes now if nobody has, and set the context free. Blocks while a copy thread moves them."""
+        if self.state is CHAINED:
+            for step in self._steps():
+                step.complete()
+        gate = ThreadWaiter()
+        if self.state is MOVING and self._park(gate):
+            gate.wait()
+        self._served(self.thread)
+
+    def begin(self) -> None:
+        """Move the bytes as soon as what comes first is moved: on a copy thread where there are any, else here."""
+        steps = self.after if self.state is CHAINED else ()
+        if not all(isinstance(step, DteEvent) for step in steps):
+            return  # it stays chained, and is moved when it is waited for
+        for step in steps:
+            if step.state is PENDING or step.state is CHAINED:
+                step.begin()
+        if any(step.state is CHAINED for step in steps):
+            return
+        self.error: BaseException | None = None
+        self.waiters: list[Waiter] = []
+        self.state = MOVING
+        self.wake()
+
+    def wake(self) -> None:
+        """Go on towards moving: another transfer, which this one had to let go first, has been moved."""
+        for step in getattr(self, "after", ()):
+            if step.state is MOVING and step._park(self):
+                return
+        offload = self.thread.grid.offload
+        if offload is None:
+            self._move()
+        else:
+            offload(self._move)
+
+    def describe(self) -> str:
+        """Say what a thread that waits here waits for."""
+        return "an event of no transfer" if self.state is IDLE else f"{self.operation.name} of {self.site}"
+
+    @property
+    def site(self) -> Site:
+        """Return where the transfer was issued."""
+        return Site(self.code, self.issued)
+
+    def _turns(self) -> Generator[Any, Any, None]:
+        """Suspend as often as it takes: who was parked while bytes were moved asks again, to hear how it ended."""
+        while self.state is not DONE:
+            yield self
+
+    def _served(self, thread: KernelThread) -> bool:
+        if not self.context.shared:
+            return self._serve_now(thread)
+        with self.context.lock:  # two OS threads may wait at the same time; the second finds it done
+            return self._serve_now(thread)
+
+    def _serve_now(self, thread: KernelThread) -> bool:
+        if self.state is CHAINED:
+            if not all(step._served(thread) for step in self._steps()):
+                return False
+            self.state = PENDING
+        if self.state is MOVING and self._park(thread):
+            return False
+        if self.state is DONE:
+            return True
+        pending = self.state is PENDING
+        self.state = DONE
+        self.context.release()
+        transfers = self.thread.transfers
+        if transfers is not None:
+            transfers.remove(self)
+        if pending:
+            perform(self, thread)
+            return True
+        for step in getattr(self, "after", ()):  # moved before this one was, so whoever waits for it waited for them
+            step._served(thread)
+        if self.error is not None:
+            raise self.error
+        return True
+
+    def _steps(self) -> Iterator[DteEvent]:
+        """Yield the transfers that come first. Raises DteError at one that was not started."""
+        for step in self.after:
+            if not isinstance(step, DteEvent):
+                raise DteError(f"{self.thread} waits for the {self.describe()}, which comes after a transfer of "
+                               f"{step!r}; trigger that one first, or it never begins")  # fmt: skip
+            yield step
+
+    def _move(self) -> None:
+        """Move the bytes, perhaps on a copy thread, keep the error and wake who waits."""
+        try:
+            failed = [step.error for step in getattr(self, "after", ()) if getattr(step, "error", None) is not None]
+            if failed:
+                raise failed[0]
+            perform(self, self.thread)
+        except BaseException as error:
+            self.error = error
+        with _lock:
+            self.state = MOVED
+            waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter.wake()
+
+    def _park(self, waiter: Waiter) -> bool:
+        """Note whom to wake. Returns False when the bytes are moved already."""
+        with _lock:
+            if self.state is MOVING:
+                self.waiters.append(waiter)
+                return True
+        return False
+
+    def __repr__(self) -> str:
+        return f"<DteEvent {self.state}>" if self.state is IDLE else f"<DteEvent {self.describe()}, {self.state}>"
+
+
+class DteCopy(DteEvent):
+    """The event of a memcpy between global memory, which `span` is, and L1, in a context of the thread's own.
+
+    Nearly every transfer is one, so it keeps no more than it must, and its wait spells out what is usual.
+    """
+
+    __slots__ = ("span",)
+
+    span: Span  # one of the operands; the other is an array of L1
+    operation = MEMCPY
+    parameters = NONE
+
+    @property
+    def destination(self) -> Operand:  # type: ignore[override]  # which nobody sets
+        """What it writes."""
+        return self.span if self.span.array is self.into else self.into
+
+    @property
+    def source(self) -> Operand | None:  # type: ignore[override]  # as above
+        """What it reads."""
+        return self.out if self.span.array is self.into else self.span
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Let the kernel thread go on once the bytes are moved. Returns None."""
+        cell, thread = get_slot(), self.thread
+        if cell is None or cell.thread is not thread or self.state is not PENDING or thread.owed is not None:
+            return DteEvent.__await__(self)
+        if not thread.turns:
+            return iter((self,))  # type: ignore[return-value]  # as in the other
+        thread.turns -= 1
+        self.state = DONE
+        self.context.busy = None
+        thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
+        span = self.span
+        allocation: Any = span.allocation
+        if not allocation.alive:
+            raise _freed(span, self)
+        into = self.into
+        memcpy(into, self.out)  # type: ignore[arg-type]  # a memcpy has a source
+        if (allocation.watches is not None or FREE_THREADED) and span.array is into:
+            span.stored()
+        return _AT_ONCE
+
+
+def perform(event: DteEvent, thread: KernelThread) -> None:
+    """Move the bytes of a checked transfer. Raises IllegalAddress when its memory was freed meanwhile."""
+    destination, source, watched = event.destination, event.source, False
+    if type(source) is Span and (allocation := source.allocation) is not None and not allocation.alive:
+        raise _freed(source, event)
+    if type(destination) is Span and (allocation := destination.allocation) is not None:
+        if not allocation.alive:
+            raise _freed(destination, event)
+        watched = True
+    if event.parameters:
+        event.operation.apply(event.into, event.out, **event.parameters)
+    else:
+        event.operation.apply(event.into, event.out)
+    if watched:
+        destination.stored()  # type: ignore[union-attr]  # a span, as above
+    observer = thread.grid.observer
+    if observer is not None:
+        observer("dte", thread, (event.operation.name, destination, source))
+
+
+def poison(operation: Operation, into: Array, out: Array | None, parameters: Mapping[str, Any]) -> None:
+    """Do the operation with 0xA5 in every byte that it moves or fills, so that a read before the wait shows."""
+    if out is not None:
+        if np.may_share_memory(into, out):
+            return  # element for element the same place: the source must survive
+        out = np.frombuffer(POISON_BYTES * out.nbytes, out.dtype).reshape(out.shape)
+    if "value" in parameters:
+        parameters = {**parameters, "value": np.frombuffer(POISON_BYTES * into.itemsize, into.dtype)[0]}
+    operation.apply(into, out, **parameters)
+
+
+def finish_transfers(thread: KernelThread) -> None:
+    """Perform what a thread that has ended never waited for.
+
+    Raises DteError in strict mode, naming each transfer; otherwise notes it among the grid's warnings.
+    """
+    forgotten = list(thread.transfers or ())
+    for event in forgotten:
+        event.complete()
+    grid = thread.grid
+    warnings = [f"{thread} never waited for the {event.describe()}; it was done at the end" for event in forgotten]
+    if warnings and grid.options.strict:
+        raise DteError("; ".join(warnings))
+    grid.warnings.extend(warnings)
+
+
+def _freed(span: Span, event: DteEvent) -> IllegalAddress:
+    """Return the error for an operand whose allocation is dead."""
+    assert span.allocation is not None
+    return span.allocation.violation(span.offset, span.array.nbytes, f"{event.operation.name} of {event.thread}")

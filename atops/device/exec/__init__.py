@@ -1,0 +1,1 @@
+"""How kernels run: threads, blocks, grids, their barriers, and the interpreters that resume them."""

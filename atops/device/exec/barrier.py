@@ -1,0 +1,268 @@
+"""What kernel threads synchronise at: the block's barrier, the grid's, counted barriers with phases, kernel signals."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import ClassVar
+
+from atops.base.errors import IllegalState, InvalidType, InvalidValue
+from atops.base.waiting.parking_lot import ParkingLot
+from atops.device.chip import Sip
+from atops.device.exec.current import Reach, Request
+from atops.device.exec.thread import KernelThread
+from atops.device.memory.value_wait import Condition, satisfied
+from atops.device.signals import KernelSignals
+
+__all__ = (
+    "Barrier",
+    "BlockSync",
+    "GridPhaseWait",
+    "GridSync",
+    "PhaseWait",
+    "Scope",
+    "SignalWait",
+    "SyncRequest",
+    "barrier_form",
+    "equip",
+    "grid_sync",
+)
+
+
+class SyncRequest(Request):
+    """A barrier request that a SIP keeps for all the threads that will run on it.
+
+    `__await__` is a slot that holds a C callable: whoever awaits it calls no Python function, which saves an eighth of
+    what a barrier costs. Only a request that lives as long as its SIP may do so, for it holds itself.
+    """
+
+    __slots__ = ("__await__",)
+
+    def __init__(self) -> None:
+        self.frame = None
+        self.__await__ = (self,).__iter__  # type: ignore[method-assign, assignment]  # any iterator serves
+
+
+class BlockSync(SyncRequest):
+    """Wait until every thread of the block is here."""
+
+    __slots__ = ()
+
+    def serve(self, thread: KernelThread) -> bool:
+        """Arrive; the last thread opens the barrier, and all of them run in the order they arrived."""
+        block = thread.block
+        thread.waiting = None  # the block's list says it
+        block.arrived.append(thread)
+        if len(block.arrived) == block.size:
+            block.open_barrier()
+        return False
+
+    def describe(self) -> str:
+        """Name it as kernels write it."""
+        return "syncthreads"
+
+
+class GridSync(SyncRequest):
+    """Wait until every thread of the grid, or of all grids that share its barrier, is here."""
+
+    __slots__ = ()
+
+    reach: ClassVar[Reach] = Reach.GRID
+
+    def serve(self, thread: KernelThread) -> bool:
+        """Arrive; when the last thread of a block has, the block does."""
+        block = thread.block
+        thread.waiting = None  # the block's list says it
+        block.at_grid.append(thread)
+        if len(block.at_grid) == block.size:
+            block.gathered()
+        return False
+
+    def describe(self) -> str:
+        """Name it as kernels write it."""
+        return "syncblocks"
+
+
+def grid_sync(thread: KernelThread) -> Request:
+    """Return the thread's grid barrier request. Raises IllegalState in a grid that is not cooperative (8.8)."""
+    if thread.grid_sync is None:
+        raise IllegalState(
+            f"kernel {thread.grid.name} calls syncblocks, but its launch is not cooperative; declare it so (8.8)"
+        )
+    return thread.grid_sync
+
+
+def equip(sips: Iterable[Sip]) -> None:
+    """Give SIPs that have none the barrier requests of whoever runs on them."""
+    for sip in sips:
+        if sip.sync is None:
+            sip.sync, sip.grid_sync = BlockSync(), GridSync()
+
+
+class Scope(IntEnum):
+    """Whose threads a counted barrier counts (TOPS C++, 8.8)."""
+
+    SIP = 0  # the threads of one block
+    CLUSTER = 1  # in a cooperative grid those of all its blocks, else of one block
+
+
+def barrier_form(scope: Scope | int, count: int) -> tuple[Scope, int]:
+    """Return the scope and the count of a barrier. Raises InvalidValue for no scope, InvalidType for no whole count."""
+    try:
+        return Scope(scope), operator.index(count)
+    except ValueError:
+        raise InvalidValue(f"barrier scope is {scope!r}; SIP (0) or CLUSTER (1) is right") from None
+    except TypeError:
+        raise InvalidType(f"barrier count is {count!r}; an int, the arrivals of one phase, is right") from None
+
+
+class Barrier:
+    """A barrier for `count` arrivals in each phase (TOPS C++, 8.8). Every thread of its scope shares one object.
+
+    Raises what `barrier_form` raises, and InvalidValue for a count below 1 or above the scope's threads.
+    """
+
+    __slots__ = ("_last", "_lot", "_waits", "count", "missing", "owner", "phase", "scope")
+
+    def __init__(self, scope: Scope | int, count: int, maker: KernelThread) -> None:
+        self.scope, count = barrier_form(scope, count)
+        grid = maker.grid
+        self.owner: object = maker.block
+        threads = maker.block.size
+        if self.scope is Scope.CLUSTER and grid.cooperative:
+            self.owner = grid
+            threads *= grid.total_blocks
+        if not 1 <= count <= threads:
+            which = "of the grid" if self.owner is grid else "of one block"
+            if self.scope is Scope.CLUSTER and not grid.cooperative:
+                which += ", for the grid is not cooperative,"
+            raise InvalidValue(f"{self.scope.name} barrier count is {count!r}; 1 to {threads} threads {which} is right")
+        self.count = self.missing = count
+        self.phase = 0
+        self._waits = GridPhaseWait if self.owner is grid else PhaseWait
+        self._lot: ParkingLot[KernelThread] = ParkingLot(f"{self.scope.name} barrier")
+        self._last: dict[KernelThread, int] = {}
+
+    def arrive(self, thread: KernelThread) -> int:
+        """Arrive, and return the phase arrived in: a token for `wait`. The last arrival begins the next phase.
+
+        Raises IllegalState for a thread outside the barrier's scope.
+        """
+        self._check(thread)
+        with thread.grid.barrier.lock:
+            token = self._last[thread] = self.phase
+            self.missing -= 1
+            if self.missing:
+                return token
+            self.missing = self.count
+            self.phase += 1
+            released = self._lot.take_all()
+        thread.grid.barrier.wake(released)
+        return token
+
+    def wait(self, thread: KernelThread, token: int | None = None) -> PhaseWait:
+        """Return the request to wait for the end of phase `token`; by default the phase of this thread's last arrival.
+
+        A thread that never arrived waits for the current phase. Raises IllegalState as `arrive`, InvalidValue for a
+        phase that has not begun, and InvalidType for what is no token.
+        """
+        self._check(thread)
+        try:
+            phase = self._last.get(thread, self.phase) if token is None else operator.index(token)
+        except TypeError:
+            raise InvalidType(f"token is {token!r}; what arrive() returned is right") from None
+        if not 0 <= phase <= self.phase:
+            raise InvalidValue(f"token is {phase!r}; what arrive() returned is right, at most {self.phase} by now")
+        return self._waits(self, phase)
+
+    def arrive_and_wait(self, thread: KernelThread) -> PhaseWait:
+        """Arrive, and return the request to wait for the end of that phase."""
+        return self._waits(self, self.arrive(thread))
+
+    def describe(self) -> str:
+        """Say which barrier it is and how far it has come."""
+        return f"{self.scope.name} barrier, phase {self.phase}, {self.count - self.missing} of {self.count} arrived"
+
+    def passed(self, thread: KernelThread, phase: int) -> bool:
+        """Return whether `phase` is over; where it is not, park the thread until it is."""
+        with thread.grid.barrier.lock:
+            if self.phase > phase:
+                return True
+            self._lot.park(thread)
+            return False
+
+    def _check(self, thread: KernelThread) -> None:
+        """Refuse threads outside the scope."""
+        inside = thread.grid if self.scope is Scope.CLUSTER and thread.grid.cooperative else thread.block
+        if inside is not self.owner:
+            raise IllegalState(f"{thread} used a {self.scope.name} barrier of {self.owner!r}; only its threads may")
+
+    def __repr__(self) -> str:
+        return f"<Barrier: {self.describe()}, {len(self._lot)} waiting>"
+
+
+class PhaseWait(Request):
+    """Wait for the end of one phase of a counted barrier."""
+
+    __slots__ = ("barrier", "phase")
+
+    def __init__(self, barrier: Barrier, phase: int) -> None:
+        self.barrier = barrier
+        self.phase = phase
+
+    def serve(self, thread: KernelThread) -> bool:
+        """Go on if the phase is over, else park."""
+        return self.barrier.passed(thread, self.phase)
+
+    def describe(self) -> str:
+        """Say which barrier and how far it has come."""
+        return self.barrier.describe()
+
+
+class GridPhaseWait(PhaseWait):
+    """The same for a barrier that threads of other blocks arrive at."""
+
+    __slots__ = ()
+
+    reach: ClassVar[Reach] = Reach.GRID
+
+
+class SignalWait(Request):
+    """Wait until a kernel signal meets a condition with a value, compared as the runtime's value waits do."""
+
+    __slots__ = ("condition", "index", "signals", "thread", "value")
+
+    reach: ClassVar[Reach] = Reach.OUTSIDE
+
+    def __init__(self, signals: KernelSignals, index: int, condition: Condition | str, value: int) -> None:
+        self.signals = signals
+        self.index = signals.check(index)
+        self.condition = Condition.of(condition)
+        self.value = value & 0xFFFFFFFF
+        self.thread: KernelThread | None = None
+
+    def serve(self, thread: KernelThread) -> bool:
+        """Go on if the condition is met, else park."""
+        if self.thread not in (None, thread):
+            raise IllegalState(f"{thread} awaits a signal request that {self.thread} made; each thread makes its own")
+        self.thread = thread
+        return self.signals.park(self.index, self)
+
+    def cancel(self, thread: KernelThread) -> None:
+        """Leave the signal's lot."""
+        self.signals.discard(self.index, self)
+
+    def met(self, now: int) -> bool:
+        """Return whether `now` meets the condition."""
+        return satisfied(now, self.value, self.condition)
+
+    def wake(self) -> None:
+        """Let the thread go on."""
+        if self.thread is not None:
+            self.thread.wake()
+
+    def describe(self) -> str:
+        """Say which signal, the condition, and the value it has now."""
+        now = self.signals.read(self.index)
+        return f"signal {self.index} for {self.condition.name.lower()} {self.value} (now {now})"

@@ -1,0 +1,325 @@
+"""Who runs where: which block of which launch gets the next free cluster of one device.
+
+Launches are served by (priority, ticket), the smaller first. It knows when clusters are free, and not what runs there.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import insort
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+
+from atops.base.errors import CooperativeLaunchTooLarge, InvalidValue, LaunchOutOfResources
+from atops.device.chip import Cluster, Sip
+from atops.device.exec.block import Block
+from atops.device.exec.gang import Gang, match
+from atops.device.exec.grid import Grid
+from atops.device.exec.interpreter import StepBlock
+from atops.device.exec.os_threads import SipBlock
+
+__all__ = ("ClusterArray", "Launch", "open_block")
+
+NUMBERS = count()  # of arrays, in whose order their locks are taken
+
+
+def open_block(grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> Block:
+    """Return block `linear` of a grid on a cluster, ready to be stepped as the grid's options say."""
+    kind = SipBlock if grid.options.workers == "sip" else StepBlock
+    return kind(grid, linear, cluster, sips)
+
+
+def _places(mask: int) -> list[int]:
+    """Return the places of the bits that are set, the lowest first."""
+    return [place for place in range(mask.bit_length()) if mask >> place & 1]
+
+
+def _ignore(block: Block) -> None:
+    """Place nothing: nobody runs blocks yet."""
+
+
+class Launch:
+    """A grid with blocks that are not placed. Launches compare by (priority, ticket)."""
+
+    __slots__ = ("clusters", "gang", "grid", "held", "masks", "order", "pinned", "sips", "unplaced")
+
+    def __init__(
+        self,
+        grid: Grid,
+        order: tuple[int, int],
+        clusters: Sequence[int],
+        masks: Sequence[int] | None = None,
+        pinned: bool = False,
+        gang: Gang | None = None,
+    ) -> None:
+        self.grid = grid
+        self.order = order
+        self.clusters = clusters  # ordinals it may use, the first choice first
+        self.sips: dict[int, list[int]] | None = None  # by cluster, those it may use; None: all
+        self.masks = masks  # of one that lives on what is open: what it could use of each cluster if all were
+        self.pinned = pinned
+        self.gang = gang  # with whose other members it starts
+        self.unplaced = range(grid.total_blocks)
+        self.held = 0  # clusters that its blocks hold now
+
+    def confine(self, clusters: Sequence[int], masks: Sequence[int]) -> None:
+        """Let the blocks that are not placed use these clusters, and of each the SIPs of its mask."""
+        self.clusters = clusters
+        chosen = {ordinal: _places(masks[ordinal]) for ordinal in clusters}
+        self.sips = {**(self.sips or {}), **chosen}  # a block that was placed just now may still be looking for its own
+
+    def __lt__(self, other: Launch) -> bool:
+        return self.order < other.order
+
+
+class ClusterArray:
+    """The clusters of one device. The runtime sets `place`, which is called with no lock held for each block placed.
+
+    A block gets a free cluster, in order of (priority, ticket); a launch that is more urgent gets the next free one
+    before what is left of an earlier launch. A cooperative launch gets all its clusters at once; while it waits it
+    holds none, and the clusters it may use go to nobody less urgent or later. Safe from any OS thread.
+    """
+
+    __slots__ = (
+        "_all", "_free", "_held", "_launches", "_waiting", "_whole", "_width", "clusters", "lock", "number", "open",
+        "place",
+    )  # fmt: skip
+
+    def __init__(self, clusters: Iterable[Cluster]) -> None:
+        self.clusters = list(clusters)
+        self._all = range(len(self.clusters))
+        self._width = len(self.clusters[0].sips)
+        self._whole = (1 << self._width) - 1
+        self.open: tuple[int, ...] | None = None  # for work that is bound to no part: SIPs of each cluster; None: all
+        self.place: Callable[[Block], None] = _ignore
+        self.number = next(NUMBERS)
+        self.lock = threading.Lock()
+        self._free = {cluster.ordinal for cluster in self.clusters}
+        self._waiting: list[Launch] = []  # sorted
+        self._launches: dict[Grid, Launch] = {}  # with blocks placed or waiting
+        self._held: dict[int, Launch] = {}  # who holds a cluster
+
+    def submit(
+        self,
+        grid: Grid,
+        priority: int,
+        ticket: int,
+        *,
+        cluster_mask: int | None = None,
+        sip_mask: int | None = None,
+        pinned: Sequence[int] | None = None,
+        within: Sequence[int] | None = None,
+        gang: Gang | None = None,
+    ) -> None:
+        """Queue the blocks of a grid, and place what can be placed; those of a gang wait until it starts.
+
+        Masks have a bit for each cluster, and for each SIP of a cluster, that may be used. `pinned` gives the cluster
+        of each block of a cooperative grid. `within` binds it to a part of the clusters, by a mask of SIPs for each;
+        without, it uses what is open. Raises as `check` does.
+        """
+        plain = cluster_mask is None and sip_mask is None and pinned is None and not grid.cooperative
+        order, open_ = (priority if gang is None else gang.priority, ticket), self.open
+        if plain and within is None and open_ is None and grid.threads_per_block <= self._width:  # the usual case
+            launch = Launch(grid, order, self._all)
+        else:
+            clusters, masks, own = self.check(
+                grid.name, grid.threads_per_block, grid.total_blocks, grid.cooperative, cluster_mask, sip_mask, pinned,
+                within,
+            )  # fmt: skip
+            launch = Launch(grid, order, clusters, None if within is not None else own, pinned is not None, gang)
+            launch.confine(clusters, masks)
+        grid.placement = self
+        with self.lock:
+            if self.open is not open_:
+                self._move(launch)  # something was claimed, or given back, meanwhile
+            self._launches[grid] = launch
+            if gang is not None:
+                gang.add(self, launch)
+            if gang is None and not self._waiting and len(self._free) == len(self.clusters):
+                placed = self._take(launch, launch.clusters)  # the device was idle
+                if launch.unplaced:
+                    self._waiting.append(launch)
+            else:
+                insort(self._waiting, launch)
+                placed = self._dispatch()
+        self.open_placed(placed)
+
+    def retire(self, block: Block) -> None:
+        """Take back the cluster of a block that is done, and place who comes next."""
+        with self.lock:
+            ordinal = block.cluster.ordinal
+            launch = self._held.pop(ordinal)
+            launch.held -= 1
+            self._free.add(ordinal)
+            if not launch.held and not launch.unplaced:
+                self._launches.pop(launch.grid, None)
+            placed = self._dispatch() if self._waiting else []
+            gangs = self._gangs() if self._waiting else []
+        if placed or gangs:
+            self._go_on(placed, gangs)
+
+    def withdraw(self, grid: Grid) -> None:
+        """Drop the blocks of a grid that were not placed; the grid is told how many."""
+        with self.lock:
+            launch = self._launches.get(grid)
+            dropped = len(launch.unplaced) if launch is not None else 0
+            if launch is not None and dropped:
+                launch.unplaced = range(0)
+                self._waiting.remove(launch)
+                if not launch.held:
+                    del self._launches[grid]
+            placed = self._dispatch() if dropped else []
+            gangs = self._gangs() if dropped else []
+        if dropped:
+            grid.dropped(dropped)
+        self._go_on(placed, gangs)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no block is placed or waits to be: a snapshot."""
+        return not self._launches
+
+    def stranded(self, grid: Grid) -> int:
+        """Return how many blocks of a grid wait while its own blocks hold every cluster it may use."""
+        with self.lock:
+            launch = self._launches.get(grid)
+            if launch is None or any(self._held.get(ordinal) is not launch for ordinal in launch.clusters):
+                return 0
+            return len(launch.unplaced)
+
+    def check(
+        self,
+        name: str,
+        threads: int,
+        blocks: int,
+        cooperative: bool,
+        cluster_mask: int | None = None,
+        sip_mask: int | None = None,
+        pinned: Sequence[int] | None = None,
+        within: Sequence[int] | None = None,
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Return where the blocks of a grid may run: clusters, and SIPs of each as masks, now and if all were open.
+
+        Raises LaunchOutOfResources where no cluster has SIPs enough, CooperativeLaunchTooLarge where a cooperative grid
+        has more blocks than clusters, InvalidValue for a bad pin. Arguments are those of `submit`.
+        """
+        sips = self._whole if sip_mask is None else sip_mask
+        own = [sips if cluster_mask is None or cluster_mask >> ordinal & 1 else 0 for ordinal in self._all]
+        part = within if within is not None else self.open
+        masks = own if part is None else [mine & there for mine, there in zip(own, part, strict=True)]
+        clusters = [ordinal for ordinal in self._all if masks[ordinal].bit_count() >= threads]
+        if not clusters:
+            some = [mask.bit_count() for mask in masks if mask]
+            raise LaunchOutOfResources(
+                f"kernel {name} has blocks of {threads} threads; "
+                f"{max(some, default=self._width)} SIP threads on each of {len(some)} clusters may be used"
+            )
+        if pinned is not None:
+            if not cooperative or len(pinned) != blocks or len({*pinned}) < len(pinned):
+                raise InvalidValue(f"clusters {pinned!r}; one for each block of a cooperative grid is right")
+            if not {*pinned} <= {*clusters}:
+                raise InvalidValue(f"clusters {pinned!r}; some of {clusters} are right")
+            clusters = list(pinned)
+        if cooperative and blocks > len(clusters):
+            raise CooperativeLaunchTooLarge(
+                f"cooperative kernel {name} has {blocks} blocks; at most {len(clusters)} run at once"
+            )
+        return clusters, masks, own
+
+    def restrict(self, left: Callable[[], tuple[int, ...] | None]) -> None:
+        """Let work that is bound to no part use only the SIPs of each cluster that `left()` gives; None: all of them.
+
+        What waits already moves there if it can start there, and else stays where it was admitted. Of several calls the
+        last one asks last.
+        """
+        with self.lock:
+            self.open = left()
+            for launch in self._waiting:
+                self._move(launch)
+            placed = self._dispatch() if self._waiting else []
+            gangs = self._gangs()
+        self._go_on(placed, gangs)
+
+    def _move(self, launch: Launch) -> None:
+        """Let a launch that waits use what is open now. The lock is held."""
+        grid, own = launch.grid, launch.masks
+        if launch.sips is None:  # an ordinary one
+            own = [self._whole] * len(self._all)
+        if own is None:
+            return
+        masks = own if self.open is None else [mine & there for mine, there in zip(own, self.open, strict=True)]
+        able = [ordinal for ordinal in self._all if masks[ordinal].bit_count() >= grid.threads_per_block]
+        if launch.pinned:
+            able = list(launch.clusters) if {*launch.clusters} <= {*able} else []
+        if able and not (grid.cooperative and len(able) < grid.total_blocks):
+            launch.masks = own
+            launch.confine(able, masks)
+
+    def _dispatch(self) -> list[tuple[Launch, int, int]]:
+        """Give free clusters away and return (launch, block, cluster) for each. The lock is held."""
+        placed: list[tuple[Launch, int, int]] = []
+        kept: set[int] = set()  # for cooperative launches that wait
+        for launch in self._waiting:
+            if not self._free - kept:
+                break
+            free = [ordinal for ordinal in launch.clusters if ordinal in self._free and ordinal not in kept]
+            if launch.gang is not None or (launch.grid.cooperative and len(free) < len(launch.unplaced)):
+                kept.update(launch.clusters)
+                continue
+            placed += self._take(launch, free)
+        if placed:
+            self._waiting = [launch for launch in self._waiting if launch.unplaced]
+        return placed
+
+    def _take(self, launch: Launch, free: Sequence[int]) -> list[tuple[Launch, int, int]]:
+        """Give a launch as many of these clusters as it has blocks left. The lock is held."""
+        placed = []
+        for linear, ordinal in zip(launch.unplaced, free, strict=False):
+            self._free.remove(ordinal)
+            self._held[ordinal] = launch
+            placed.append((launch, linear, ordinal))
+        launch.held += len(placed)
+        launch.unplaced = launch.unplaced[len(placed) :]
+        return placed
+
+    def _go_on(self, placed: list[tuple[Launch, int, int]], gangs: list[Gang]) -> None:
+        """Make the blocks that got clusters, and start the gangs that can start now. No lock is held."""
+        self.open_placed(placed)
+        for gang in gangs:
+            gang.try_start()
+
+    # ---- for gangs
+
+    def _gangs(self) -> list[Gang]:
+        """Return those that wait here, in their order. The lock is held."""
+        return list(dict.fromkeys(launch.gang for launch in self._waiting if launch.gang is not None))
+
+    def room_for(self, members: Sequence[Launch]) -> dict[Launch, list[int]] | None:
+        """Return clusters for every block of these launches, None where there are not enough. The lock is held."""
+        kept: set[int] = set()  # for who comes first
+        for launch in self._waiting:
+            if launch in members:
+                break
+            if launch.grid.cooperative:
+                kept.update(launch.clusters)
+        free = self._free - kept
+        found = match([(len(each.unplaced), [place for place in each.clusters if place in free]) for each in members])
+        return None if found is None else dict(zip(members, found, strict=True))
+
+    def give(self, chosen: dict[Launch, list[int]]) -> list[tuple[Launch, int, int]]:
+        """Take the clusters for these launches. The lock is held."""
+        placed = [each for launch, clusters in chosen.items() for each in self._take(launch, clusters)]
+        self._waiting = [launch for launch in self._waiting if launch.unplaced]
+        return placed
+
+    def open_placed(self, placed: list[tuple[Launch, int, int]]) -> None:
+        """Make the blocks and hand them to whoever runs them. No lock is held."""
+        for launch, linear, ordinal in placed:
+            cluster = self.clusters[ordinal]
+            sips = cluster.sips
+            if launch.sips is not None and (own := launch.sips.get(ordinal)) is not None and len(own) < len(sips):
+                sips = [sips[sip] for sip in own]
+            self.place(open_block(launch.grid, linear, cluster, sips))
+
+    def __repr__(self) -> str:
+        return f"<ClusterArray: {len(self._free)} of {len(self.clusters)} clusters free, {len(self._waiting)} waiting>"

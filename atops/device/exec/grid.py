@@ -1,0 +1,261 @@
+"""One launch on one device: its geometry, its blocks while they run, its first error and its end.
+
+It does not know who runs its threads nor where its blocks are placed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from functools import lru_cache
+from typing import Any, Protocol
+
+from atops.base.dims import Dim3, DimLike
+from atops.base.errors import ExecutionError
+from atops.base.options import EmulatorOptions
+from atops.device.chip import Chip
+from atops.device.exec.cooperative import GridBarrier
+from atops.device.exec.deadlock import deadlock, waiting_lines
+from atops.device.exec.policy import ROUND_ROBIN, Policy, RoundRobin, Seeded
+
+__all__ = ("Entry", "Grid", "Observer", "Placement")
+
+# Being suspended only to go on costs more than a small transfer, so most waits for one are over at once. Not all: a
+# thread that polls by DTE must let others run.
+TURNS = 64
+
+Observer = Callable[[str, Any, Any], None]
+Offload = Callable[[Callable[[], None]], None]
+
+
+class Entry(Protocol):
+    """A kernel bound to its arguments. Threads are KernelThreads, which stand on this file."""
+
+    name: str
+    make: Callable[[], Coroutine[Any, Any, Any]] | None
+    """Makes the coroutine of any thread, where that is all there is to starting one: it saves a call a thread."""
+    prepares: bool
+    """Whether it has something to look at before the first thread runs."""
+
+    def prepare(self, grid: Any, /) -> None:
+        """Look at the grid before its first thread runs."""
+
+    def start(self, thread: Any, /) -> Coroutine[Any, Any, Any] | None:
+        """Return the coroutine of this thread; or run a plain function to its end and return None. May raise."""
+
+    def finish(self, thread: Any, value: object, /) -> None:
+        """Settle what a thread left behind whose kernel ended without an error. May raise.
+
+        Called where there is something: transfers that were issued, or a returned `value` that is not None.
+        """
+
+
+class Placement(Protocol):
+    """Whoever places the blocks of a grid."""
+
+    def retire(self, block: Any) -> None:
+        """Take back the cluster of a block that is done."""
+
+    def withdraw(self, grid: Any) -> None:
+        """Drop the blocks that were not placed, and report them with `dropped`."""
+
+    def stranded(self, grid: Any) -> int:
+        """Return how many blocks cannot be placed before one of this grid's own ends."""
+
+
+@lru_cache(maxsize=64)
+def _indices(extent: Dim3) -> tuple[tuple[int, int, int], ...]:
+    """Return every thread index of a block, in linear order."""
+    return tuple(extent.indices())
+
+
+def _extent(dim: DimLike, what: str) -> Dim3:
+    return dim if isinstance(dim, Dim3) else Dim3.of(dim, what)
+
+
+def _waits_move(options: EmulatorOptions) -> bool:
+    """Return whether a transfer may be done at its await, by the thread that awaits it."""
+    return options.dte == "wait" and not options.strict and options.workers != "sip"
+
+
+def _nothing(grid: Grid) -> None:
+    """Tell nobody that a grid has begun, or is over."""
+
+
+class Grid:
+    """A launch of `entry` on `chip`, as `grid_dim` blocks of `block_dim` threads.
+
+    `on_done(grid)` is called exactly once, with no lock held, on the OS thread that ended the last block. `error` is
+    the first one; once it is set, every thread is closed at its suspension. `offload` runs a transfer on a copy
+    thread. `observer(kind, thread, detail)` sees every turn, request and end of every thread, which costs time. Grids
+    that are to synchronise across devices share one `barrier`.
+    """
+
+    __slots__ = (
+        "__weakref__", "_rng", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "cooperative",
+        "entry", "error", "grid_dim", "name", "observer", "offload", "on_done", "on_start", "options", "placement",
+        "policy", "remaining", "shared_bytes", "started", "thread_indices", "threads_per_block",
+        "total_blocks", "turns", "used", "warnings",
+    )  # fmt: skip
+
+    aborted: ExecutionError | None
+    error: ExecutionError | None
+    placement: Placement | None
+    _rng: random.Random | None
+
+    def __init__(
+        self,
+        entry: Entry,
+        chip: Chip,
+        grid_dim: DimLike,
+        block_dim: DimLike,
+        *,
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        options: EmulatorOptions | None = None,
+        on_done: Callable[[Grid], None] = _nothing,
+        offload: Offload | None = None,
+        policy: Policy | None = None,
+        observer: Observer | None = None,
+        barrier: GridBarrier | None = None,
+    ) -> None:
+        self.entry = entry
+        self.name = entry.name
+        self.chip = chip
+        self.arch = chip.arch
+        self.grid_dim = _extent(grid_dim, "grid_dim")
+        self.block_dim = _extent(block_dim, "block_dim")
+        self.shared_bytes = shared_bytes
+        self.cooperative = cooperative
+        self.options = options = options if options is not None else chip.options
+        self.on_done, self.on_start = on_done, _nothing  # `on_start(grid)`: its first block got a cluster
+        self.offload = offload
+        self.observer = observer
+        self.policy = policy or (ROUND_ROBIN if options.seed is None else Seeded(options.seed))
+        self.thread_indices = _indices(self.block_dim)
+        self.threads_per_block = len(self.thread_indices)
+        self.total_blocks = self.remaining = self.grid_dim.volume
+        self.error, self.aborted, self.started = None, None, False
+        self.turns = TURNS if observer is None and type(self.policy) is RoundRobin and _waits_move(options) else 0
+        self.warnings: list[str] = []
+        self.blocks: dict[int, Any] = {}  # placed and not done; changes under the barrier's lock
+        self.placement, self._rng, self.used = None, None, 0  # used: a bit for each cluster that its blocks got
+        self.barrier = barrier or GridBarrier(1, self, self.total_blocks)
+        if barrier is not None:
+            barrier.join(self, self.total_blocks)
+
+    @property
+    def rng(self) -> random.Random:
+        """The random numbers of this launch (dte="seeded"), from the options' seed."""
+        if self._rng is None:
+            self._rng = random.Random(self.options.seed or 0)
+        return self._rng
+
+    @property
+    def cluster(self) -> int:
+        """The ordinal of the cluster that got all its blocks until now; -1 where several did, or none."""
+        return -1 if self.used & (self.used - 1) else self.used.bit_length() - 1
+
+    @property
+    def done(self) -> bool:
+        """Whether no block is left."""
+        return self.remaining == 0
+
+    def opened(self, block: Any) -> None:
+        """Take in a block that has been placed."""
+        with self.barrier.lock:
+            self.blocks[block.linear] = block
+            self.used |= 1 << block.cluster.ordinal
+        if not self.started:
+            self.started = True
+            if self.entry.prepares:
+                self.entry.prepare(self)
+            self.on_start(self)
+
+    def abort(self, error: ExecutionError) -> None:
+        """Close every thread at its suspension, the parked ones at once. `on_done` still comes. Safe from anywhere."""
+        if self.aborted is None:
+            self.aborted = error
+        self.stop(error)
+
+    def stop(self, error: ExecutionError) -> None:
+        """End this grid, and those that share its barrier, with `error`; the first error wins."""
+        with self.barrier.lock:
+            if self.error is not None or self.remaining == 0:
+                return
+            self.error = error
+            stirred = [block for block in self.blocks.values() if block.halt()]
+        for block in stirred:
+            block.stir()
+        if self.placement is not None:
+            self.placement.withdraw(self)
+        for other in self.barrier.grids:
+            other.stop(error)
+
+    def block_done(self, block: Any) -> None:
+        """Take back a block whose threads have all ended."""
+        with self.barrier.lock:
+            if self.blocks.pop(block.linear, None) is None:
+                return  # it was abandoned, and counted then
+        if self.placement is not None:
+            # Before the block counts as quiet: what takes its place must be known when somebody asks who can still run.
+            self.placement.retire(block)
+        self.dropped(1)
+
+    def dropped(self, count: int) -> None:
+        """Note that so many blocks have ended, or will never run; report the end, or a deadlock it leaves behind."""
+        barrier = self.barrier
+        with barrier.lock:
+            self.remaining = left = self.remaining - count
+            over = count > 0 and left == 0
+            barrier.quiet = quiet = barrier.quiet + count
+            stuck = quiet >= barrier.total and not (over and barrier.expected == 1) and barrier.stuck()
+            if over:
+                barrier.release()
+        if stuck:
+            self.deadlocked()
+        if over:
+            self.on_done(self)
+
+    def deadlocked(self) -> None:
+        """Stop every grid of the barrier, naming who waits for what in each."""
+        barrier = self.barrier
+        with barrier.lock:
+            error = deadlock(barrier.grids)
+        for grid in barrier.grids:
+            grid.stop(error)
+
+    def abandon(self) -> None:
+        """Give up blocks whose kernels never suspend: their clusters get fresh scratchpads, and the grid is over."""
+        barrier = self.barrier
+        with barrier.lock:
+            blocks = list(self.blocks.values())
+            self.blocks.clear()
+            for block in blocks:
+                if block.idle:
+                    barrier.rouse(block)
+        for block in blocks:
+            block.cluster.renew()
+            if self.placement is not None:
+                self.placement.retire(block)
+        if blocks:
+            self.dropped(len(blocks))
+
+    def running(self) -> list[Any]:
+        """Return the threads that are being run at this moment."""
+        with self.barrier.lock:
+            return [thread for block in self.blocks.values() for thread in block.running()]
+
+    def moves(self) -> bool:
+        """Return whether a thread of a block that has its cluster is running or can run."""
+        with self.barrier.lock:
+            return any(not block.idle for block in self.blocks.values())
+
+    def waits(self) -> list[str]:
+        """Say who waits for what, a line for blocks that wait alike, for stall reports."""
+        with self.barrier.lock:
+            return waiting_lines(self)
+
+    def __repr__(self) -> str:
+        state = "done" if self.remaining == 0 else f"{self.remaining} of {self.total_blocks} blocks left"
+        return f"<Grid {self.name} {tuple(self.grid_dim)} x {tuple(self.block_dim)}: {state}>"

@@ -1,0 +1,189 @@
+"""The interpreter's other way: each thread of a block has an OS thread, which blocks while the kernel thread is parked.
+
+Requests of one block are served one at a time; between them kernels run at once, and nothing is deterministic.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from atops.device.chip import Cluster, Sip
+from atops.device.exec.block import Progress, Task
+from atops.device.exec.current import ThreadSlot, slot_here
+from atops.device.exec.deadlock import block_deadlock
+from atops.device.exec.grid import Grid
+from atops.device.exec.runnable_block import ThreadedBlock, serve
+from atops.device.exec.thread import KernelThread
+
+__all__ = ("SipBlock", "SipTask")
+
+
+class SipBlock(ThreadedBlock):
+    """A block whose threads are its tasks. `parked` and `gone` count them, under the barrier's lock."""
+
+    __slots__ = ("gone", "parked", "serving", "steps")
+
+    def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
+        self.parked = self.gone = 0
+        self.serving = threading.RLock()
+        self.steps: list[SipTask] = []  # the grid knows the block, and may stop it, before it has any
+        super().__init__(grid, linear, cluster, sips)
+        self.steps = [SipTask(self, thread) for thread in self.threads]
+
+    def tasks(self) -> list[Task]:
+        """Return one task a thread. Each needs an OS thread of its own until it is DONE."""
+        return list(self.steps)
+
+    def open_barrier(self) -> None:
+        """Wake every thread at the block barrier, the last one too: it is about to park."""
+        arrived, self.arrived = self.arrived, []
+        self.grid.barrier.wake(arrived)
+
+    def gathered(self) -> None:
+        """Arrive at the grid barrier; the last block there wakes its own threads, the one too that is about to park."""
+        barrier = self.grid.barrier
+        if barrier.arrive(self):
+            threads, self.at_grid = self.at_grid, []
+            barrier.wake(threads)
+
+    def admit(self, threads: Iterable[Any]) -> bool:
+        """Open the gates of woken threads."""
+        for thread in threads:
+            thread.waiting = None
+            thread.task.open()
+        return False
+
+    def halt(self) -> bool:
+        """Open the gate of every parked thread."""
+        for task in self.steps:
+            if task.parked:
+                task.open()
+        return False
+
+    def over(self) -> Progress:
+        """End the block, and let go of its tasks."""
+        for task in self.steps:
+            task.thread.task = None
+        self.steps = []
+        return super().over()
+
+    def stir(self) -> None:
+        """Have nothing done: OS threads that wait at a gate go on by themselves."""
+
+    def running(self) -> list[KernelThread]:
+        """Return every thread that is neither parked nor ended."""
+        return [task.thread for task in self.steps if task.begun and not task.parked and not task.thread.ended]
+
+
+class SipTask:
+    """One thread of a block on an OS thread of its own."""
+
+    __slots__ = ("begun", "block", "gate", "parked", "thread", "woken")
+
+    def __init__(self, block: SipBlock, thread: KernelThread) -> None:
+        self.block = block
+        self.thread = thread
+        thread.task = self
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.begun = self.parked = self.woken = False
+
+    def step(self, budget: int) -> Progress:
+        """Run the thread to its end, blocking while it is parked. The budget has no meaning here."""
+        block, thread, grid = self.block, self.thread, self.block.grid
+        cell = slot_here()
+        self.begun = True
+        try:
+            if grid.error is None:
+                self._run(cell)
+            if not thread.ended:
+                block.close_thread(thread, cell)
+        finally:
+            cell.thread = None
+        return self._leave()
+
+    def _run(self, cell: ThreadSlot) -> None:
+        """Run the kernel until it ends, faults or the grid stops."""
+        block, thread, grid = self.block, self.thread, self.block.grid
+        observer = grid.observer
+        try:
+            cell.thread = thread
+            if observer is not None:
+                observer("run", thread, None)
+            request = thread.begin(None)
+            while True:
+                if observer is not None:
+                    observer("ask", thread, request)
+                if not self._serve(request):
+                    self._park()
+                if grid.error is not None:
+                    return
+                if observer is not None:
+                    observer("run", thread, None)
+                request = thread.send(None)
+        except StopIteration as error:
+            block.ended(thread, error.value)
+            if observer is not None:
+                observer("end", thread, None)
+        except BaseException as error:
+            block.fault(thread, error)
+            if observer is not None:
+                observer("fault", thread, error)
+
+    def _serve(self, request: Any) -> bool:
+        if getattr(request, "alone", True):  # a kernel may have awaited anything
+            with self.block.serving:
+                return serve(self.thread, request)
+        return serve(self.thread, request)
+
+    def open(self) -> None:
+        """Let the thread go on. The barrier's lock is held."""
+        if self.parked:
+            self.parked = False
+            self.block.parked -= 1
+            if self.block.idle:
+                self.block.grid.barrier.rouse(self.block)
+            self.gate.release()
+        else:
+            self.woken = True
+
+    def _park(self) -> None:
+        """Block this OS thread until the kernel thread is woken or the grid stops."""
+        block = self.block
+        with block.grid.barrier.lock:
+            if self.woken or block.grid.error is not None:
+                self.woken = False
+                return
+            self.parked = True
+            block.parked += 1
+        self._look()
+        self.gate.acquire()
+
+    def _leave(self) -> Progress:
+        """Take the thread out of its block; the last one ends the block."""
+        block = self.block
+        with block.grid.barrier.lock:
+            block.gone += 1
+            last = block.gone == block.size
+        if last:
+            return block.over()
+        self._look()
+        return Progress.DONE
+
+    def _look(self) -> None:
+        """Find out whether what this thread did leaves nobody who can go on."""
+        block, grid = self.block, self.block.grid
+        barrier = grid.barrier
+        with barrier.lock:
+            if block.idle or not block.parked or block.parked < block.size - block.gone or grid.error is not None:
+                return
+            dead = block.inward()
+            stuck = not dead and barrier.rest(block)
+            if stuck:
+                barrier.rouse(block)
+        if dead:
+            grid.stop(block_deadlock(block))
+        elif stuck:
+            grid.deadlocked()

@@ -1,0 +1,228 @@
+"""One kernel thread, and the requests it can make of whoever runs it.
+
+A kernel's coroutine yields one small request at each point where it can be suspended; the interpreter serves it. The
+coroutine does not know who runs it: one OS thread for the whole device, one a block, or one for itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from types import FrameType
+from typing import Any, ClassVar
+
+from atops.base.errors import MissingAwait
+from atops.device.call_site import PACKAGE, Site, file_shown
+from atops.device.chip import Sip
+from atops.device.exec.block import Block
+from atops.device.exec.cooperative import Reach
+from atops.device.exec.grid import Grid
+
+__all__ = ("KernelThread", "Request", "make_threads", "missing_await")
+
+new_object = object.__new__
+MOST_CLOSINGS = 16  # how often a kernel may await while it is being closed before it is left alone
+
+
+class Request:
+    """Something a kernel thread must await: a barrier, a DTE event, a signal.
+
+    `serve(thread)` is called by the interpreter; it returns True when the thread may go on at once, and False when it
+    has been parked and whoever completes the request wakes it. What `serve` raises is raised in the kernel, at its
+    `await`.
+
+    `reach` says from how far away a thread parked here may be woken: deadlocks are found by it. Where each SIP thread
+    has an OS thread, requests of one block are served one at a time, but for those that are not served `alone` because
+    they guard themselves what they share.
+    """
+
+    __slots__ = ("frame", "lasti")
+
+    reach: ClassVar[Reach] = Reach.BLOCK
+    alone: ClassVar[bool] = True
+
+    frame: FrameType | None  # where it was made; unset until it is noted
+    lasti: int
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Suspend the kernel thread until the request is served. Returns None."""
+        return iter((self,))  # type: ignore[return-value]  # any iterator serves, and a tuple's is the cheapest
+
+    def serve(self, thread: KernelThread) -> bool:
+        """Serve this request of `thread`. Returns whether the thread may go on at once."""
+        raise NotImplementedError
+
+    def cancel(self, thread: KernelThread) -> None:
+        """Forget `thread`, which was parked here and is being closed. Only what outlives the grid needs to."""
+
+    def describe(self) -> str:
+        """Say what a thread stands at here, for deadlock reports: "syncthreads"."""
+        raise NotImplementedError
+
+    def owed_by(self, thread: KernelThread, depth: int = 2) -> Request:
+        """Note that `thread` made this request at its caller's line and must await it. Returns the request itself.
+
+        Raises MissingAwait when an earlier request of the thread was never awaited.
+        """
+        if thread.owed is not None:
+            raise missing_await(thread)
+        frame = sys._getframe(depth)
+        self.frame = frame
+        self.lasti = frame.f_lasti  # the line is worked out only if somebody asks
+        thread.owed = self
+        return self
+
+    def line(self) -> tuple[str, int]:
+        """Return the file and line where the request was made."""
+        frame = getattr(self, "frame", None)
+        if frame is None:
+            return "?", 0
+        site = Site(frame.f_code, self.lasti)
+        return site.path, site.line
+
+
+class KernelThread:
+    """One thread of a block, on a SIP. `linear` counts within the block, x fastest.
+
+    `owed` is the request it made and has not awaited; `waiting` the one it is parked at, except at the barriers of
+    block and grid, whose arrivals the block keeps. `sites`, `transfers` and `l1_top` belong to the kernel language.
+    `make_threads` makes all of a block.
+    """
+
+    __slots__ = (
+        "block", "coro", "ended", "grid", "grid_sync", "index", "l1_top", "linear", "owed", "send", "sip",
+        "sites", "sync", "task", "transfers", "turns", "waiting",
+    )  # fmt: skip
+
+    block: Block
+    grid: Grid
+    linear: int
+    index: tuple[int, int, int]
+    sip: Sip
+    sync: Request  # its block barrier; the SIP's own, so that no launch has to make it
+    grid_sync: Request | None  # of a cooperative grid only
+    owed: Request | None
+    waiting: Request | None
+    coro: Coroutine[Any, Any, Any] | None
+    send: Callable[[None], Any]  # the coroutine's; not there before the kernel was started
+    sites: dict[Any, Any] | None  # made when first needed, as the next
+    transfers: list[Any] | None
+    ended: bool
+    l1_top: int
+    turns: int  # how many more transfers it may do at their await before a wait suspends it
+    task: Any  # whoever steps it, where every thread has an OS thread
+
+    def begin(self, nothing: None) -> Any:
+        """Start the kernel and return its first request. Raises StopIteration when it has ended, as `send` does."""
+        try:
+            coro = self.grid.entry.start(self)
+        except StopIteration as error:  # out of a plain function it would look like an end
+            raise RuntimeError(f"the kernel raised {error!r}") from error
+        if coro is None:
+            raise StopIteration
+        self.coro = coro
+        self.send = coro.send
+        return coro.send(None)
+
+    def raise_at_await(self, error: BaseException) -> None:
+        """Make the next `send` raise `error` where the kernel waits, so that its traceback shows the line."""
+        coro = self.coro
+        assert coro is not None
+
+        def send(nothing: None) -> Any:
+            self.send = coro.send
+            return coro.throw(error)
+
+        self.send = send
+
+    def close(self) -> bool:
+        """End the kernel at its suspension. Return False when it refuses: it awaits again each time it is closed."""
+        self.ended = True
+        self.turns = 0  # what its `finally` waits for is not served
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            waiting.cancel(self)
+            waiting = None  # it knows the kernel's frame, whose end is called from here: a circle, from Python 3.13 on
+        self.send = _over  # what was there may hold this thread
+        coro = self.coro  # none before the first turn
+        for _ in range(MOST_CLOSINGS):
+            if coro is None or getattr(coro, "cr_frame", None) is None:
+                return True
+            self.owed = None  # what its `finally` asks for is not served, and no fault
+            try:
+                coro.close()
+            except BaseException:  # the grid has its error already; this one would hide it
+                continue
+        return coro is None or getattr(coro, "cr_frame", None) is None
+
+    def wake(self) -> None:
+        """Make this parked thread runnable. Safe from any OS thread; hold no lock."""
+        self.grid.barrier.wake((self,))
+
+    def where(self) -> tuple[str, int]:
+        """Return the file and line of its innermost await outside this package."""
+        place, ours = ("?", 0), True
+        awaited: Any = self.coro
+        while awaited is not None:
+            frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+            if frame is None:
+                break
+            file = frame.f_code.co_filename
+            if ours or not file.startswith(PACKAGE):
+                place, ours = (file, frame.f_lineno or 0), file.startswith(PACKAGE)
+            awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+        return place
+
+    def stands_at(self) -> str | None:
+        """Return what it is parked at, in words, or None when it can run or has left the kernel."""
+        if self.waiting is not None:
+            return self.waiting.describe()
+        if self.grid_sync is not None and self in self.block.at_grid:
+            return self.grid_sync.describe()
+        return self.sync.describe() if self in self.block.arrived else None
+
+    def __str__(self) -> str:
+        thread, block = (f"({x},{y},{z})" for x, y, z in (self.index, self.block.index))
+        return f"thread {thread} of block {block} of kernel {self.grid.name}"
+
+    def __repr__(self) -> str:
+        return f"<KernelThread {self}>"
+
+
+def make_threads(block: Block, grid: Grid, sips: Sequence[Sip]) -> list[KernelThread]:
+    """Make the threads of a block, in the order of `grid.thread_indices`, one on each SIP.
+
+    One loop and no constructor: its frames would be a tenth of an empty launch.
+    """
+    cooperative, turns = grid.cooperative, grid.turns
+    threads = []
+    for linear, index in enumerate(grid.thread_indices):
+        sip = sips[linear]
+        thread = new_object(KernelThread)
+        thread.block = block
+        thread.grid = grid
+        thread.linear = linear
+        thread.index = index
+        thread.sip = sip
+        thread.sync = sip.sync
+        thread.grid_sync = sip.grid_sync if cooperative else None
+        thread.owed = thread.waiting = thread.coro = thread.sites = thread.transfers = None
+        thread.ended = False
+        thread.l1_top = 0
+        thread.turns = turns
+        threads.append(thread)
+    return threads
+
+
+def _over(nothing: None) -> Any:
+    """Send nothing to a kernel that was closed."""
+    raise StopIteration
+
+
+def missing_await(thread: KernelThread) -> MissingAwait:
+    """Return the error for the request that `thread` owes, naming its line."""
+    owed = thread.owed
+    assert owed is not None
+    file, line = owed.line()
+    place = f"{file_shown(file)}:{line}"
+    return MissingAwait(f"{thread} asked for {owed.describe()} at {place} and never awaited it; write `await`")

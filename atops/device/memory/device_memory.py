@@ -1,0 +1,400 @@
+"""The L3 memory of one device: allocations with an owner, a place and a fate, and the arena that holds their bytes.
+
+It knows banks and addresses; it does not know streams, commands or kernels.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from atops.base.errors import AtopsError, IllegalAddress, InvalidValue, NotInitialized
+from atops.base.waiting.locks import attempt, check_entry, make_lock
+from atops.device.call_site import Site, caller
+from atops.device.memory.allocation import Allocation
+from atops.device.memory.allocator.banks import Banks
+from atops.device.memory.allocator.bitmap_set import IntegerSet
+from atops.device.memory.allocator.ranges import NoRoom
+from atops.device.memory.arena import PAGE, Arena
+from atops.device.memory.faults import checked_size, in_no_allocation, out_of_memory
+from atops.device.memory.statistics import BankStatistics, MemoryStatistics, figures_of
+from atops.device.memory.usage_log import MemoryLog
+
+__all__ = ("BankStatistics", "GlobalMemory", "MemoryStatistics")
+
+REMEMBERED = 4096
+
+
+class GlobalMemory:
+    """The memory of device `device`: `arch_l3_bytes` in `banks` equal parts from `base_address`.
+
+    Any thread may call anything. `free` never waits for the lock: it takes effect at once and whoever holds the lock
+    next does the bookkeeping. So a finalizer may free, even one that runs while this thread allocates.
+    """
+
+    def __init__(
+        self, arch_l3_bytes: int, banks: int, device: int, base_address: int, warm_bytes: int, granule: int = 256
+    ) -> None:
+        """Describe the memory; the arena is made by the first allocation. Raises InvalidValue for too many banks."""
+        if not 1 <= banks <= arch_l3_bytes // granule:
+            raise InvalidValue(f"memory of {arch_l3_bytes} bytes has no {banks} banks of at least {granule} bytes")
+        self.device = device
+        self.base_address = base_address
+        self.total = arch_l3_bytes // banks // granule * granule * banks
+        self._granule = granule
+        self._part, self._bank_count = self.total // banks, banks
+        self._warm_limit = max(0, warm_bytes) // granule
+        self.lock = make_lock()
+        self._live: dict[int, Allocation] = {}
+        self._returned: deque[Allocation] = deque()
+        self._past: deque[Allocation] = deque(maxlen=REMEMBERED)
+        self._pinned: dict[int, int] = {}  # by serial, how often the ranges are lent to other processes
+        self._arena: Arena | None = None
+        self._closed = False
+        self._asker: Site | None = None  # where the latest allocation was asked for,
+        self._freer: Site | None = None  # and where the latest free
+        self.log: MemoryLog | None = None  # whom to tell, once there is a tracer
+        self._clear()
+
+    # ---- lifecycle
+
+    def reset(self, by: object = None) -> None:
+        """Free everything, quarantined ranges too, and start over. The old arena lives on until its last view dies."""
+        by = caller() if by is None else by
+        ended: list[Allocation] = []
+        with self.lock:
+            ended.extend(self._leaving())
+            arena, self._arena = self._arena, None
+            self._clear()
+        for allocation in ended:
+            self._end(allocation, by)
+            self._tell_end(allocation)
+        if ended and (log := self.log) is not None and log.tracer.active:
+            log.sample(0, 0)
+        if arena is not None:
+            arena.close()
+
+    def _leaving(self) -> Iterator[Allocation]:
+        while self._live:
+            yield self._live.popitem()[1]
+
+    def close(self, by: object = None) -> None:
+        """Free everything and refuse to allocate from now on. Idempotent."""
+        self._closed = True
+        self.reset(caller() if by is None else by)
+
+    def disown(self) -> None:
+        """Leave the bytes to the parent of this forked process: what is freed here gives none of its pages back.
+
+        The lock and the books are new, because another thread may have been half-way through them.
+        """
+        self._closed, self.lock = True, make_lock()
+        arena, self._arena = self._arena, None
+        if arena is not None:
+            arena.close()
+        self._returned.clear()
+        self._clear()
+
+    # ---- allocations
+
+    def allocate(
+        self, size: int, *, bank: int | None = None, top_down: bool = False, flags: int = 0, site: object = None,
+        label: str = "", zero_ok: bool = True, stream: int = -1,
+    ) -> Allocation:
+        """Set `size` bytes aside, at a multiple of the granule; what they contain is left over from earlier use.
+
+        `bank` None: the best fit of all banks, across banks only if no single one holds it; else in that bank alone.
+        `top_down`: the highest address that fits. `size` 0 gives an address of its own with no bytes; without
+        `zero_ok` it is an error. `site` is where it is asked for (default: the caller outside this package), `stream`
+        whose it is. Raises OutOfMemory, InvalidValue for a negative size or a bank unknown, NotInitialized when closed.
+        """
+        if type(size) is not int or size <= 0:
+            size = checked_size(size, zero_ok)
+        if bank is not None and not 0 <= bank < self._bank_count:
+            raise InvalidValue(f"bank {bank} of device {self.device}; 0 to {self._bank_count - 1} are right")
+        if site is None:
+            self._asker = site = caller(1, self._asker)
+        check_entry(self.lock, "memory was asked for")
+        allocation: Allocation | None = None
+        try:
+            with self.lock:
+                arena = self._arena or self._open()
+                if self._returned:
+                    self._settle()
+                offset = self._banks.allocate(size, bank, top_down)
+                address = self.base_address + offset
+                allocation = Allocation(
+                    address, size, self.device, offset, offset // self._part, flags, arena.source, site, label,
+                    address if arena.at_home else arena.host_address + offset,
+                )
+                self._at[offset] = allocation
+                if self._starts is not None:
+                    self._starts.add(offset // self._granule)
+                self._live[allocation.serial] = allocation
+                if (log := self.log) is not None and log.tracer.active:
+                    if not log.low <= (used := self._banks.used) <= log.high:
+                        log.sample(used, self._banks.peak)
+                    if log.tracer.detail:
+                        log.begun(allocation, used, stream)
+            return allocation
+        except NoRoom:
+            with self.lock:
+                raise out_of_memory(self._banks, self.device, size, bank) from None
+        except BaseException as error:
+            self._interrupted(error, allocation)
+            raise
+
+    def free(self, allocation: Allocation, by: object = None) -> None:
+        """End `allocation` and let its range be used again. `by` says who or where (default: the caller).
+
+        Raises IllegalAddress naming who freed it first, and InvalidValue for an allocation of another memory.
+        """
+        if by is None:
+            self._freer = by = caller(1, self._freer)
+        try:
+            if self._live.pop(allocation.serial, None) is None:
+                raise self._not_live(allocation, by)
+            allocation.end(by)
+            self._past.append(allocation)
+            self._give_back(allocation)
+        except BaseException as error:
+            self._interrupted(error, allocation)
+            raise
+        if (log := self.log) is not None and log.tracer.detail:  # `_tell_end` without its frame
+            log.ended(allocation, self._banks.used)
+
+    def quarantine(self, allocation: Allocation, by: object = None) -> None:
+        """End `allocation`, but never use its range again before a reset: somebody may still write there.
+
+        Raises as `free` does.
+        """
+        by = caller() if by is None else by
+        if self._live.pop(allocation.serial, None) is None:
+            raise self._not_live(allocation, by)
+        self._end(allocation, f"{by}, into quarantine")
+        self._tell_end(allocation)
+        with self.lock:
+            self._settle()
+            if (size := self._forget(allocation)) >= 0:
+                self._quarantined += self._rounded(size)
+                self._lost.append((allocation.offset, size))
+
+    # ---- ranges with several lives: a pool gives the same bytes out again before their last owner is done with them
+
+    def renew(self, old: Allocation, size: int, site: object = None, label: str = "", stream: int = -1) -> Allocation:
+        """Begin a new allocation of `size` bytes in the range of `old`, live or retired, and let `find` answer with it.
+
+        `old` is left as it is, and its end no longer frees the range. Raises IllegalAddress when the range is not set
+        aside for `old` any more, InvalidValue for a size that it does not hold.
+        """
+        site = caller() if site is None else site
+        with self.lock:
+            arena = self._arena
+            if self._closed:
+                raise NotInitialized(f"the memory of device {self.device} is closed")
+            if arena is None or self._at.get(old.offset) is not old:
+                raise IllegalAddress(f"the range of {old!r} is not its own any more; it cannot be used again")
+            room = self._kept.get(old.offset) or self._rounded(old.size)
+            if not 0 <= size <= room:
+                raise InvalidValue(f"{size} bytes in the range of {old!r}; 0 to {room} are right")
+            self._kept[old.offset] = room
+            self._at[old.offset] = new = Allocation(
+                old.address, size, self.device, old.offset, old.bank, old.flags, arena.source, site, label,
+                old.host_address,
+            )
+            self._live[new.serial] = new
+            if (log := self.log) is not None and log.tracer.detail:
+                log.begun(new, self._banks.used, stream, again=True)
+        return new
+
+    def retire(self, allocation: Allocation, by: object) -> bool:
+        """End `allocation` but keep its range set aside, for `renew` or until `release`. False if it was over."""
+        if self._live.pop(allocation.serial, None) is None:
+            return False
+        self._end(allocation, by)
+        self._tell_end(allocation)
+        return True
+
+    def release(self, retired: Allocation) -> None:
+        """Let the range of a retired allocation, the newest there, be used again. Never waits for the lock."""
+        self._give_back(retired)
+
+    def newest_at(self, offset: int) -> Allocation | None:
+        """Return the newest allocation in the range that begins at `offset`, live or retired; None if none is."""
+        return self._at.get(offset)
+
+    # ---- questions
+
+    def find(self, address: int, who: object = "") -> Allocation:
+        """Return the live allocation that `address` lies in; the address of an empty one is its own.
+
+        Raises IllegalAddress naming the address, `who` asked, the allocations next to it, and who freed what was there.
+        """
+        offset = address - self.base_address
+        found = self._at.get(offset)
+        if found is not None and found.alive:
+            return found
+        check_entry(self.lock, "an allocation was looked for")
+        with self.lock:
+            self._settle()
+            found = self._below(offset)
+            if found is not None and found.alive and (offset < found.offset + found.size or offset == found.offset):
+                return found
+            raise self._illegal(address, found, who)
+
+    def bank_of(self, address: int) -> int:
+        """Return the bank that `address` lies in. Raises InvalidValue for an address of no bank of this device."""
+        offset = address - self.base_address
+        if not 0 <= offset < self.total:
+            raise InvalidValue(f"{address:#x} is no address of device {self.device}; {self._extent} are right")
+        return self._banks.of(offset)
+
+    def live(self) -> list[Allocation]:
+        """Return the live allocations, oldest first."""
+        with self.lock:
+            return list(self._live.copy().values())  # a copy first: `free` takes entries out without the lock
+
+    @property
+    def used(self) -> int:
+        """Bytes set aside now, in whole granules, without waiting for the lock."""
+        return self._banks.used
+
+    def statistics(self) -> MemoryStatistics:
+        """Return a snapshot of sizes, peaks and counts."""
+        check_entry(self.lock, "the figures of a memory were asked for")
+        try:
+            with self.lock:
+                self._settle()
+                return figures_of(self._banks, len(self._live), self._quarantined, self._granule)
+        except BaseException as error:  # looking tidies the books
+            self._interrupted(error)
+            raise
+
+    @property
+    def arena(self) -> Arena | None:
+        """The bytes behind the memory; None before the first allocation."""
+        return self._arena
+
+    def __repr__(self) -> str:
+        """Say whose memory it is and how full."""
+        return (f"<GlobalMemory of device {self.device}: {self._banks.used} of {self.total} bytes in {len(self._live)} "
+                f"allocations{', closed' if self._closed else ''}>")
+
+    # ---- under the lock
+
+    def _clear(self) -> None:
+        self._banks = Banks(self.total, self._bank_count, self._granule)
+        self._at: dict[int, Allocation] = {}  # by offset, the newest allocation of each range that is set aside
+        self._starts: IntegerSet | None = None
+        self._kept: dict[int, int] = {}  # by offset, the bytes of ranges whose newest allocation may be smaller
+        self._quarantined = 0
+        self._lost: list[tuple[int, int]] = []  # the ranges in quarantine: offset, size
+
+    def _open(self) -> Arena:
+        if self._closed:
+            raise NotInitialized(f"the memory of device {self.device} is closed")
+        self._arena = Arena(self.total, self.base_address, name=f"device {self.device} L3")
+        return self._arena
+
+    def _end(self, allocation: Allocation, by: object) -> None:
+        allocation.end(by)
+        self._past.append(allocation)
+
+    def _tell_end(self, ended: Allocation) -> None:
+        if (log := self.log) is not None and log.tracer.detail:
+            log.ended(ended, self._banks.used)
+
+    def _give_back(self, ended: Allocation) -> None:
+        """Let the range of an ended allocation be used again: now, or when whoever has the lock is done with it."""
+        if self._pinned and ended.serial in self._pinned:
+            return
+        self._returned.append(ended)
+        attempt(self.lock, self._settle_and_sample)
+
+    def _settle_and_sample(self) -> None:
+        self._settle()
+        log, used = self.log, self._banks.used
+        if log is not None and not log.low <= used <= log.high and log.tracer.active:
+            log.sample(used, self._banks.peak)
+
+    def _settle(self) -> None:
+        """Catch up with the frees that found the lock taken, and give back the pages beyond what may stay warm."""
+        returned = self._returned
+        try:
+            while returned:
+                ended = returned[0]
+                if (size := self._forget(ended)) >= 0:
+                    self._banks.free(ended.offset, size)
+                returned.popleft()
+        except BaseException as error:
+            self._interrupted(error)
+            raise
+        banks = self._banks
+        while banks.warm.total > self._warm_limit:
+            start, end = banks.cool((banks.warm.total - self._warm_limit) * self._granule, PAGE)
+            if start < end and self._arena is not None:
+                self._arena.punch(start, end - start)
+
+    def _interrupted(self, error: BaseException, half: Allocation | None = None) -> None:
+        """After Ctrl-C in a change of the books, undo what is half done and make the free ranges anew from the rest."""
+        if isinstance(error, AtopsError):
+            return
+        with self.lock:
+            if half is not None:
+                self._live.pop(half.serial, None)
+                half.end("Ctrl-C")
+                if half.serial not in self._pinned:
+                    self._forget(half)
+            kept = dict(item for item in self._kept.items() if item[0] in self._at)
+            taken = ((offset, kept.get(offset) or each.size) for offset, each in self._at.items())
+            self._banks, self._kept, self._starts = self._banks.renewed(sorted((*taken, *self._lost))), kept, None
+
+    def _forget(self, ended: Allocation) -> int:
+        """Take the range of an ended allocation out of the index and return its bytes; -1 if it is not its own now.
+
+        It is not when it was renewed, or when a reset came in between.
+        """
+        offset = ended.offset
+        if self._at.get(offset) is not ended:
+            return -1
+        del self._at[offset]
+        if self._starts is not None:
+            self._starts.remove(offset // self._granule)
+        return self._kept.pop(offset) if offset in self._kept else ended.size
+
+    def _rounded(self, size: int) -> int:
+        """Return the bytes of the granules that hold `size` bytes; at least one granule."""
+        return (-(-size // self._granule) or 1) * self._granule
+
+    def _not_live(self, allocation: Allocation, by: object) -> IllegalAddress | InvalidValue:
+        if not allocation.alive or self._at.get(allocation.offset) is allocation:
+            return allocation.freed_twice(by)
+        return InvalidValue(f"{allocation!r} is not memory of device {self.device}")
+
+    def _below(self, offset: int) -> Allocation | None:
+        if not 0 <= offset < self.total:
+            return None
+        start = self._order().at_most(offset // self._granule)
+        return None if start < 0 else self._at[start * self._granule]
+
+    def _order(self) -> IntegerSet:
+        """Return where the ranges begin, in granules. Kept in step only once somebody has asked for it."""
+        if self._starts is None:
+            starts = IntegerSet(self.total // self._granule)
+            for offset in self._at:
+                starts.add(offset // self._granule)
+            self._starts = starts
+        return self._starts
+
+    @property
+    def _extent(self) -> str:
+        return f"{self.base_address:#x} to {self.base_address + self.total - 1:#x}"
+
+    def _illegal(self, address: int, below: Allocation | None, who: object) -> IllegalAddress:
+        offset = address - self.base_address
+        start = f"{str(who) + ': ' if who else ''}{address:#x} is in no live allocation of device {self.device}"
+        if not 0 <= offset < self.total:
+            return IllegalAddress(f"{start}; its addresses are {self._extent}")
+        above = self._order().at_least(offset // self._granule + 1)
+        nearest = None if above < 0 else self._at[above * self._granule]
+        return in_no_allocation(start, offset, below, nearest, self._past.copy())

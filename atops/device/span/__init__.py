@@ -1,0 +1,1 @@
+"""The view through which a kernel thread sees memory."""

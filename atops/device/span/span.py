@@ -1,0 +1,400 @@
+"""The view of device memory that a kernel thread works with: an mdspan that checks and reports each access.
+
+It knows allocations and the thread that is running; it knows no context, no transfer and no kernel language.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Generic
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from atops.base.dtypes import DTypeLike, as_dtype, element_name
+from atops.base.errors import IllegalAddress, InvalidValue
+from atops.device.call_site import caller
+from atops.device.exec.current import current_thread, get_slot, maybe_current_thread
+from atops.device.geometry import Array
+from atops.device.memory.allocation import Allocation
+from atops.device.span.indexing import check_bounds, is_basic
+from atops.device.span.numpy_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods, out_of
+from atops.device.span.spaces import Access, Element, Space
+
+__all__ = ("FREE_THREADED", "Access", "Space", "Span")
+
+# With the interpreter lock nothing reorders a store and the look at `watches`; without it `wrote` has the fence.
+FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
+_new_span = object.__new__
+
+
+class Span(NDArrayOperatorsMixin, Generic[Element]):
+    """A typed, shaped view of device memory: `tops::mdspan` (TOPS C++, 8.7). Immutable; its bytes are not.
+
+    Slicing, reshaping and viewing touch no byte and are allowed everywhere. Reading or storing an element, numpy
+    functions and `np.asarray` are accesses: by a kernel thread only, and to global memory only on chips with direct
+    access (gcu300). A slice beyond the extents raises IllegalAddress where it is written, unlike numpy's, which is
+    cut short: a pointer into C++ memory would have reached the neighbour. Negative positions count from the end.
+    `allocation` is None for L1 and L2; `offset` is that of the first element, in bytes of the allocation or memory.
+    """
+
+    __slots__ = ("allocation", "array", "offset", "space")
+
+    def __init__(self, allocation: Allocation | None, array: Array, offset: int, space: Space = Space.GLOBAL) -> None:
+        """Make a view. `Span.over` is the way to make one of an allocation."""
+        self.allocation = allocation
+        self.array = array
+        self.offset = offset
+        self.space = space
+
+    @classmethod
+    def over(cls, allocation: Allocation, offset: int, dtype: DTypeLike, shape: tuple[int, ...]) -> Span:
+        """Make a span of global memory: `shape` elements of `dtype` from byte `offset` of `allocation`.
+
+        Raises IllegalAddress when these bytes are not inside the live allocation.
+        """
+        element = as_dtype(dtype)
+        size = element.itemsize
+        for extent in shape:
+            size *= extent
+        data = allocation.data  # taken before the check: it stays mapped, whoever frees the allocation meanwhile
+        allocation.check(offset, size, maybe_current_thread() or "a span")
+        return cls(allocation, data[offset : offset + size].view(element).reshape(shape), offset)
+
+    def __class_getitem__(cls, dtype: DTypeLike) -> GenericAlias:
+        """Return the annotation of a parameter that takes memory of `dtype` only: `x: k.Span[np.float32]`."""
+        return GenericAlias(cls, (as_dtype(dtype),))
+
+    # Other views: no access.
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> Span:
+        """Return the same elements in another shape. Raises InvalidValue where the sizes differ or it had to copy."""
+        try:
+            return self._like(self.array.reshape(*shape, copy=False))
+        except (TypeError, ValueError) as error:
+            raise InvalidValue(f"{self!r} cannot have shape {shape}: {error}") from None
+
+    def view(self, dtype: DTypeLike) -> Span:
+        """Return the same bytes as elements of another type, as a pointer cast does. Raises InvalidValue if unfit."""
+        try:
+            return self._like(self.array.view(as_dtype(dtype)))
+        except ValueError as error:
+            raise InvalidValue(f"{self!r} cannot be viewed as {element_name(dtype)}: {error}") from None
+
+    def transpose(self, *axes: int) -> Span:
+        """Return the same elements with the dimensions permuted, by default reversed."""
+        return self._like(self.array.transpose(*axes))
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a Span for slices; read and return an element for integers, and a copy for masks and index arrays."""
+        if type(key) is slice and key.step is None:  # the case of every tile
+            array = self.array
+            try:
+                if type(start := key.start) is int and 0 <= start <= key.stop <= len(array):
+                    part = _new_span(Span)  # filled in here: a constructor's frame would cost half as much again
+                    part.array = array[key]
+                    part.allocation = self.allocation
+                    part.offset = self.offset + start * array.strides[0]
+                    part.space = self.space
+                    return part
+            except (TypeError, ValueError):  # of no dimension, an open end, no integer, an array: told below
+                pass
+        if not is_basic(key):
+            return self._indexed("load", key)
+        start_of = self._start(key if type(key) is tuple else (key,))
+        if start_of is None:  # what is no plain index, or not inside
+            check_bounds(self, key)
+        part = self.array[key]
+        if isinstance(part, np.ndarray):
+            return self._like(part) if start_of is None else Span(self.allocation, part, start_of, self.space)
+        self.touch("load", key)
+        return part
+
+    def _start(self, keys: tuple[Any, ...]) -> int | None:
+        """Return where the part at these indices begins, in bytes; None unless they are plain, positive and inside."""
+        start, array = self.offset, self.array
+        if len(keys) > array.ndim:
+            return None
+        for key, extent, stride in zip(keys, array.shape, array.strides, strict=False):
+            if type(key) is int:
+                first, last = key, key + 1
+            elif type(key) is slice and key.step is None:
+                first, last = 0 if key.start is None else key.start, extent if key.stop is None else key.stop
+            else:
+                return None
+            if type(first) is not int or type(last) is not int or not 0 <= first <= last <= extent:
+                return None
+            start += first * stride
+        return start
+
+    # Access.
+
+    def touch(self, kind: str, key: Any = ...) -> Array:
+        """Make sure that the running thread may access this span, report it, and return the array.
+
+        `kind` is "load", "store" or "escape"; `key` says which part. Raises IllegalAddress naming the thread where
+        the allocation is dead, the chip has no direct access to global memory, or a store goes where kernels only
+        read (constant memory); IllegalState on the host.
+        """
+        cell = get_slot()
+        thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
+        allocation, grid = self.allocation, thread.grid
+        if allocation is not None:
+            if not allocation.alive:
+                raise allocation.violation(self.offset, self.array.nbytes, thread)
+            if not grid.arch.direct_global_access and self.space is Space.GLOBAL:
+                raise IllegalAddress(
+                    f"{thread} at {caller()}: {self!r} was indexed; {grid.arch.name} cannot reach global memory "
+                    "directly, move it by DTE into k.local or k.shared memory"
+                )
+        if kind == "store" and not self.array.flags.writeable:
+            raise IllegalAddress(
+                f"{thread} at {caller()}: a store into {self!r}; this {self.space} memory is read-only in kernels"
+            )
+        if grid.observer is not None:
+            grid.observer(kind, thread, self._access(key))
+        return self.array
+
+    def stored(self, key: Any = ...) -> None:
+        """Tell whoever waits for a value that the part at `key` has been stored."""
+        allocation = self.allocation
+        if allocation is not None and (allocation.watches is not None or FREE_THREADED):
+            array = self.array
+            if type(key) is int and array.ndim == 1:
+                stride = array.strides[0]
+                allocation.wrote(self.offset + (key if key >= 0 else key + len(array)) * stride, array.itemsize)
+            else:
+                allocation.wrote(*self.extent(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Store into elements. Raises IllegalAddress beyond the extents, on dead memory, and on gcu210."""
+        if isinstance(value, Span):
+            value = value.touch("load")
+        if is_basic(key):
+            check_bounds(self, key)
+            self.touch("store", key)[key] = value
+        else:
+            self._indexed("store", key, value)
+        self.stored(key)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return one of the array's methods, which are put in below."""
+
+    def fill(self, value: Any) -> None:
+        """Store `value` in every element."""
+        self[...] = value
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """Give out the plain array. What is done through it afterwards is neither checked nor observed.
+
+        The allocation counts as visible to the host from then on; strict mode notes it among the grid's warnings.
+        """
+        objects = isinstance(dtype, np.dtype) and dtype.kind == "O"  # of np.vectorize: no element type of a device
+        element = dtype if objects else self.array.dtype if dtype is None else as_dtype(dtype)
+        if copy or element != self.array.dtype:
+            if copy is False:
+                raise InvalidValue(f"{self!r} cannot be an array of {dtype} without a copy")
+            return self.touch("load").astype(element)
+        array = self.touch("escape")
+        if self.allocation is not None:
+            self.allocation.expose()
+        grid = current_thread().grid
+        if grid.options.strict:
+            warning = f"np.asarray of a span at {caller()}: what is done through the array is not observed"
+            if warning not in grid.warnings:
+                grid.warnings.append(warning)
+        return array
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+        """Run a numpy ufunc on the spans' elements; `out` may be spans."""
+        if method == "__call__" and not kwargs and out is not None and len(out) == 1 and type(out[0]) is Span:
+            into: Span = out[0]  # the usual case, with as few steps as it can have
+            if len(inputs) == 2:
+                left, right = inputs
+                left = left.touch("load") if type(left) is Span else _loaded(left)
+                right = right.touch("load") if type(right) is Span else _loaded(right)
+                ufunc(left, right, out=into.touch("store"))
+            else:
+                ufunc(*_loaded(list(inputs)), out=into.touch("store"))
+            into.stored()
+            return into
+        kwargs = {name: _loaded(value) for name, value in kwargs.items()}
+        operands = [_loaded(value) for value in inputs]
+        if out is None:
+            target = inputs[0] if method == "at" else None
+            if isinstance(target, Span):
+                target.touch("store")  # before the call: numpy itself stores into read-only arrays here
+            result = getattr(ufunc, method)(*operands, **kwargs)
+            if isinstance(target, Span):
+                target.stored()
+            return result
+        targets = tuple(each.touch("store") if isinstance(each, Span) else each for each in out)
+        result = getattr(ufunc, method)(*operands, out=targets, **kwargs)
+        for each in out:
+            if isinstance(each, Span):
+                each.stored()
+        return out[0] if len(out) == 1 else tuple(
+            given if given is not None else new for given, new in zip(out, result, strict=True)
+        )  # fmt: skip
+
+    def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run any other numpy function on the spans' elements; views come back as spans."""
+        unwrap = _bare if function in SHAPE_ONLY else _loaded
+        out = out_of(function, args, kwargs)
+        targets = [each for each in (out if isinstance(out, tuple) else (out,)) if isinstance(each, Span)]
+        if (name := STORES_FIRST.get(function)) and isinstance(first := args[0] if args else kwargs.get(name), Span):
+            targets.append(first)
+        for each in targets:
+            each.touch("store")
+        result = function(*unwrap(args), **unwrap(kwargs))
+        for each in targets:
+            each.stored()
+        return out if out is not None else self._wrapped(result)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[position] for position in range(len(self)))
+
+    def __float__(self) -> float:
+        return float(self.touch("load").item())
+
+    def __int__(self) -> int:
+        return int(self.touch("load").item())
+
+    def __bool__(self) -> bool:
+        return bool(self.touch("load"))
+
+    # What it is.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the extents, outermost first."""
+        shape: tuple[int, ...] = self.array.shape
+        return shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the element type."""
+        return self.array.dtype
+
+    @property
+    def size(self) -> int:
+        """Return the number of elements."""
+        return self.array.size
+
+    @property
+    def ndim(self) -> int:
+        """Return the number of dimensions."""
+        return self.array.ndim
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that the elements have."""
+        return self.array.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        """Return the bytes of one element."""
+        return self.array.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Return the bytes from one element to the next, in each dimension."""
+        return tuple(self.array.strides)
+
+    @property
+    def flags(self) -> Any:
+        """Return numpy's flags of the memory's layout; to set one changes nothing."""
+        return self.array.view().flags
+
+    @property
+    def T(self) -> Span:
+        """Return the span with its dimensions reversed."""
+        return self.transpose()
+
+    @property
+    def address(self) -> int:
+        """Return the device address of the first element; in L1 and L2 its offset."""
+        return self.offset if self.allocation is None else self.allocation.address + self.offset
+
+    def extent(self, key: Any = ...) -> tuple[int, int]:
+        """Return offset and size of the smallest run of bytes that holds the part at `key`."""
+        array = self.array
+        if key is not ... and is_basic(key):
+            array = array[(*key, ...) if isinstance(key, tuple) else (key, ...)]
+        if array is self.array and array.flags.c_contiguous:
+            return self.offset, array.nbytes
+        if not array.size:
+            return self.offset, 0
+        low, high = byte_bounds(array)
+        return self._place(low), high - low
+
+    def __len__(self) -> int:
+        if not self.array.ndim:
+            raise InvalidValue(f"{self!r} has no dimensions and so no length")
+        return len(self.array)
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.array.shape))
+        owner = f" of {self.allocation!r}" if self.allocation is not None else ""
+        return f"<Span {element_name(self.array.dtype)}[{shape}] {self.space} +{self.offset:#x}{owner}>"
+
+    def _indexed(self, kind: str, key: Any, value: Any = None) -> Any:
+        """Read or store at a mask or index arrays."""
+        key = _loaded(key)
+        array = self.touch(kind)
+        try:
+            if kind == "load":
+                return array[key]
+            array[key] = value
+        except IndexError as error:
+            raise IllegalAddress(f"{current_thread()} at {caller()}: {self!r}: {error}") from None
+
+    def _like(self, array: Array) -> Span:
+        """Return a span of `array`, which is another view of the same bytes."""
+        offset = self._place(array.__array_interface__["data"][0]) if array.size else self.offset
+        return Span(self.allocation, array, offset, self.space)
+
+    def _place(self, pointer: int) -> int:
+        """Return the offset of a real address inside this span's memory."""
+        return int(pointer - self.array.__array_interface__["data"][0] + self.offset)
+
+    def _wrapped(self, result: Any) -> Any:
+        """Return views of this span's memory as spans, and everything else as it is."""
+        if isinstance(result, list | tuple) and type(result) in (list, tuple):
+            return type(result)(self._wrapped(each) for each in result)
+        base = getattr(result, "base", None)
+        return self._like(result) if base is not None and base is self.array.base else result
+
+    def _access(self, key: Any) -> Access:
+        offset, size = self.extent(key)
+        if self.allocation is None:
+            return Access(self.space, current_thread().grid.chip.ordinal, offset, size)
+        return Access(self.space, self.allocation.device, self.allocation.offset + offset, size)
+
+
+add_array_methods(Span)
+
+
+def _loaded(value: Any) -> Any:
+    """Return `value` with each span in it replaced by its array, which is an access."""
+    return _replaced(value, lambda span: span.touch("load"))
+
+
+def _bare(value: Any) -> Any:
+    """Return `value` with each span in it replaced by its array, which is none."""
+    return _replaced(value, lambda span: span.array)
+
+
+def _replaced(value: Any, unwrap: Any) -> Any:
+    if isinstance(value, Span):
+        return unwrap(value)
+    if type(value) in (list, tuple):
+        return type(value)(_replaced(each, unwrap) for each in value)
+    if type(value) is dict:
+        return {name: _replaced(each, unwrap) for name, each in value.items()}
+    return value

@@ -1,0 +1,1 @@
+"""Compiled programs: images, modules, attributes and names."""

@@ -1,0 +1,222 @@
+"""A program: a source text with a name and headers, compiled to kernels. TOPS Runtime API, 2.10.
+
+It knows no language: a front end reads the text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from atops.base.dtypes import element_name
+from atops.base.errors import CompilationError, IllegalState, InvalidOption, InvalidType, InvalidValue, NotFound
+from atops.base.python_ast import expression_tree
+from atops.kernels.compile.image import CodeImage, FunctionEntry, VariableEntry
+from atops.kernels.compile.kernel_attributes import function_attributes
+from atops.kernels.compile.lowered_names import lowered_name, lowered_name_of, name_expression
+from atops.kernels.compile.module import Module
+from atops.kernels.kernel import Kernel
+from atops.kernels.memory.device_variables import set_aside
+from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.source.front_end import Definitions, Unit
+from atops.kernels.source.languages import front_end_of
+from atops.kernels.source.nearest import nearest
+from atops.kernels.source.options import CompileOptions, parse_options
+
+__all__ = ("CompiledProgram", "Program", "compile_source")
+
+Options = CompileOptions | Sequence[str]
+
+
+class Program:
+    """A source text to compile: `Program(text, "scale.py").compile(["-DTILE=64"]).module()`.
+
+    `headers` are texts that it may import, by name: {"tiles.py": text} for `from tiles import ...`. Nothing is looked
+    for on disk. `log` is what the last compilation said.
+    """
+
+    def __init__(self, source: str, name: str = "program", headers: Mapping[str, str] | None = None) -> None:
+        """Take the text; it is read when it is compiled. Raises InvalidType and InvalidValue for what is no text."""
+        for what, value in (("source", source), ("name", name)):
+            if not isinstance(value, str):
+                raise InvalidType(f"{what} is {value!r}; a text is right")
+        if not name or not name.isprintable():
+            raise InvalidValue(f"name is {name!r}; the name of a file, which need not exist, is right")
+        given = {} if headers is None else headers
+        if not isinstance(given, Mapping) or not all(type(each) is str for pair in given.items() for each in pair):
+            raise InvalidType(f"headers are {headers!r}; texts by name, as {{'tiles.py': text}}, are right")
+        self.source = source
+        self.name = name
+        self.headers = dict(given)
+        self.log = DiagnosticLog()
+        self._expressions: list[str] = []
+        self._compiled: CompiledProgram | None = None
+        self._tried = False
+
+    def add_name_expression(self, expression: str) -> None:
+        """Ask for the lowered name of a kernel or a variable: `scale` or `&scale` (2.10, topsrtcAddNameExpression).
+
+        Raises IllegalState after the first compilation, InvalidType and InvalidValue for what names nothing.
+        """
+        if not isinstance(expression, str):
+            raise InvalidType(f"name expression is {expression!r}; a text is right")
+        if not _is_expression(name_expression(expression)):
+            raise InvalidValue(f"name expression is {expression!r}; a name, as 'scale' or '&scale', is right")
+        if self._tried:
+            raise IllegalState(f"program {self.name} was compiled; name expressions are added before")
+        if expression not in self._expressions:
+            self._expressions.append(expression)
+
+    def compile(self, options: Options = ()) -> CompiledProgram:
+        """Compile the text, as often as wanted; the last time counts (2.10, topsrtcCompileProgram).
+
+        `options` are those of `parse_options`. Raises CompilationError with the log, InvalidOption where an option is
+        wrong, InvalidType where options are no sequence of texts.
+        """
+        self._tried, self._compiled = True, None
+        self.log = log = DiagnosticLog()
+        parsed = parse_options(options, self.name, log)
+        if parsed is None:
+            raise InvalidOption(str(log))
+        self.log = log = DiagnosticLog(parsed.no_warnings, parsed.warnings_as_errors)
+        source, front_end = SourceText(self.name, self.source), front_end_of(self.name, self.source)
+        unit = front_end.compile(source, self.headers, parsed, log)
+        if unit is None:
+            raise CompilationError(str(log))
+        contents = Module(self.name, parsed.target, partial(_set_aside, unit))
+        lowered = self._lowered(contents, log)
+        if log.errors:
+            raise CompilationError(str(log))
+        self._compiled = CompiledProgram(
+            self.name, self.source, tuple(sorted(self.headers.items())), front_end.language, parsed, log,
+            MappingProxyType(lowered), unit, contents,
+        )  # fmt: skip
+        return self._compiled
+
+    def lowered_name(self, expression: str) -> str:
+        """Return the lowered name of a name expression that was added (2.10, topsrtcGetLoweredName).
+
+        Raises NotFound where it was not added, CompilationError before compiling and after a failure.
+        """
+        compiled = self._needed("has lowered names")
+        found = compiled.lowered.get(expression)
+        if found is None:
+            hint = nearest(expression, compiled.lowered) if isinstance(expression, str) else ""
+            raise NotFound(f"name expression {expression!r} was not added to program {self.name}{hint}")
+        return found
+
+    def module(self) -> Module:
+        """Return a module of the compiled program. Raises CompilationError before compiling and after a failure."""
+        return self._needed("has a module").module()
+
+    def image(self) -> CodeImage:
+        """Return the code image of the compiled program (2.10, topsrtcGetCode). Raises as `module` does."""
+        return self._needed("has an image").image()
+
+    def _needed(self, what: str) -> CompiledProgram:
+        if self._compiled is None:
+            why = f"its compilation failed:\n{self.log}" if self._tried else "it was not compiled yet"
+            raise CompilationError(f"program {self.name} {what} once it is compiled; {why}")
+        return self._compiled
+
+    def _lowered(self, contents: Module, log: DiagnosticLog) -> dict[str, str]:
+        """Return the lowered name of each name expression; one that names nothing is an error of the program."""
+        found = {}
+        known = {name: lowered_name_of(each) for name, each in contents.kernels.items()}
+        known |= {name: lowered_name(name, None) for name in contents.variables}
+        for expression in self._expressions:
+            name = name_expression(expression)
+            if name in known:
+                found[expression] = known[name]
+            else:
+                hint = nearest(name, known)
+                log.error(f"name expression '{expression}' names no kernel and no variable{hint}", self.name)
+        return found
+
+    def __repr__(self) -> str:
+        state = "compiled" if self._compiled else "failed" if self._tried else "not compiled"
+        return f"<Program {self.name}, {state}>"
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledProgram:
+    """What a compilation made: `module()` loads it, `image()` keeps it. `log` has its warnings.
+
+    `lowered` are the lowered names of the name expressions; `headers` the named texts, in the order of their names.
+    """
+
+    name: str
+    source: str = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    language: str
+    options: CompileOptions
+    log: DiagnosticLog
+    lowered: Mapping[str, str]
+    unit: Unit = field(repr=False)
+    contents: Module = field(repr=False)
+
+    def module(self) -> Module:
+        """Return a module with kernels and variables of its own."""
+        return Module(self.name, self.options.target, self.unit.execute)
+
+    @property
+    def kernels(self) -> Mapping[str, Kernel]:
+        """Return the kernels by name; they, the functions and the variables are those of one module."""
+        return self.contents.kernels
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        """Return the functions that kernels may call, by name."""
+        return self.contents.functions
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """Return the device variables by name."""
+        return self.contents.variables
+
+    def image(self) -> CodeImage:
+        """Return the program as a code image."""
+        target, functions = self.options.target, []
+        for name, kernel in sorted(self.kernels.items()):
+            figures = function_attributes(kernel, target)
+            functions.append(FunctionEntry(
+                name, lowered_name_of(kernel), kernel.cooperative, figures.dynamic_shared, figures.shared_bytes,
+                figures.local_bytes, figures.private_bytes, figures.constant_bytes,
+            ))  # fmt: skip
+        variables = [
+            VariableEntry(name, lowered_name(name, None), element_name(each.dtype), each.nbytes, each.is_constant)
+            for name, each in sorted(self.variables.items())
+        ]
+        return CodeImage(
+            self.name, self.language, target.name, self.options.arguments(), tuple(self.lowered), tuple(functions),
+            tuple(variables), self.headers, self.source,
+        )  # fmt: skip
+
+
+def _set_aside(unit: Unit) -> Definitions:
+    """Make the definitions of the program itself: by name, the variables of its modules come first."""
+    definitions = unit.execute()
+    set_aside(definitions.variables.values())
+    return definitions
+
+
+def _is_expression(text: str) -> bool:
+    """Return whether a text can name something: an expression, for kernels may be called `scale-2`, and no constant."""
+    try:
+        return not isinstance(expression_tree(text).body, ast.Constant)
+    except (SyntaxError, ValueError):
+        return False
+
+
+def compile_source(
+    source: str, name: str = "program", options: Options = (), headers: Mapping[str, str] | None = None
+) -> CompiledProgram:  # fmt: skip
+    """Compile a source text: `k.compile_source(text, "scale.py", ["-DTILE=64"]).module().function("scale")`.
+
+    Raises as `Program` and `Program.compile` do.
+    """
+    return Program(source, name, headers).compile(options)

@@ -1,0 +1,1 @@
+"""DTE contexts and operations as kernels write them."""

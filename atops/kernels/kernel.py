@@ -1,0 +1,255 @@
+"""Kernels as objects: what `@kernel` makes of a function, and what it refuses. TOPS C++, 8.1.
+
+It knows functions and their parameters; it does not know who launches a kernel, nor who runs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, overload
+
+import numpy as np
+
+from atops.base.errors import IllegalState, InvalidType, InvalidValue
+from atops.base.html_table import columns, html_table
+from atops.device.arch import Architecture
+from atops.device.call_site import file_shown
+from atops.device.exec.current import maybe_current_thread
+from atops.kernels.execution_space import ExecutionSpace, execution_space
+from atops.kernels.launch.arguments import Parameter, parameter
+from atops.kernels.launch.bound import BoundKernel
+from atops.kernels.launch.inspection import constants_of, dynamic_shared_lines, uses_dynamic_shared
+from atops.kernels.launch.launch_config import LaunchConfig
+from atops.kernels.launch.target import compile_target
+
+__all__ = ("Kernel", "cooperative", "kernel")
+
+Function = Callable[..., Any]
+
+MOST_CONFIGURED = 64  # geometries that a kernel remembers
+
+
+class Kernel:
+    """A function that runs once in every thread of a launch: `__global__` (TOPS C++, 8.1).
+
+    `name` is what traces and errors call it, `signature` the function's, `cooperative` whether all blocks start
+    together, `is_async` whether it can be suspended, `target` what it is compiled for (None: the chip it runs on),
+    `restricted` the parameters that promise to have no alias. Start it with
+    `stream.launch(kernel, (grid, block), *arguments)`.
+    """
+
+    __execution_space__ = ExecutionSpace.GLOBAL
+
+    def __init__(
+        self, function: Function, name: str | None = None, cooperative: bool = False, arch: str | None = None
+    ) -> None:
+        """Make a kernel of `function`.
+
+        Raises InvalidType for what is no function, a method, a generator, annotated with a result, or a host or device
+        function; InvalidValue where it asks for dynamic shared memory on two lines, and for an unknown `arch`.
+        """
+        if (space := execution_space(function)) is not None:
+            raise InvalidType(f"{function!r} is {space} already; a kernel has no other execution space")
+        if isinstance(function, staticmethod | classmethod) or not inspect.isfunction(function):
+            raise InvalidType(f"a kernel is made of a function, not of {function!r}")
+        if not isinstance(name, str | None):
+            raise InvalidType(f"name of kernel {function.__name__} is {name!r}; a text or None is right")
+        self.name = name or function.__name__
+        _check_form(function, self.name)
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.signature = inspect.signature(function)
+        self.cooperative = cooperative
+        self.arch = arch
+        # Not cached properties: up to Python 3.11 these lock their class, and a fork may copy the lock as taken.
+        self._uses_dynamic_shared: bool | None = None
+        self._constant_bytes: int | None = None
+        self.target = None if arch is None else compile_target(arch)
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.parameters: Mapping[str, Parameter] = {
+            each.name: parameter(self.name, each, functools.partial(_evaluate, function))
+            for each in self.signature.parameters.values()
+        }
+        keyword_only = (each.name for each in self.signature.parameters.values() if each.kind is each.KEYWORD_ONLY)
+        self.keyword_only = frozenset(keyword_only)
+        self.restricted = frozenset(name for name, each in self.parameters.items() if each.restrict)
+        self._configured: dict[Any, LaunchConfig] = {}
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> BoundKernel:
+        """Return the kernel with its arguments, each of the type that its parameter wants.
+
+        Raises InvalidType for a wrong number or type of arguments, InvalidValue for one out of its type's range.
+        """
+        if not kwargs and len(args) == len(self.parameters) and not self.keyword_only:
+            values = {}
+            for each, value in zip(self.parameters.values(), args):  # noqa: B905  # of one length, as was just seen
+                values[each.name] = each.take(value)
+            return BoundKernel(self, values)
+        try:
+            bound = self.signature.bind(*args, **(kwargs or {}))
+        except TypeError as error:
+            count = self._count(len(args) + len(kwargs or ()))
+            raise InvalidType(f"kernel {self.name}{self.signature}: {error}{count}") from None
+        bound.apply_defaults()
+        given = bound.arguments
+        return BoundKernel(self, {name: self.parameters[name].take(value) for name, value in given.items()})
+
+    def _count(self, given: int) -> str:
+        """Say how many arguments were given and how many are wanted; nothing where the number is right."""
+        most = len(self.parameters)
+        least = sum(each.default is each.empty for each in self.signature.parameters.values())
+        if least <= given <= most:
+            return ""
+        wanted = f"{least}" if least == most else f"{least} to {most}"
+        return f"; {given} argument{'s' if given != 1 else ''} given, {wanted} wanted"
+
+    def configure(
+        self, config: Any, arch: Architecture, shared: int | None = None, cooperative: bool | None = None
+    ) -> LaunchConfig:
+        """Return a launch's geometry as `arch` runs it: `config` with `shared` and `cooperative` on top, validated.
+
+        A program launches a kernel in few shapes and often, so what was found right is remembered. Raises as
+        `LaunchConfig.of` and `LaunchConfig.validate` do.
+        """
+        key, hashable = (config, _kinds(config), arch.name, shared, cooperative), True
+        try:
+            known = self._configured.get(key)
+        except TypeError:  # lists are right, too
+            hashable, known = False, None
+        if known is not None:
+            return known
+        geometry = LaunchConfig.of(config)
+        if shared is not None or cooperative is not None:
+            geometry = LaunchConfig(
+                geometry.grid,
+                geometry.block,
+                geometry.shared if shared is None else shared,
+                geometry.cooperative if cooperative is None else cooperative,
+            )
+        geometry = geometry.validate(arch, self)
+        if hashable and len(self._configured) < MOST_CONFIGURED:
+            self._configured[key] = geometry
+        return geometry
+
+    @property
+    def uses_dynamic_shared(self) -> bool:
+        """Tell whether the kernel, or a device function that it calls by name, asks for dynamic shared memory."""
+        if self._uses_dynamic_shared is None:
+            self._uses_dynamic_shared = uses_dynamic_shared(self.function)
+        return self._uses_dynamic_shared
+
+    @property
+    def constant_bytes(self) -> int:
+        """Return the bytes of the constants that the kernel, or a function that it calls by name, refers to by name."""
+        if self._constant_bytes is None:
+            self._constant_bytes = sum(each.nbytes for each in constants_of(self.function))
+        return self._constant_bytes
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse: a kernel is launched. Raises IllegalState."""
+        thread = maybe_current_thread()
+        if thread is not None:
+            raise IllegalState(f"{thread} called kernel {self.name}; what kernels call is a function made by @device")
+        raise IllegalState(
+            f"kernel {self.name} was called; it is launched: stream.launch({self.name}, (grid, block), *arguments)"
+        )
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuse to be pickled: another process imports it. Raises InvalidType."""
+        raise InvalidType(f"kernel {self.name} cannot be pickled; import {self.__module__} in the other process")
+
+    def __copy__(self) -> Kernel:
+        return self  # as a function does
+
+    def __deepcopy__(self, memo: Any) -> Kernel:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{'cooperative ' if self.cooperative else ''}kernel {self.name}{self.signature}>"
+
+    def _repr_html_(self) -> str:
+        code = self.function.__code__
+        return html_table(f"Kernel {self.name}", (
+            ("signature", f"{self.name}{self.signature}"),
+            ("parameters", columns(("name", "type", ""), [
+                (name, _said(each), "no alias" if each.restrict else "")
+                for name, each in self.parameters.items()
+            ]) if self.parameters else "none"),
+            ("blocks", "start together (cooperative)" if self.cooperative else "run in any order"),
+            ("suspends", "yes" if self.is_async else "no"),
+            ("compiled for", self.arch or "the chip it runs on"),
+            ("dynamic shared memory", "yes" if self.uses_dynamic_shared else "no"),
+            ("constants", f"{self.constant_bytes} bytes" if self.constant_bytes else None),
+            ("defined at", f"{file_shown(code.co_filename)}:{code.co_firstlineno}"),
+            ("says", inspect.getdoc(self.function)),
+        ))  # fmt: skip
+
+
+@overload
+def kernel(function: Function, /) -> Kernel: ...
+@overload
+def kernel(
+    *, name: str | None = None, cooperative: bool = False, arch: str | None = None
+) -> Callable[[Function], Kernel]: ...
+def kernel(
+    function: Function | None = None, /, *, name: str | None = None, cooperative: bool = False, arch: str | None = None
+) -> Kernel | Callable[[Function], Kernel]:
+    """Make a kernel of an `async def`, or of a plain `def` that never suspends: `__global__` (TOPS C++, 8.1).
+
+    Use it as `@kernel` or as `@kernel(name=..., cooperative=True)`. Parameters annotated with an element type get
+    numpy scalars of it, device memory arrives as spans. `arch` says what it is compiled for: a chip, "gcu210" or
+    "gcu300", or an abstract architecture, "agcu200" or "agcu300" (8.6). It runs on these chips only and is held to what
+    all of them can do; without `arch` it is compiled for the chip that runs it. Raises as `Kernel` does.
+    """
+    if function is None:
+        return lambda later: Kernel(later, name, cooperative, arch)
+    return Kernel(function, name, cooperative, arch)
+
+
+def cooperative(function: Function | Kernel) -> Kernel:
+    """Make a cooperative kernel: its blocks start together and may use syncblocks (TOPS C++, 8.1, `__cooperative__`).
+
+    Use it as `@cooperative`, alone or above `@kernel`.
+    """
+    if isinstance(function, Kernel):
+        return Kernel(function.function, function.name, True, function.arch)
+    return Kernel(function, None, True)
+
+
+def _said(parameter: Parameter) -> str:
+    """Say what a parameter takes."""
+    if parameter.memory:
+        return "device memory" if parameter.elements is None else f"device memory of {parameter.elements}"
+    return "device memory or a scalar" if parameter.dtype is None else str(np.dtype(parameter.dtype))
+
+
+def _kinds(config: Any) -> Any:
+    """Return the types of a configuration's numbers, which may be equal and not alike: 2.0 counts no blocks."""
+    if type(config) is not tuple:
+        return type(config)
+    kinds = tuple(map(type, config))
+    return tuple(map(_kinds, config)) if tuple in kinds else kinds
+
+
+def _check_form(function: Function, name: str) -> None:
+    """Raise unless the function is one that a kernel can be made of."""
+    scope = function.__qualname__.rpartition(".")[0]
+    if scope and not scope.endswith("<locals>"):
+        raise InvalidType(f"kernel {name} is a member of {scope}; a kernel is a plain function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidType(f"kernel {name} is a generator; a kernel awaits and yields nothing")
+    if inspect.signature(function).return_annotation not in (inspect.Signature.empty, None, "None"):
+        raise InvalidType(f"kernel {name} is annotated with a result; a kernel returns nothing")
+    lines = dynamic_shared_lines(function)
+    if len(lines) > 1:
+        raise InvalidValue(
+            f"kernel {name} asks for dynamic shared memory {len(lines)} times, on lines {lines}; a kernel has one"
+        )
+
+
+def _evaluate(function: Function, text: str) -> Any:
+    """Return what an annotation that is still text stands for."""
+    closure = inspect.getclosurevars(function)
+    return eval(text, function.__globals__, dict(closure.nonlocals))

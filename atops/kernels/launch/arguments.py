@@ -1,0 +1,237 @@
+"""What a launch passes to a kernel: scalars of the annotated type, device memory, and nothing that was not uploaded.
+
+It knows what can be told before anything runs; what becomes of device memory is told by whoever resolves it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, Protocol, TypeVar, Union, get_args, get_origin
+
+import numpy as np
+
+from atops.base.dtypes import as_dtype, element_name
+from atops.base.errors import InvalidType, InvalidValue
+from atops.base.fp_errors import quietly
+from atops.device.memory.allocation import Allocation
+from atops.device.span.span import Space, Span
+from atops.kernels.launch.restrict import restricted_type
+from atops.kernels.memory.spaces import LanguageSpace
+
+__all__ = ("KernelArgument", "MemoryArgument", "Parameter", "parameter")
+
+# What an annotation can be, as a message says it; the types that say no more than what `_plain` takes anyway; and
+# numpy's types without a size, which stand for several.
+_ANNOTATIONS = "k.Span, an element type such as np.float32 or 'bfloat16', int, float, bool or Any"
+_OPEN: Any = (Callable, tuple, int, float, complex, np.dtype)
+_ABSTRACT = (np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating)
+
+Region = tuple[Allocation, int, Any, tuple[int, ...]]
+
+
+class KernelArgument(Protocol):
+    """Device memory that can be passed to a kernel."""
+
+    def __kernel_argument__(self) -> Region:
+        """Return allocation, offset in bytes, element type and shape."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryArgument:
+    """Device memory that was passed to parameter `name`: `shape` elements of `dtype` at byte `offset`."""
+
+    name: str
+    allocation: Allocation
+    offset: int
+    dtype: Any
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Return its bytes."""
+        return math.prod(self.shape) * int(self.dtype.itemsize)
+
+    def overlaps(self, other: MemoryArgument) -> bool:
+        """Tell whether another argument reaches some of the same bytes."""
+        if self.allocation is not other.allocation:
+            return False
+        return self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
+
+    def span(self) -> Span:
+        """Return a fresh span of it. Raises IllegalAddress when its allocation is dead."""
+        return Span.over(self.allocation, self.offset, self.dtype, self.shape)
+
+    def __repr__(self) -> str:
+        return f"{element_name(self.dtype)}{list(self.shape)} at {self.allocation.address + self.offset:#x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel: `dtype` is that of a scalar, `memory` says that only device memory will do.
+
+    `restrict` says that no other argument may reach its memory; `elements` is the type which that must have, if any.
+    """
+
+    kernel: str
+    name: str
+    dtype: np.dtype[Any] | type | None
+    memory: bool
+    restrict: bool = False
+    elements: np.dtype[Any] | None = None
+
+    def take(self, value: Any) -> Any:
+        """Return what the kernel gets for `value`; device memory as a MemoryArgument.
+
+        Raises InvalidType and InvalidValue naming kernel, parameter and value.
+        """
+        region = getattr(value, "__kernel_argument__", None)  # a test of the protocol would cost ten times as much
+        if region is not None:
+            if self.dtype is not None:
+                raise self._wrong(value, f"a scalar of {_type_name(self.dtype)}")
+            taken = MemoryArgument(self.name, *region())
+            if self.elements is not None and taken.dtype != self.elements:
+                raise self._wrong(value, f"memory of {element_name(self.elements)}")
+            return taken
+        if isinstance(value, np.ndarray | list):
+            raise self._wrong(value, "memory of the device: upload it first (stream.upload)", "host memory")
+        if self.memory:
+            raise self._wrong(value, "memory of the device")
+        if self.dtype is None:
+            return self._plain(value)
+        if not isinstance(value, int | float | complex | np.generic):
+            raise self._wrong(value, f"a scalar of {_type_name(self.dtype)}")
+        return self._scalar(value, self.dtype)
+
+    def _plain(self, value: Any) -> Any:
+        """Pass what was annotated with no type: numbers, tuples of them, and what a template would take."""
+        if type(value) is tuple:
+            return tuple([self._plain(each) for each in value])
+        if isinstance(value, int | float | complex | np.generic | np.dtype) or callable(value):
+            return value
+        if hasattr(value, "__kernel_argument__"):
+            raise self._wrong(value, "a parameter of its own for each", f"{type(value).__name__} in a tuple")
+        raise self._wrong(value, "memory of the device, a number, a tuple of numbers or a type")
+
+    def _scalar(self, value: Any, dtype: np.dtype[Any] | type) -> Any:
+        """Return `value` as a scalar of `dtype`; only the rounding of floats may change it."""
+        if isinstance(dtype, type):  # of Python, whose int has no range
+            return self._whole(value, None) if dtype is int else self._scalar(value, np.dtype(dtype)).item()
+        if dtype.kind in "biu":
+            return self._whole(value, dtype)
+        try:
+            result = quietly(dtype.type, value) if dtype.fields is None else np.asarray(value, dtype)[()]
+        except OverflowError:
+            raise self._range(value, dtype) from None
+        except (TypeError, ValueError):
+            raise self._wrong(value, f"a scalar of {_type_name(dtype)}") from None
+        if dtype.fields is None and np.isfinite(value) and not np.isfinite(result):
+            raise self._range(value, dtype)
+        return result
+
+    def _whole(self, value: Any, dtype: np.dtype[Any] | None) -> Any:
+        try:
+            whole = int(value) if isinstance(value, np.bool_) else operator.index(value)
+        except TypeError:
+            raise self._wrong(value, f"a scalar of {_type_name(dtype or int)}") from None
+        if dtype is None:
+            return whole
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        if not low <= whole <= high:
+            raise self._range(value, dtype)
+        return dtype.type(whole)
+
+    def _wrong(self, value: Any, right: str, what: str = "") -> InvalidType:
+        shown = what or f"{type(value).__name__} {value!r}"
+        return InvalidType(f"kernel {self.kernel}: parameter {self.name} got {shown}; {right} is right")
+
+    def _range(self, value: Any, dtype: Any) -> InvalidValue:
+        return InvalidValue(
+            f"kernel {self.kernel}: parameter {self.name} got {value!r}, out of the range of {_type_name(dtype)}"
+        )
+
+
+def parameter(kernel: str, given: inspect.Parameter, evaluate: Callable[[str], Any]) -> Parameter:
+    """Return the parameter that a kernel declares. `evaluate` reads an annotation that is still text.
+
+    Raises InvalidType for `*args` and `**kwargs`, because a kernel's parameters are counted, and for one annotated with
+    a memory space (TOPS C++, 8.2) or with what is no type of an argument.
+    """
+    if given.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+        raise InvalidType(f"kernel {kernel}: parameter {given} has no fixed number; kernels name each of theirs")
+    annotation = given.annotation
+    if isinstance(annotation, str):
+        annotation = _evaluated(annotation, evaluate)
+    if isinstance(annotation, Space | LanguageSpace):
+        raise InvalidType(
+            f"kernel {kernel}: parameter {given.name} is annotated with {annotation} memory; no parameter names a "
+            "memory space, all of them point to the generic one"
+        )
+    if annotation is inspect.Parameter.empty or annotation in (Any, object):
+        return Parameter(kernel, given.name, None, False)
+    if annotation in (int, float, bool):
+        return Parameter(kernel, given.name, annotation, False)
+    restricted, elements = restricted_type(annotation)
+    if restricted:
+        return Parameter(kernel, given.name, None, True, True, elements)
+    if get_origin(annotation) is Span:
+        return Parameter(kernel, given.name, None, True, False, annotation.__args__[0])
+    if annotation is Span or np.ndarray in (annotation, get_origin(annotation)):
+        return Parameter(kernel, given.name, None, True)
+    if _is_template(annotation):
+        return Parameter(kernel, given.name, None, False)
+    try:
+        return Parameter(kernel, given.name, as_dtype(annotation), False)
+    except InvalidType:
+        pass
+    raise InvalidType(
+        f"kernel {kernel}: parameter {given.name} is annotated with {given.annotation!r}; {_ANNOTATIONS} is right"
+    )
+
+
+def _evaluated(text: str, evaluate: Callable[[str], Any]) -> Any:
+    """Return what an annotation that is text stands for: itself where it may be the name of an element type.
+
+    A name that is missing in a module which knows TYPE_CHECKING may be one for type checkers only: it is Any.
+    """
+    try:
+        return evaluate(text)
+    except NameError:
+        try:
+            return as_dtype(text)
+        except InvalidType:
+            return Any if _has_names_for_checkers(evaluate) else text
+    except Exception:  # no expression, or one without a value
+        return text
+
+
+def _has_names_for_checkers(evaluate: Callable[[str], Any]) -> bool:
+    for name in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        with suppress(NameError):
+            evaluate(name)
+            return True
+    return False
+
+
+def _is_template(annotation: Any) -> bool:
+    """Return whether an annotation leaves open which number, tuple of numbers, type or function is passed."""
+    if isinstance(annotation, TypeVar):
+        return True
+    if get_origin(annotation) in (Union, UnionType):
+        return all(each in (Any, int, float, bool) or _is_template(each) for each in get_args(annotation))
+    kind = get_origin(annotation) or annotation
+    if not isinstance(kind, type):
+        return False
+    if kind.__module__.startswith("atops.") or kind in _ABSTRACT:
+        return True
+    return issubclass(kind, _OPEN) and not issubclass(kind, np.generic)
+
+
+def _type_name(dtype: np.dtype[Any] | type) -> str:
+    return dtype.__name__ if isinstance(dtype, type) else element_name(dtype)

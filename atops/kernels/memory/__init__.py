@@ -1,0 +1,1 @@
+"""Memory as kernels see it: spaces, arrays, pointers and declared variables."""

@@ -1,0 +1,169 @@
+"""The memory that a kernel declares: local in L1, shared in L2, and mdspans of either or of global memory.
+
+TOPS C++, 8.2 and 8.7. The default mode hands out plain arrays, strict mode spans that observe each access.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from atops.base.dtypes import DTypeLike, as_dtype, element_name
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
+from atops.device.call_site import caller
+from atops.device.chip import POISON
+from atops.device.exec.current import current_thread
+from atops.device.exec.thread import KernelThread
+from atops.device.geometry import Array
+from atops.device.span.span import Space, Span
+from atops.kernels.memory.block_overrides import dynamic_bytes
+from atops.kernels.memory.device_variables import Variable
+from atops.kernels.memory.extents import Shape, extents_of
+from atops.kernels.memory.pointer import Pointer
+from atops.kernels.memory.sharing import shared_object, shared_once
+from atops.kernels.memory.spaces import AnySpace, LanguageSpace, is_below, space_in
+
+__all__ = (
+    "Constant", "Generic", "Global", "Local", "Private", "Shared", "dynamic_shared", "local", "mdspan", "shared",
+)  # fmt: skip
+
+Global, Shared, Local = Space.GLOBAL, Space.SHARED, Space.LOCAL
+Generic, Constant, Private = LanguageSpace.GENERIC, LanguageSpace.CONSTANT, LanguageSpace.PRIVATE
+
+ALIGNMENT = 128  # of vector loads
+
+
+def local(shape: Shape, dtype: DTypeLike) -> Any:
+    """Return memory of the running thread's L1: `shape` elements of `dtype`, 128-byte aligned, contents stale.
+
+    It lives as long as the thread; every call takes more. Raises LaunchOutOfResources, naming the thread and what is
+    in use, when the L1 has no room left (TOPS C++, 8.2, `__local__`).
+    """
+    thread = current_thread()
+    extents, element, size = extents_of(shape, dtype)
+    memory = thread.sip.l1
+    start = -(-thread.l1_top // ALIGNMENT) * ALIGNMENT
+    if start + size > len(memory):
+        raise LaunchOutOfResources(
+            f"{thread} at {caller()}: local memory of {size} bytes was asked for; {thread.l1_top} of the "
+            f"{len(memory)} bytes of L1 are in use, and each call takes more"
+        )
+    thread.l1_top = start + size
+    return _carve(thread, memory, start, extents, element, Space.LOCAL)
+
+
+def shared(shape: Shape, dtype: DTypeLike) -> Any:
+    """Return memory of the block's L2, one and the same for all its threads: `shape` elements of `dtype`.
+
+    Threads share what they get from the same line of the program, called for the same time; contents are stale.
+    Raises LaunchFailure where another thread asked for another shape or type there, and LaunchOutOfResources when the
+    L2 has no room left (TOPS C++, 8.2, `__shared__`).
+    """
+    thread = current_thread()
+    extents, element, size = extents_of(shape, dtype)
+
+    def make() -> Any:
+        block = thread.block
+        memory = block.cluster.l2
+        used = max(block.l2_top, dynamic_bytes(thread))  # dynamic shared memory comes first
+        start = -(-used // ALIGNMENT) * ALIGNMENT
+        if start + size > len(memory):
+            raise LaunchOutOfResources(
+                f"{thread} at {caller()}: shared memory of {size} bytes was asked for; {used} of the {len(memory)} "
+                "bytes of L2 are in use"
+            )
+        block.l2_top = start + size
+        return _carve(thread, memory, start, extents, element, Space.SHARED)
+
+    array = shared_object(thread, make)
+    if array.shape != extents or array.dtype != element:
+        raise LaunchFailure(
+            f"{thread} at {caller()}: shared memory was asked for as {element_name(element)}{list(extents)}, and by "
+            f"another thread of the block as {element_name(array.dtype)}{list(array.shape)}; the same is right"
+        )
+    return array
+
+
+def dynamic_shared(dtype: DTypeLike) -> Any:
+    """Return the shared memory whose size the launch gives, as one row: `extern __shared__ T x[]` (TOPS C++, 8.2).
+
+    A kernel may have one such line: its definition refuses a second one, and what that cannot see is a LaunchFailure
+    here. Raises InvalidValue without a size, as the launch does; a size that no kernel asks for is right.
+    """
+    thread = current_thread()
+    element, size = as_dtype(dtype), dynamic_bytes(thread)
+    if not size:
+        raise InvalidValue(f"{thread} at {caller()}: dynamic shared memory is used, but the launch gave no size")
+    whole = size // element.itemsize
+
+    def make() -> Any:
+        return _carve(thread, thread.block.cluster.l2, 0, (whole,), element, Space.SHARED)
+
+    array = shared_once(thread, "dynamic shared memory", make)
+    if array.dtype != element:
+        raise LaunchFailure(
+            f"{thread} at {caller()}: dynamic shared memory was asked for as {element_name(element)}, and by another "
+            f"thread as {element_name(array.dtype)}; the same is right"
+        )
+    return array
+
+
+def mdspan(*arguments: Any) -> Any:
+    """Return memory in another shape: `mdspan(x, n, h, w, c)`, `mdspan(x, shape)`, or either after a memory space.
+
+    `x` is a span, a variable, a pointer or an array of the thread's; the leading elements that the shape needs are
+    taken, as of a pointer, and no byte is touched. A space (`k.Global`, `k.Shared`, `k.Local` ...) must be the one that
+    `x` lies in, or a parent of it. Raises IllegalAddress where the shape needs more elements than `x` has and for an
+    array outside the thread's memories, InvalidValue and InvalidType for wrong arguments (TOPS C++, 8.7).
+    """
+    rest = list(arguments)
+    space = rest.pop(0) if rest and isinstance(rest[0], Space | LanguageSpace) else None
+    if len(rest) < 2 or not isinstance(rest[0], Span | np.ndarray | Variable | Pointer):
+        raise InvalidType(f"mdspan takes an optional space, memory and a shape, not {arguments!r}")
+    given = rest.pop(0)
+    memory = given.memory() if isinstance(given, Pointer) else given.span() if isinstance(given, Variable) else given
+    if space is not None or not isinstance(memory, Span):  # a span lies where it says
+        _check_space(memory, space)
+    shape: Any = rest[0] if len(rest) == 1 else rest
+    extents, _, _ = extents_of(shape, memory.dtype)
+    count = math.prod(extents)
+    if count > memory.size:
+        raise IllegalAddress(
+            f"{current_thread()} at {caller()}: mdspan of shape {extents} needs {count} elements; memory of shape "
+            f"{memory.shape} has {memory.size}"
+        )
+    if count == memory.size:
+        return _reshaped(memory, extents)
+    return _reshaped(_reshaped(memory, (memory.size,))[:count], extents)
+
+
+def _reshaped(memory: Any, extents: tuple[int, ...]) -> Any:
+    """Return another view, never a copy. Raises InvalidValue where there is none."""
+    if isinstance(memory, Span):
+        return memory.reshape(extents)
+    try:
+        return memory.reshape(extents, copy=False)
+    except ValueError:
+        raise InvalidValue(f"an array of shape {memory.shape} with gaps cannot have shape {extents}") from None
+
+
+def _check_space(memory: Any, space: AnySpace | None) -> None:
+    """Raise InvalidValue unless `memory` lies in `space`, or below it; IllegalAddress where it is not the thread's."""
+    thread = current_thread()
+    lies = space_in(thread, memory, "an mdspan")
+    if space is not None and not is_below(lies, space):
+        raise InvalidValue(f"{thread} at {caller()}: mdspan in {space} memory of what lies in {lies} memory")
+
+
+def _carve(
+    thread: KernelThread, memory: Array, start: int, extents: tuple[int, ...], element: np.dtype[Any], space: Space
+) -> Any:  # fmt: skip
+    """Return a part of a scratchpad as the mode has it: a plain view, or in strict mode a span."""
+    array = np.ndarray(extents, element, memory, start)  # its base is `memory` itself
+    if not thread.grid.options.strict:
+        return array
+    if space is Space.SHARED:  # what an earlier block left here is no business of this one's
+        memory[start : start + array.nbytes] = POISON
+    return Span(None, array, start, space)

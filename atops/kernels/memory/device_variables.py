@@ -1,0 +1,270 @@
+"""Variables that a program declares for its kernels: `__device__` and `__constant__`. TOPS C++, 8.2.
+
+A declaration is one object; each device that uses it has an instance of its own. It knows chips and their memory; it
+does not know who resets a device, nor how the host moves bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from types import CodeType
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from atops.base.dtypes import DTypeLike, element_name
+from atops.base.errors import IllegalAddress, IllegalState, InvalidValue, LaunchFailure
+from atops.base.fork_locks import fork_safe
+from atops.device.call_site import Site, caller, expression_at
+from atops.device.chip import Chip
+from atops.device.exec.current import maybe_current_thread
+from atops.device.exec.thread import KernelThread
+from atops.device.span.numpy_functions import READING
+from atops.device.span.span import Span
+from atops.kernels.memory.block_overrides import CONSTANTS
+from atops.kernels.memory.extents import Shape
+from atops.kernels.memory.initial_value import initial_value
+from atops.kernels.memory.spaces import LanguageSpace
+
+__all__ = ("Variable", "constant", "device_variable", "set_aside", "variables_named")
+
+_making = fork_safe(threading.Lock())  # between OS threads that use a variable on a device for the first time
+_declared: WeakSet[Variable] = WeakSet()
+
+
+class Variable(NDArrayOperatorsMixin):
+    """A variable in device memory that kernels reach by name, on every chip: made by `device_variable` and `constant`.
+
+    In a kernel it is used as an array: indexed, sliced, given to numpy functions; `x[...]` is its Span. On the host
+    `device.symbol(x)` is its instance. `dtype`, `shape`, `size` and `nbytes` are an array's, `initial` is what a fresh
+    instance holds, `is_constant` whether kernels may only read it, `site` where it was declared
+    (TOPS C++, 8.2).
+    """
+
+    __slots__ = (
+        "__weakref__", "_name", "aside", "dtype", "initial", "is_constant", "module", "nbytes", "shape", "site", "size",
+    )  # fmt: skip
+
+    def __init__(self, initial: np.ndarray[Any, Any], name: str, module: str, site: Site, is_constant: bool) -> None:
+        """Declare a variable that begins as `initial`."""
+        self.initial = initial
+        self.dtype = initial.dtype
+        self.shape: tuple[int, ...] = initial.shape
+        self.size = initial.size
+        self.nbytes = initial.nbytes
+        self.module = module
+        self.site = site
+        self.aside = False  # whether names mean it only where no other variable bears them
+        self.is_constant = is_constant
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """Return its given name, or the one under which its module holds it; empty where there is neither."""
+        if not self._name:
+            held = vars(sys.modules[self.module]).copy() if self.module in sys.modules else {}
+            self._name = next((name for name, value in held.items() if value is self), "")
+        return self._name
+
+    def on(self, chip: Chip) -> Span:
+        """Return a chip's instance, made and initialised when it is first asked for.
+
+        It lasts until the device is reset or its driver closes. Raises OutOfMemory, NotInitialized after that.
+        """
+        found: Span | None = chip.variables.get(self)
+        if found is None:
+            with _making:
+                found = chip.variables.get(self)
+                if found is None:
+                    found = chip.variables[self] = self._make(chip)
+        return found
+
+    def _make(self, chip: Chip) -> Span:
+        allocation = chip.memory.allocate(self.nbytes, site=self.site, label=self.name)
+        array = allocation.data.view(self.dtype).reshape(self.shape)
+        array[...] = self.initial
+        array.flags.writeable = not self.is_constant
+        space: Any = LanguageSpace.CONSTANT if self.is_constant else LanguageSpace.DECLARED
+        return Span(allocation, array, 0, space)
+
+    def span(self) -> Span:
+        """Return the instance of the running thread's device. Raises IllegalState on the host."""
+        thread = maybe_current_thread()
+        if thread is None:
+            raise IllegalState(f"{self!r} was used on the host; there device.symbol(...) is its instance")
+        if self.is_constant and (segment := thread.block.shared.get(CONSTANTS)) is not None:
+            span: Span | None = segment.get(self)
+            if span is None:
+                raise IllegalAddress(
+                    f"{thread} at {caller()}: {self!r} is not in the constant segment of this launch, which has those "
+                    "that the kernel names"
+                )
+            return span
+        return self.on(thread.grid.chip)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read an element, or return a Span of the part at `key`. Raises IllegalAddress beyond the extents."""
+        return self.span()[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Store into elements. Raises IllegalAddress beyond the extents, and on a constant."""
+        self._target()[key] = value
+
+    def fill(self, value: Any) -> None:
+        """Store `value` in every element."""
+        self[...] = value
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a reading method of the span. Raises AttributeError for anything else."""
+        if name not in READING:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        return getattr(self.span(), name)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
+        """Give out the plain array, as a span does. Raises IllegalState on the host."""
+        return self.span().__array__(dtype, copy)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+        """Run a numpy ufunc on the spans; `out` may be variables, which are what is returned then."""
+        operands = _spans(inputs)
+        if method == "at" and isinstance(inputs[0], Variable):
+            inputs[0]._target()  # numpy itself stores into read-only arrays here
+        if out is None:
+            return getattr(ufunc, method)(*operands, **_spans(kwargs))
+        targets = tuple(each._target() if isinstance(each, Variable) else each for each in out)
+        result = getattr(ufunc, method)(*operands, out=targets, **_spans(kwargs))
+        return out[0] if len(out) == 1 else result
+
+    def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run any other numpy function on the spans."""
+        return function(*_spans(args), **_spans(kwargs))
+
+    def _target(self) -> Span:
+        """Return the span that is stored into. Raises IllegalAddress on a constant."""
+        span = self.span()
+        if self.is_constant:
+            raise IllegalAddress(f"{maybe_current_thread()} at {caller()}: a store into {self!r}; kernels only read it")
+        return span
+
+    @property
+    def ndim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.shape)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.span())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise InvalidValue(f"{self!r} has no dimensions and so no length")
+        return self.shape[0]
+
+    def __float__(self) -> float:
+        return float(self.span())
+
+    def __int__(self) -> int:
+        return int(self.span())
+
+    def __index__(self) -> int:
+        if self.shape or self.dtype.kind not in "iu":
+            raise TypeError(f"{self!r} is no integer; one of an integer type without dimensions counts and indexes")
+        return int(self.span())
+
+    def __bool__(self) -> bool:
+        return bool(self.span())
+
+    __hash__ = object.__hash__  # a declaration is itself and no other; `==` compares elements, as of an array
+
+    def __repr__(self) -> str:
+        kind = "constant" if self.is_constant else "device variable"
+        extents = ", ".join(map(str, self.shape))
+        return f"<{kind} {self.name or '(no name)'}: {element_name(self.dtype)}[{extents}], declared at {self.site}>"
+
+
+def device_variable(dtype: DTypeLike, init: Any = None, *, shape: Shape | None = None, name: str = "") -> Variable:
+    """Declare a variable of global memory: `__device__ T x = init` (TOPS C++, 8.2).
+
+    Its shape is that of `init`, or `shape`, which a single value fills; without `init` it is zeros. On the host, at a
+    module's level or in a function, each call declares a variable; each device has an instance from its first use
+    until it is reset. In a kernel the line declares one for all threads and launches: `static __device__ T x = init`.
+
+    Raises InvalidType and InvalidValue where `init` is no value of `dtype` or has another shape; InvalidValue for more
+    bytes than any chip's global memory, OutOfMemory for more than the host has; LaunchFailure where a line of a kernel
+    declares something else than it did before.
+    """
+    thread, frame = maybe_current_thread(), sys._getframe(1)
+    initial = initial_value(dtype, init, shape, name, "global")
+    site, module = Site(frame.f_code, frame.f_lasti), frame.f_globals.get("__name__", "")
+    variable = Variable(initial, name, module, site, False)
+    if thread is not None:
+        return _static(thread, variable, frame.f_code, frame.f_lasti)
+    _declared.add(variable)
+    return variable
+
+
+def constant(dtype: DTypeLike, init: Any = None, *, shape: Shape | None = None, name: str = "") -> Variable:
+    """Declare a variable of constant memory: `__constant__ T x = init` (TOPS C++, 8.2).
+
+    Arguments are those of `device_variable`. Kernels only read it, the host writes it by symbol. It lies below no other
+    memory space, so no generic pointer reaches it. Raises as `device_variable` does, InvalidValue for more bytes
+    than any chip's constant memory, and IllegalState in a kernel.
+    """
+    thread, frame = maybe_current_thread(), sys._getframe(1)
+    if thread is not None:
+        raise IllegalState(f"{thread} at {caller()}: a constant is declared outside of kernels")
+    initial = initial_value(dtype, init, shape, name, "constant")
+    module = frame.f_globals.get("__name__", "")
+    variable = Variable(initial, name, module, Site(frame.f_code, frame.f_lasti), True)
+    _declared.add(variable)
+    return variable
+
+
+def variables_named(name: str) -> list[Variable]:
+    """Return the declared variables that bear `name`, alone or after their module's: "scale", "filters.scale".
+
+    Those that were set aside are meant only where no other one is.
+    """
+    found = [each for each in _all_declared() if each.name and name in (each.name, f"{each.module}.{each.name}")]
+    return [each for each in found if not each.aside] or found
+
+
+def _all_declared() -> list[Variable]:
+    """Return the declared variables, a snapshot: other threads may declare some meanwhile."""
+    while True:
+        try:
+            return list(_declared)
+        except RuntimeError:  # the set grew while it was gone through
+            pass
+
+
+def set_aside(variables: Iterable[Variable]) -> None:
+    """Let names mean other variables before these: a compiled program has its own beside those of its modules."""
+    for each in variables:
+        each.aside = True
+
+
+def _static(thread: KernelThread, variable: Variable, code: CodeType, instruction: int) -> Variable:
+    """Return the variable that the line of a kernel declares on this device: the first that was declared there."""
+    key = id(code), expression_at(code, instruction)
+    entry: tuple[Variable, CodeType] = thread.grid.chip.variables.setdefault(
+        key, (variable, code)  # which keeps the code, and with it the meaning of its id
+    )
+    first = entry[0]
+    if (first.dtype, first.shape) != (variable.dtype, variable.shape):
+        raise LaunchFailure(f"{thread} at {caller()}: {variable!r} was {first!r} before; a line declares one variable")
+    return first
+
+
+def _spans(value: Any) -> Any:
+    """Return `value` with each variable in it replaced by its span."""
+    if isinstance(value, Variable):
+        return value.span()
+    if type(value) in (list, tuple):
+        return type(value)(_spans(each) for each in value)
+    if type(value) is dict:
+        return {name: _spans(each) for name, each in value.items()}
+    return value

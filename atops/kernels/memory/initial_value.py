@@ -1,0 +1,77 @@
+"""What a declared variable begins as: a frozen array of its type and shape, changed by nothing but rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from atops.base.dtypes import DTypeLike, element_name
+from atops.base.errors import InvalidType, InvalidValue, OutOfMemory
+from atops.base.fp_errors import quietly
+from atops.device.arch import ARCHITECTURES
+from atops.kernels.memory.extents import Shape, extents_of
+
+__all__ = ("initial_value",)
+
+MOST_BYTES = {
+    "global": max(arch.l3_bytes for arch in ARCHITECTURES.values()),
+    "constant": max(arch.constant_bytes for arch in ARCHITECTURES.values()),  # for each kernel
+}
+
+
+def initial_value(
+    dtype: DTypeLike, init: Any, shape: Shape | None, name: str, space: str
+) -> np.ndarray[Any, Any]:  # fmt: skip
+    """Return `init` as an array of `dtype` and `shape` (its own unless told); zeros where it is None.
+
+    One value fills any shape. Raises InvalidType for what is no value of `dtype`, InvalidValue for one out of its
+    range, for another shape, for a variable without elements, and for one of more bytes than any chip has in `space`,
+    "global" or "constant"; OutOfMemory where the host has not so many.
+    """
+    given = None if init is None else _array(init)
+    extents, element, size = extents_of((() if given is None else given.shape) if shape is None else shape, dtype)
+    if not size:
+        raise InvalidValue(f"a variable of shape {extents} has no elements; extents of 1 or more are right")
+    what = f"{'a constant' if space == 'constant' else 'a device variable'} {name}".rstrip()
+    if size > MOST_BYTES[space]:
+        raise InvalidValue(f"{what} of {size} bytes; {space} memory has {MOST_BYTES[space]}")
+    if given is not None and given.shape not in ((), extents):
+        raise InvalidValue(f"the initial value has shape {given.shape}; {extents}, or one value, is right")
+    try:
+        initial = np.zeros(extents, element)
+    except MemoryError:
+        raise OutOfMemory(f"{what} of {size} bytes, which the host cannot hold") from None
+    if given is not None:
+        initial[...] = _converted(given, element)
+    initial.flags.writeable = False
+    return initial
+
+
+def _array(init: Any) -> np.ndarray[Any, Any]:
+    try:
+        given = np.asarray(init)
+    except ValueError as error:
+        raise InvalidType(f"the initial value is {init!r}, no array: {error}") from None
+    if given.dtype.hasobject or given.dtype.kind in "SUmM":
+        raise InvalidType(f"the initial value is {init!r}; numbers are right")
+    return given
+
+
+def _converted(given: np.ndarray[Any, Any], element: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return the values as elements, whole numbers exact. Raises what `initial_value` says."""
+    if given.dtype == element:
+        return given
+    if given.dtype.kind == "c" and element.kind != "c":
+        raise InvalidType(f"the initial value is complex; a value of {element_name(element)} is right")
+    try:
+        converted: np.ndarray[Any, Any] = quietly(given.astype, element)
+    except (TypeError, ValueError):
+        raise InvalidType(f"the initial value is of {given.dtype}; {element_name(element)} is right") from None
+    if element.kind in "biu":
+        exact = bool(np.array_equal(converted, given)) and not (element.kind == "u" and bool(np.any(given < 0)))
+    else:
+        exact = element.fields is not None or bool(np.array_equal(np.isfinite(converted), np.isfinite(given)))
+    if not exact:
+        raise InvalidValue(f"the initial value {given.tolist()} is out of the range of {element_name(element)}")
+    return converted

@@ -1,0 +1,72 @@
+"""What the threads of a block share because they ask for it on the same line. Knows no memory and no context."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from atops.base.errors import LaunchFailure
+from atops.base.fork_locks import fork_safe
+from atops.device.call_site import Site, caller, expression_at
+from atops.device.exec.grid import Grid
+from atops.device.exec.thread import KernelThread
+
+__all__ = ("shared_object", "shared_once")
+
+T = TypeVar("T")
+
+# A leaf of its own for the moment in which the first thread makes something: threads may be OS threads.
+_making = fork_safe(threading.RLock())
+_grids: WeakKeyDictionary[Grid, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def shared_object(thread: KernelThread, make: Callable[[], T], depth: int = 2, of_grid: bool = False) -> T:
+    """Return what `make` made for the first thread of the block that came to the line `depth` frames above.
+
+    `of_grid`: the first thread of the whole grid.
+
+    A line that a thread passes several times gives another object each time; the n-th time of one thread and the
+    n-th time of another are the same.
+    """
+    frame = sys._getframe(depth)
+    code = frame.f_code
+    site = (id(code), expression_at(code, frame.f_lasti))  # hashing the code would read all of it; it is kept below
+    sites = thread.sites
+    if sites is None:
+        sites = thread.sites = {}
+    turn = sites.get(site, 0)
+    sites[site] = turn + 1
+    key = (*site, turn)
+    shared = _of_grid(thread) if of_grid else thread.block.shared
+    found = shared.get(key)
+    if found is None:
+        with _making:
+            found = shared.get(key)
+            if found is None:
+                found = shared[key] = (make(), code)
+    made: T = found[0]
+    return made
+
+
+def shared_once(thread: KernelThread, what: str, make: Callable[[], T], depth: int = 2) -> T:
+    """Return what `make` made for the first thread of the block that came to the one line that may ask for `what`.
+
+    Raises LaunchFailure, naming both lines, when another line asks for it too.
+    """
+    frame = sys._getframe(depth)
+    site = Site(frame.f_code, frame.f_lasti)
+    shared = thread.block.shared
+    with _making:
+        first, found = shared.get(what) or shared.setdefault(what, (site, make()))
+    if first != site:
+        raise LaunchFailure(f"{thread} at {caller()}: a second {what}; a kernel has one, and this one has {first}")
+    result: T = found
+    return result
+
+
+def _of_grid(thread: KernelThread) -> dict[Any, Any]:
+    with _making:
+        return _grids.setdefault(thread.grid, {})

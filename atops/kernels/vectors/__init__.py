@@ -1,0 +1,1 @@
+"""Vector types, masks, operators and mathematical functions."""

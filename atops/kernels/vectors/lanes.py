@@ -1,0 +1,130 @@
+"""What may become a vector's lanes: scalars and sequences, converted as C++ would and refused where a value is lost.
+
+It knows element types and lane counts; it knows no vector and no operator.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from atops.base.dtypes import element_name, spelling
+from atops.base.errors import InvalidType, InvalidValue
+from atops.base.fp_errors import quietly
+from atops.device.geometry import Array
+from atops.kernels.vectors.vector_thread import here
+
+__all__ = ("converted", "exact", "lanes_of", "shift_count")
+
+FLOATS = frozenset((np.float32, np.float16, ml_dtypes.bfloat16))
+SMALL = 60_000  # whatever is less is finite in each of them
+
+
+def exact(element: np.dtype[Any], value: Any, role: str) -> Any:
+    """Return the number `value` as a scalar of type `element`, which holds it exactly.
+
+    `role` says what it was given for. Raises InvalidType for what is no number, InvalidValue where it would be rounded.
+    """
+    if type(value) is element.type:
+        return value
+    number = _number(value, element, role)
+    made = _cast(element, number)
+    if made is None or not (made.item() == number or (number != number and made != made)):
+        hint = f"; {element.name}({number!r}) rounds it" if element.type in FLOATS else ""
+        raise InvalidValue(f"{here()}{role} is {value!r}, which {spelling(element)} cannot hold exactly{hint}")
+    return made
+
+
+def converted(element: np.dtype[Any], value: Any, role: str) -> Any:
+    """Return what to store for the number `value` as C++ converts it: a float type rounds, another holds it exactly.
+
+    Raises as `exact` does.
+    """
+    kind = type(value)
+    if kind is element.type:
+        return value
+    if element.type not in FLOATS:
+        return exact(element, value, role)
+    if (kind is float or kind is int) and -SMALL < value < SMALL:
+        return value  # numpy rounds it as it is stored, in half the time
+    made = _cast(element, _number(value, element, role))
+    return exact(element, value, role) if made is None else made
+
+
+def shift_count(element: np.dtype[Any], value: Any, role: str) -> Any:
+    """Return the shift count `value` as a scalar of `element`; more than the width counts as the width.
+
+    Raises InvalidType for what is no number, InvalidValue for a fraction or a negative count.
+    """
+    if type(value) is element.type:
+        return value
+    count = _number(value, element, role)
+    if count < 0 or count != count // 1:
+        raise InvalidValue(f"{here()}{role} is {value!r}; a count of 0 or more is right")
+    return element.type(min(count, 8 * element.itemsize))
+
+
+def lanes_of(element: np.dtype[Any], lanes: int, values: Any, role: str) -> Array:
+    """Return new lanes: a scalar for all of them, or as many values, in rows for an array of vectors.
+
+    Float types round; integers and bools hold each value exactly. Raises InvalidType for what are no numbers,
+    InvalidValue for another number of lanes and for values that would change.
+    """
+    if isinstance(values, list | tuple) or getattr(values, "ndim", 0) > 0:
+        array = _array(values, role)
+        if array.ndim > 2 or array.shape[-1] != lanes:
+            raise InvalidValue(
+                f"{here()}{role} has shape {array.shape}; ({lanes},) is right, or (count, {lanes}) for an array of them"
+            )
+        return _as_lanes(element, array, role)
+    made = np.empty(lanes, element)
+    made.fill(converted(element, values, role))
+    return made
+
+
+def _array(values: Any, role: str) -> Array:
+    """Return a new array of the values."""
+    try:
+        made: Array = np.array(values) if isinstance(values, list | tuple) else values.copy()  # spans see a load
+        return made
+    except ValueError:
+        raise InvalidType(f"{here()}{role} has rows of unlike lengths; one number for each lane is right") from None
+
+
+def _as_lanes(element: np.dtype[Any], array: Array, role: str) -> Array:
+    """Return the array with that element type."""
+    if array.dtype == element:
+        return array
+    kind = array.dtype.kind
+    if not (kind == "b" or (element.kind != "b" and (kind in "iuf" or array.dtype.type in FLOATS))):
+        raise InvalidType(f"{here()}{role} has elements of type {array.dtype}; {element_name(element)} is right")
+    made: Array = quietly(array.astype, element)
+    if element.type not in FLOATS and not (made == array).all():
+        raise InvalidValue(f"{here()}{role} has values that {spelling(element)} cannot hold exactly")
+    return made
+
+
+def _number(value: Any, element: np.dtype[Any], role: str) -> Any:
+    """Return `value` as a number of Python's."""
+    number = value
+    if isinstance(value, np.generic):
+        number = value.item()
+    elif type(value) is not int and type(value) is not float and getattr(value, "ndim", None) == 0:
+        number = value[()].item()  # an array, a span or a variable without dimensions
+    if not isinstance(number, int | float):
+        raise InvalidType(
+            f"{here()}{role} is {reprlib.repr(value)}; a vector of the same type or a number that {spelling(element)} "
+            "holds is right"
+        )
+    return number
+
+
+def _cast(element: np.dtype[Any], number: Any) -> Any:
+    """Return `number` as a scalar of `element`, or None where that type has none like it."""
+    try:
+        return element.type(number) if -SMALL < number < SMALL else quietly(element.type, number)
+    except (OverflowError, ValueError, TypeError):  # TypeError: what bfloat16 says of an int beyond floats
+        return None

@@ -1,0 +1,1 @@
+"""What one device has in a driver: its context, signals, printed text and handles."""

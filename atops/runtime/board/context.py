@@ -1,0 +1,207 @@
+"""Everything that one device has in one driver: chip, memory, engines, and which of its streams have work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+from weakref import ReferenceType, WeakSet
+
+from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
+from atops.base.waiting.locks import make_lock
+from atops.base.waiting.parking_lot import Waiter
+from atops.device.arch import Architecture
+from atops.device.call_site import Site
+from atops.device.chip import Chip
+from atops.device.copy_engine import CopyEngines
+from atops.device.exec.block_scheduler import ClusterArray
+from atops.device.memory.address_space import device_base
+from atops.device.memory.allocation import Allocation
+from atops.device.memory.divided_memory import DividedMemory
+from atops.device.memory.usage_log import MemoryLog
+from atops.runtime.board.printing import Printing
+from atops.runtime.board.signals import Signals
+from atops.runtime.core.capacity import Capacity
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.failures import log_if_unseen, wake
+from atops.runtime.core.kernel_worker import KernelLane
+from atops.runtime.core.services import DriverServices
+from atops.runtime.memory.access_grants import Granted
+from atops.runtime.memory.buffer import Buffer
+from atops.runtime.memory.constants import ConstantBuffers
+from atops.runtime.memory.prefetch import PrefetchBuffer
+
+__all__ = ("ActiveStream", "DeviceContext", "Pool", "Taken")
+
+
+class ActiveStream(Protocol):
+    """A stream that has work, as its device sees it."""
+
+    @property
+    def blocking(self) -> bool:
+        """Whether it takes part in null-stream order."""
+
+    def abort(self, reason: ExecutionError | None = None) -> int:
+        """Drop what has not started."""
+
+    def outstanding(self) -> list[Completion]:
+        """Return what synchronising must wait for."""
+
+
+# Memory, and what must be over before it is used: commands of other streams, and of the stream that it is for.
+Taken = tuple[Allocation, tuple[Completion, ...], tuple[Completion, ...]]
+
+
+class Pool(Protocol):
+    """A memory pool, as the device and its streams see it."""
+
+    def take(self, nbytes: int, stream: Any) -> Taken:
+        """Find memory now, and say what must be over before it is used."""
+
+    def give(self, allocation: Allocation, stream: Any, item: Completion) -> None:
+        """Note that a free was enqueued."""
+
+    def returned(self, allocation: Allocation, by: object) -> None:
+        """End an allocation, in its stream's order."""
+
+    def cancel(self, allocation: Allocation) -> None:
+        """Undo a `take`."""
+
+    def trim(self, min_bytes_to_keep: int = 0) -> int:
+        """Give idle memory back to the device."""
+
+    def release_excess(self) -> int:
+        """Give back what exceeds the release threshold."""
+
+
+class DeviceContext:
+    """One device of a driver's board. Made when first used."""
+
+    asker: Site | None = None  # where the latest buffer was asked for
+
+    dropped_at = 0  # the board's newest command when an abort last dropped some that null-stream order counts
+
+    def __init__(
+        self, driver: DriverServices, ordinal: int, arch: Architecture, default_pool: Callable[[DeviceContext], Pool]
+    ) -> None:
+        options = driver.options
+        self.driver = driver
+        self.ordinal = ordinal
+        self.arch = arch
+        self.memory = DividedMemory(
+            arch.l3_bytes, arch.banks, ordinal, device_base(ordinal), options.warm_bytes, arch.malloc_alignment
+        )
+        self.memory.log = MemoryLog(driver.tracer, ordinal)
+        self.chip = Chip(arch, ordinal, options, self.memory)
+        self.printing = Printing(ordinal, self.chip.print_fifo, driver.executor)
+        self.signals = Signals(self.chip.signals)
+        self.constants = ConstantBuffers()
+        self.prefetched = PrefetchBuffer(arch.l2_reserved, options.strict, options.clock == "virtual")
+        self.scattered: dict[int, Buffer] = {}  # by serial, the parts that scatter memory here owns
+        self.engines = CopyEngines(arch.clusters * arch.copy_engines_per_cluster)
+        self.clusters = ClusterArray(self.chip.clusters)
+        workers = arch.clusters * arch.sips_per_cluster if options.workers == "sip" else options.workers
+        self.lane = KernelLane(driver.executor, ordinal, workers, options)
+        self.clusters.place = self.lane.place
+        self.resources: Any = None  # its bundles and its reservation once there was one: runtime.resources.bundle
+        self.replaced: ReferenceType[DeviceContext] | None = None  # what a reset put it in the place of
+        # Guarded by the driver's lock:
+        self.dead: AtopsError | None = None  # after a reset
+        self.active: dict[Any, None] = {}  # streams with unfinished work
+        self.poisoned: WeakSet[Any] = WeakSet()
+        self.null_last: Completion | None = None  # the null stream's newest command
+        self.null_stream: Any = None
+        self.facade: Any = None  # the Device that calls without one of their own share
+        self.pools: WeakSet[Any] = WeakSet()
+        self.pool_lock = make_lock()  # of all pools here
+        self.default_pool: Pool = default_pool(self)
+        self.locks = self.memory.lock, self.pool_lock  # what work needs, and whoever allocates holds
+        self.pool: Pool | None = None  # what allocations without a pool use; None is the default pool
+        self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
+        self.rooms: dict[Any, Capacity] = {}  # who asked for room in a stream, until they leave it
+        self.peers: set[int] = set()  # devices whose memory kernels here may reach
+        self.granted = Granted(driver, ordinal)  # allocations elsewhere that they may reach all the same
+
+    @property
+    def current_pool(self) -> Pool:
+        """The pool of allocations that name none."""
+        return self.pool or self.default_pool
+
+    def grant(self, allocation: Allocation) -> None:
+        """Let kernels here reach one allocation of another device. With the driver's lock held."""
+        self.granted.add(allocation.serial)
+
+    def revoke(self, allocation: Allocation) -> None:
+        """Undo one `grant`. With the driver's lock held."""
+        self.granted.discard(allocation.serial)
+
+    def release_excess(self) -> None:
+        """Let every pool give back what it keeps beyond its threshold: what synchronising does."""
+        for pool in self.known_pools() if len(self.pools) > 1 else (self.default_pool,):
+            pool.release_excess()
+
+    def trim_pools(self, but: Pool | None = None) -> int:
+        """Have every pool but one give back its idle memory, because there is none left. Returns the bytes given."""
+        return sum(pool.trim() for pool in self.known_pools() if pool is not but)
+
+    def known_pools(self) -> list[Any]:
+        """Return the pools that somebody has: a snapshot, while other threads make some."""
+        with self.pool_lock:
+            return list(self.pools)
+
+    def close_memory(self, by: object = None) -> None:
+        """Free all memory of the device and forget the instances of declared variables, for good.
+
+        L1 and L2 go now: the objects around them may wait long for the collector, or for the last dead handle to go.
+        """
+        self.memory.close(by)
+        self.chip.variables.clear()
+        for cluster in self.chip.clusters:
+            cluster.renew()
+
+    def resetting(self) -> list[Completion]:
+        """Return what the reset that made this context has still to wait for: a snapshot."""
+        old = None if self.replaced is None else self.replaced()
+        if old is None:
+            return []
+        with self.driver.lock:
+            streams = list(old.active)
+        return [item for stream in streams for item in stream.outstanding()]
+
+    def check_alive(self) -> None:
+        """Raise what a reset, a closed driver or a fork has to say to whoever still uses what was made here."""
+        if self.dead is not None:
+            raise self.dead.fresh()
+
+    def failed_streams(self) -> list[Any]:
+        """Return the streams that have failed, by number. With the driver's lock held.
+
+        Not those that are closed and whose failure somebody has seen: nobody could clear it any more.
+        """
+        failed = (each for each in self.poisoned if not each._closed or not getattr(each._error, "_seen", False))
+        return sorted(failed, key=lambda stream: stream.number)
+
+    def check_survived(self) -> None:
+        """Raise StreamAborted to a caller who waited here when a reset or the driver's end came."""
+        if self.dead is not None:
+            raise StreamAborted(f"device {self.ordinal} dropped what was waited for: {self.dead}")
+
+    def fail_all(self, error: ExecutionError) -> None:
+        """Abort every stream that has work, and refuse whoever waits for room in one."""
+        with self.driver.lock:
+            streams = list(self.active)
+            refused = self._refuse_room(error)
+        wake(refused)
+        for stream in streams:
+            stream.abort(error)
+
+    def _refuse_room(self, error: ExecutionError) -> list[Waiter]:
+        """Refuse whoever waits for room in a stream. With the driver's lock held; returns whom to wake."""
+        return [waiter for capacity in set(self.rooms.values()) for waiter in capacity.close(error)]
+
+    def shut_down(self, error: AtopsError) -> None:
+        """Refuse and abort all work, because the driver closes."""
+        self.dead = error
+        for stream in list(self.poisoned):
+            if not isinstance(stream._error, LoopClosed):  # as at the exit of a program whose loop went first
+                log_if_unseen(stream.label, stream._error)
+        self.fail_all(StreamAborted(f"the driver of device {self.ordinal} was closed"))

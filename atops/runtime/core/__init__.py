@@ -1,0 +1,1 @@
+"""What every command of a stream is made of: completions, events, commands, failures, capacity."""

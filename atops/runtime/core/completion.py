@@ -1,0 +1,271 @@
+"""The outcome of one enqueued command: awaitable from asyncio and trio, waitable from threads, by many at once.
+
+A completion is also the command's place in its stream's queue. It settles once. Its waiters are guarded by the driver's
+submission lock; they are woken after that lock is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Protocol
+
+from atops.base.errors import AtopsError, ExecutionError, InvalidType, NotReady
+from atops.base.waiting.current_loop import current_loop_adapter
+from atops.base.waiting.loop_adapter import LoopWaiter
+from atops.base.waiting.parking_lot import ParkingLot, Waiter
+from atops.runtime.core.html_reports import completion_html
+from atops.runtime.core.in_process import InProcess
+from atops.runtime.core.services import DriverServices
+from atops.runtime.core.verbs import verb_of
+
+__all__ = ("CallbackWaiter", "Completion", "Owner", "look_at")
+
+PENDING, RUNNING, DONE, FAILED = range(4)
+STATES = ("pending", "running", "done", "failed")
+
+
+class Owner(Protocol):
+    """The stream of a completion, as the completion and whoever follows it back see it."""
+
+    @property
+    def driver(self) -> DriverServices:
+        """Its driver."""
+
+    @property
+    def context(self) -> Any:
+        """Its device."""
+
+    @property
+    def capacity(self) -> Any:
+        """How many commands it takes, or None."""
+
+    @property
+    def number(self) -> int:
+        """Its number in its driver."""
+
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+
+    @property
+    def gap(self) -> int:
+        """The newest command of the board when the stream last left out a wait, or 0."""
+
+    def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
+        """Return the commands that left the queue unfinished, and the queue."""
+
+    def pending(self) -> tuple[Completion, ...]:
+        """Return the commands that are not over."""
+
+    def enqueue(self, item: Completion) -> bool:
+        """Admit and append a command. With the driver's lock held; returns whether the drain must be posted."""
+
+    def admit(self, item: Completion) -> Any:
+        """Refuse a command that may not be enqueued. With the driver's lock held."""
+
+    def append(self, item: Completion) -> bool:
+        """Number and append an admitted command. With the driver's lock held."""
+
+    def take_back(self, item: Completion, queued: bool) -> None:
+        """Give back the place of a command that did not come into the queue, and with `queued` of one that has."""
+
+    def give_up_place(self, item: Completion) -> list[Waiter]:
+        """Give back the place of a command that never came. With the driver's lock held; returns whom to wake."""
+
+    def interrupted(self, error: BaseException, item: Completion) -> None:
+        """Put right what an error in the middle of enqueueing a command has left."""
+
+    def raise_error(self) -> None:
+        """Raise a fresh exception for its failure, if there is one."""
+
+    def drain(self) -> None:
+        """Run commands from the head."""
+
+    def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
+        """Settle a command that did not end inside the drain."""
+
+
+class Completion(InProcess):
+    """What came, or will come, of one command of a stream.
+
+    `await completion` returns its result (an array for `fetch`, the value of a host callable, else None) or raises what
+    the command failed with. Cancelling the await leaves the command alone.
+    """
+
+    # Defaults live in the class: a command costs what it uses, and a queue may hold a hundred thousand of them.
+    seq = 0  # the driver's number, given at submission
+    duty = False  # runs in spite of poison and abort
+    deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
+    placed: tuple[Any] | None = None  # where a stream with a capacity had a place for it
+    parked: Any = None  # what it waits for now, for reports
+    cancel: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
+    aborted: ExecutionError | None = None  # an abort came when there was no way yet, or it is a duty
+    submitted_ns = 0
+    started_ns = -1
+    share: Any = None  # of a copy: the engines of its resource bundle, if it is held to them
+    told: tuple[int, int, int, int, int] | None = None  # what its moments say of it, once one was told
+    untold: Exception | None = None  # what went wrong in telling a tracer of it: it fails with that
+    engine = -1  # the cluster or copy engine that served it
+    writer = -1  # seq of the write that ended a value wait
+    _state = PENDING
+    _result: Any = None
+    _error: AtopsError | None = None
+    _lot: ParkingLot[Waiter] | None = None
+    _callbacks: CallbackWaiter | None = None
+
+    def __init__(self, stream: Owner, command: Any) -> None:
+        self.stream = stream
+        self.command = command  # one of `Command`; whoever reads it knows which by the table that led there
+
+    # ---- waiting
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        if self._state < DONE:
+            yield from current_loop_adapter().park(self).__await__()
+        return self.result()
+
+    def wait_sync(self, timeout: float | None = None) -> Any:
+        """Block until done and return the result. Never needs the caller's event loop.
+
+        `timeout` is in seconds. Raises TimeoutError when it passes first, WouldDeadlock where the wait could never end,
+        and whatever the command failed with.
+        """
+        if self._state < DONE:
+            driver = self.stream.driver
+            driver.guard_blocking(self)
+            if not driver.executor.block(self, timeout):
+                raise TimeoutError(f"{self!r} was not done within {timeout} s")
+        return self.result()
+
+    def add_done_callback(self, function: Callable[[Completion], object]) -> None:
+        """Call `function(self)` once when done: on a callback thread, or at once and here if it is done already.
+
+        Those added before it is done are called one after another, in the order in which they were added. What one
+        raises is logged; it changes nothing. Raises InvalidType for what is no function, and for what `asyncio.wait`
+        gives it, which wants futures of its loop: give it `asyncio.ensure_future(completion)`.
+        """
+        if not callable(function):
+            raise InvalidType(f"a callback of {self!r} is {function!r}; a function is right")
+        if getattr(function, "__module__", None) == "asyncio.tasks":
+            raise InvalidType(f"asyncio got {self!r} as a future of a loop; asyncio.ensure_future(...) makes it one")
+        with self.stream.driver.lock:
+            if pending := self._state < DONE:
+                if self._callbacks is None:
+                    self._callbacks = CallbackWaiter(self)
+                    self.park(self._callbacks)
+                self._callbacks.functions.append(function)
+        if not pending:
+            self.stream.driver.call_here(function, self)
+
+    # ---- queries
+
+    @property
+    def done(self) -> bool:
+        """Whether the command is over, well or not."""
+        if self._state < DONE:
+            self.stream.driver.asked_in_vain(self)
+        return self._state >= DONE
+
+    @property
+    def over(self) -> bool:
+        """As `done`, for the runtime, which only looks."""
+        return self._state >= DONE
+
+    @property
+    def state(self) -> str:
+        """One of "pending", "running", "done", "failed"."""
+        return STATES[self._state]
+
+    def result(self) -> Any:
+        """Return the result. Raises NotReady when it is not done, or a fresh exception when the command failed."""
+        if self._state == DONE:
+            return self._result
+        if self._state == FAILED:
+            assert self._error is not None
+            look_at(self._error)
+            raise self._error.fresh()
+        raise NotReady(f"{self!r} is not done; await it, or call wait_sync()")
+
+    def exception(self) -> AtopsError | None:
+        """Return what the command failed with, or None. Raises NotReady when it is not done."""
+        if self._state < DONE:
+            raise NotReady(f"{self!r} is not done; await it, or call wait_sync()")
+        if self._error is not None:
+            look_at(self._error)
+        return self._error
+
+    def __repr__(self) -> str:
+        return f"<Completion {self.seq}: {verb_of(self.command)} on {self.stream.label}, {self.state}>"
+
+    _repr_html_ = completion_html
+
+    # ---- for waiters and the stream
+
+    def add_waiter(self, waiter: Waiter) -> bool:
+        """Park a waiter. Returns False when there is nothing left to wait for."""
+        with self.stream.driver.lock:
+            return self.park(waiter)
+
+    def park(self, waiter: Waiter) -> bool:
+        """As `add_waiter`, with the driver's lock held."""
+        if self._state >= DONE:
+            return False
+        if self._lot is None:
+            lot: ParkingLot[Waiter] = ParkingLot()
+            if self._lot is None:  # a finalizer may have parked somebody meanwhile
+                self._lot = lot
+        self._lot.park(waiter)
+        return True
+
+    def discard_waiter(self, waiter: Waiter | LoopWaiter) -> None:
+        """Forget a waiter that gave up."""
+        with self.stream.driver.lock:
+            if self._lot is not None:
+                self._lot.discard(waiter)
+
+    def settle(self, error: AtopsError | None) -> list[Waiter] | None:
+        """Become done. Called once, with the driver's lock held; returns whom to wake after it is released."""
+        if error is None:
+            self._state = DONE
+        else:
+            self._state = FAILED
+            self._error = error
+            self._result = None
+        if self.parked is not None or self.cancel is not None or self.deps is not None:
+            self.parked = self.cancel = self.deps = None
+        lot = self._lot
+        if lot is None:
+            return None
+        self._lot = None
+        return lot.take_all()
+
+    def give(self, result: Any) -> None:
+        """Set what a waiter will get. Before it settles."""
+        self._result = result
+
+
+class CallbackWaiter:
+    """Runs the done-callbacks of a completion on a callback thread, never on the thread that settled the completion."""
+
+    __slots__ = ("_completion", "functions")
+
+    def __init__(self, completion: Completion) -> None:
+        self._completion = completion
+        self.functions: list[Callable[[Completion], object]] = []  # in order; added to with the driver's lock held
+
+    def wake(self) -> None:
+        """Hand the callbacks to a callback thread, as one piece of work: they are called in order."""
+        self._completion._callbacks = None
+        self._completion.stream.driver.run_callback(self._run)
+
+    def _run(self) -> None:
+        functions, self.functions = self.functions, []
+        for function in functions:
+            self._completion.stream.driver.call_apart(function, self._completion)
+
+
+def look_at(error: BaseException | None) -> None:
+    """Note that somebody has been told of this failure and of what caused it: it need not be logged."""
+    while error is not None:
+        error.__dict__["_seen"] = True
+        error = error.__cause__ if isinstance(error, AtopsError) else None

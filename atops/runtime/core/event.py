@@ -1,0 +1,172 @@
+"""A point in a stream that can be awaited, waited for by other streams, and timed. It does not know streams."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from atops.base.errors import InvalidHandle, InvalidValue, NotSupported
+from atops.base.html_table import html_table
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.in_process import InProcess
+
+__all__ = ("Event",)
+
+
+class Event(InProcess):
+    """Marks work: recorded by `Stream.record`, again and again if wanted.
+
+    A wait, an await and a query use the record that is current when they are called; an event that was never recorded
+    is complete. `end - start` is the time between two events in milliseconds. One that other processes may open
+    (`interprocess`) keeps no time: InvalidValue with `timing`.
+    """
+
+    __slots__ = (
+        "__weakref__", "_record", "_time", "device", "driver", "flags", "interprocess", "launch", "number",
+        "once", "queryable", "shared", "timing",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        device: int | None = None,
+        *,
+        timing: bool = True,
+        once: bool = False,
+        queryable: bool = True,
+        interprocess: bool = False,
+        flags: int = 0,
+    ) -> None:
+        if interprocess and timing:
+            raise InvalidValue("an event between processes keeps no time; interprocess=True with timing=False is right")
+        self.device = device  # ordinal that it was made for, or None for any
+        self.driver: Any = None  # whose event it is: who made it, else who recorded it first
+        self.timing = timing
+        self.once = once
+        self.queryable = queryable
+        self.flags = flags  # as it was created with in C style
+        self.interprocess = interprocess  # whether other processes may open it
+        self.shared: Any = None  # the records of all processes, once others may know it (`ipc_event`)
+        self.number = 0  # its driver's, once it has one
+        self.launch: Any = None  # the launch that it is bound to, if any
+        self._record: Completion | None = None
+        self._time: int | None = None
+
+    # ---- waiting
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        self._check_queryable("awaited")
+        record = self.record
+        if record is not None:
+            yield from record.__await__()
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Block until the current record is complete.
+
+        `timeout` is in seconds. Raises TimeoutError, WouldDeadlock, or what the recorded work failed with.
+        """
+        self._check_queryable("waited for")
+        if self.shared is not None and self.shared.block(timeout):
+            return
+        record = self.record
+        if record is not None:
+            record.wait_sync(timeout)
+
+    # ---- queries
+
+    @property
+    def state(self) -> str:
+        """One of "idle" (never recorded), "recording", "recorded", "failed"."""
+        if self.shared is not None:
+            return str(self.shared.state)
+        if self._record is None:
+            return "idle"
+        return {"pending": "recording", "running": "recording", "done": "recorded"}.get(self._record.state, "failed")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the current record is complete, or there is none."""
+        self._check_queryable("queried")
+        if self.shared is not None:
+            return bool(self.shared.state != "recording")
+        return self._record is None or self._record.done
+
+    @property
+    def record(self) -> Completion | None:
+        """The current record, or None; None also for one of another process that is complete."""
+        if self.shared is not None:
+            record: Completion | None = self.shared.latest()
+            return record
+        return self._record
+
+    def __sub__(self, start: Event) -> float:
+        """Return the milliseconds from `start` to this event.
+
+        Raises NotSupported when timing is off, InvalidHandle when either was not recorded or they belong to different
+        devices or launches, NotReady (or the failure) when either is not complete.
+        """
+        if not isinstance(start, Event):
+            return NotImplemented
+        for event in (start, self):
+            if not event.timing:
+                raise NotSupported(f"{event!r} was made without timing; make it with timing=True")
+            if event._record is None:
+                raise InvalidHandle(f"{event!r} was never recorded; record it in a stream first")
+        first, last = start._record, self._record
+        assert first is not None and last is not None
+        if start.driver is not self.driver or first.stream.context.ordinal != last.stream.context.ordinal:
+            raise InvalidHandle(f"{start!r} and {self!r} were recorded on different devices")
+        if start.launch is not self.launch:
+            raise InvalidHandle(f"{start!r} and {self!r} are not bound to the same launch")
+        first.result()
+        last.result()
+        assert self._time is not None and start._time is not None
+        return (self._time - start._time) / 1e6
+
+    def _check_queryable(self, verb: str) -> None:
+        if not self.queryable:
+            raise NotSupported(f"{self!r} was made without query and sync; it cannot be {verb}")
+
+    # ---- for the stream
+
+    def belong_to(self, driver: Any) -> None:
+        """Become an event of `driver`, and get a number there: the same in each run with the same seed."""
+        self.driver, self.number = driver, next(driver.event_numbers)
+
+    def check_recordable(self) -> None:
+        """Raise InvalidHandle for a second record of an event that takes only one."""
+        if self.once and self._record is not None:
+            raise InvalidHandle(f"{self!r} can be recorded only once")
+
+    def recorded_by(self, record: Completion) -> None:
+        """Make `record` current. With the order of submission."""
+        self._record = record
+        if self.driver is None:
+            self.belong_to(record.stream.driver)
+        if self.shared is not None:
+            self.shared.recorded(record)
+
+    def stamp(self, record: Completion, time: int) -> None:
+        """Note the time of a record that completes; a record that is no longer current does not count."""
+        if record is self._record:
+            self._time = time
+
+    @property
+    def _name(self) -> str:
+        return f"Event {self.number}" if self.number else "Event"
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, {self.state}>"
+
+    def _repr_html_(self) -> str:
+        record = self._record
+        place = None if record is None else f"command {record.seq} of {record.stream.label}, {record.state}"
+        return html_table(self._name, (
+            ("state", self.state),
+            ("device", "any" if self.device is None else self.device),
+            ("record", place),
+            ("time", None if self._time is None else f"{self._time} ns of the driver's clock"),
+            ("timing", "yes" if self.timing else "no"),
+            ("bound to", None if self.launch is None else f"launch, command {self.launch.seq}"),
+            ("between processes", "yes" if self.interprocess or self.shared is not None else None),
+            ("failure", str(record._error) if record is not None and record._error is not None else None),
+        ))  # fmt: skip

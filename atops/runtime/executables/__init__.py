@@ -1,0 +1,1 @@
+"""Executables: compiled graphs with their constants (TOPS Runtime API, 2.11)."""

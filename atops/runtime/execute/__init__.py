@@ -1,0 +1,1 @@
+"""How commands run: a file for each family, and the table that chooses."""

@@ -1,0 +1,1 @@
+"""The two hosts of a driver: threads, and one event loop."""

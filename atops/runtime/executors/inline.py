@@ -1,0 +1,295 @@
+"""The inline host: driver steps, kernels, copies, callbacks and the program's own tasks share one loop and one thread.
+
+The order is a policy's choice, so a run can be replayed from its seed. A blocking wait pumps driver steps itself; when
+none is left, nothing could ever end the wait and it raises. Foreign threads are refused: nobody can know whether one of
+them is about to enqueue, and an order that depends on it cannot be replayed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import random
+import selectors
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from atops.base.clock import VirtualClock
+from atops.base.errors import IllegalState, WouldDeadlock
+from atops.base.waiting.parking_lot import seconds
+from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
+
+__all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector")
+
+# Turns of the loop with nothing but the program's own steps, and questions in a row whether one thing is over, after
+# which that counts as waiting.
+POLLING = 1000
+# Turns of kernels in a row, with nothing else of the driver's in between, after which they count as never ending.
+ENDLESS = 10_000
+
+
+class InlineExecutor(Executor):
+    """Run everything as steps of `loop`, in the order that `choose` picks."""
+
+    inline = True
+
+    def __init__(self, seed: int | None = None, clock: VirtualClock | None = None) -> None:
+        self.clock = clock
+        self._thread = threading.get_ident()
+        self._steps: deque[Step] = deque()
+        self._timers: list[tuple[int, int, LaterStep]] = []
+        self._serial = itertools.count()
+        self._random = None if seed is None else random.Random(seed)
+        self._closed = False
+        self._spending = 0  # commands that take virtual time now
+        self.questions: dict[int, int] = {}  # asked since anything else ran: by the id of what they were about
+        self._went_on = 0  # turns of kernels that were not their last
+        self._endless = 0  # of those in a row
+        self.loop = InlineLoop(self)
+
+    def now(self) -> int:
+        """Return the clock's time, which is the wall's unless the clock is virtual."""
+        return time.monotonic_ns() if self.clock is None else self.clock.now()
+
+    def choose(self, count: int) -> int:
+        """Pick one of `count` ready steps: the first, or any by the seed."""
+        return 0 if self._random is None or count == 1 else self._random.randrange(count)
+
+    def post(self, step: Step) -> None:
+        """Queue a step for the loop, or for the pump of a blocking wait."""
+        if self._closed:
+            return  # whatever thread a finalizer of what is left runs on
+        self.check_caller()
+        self._steps.append(step)
+        self.loop.call_soon(self._run_one)
+
+    def later(self, delay: int, step: Step) -> LaterStep:
+        """Queue a step for a time; the loop's selector and the pump both look at the timers."""
+        self.check_caller()
+        timer = LaterStep(step)
+        due = self.now() + delay
+        heapq.heappush(self._timers, (due, next(self._serial), timer))
+        return timer  # the loop's selector fires it: a handle of the loop would be one more to choose from
+
+    def spend(self, duration: int, step: Step) -> LaterStep:
+        """As `later`, and note that a command takes time until then."""
+        self._spending += 1
+
+        def over() -> None:
+            self._spending -= 1
+            step()
+
+        return self.later(duration, over)
+
+    @property
+    def held_up(self) -> bool:
+        """Whether the driver has nothing to do before a command's time is over."""
+        return self._spending > 0 and not self._steps
+
+    def run(self, lane: Lane, work: Step) -> None:
+        """Queue the work as a step: one thread runs everything."""
+        self.post(work)
+
+    def go_on(self, lane: Lane, work: Step) -> None:
+        """Queue the kernel's next turn, and count this one."""
+        self._went_on += 1
+        self.post(work)
+
+    @property
+    def kernels_only(self) -> bool:
+        """Whether nothing but kernels has gone on for so long that a virtual clock must move: they take no time.
+
+        From then on it moves whenever the program has nothing to do, until the driver does something else.
+        """
+        return self._endless > ENDLESS
+
+    @property
+    def held_up_for_ever(self) -> bool:
+        """Whether it is so, and the program waits."""
+        return self.kernels_only and self.loop.only(self._run_one)
+
+    def backlog(self, lane: Lane) -> Callable[[], bool]:
+        """Return what says no: all that is posted waits for the one thread, and its order is the policy's business."""
+        return bool
+
+    def widen(self, lane: Lane, threads: int) -> None:
+        """One thread runs everything: a lane has no width of its own."""
+
+    def abandon(self, lane: Lane) -> None:
+        """A kernel that never suspends holds the only thread there is; nobody is left to abandon it."""
+
+    def block(self, source: Any, timeout: float | None) -> bool:
+        """Pump driver steps until `source` settles. Raises WouldDeadlock when none is left."""
+        self.check_caller()
+        if HERE.role not in (None, "callback"):
+            raise WouldDeadlock(f"a blocking wait inside a {HERE.role} step would never end")
+        limit = seconds(timeout)
+        deadline = None if limit is None else self.now() + int(limit * 1e9)
+        while not source.done:
+            if deadline is not None and self.now() >= deadline:
+                return False
+            if self._run_one():
+                if self.clock is not None and self.kernels_only:
+                    self._await_timer(deadline)
+                continue
+            if not self._await_timer(deadline):
+                raise WouldDeadlock(f"nothing is left to run that could end the wait for {source!r}")
+        return True
+
+    def asked_in_vain(self, thing: object) -> None:
+        """Run a step, or let time go by, for a program that asks again and again: nobody else could."""
+        asked = self.questions[id(thing)] = self.questions.get(id(thing), 0) + 1
+        if asked > POLLING and HERE.role in (None, "callback") and threading.get_ident() == self._thread:
+            if not self._run_one():
+                self._await_timer(None)
+            self.questions = {id(thing): POLLING}  # what it waits for may take many steps
+
+    def check_caller(self) -> None:
+        """Raise IllegalState in any thread but the one that runs the program."""
+        if threading.get_ident() != self._thread:
+            raise IllegalState(
+                f"thread {threading.current_thread().name!r} used a driver that runs inline in another thread; "
+                "an inline run has one thread, so that it can be replayed"
+            )
+
+    def close(self) -> None:
+        """Drop what is queued. Idempotent."""
+        self._closed = True
+        self._steps.clear()
+        self._timers.clear()
+        self._spending = 0
+
+    def _run_one(self) -> bool:
+        steps = self._steps
+        if not steps:
+            return False  # the pump of a blocking wait took it
+        if (index := self.choose(len(steps))) != 0:
+            steps.rotate(-index)
+        step = steps.popleft()
+        if index:
+            steps.rotate(index)
+        self.questions = {}
+        before = self._went_on
+        step()
+        self._endless = self._endless + 1 if self._went_on != before else 0
+        return True
+
+    def run_timers(self) -> int | None:
+        """Run the steps whose time has come. Returns when the next one is due, None without one."""
+        while self._timers and (self._timers[0][0] <= self.now() or not self._timers[0][2].live):
+            heapq.heappop(self._timers)[2].fire()
+        return self._timers[0][0] if self._timers else None
+
+    def _await_timer(self, deadline: int | None) -> bool:
+        while self._timers and not self._timers[0][2].live:
+            heapq.heappop(self._timers)
+        if not self._timers and deadline is None:
+            return False
+        due = min(x for x in (deadline, self._timers[0][0] if self._timers else None) if x is not None)
+        if self.clock is not None:
+            self.clock.advance_to(max(due, self.clock.now()))
+        else:
+            time.sleep(max(0, due - self.now()) / 1e9)
+        self.run_timers()
+        return True
+
+
+class InlineLoop(asyncio.SelectorEventLoop):
+    """An asyncio loop whose next step a policy chooses, and whose time may be virtual."""
+
+    def __init__(self, executor: InlineExecutor) -> None:
+        super().__init__(PatientSelector(executor))
+        self._executor = executor
+        # BaseEventLoop pops its next handle from this deque; a choosing deque is all that a policy needs.
+        self._ready = ChoosingDeque(executor.choose)
+
+    def has_steps(self) -> bool:
+        """Say whether a step is ready."""
+        return bool(self._ready)
+
+    def only(self, call: Callable[[], object]) -> bool:
+        """Say whether every step that is ready is this one."""
+        return all(handle._callback == call for handle in self._ready)
+
+    def next_timer(self) -> int | None:
+        """Return the time, later than now, at which asyncio's next timer is due; None without one."""
+        timers = self._scheduled  # type: ignore[attr-defined]  # the heap of BaseEventLoop
+        return max(round(timers[0].when() * 1e9), self._executor.now() + 1) if timers else None
+
+    def time(self) -> float:
+        """Return the executor's time in seconds, so that asyncio's timers follow its clock."""
+        return self._executor.now() / 1e9
+
+
+class ChoosingDeque(deque[Any]):
+    """A deque whose `popleft` takes the item that a policy chooses."""
+
+    def __init__(self, choose: Callable[[int], int]) -> None:
+        super().__init__()
+        self._choose = choose
+
+    def popleft(self) -> Any:
+        """Take the handle that the policy chooses."""
+        index = self._choose(len(self)) if len(self) > 1 else 0
+        if index == 0:
+            return super().popleft()
+        self.rotate(-index)
+        item = super().popleft()
+        self.rotate(index)
+        return item
+
+
+class PatientSelector(selectors.DefaultSelector):
+    """A selector that, under a virtual clock, lets time jump to the next timer instead of waiting for it."""
+
+    def __init__(self, executor: InlineExecutor) -> None:
+        super().__init__()
+        self._executor = executor
+        self._turns = 0  # of the program alone, one after another, while a command takes time
+
+    def select(self, timeout: float | None = None) -> Any:
+        """Run the driver's timers and poll the files; under a virtual clock let time jump instead of waiting.
+
+        The timers run here, between two steps, and not as steps that the policy chooses among: when the wall's time
+        comes is chance, and must not change what a seed picks.
+        """
+        executor, clock = self._executor, self._executor.clock
+        executor.questions = {}
+        due = executor.run_timers()
+        if executor.loop.has_steps():
+            timeout = 0  # a timer has just posted them
+        if clock is not None and not (timeout is None and due is None):
+            if timeout != 0 or ((self._polling() or executor.held_up_for_ever) and self._ends(due)):
+                return self._jump(clock, due)
+        elif due is not None:
+            left = max(0, due - executor.now()) / 1e9
+            timeout = left if timeout is None else min(timeout, left)
+        return super().select(timeout)
+
+    def _polling(self) -> bool:
+        """Whether the program has had so many turns in which only it did anything that it must be polling.
+
+        For it the clock would stand still: a command that it polls for would never be over.
+        """
+        self._turns = self._turns + 1 if self._executor.held_up or self._executor.kernels_only else 0
+        return self._turns > POLLING
+
+    def _jump(self, clock: VirtualClock, due: int | None) -> Any:
+        """Go to the next timer, of the driver's or of asyncio's, unless a file is ready.
+
+        The driver's are met to the nanosecond: at them commands end.
+        """
+        self._turns = 0
+        ready = super().select(0)
+        if not ready:
+            clock.advance_to(min(self._ends(due)))
+            self._executor.run_timers()
+        return ready
+
+    def _ends(self, due: int | None) -> list[int]:
+        """Return when the driver's next timer is due and when asyncio's is, as far as there are any."""
+        return [time for time in (due, self._executor.loop.next_timer()) if time is not None]

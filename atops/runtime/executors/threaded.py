@@ -1,0 +1,251 @@
+"""The threaded host: one driver thread that runs steps, and lanes of worker threads beside it. All are daemons.
+
+The driver thread is a queue of steps and a heap of timers, not an event loop of asyncio: it has nothing to select on,
+and waking a C queue costs a third of waking a loop through its self-pipe.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from atops.base.errors import WouldDeadlock
+from atops.base.waiting.parking_lot import ThreadWaiter
+from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
+
+__all__ = ("ThreadedExecutor", "WorkerLane")
+
+log = logging.getLogger("atops.driver")
+SERIAL = itertools.count()
+
+
+class ThreadedExecutor(Executor):
+    """Run steps on a daemon thread. Threads start on first use and end with `close`.
+
+    What needs a thread that the system does not give raises RuntimeError, and is not queued.
+    """
+
+    inline = False
+    now = staticmethod(time.monotonic_ns)
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name or f"atops-{next(SERIAL)}"
+        self._steps: SimpleQueue[Step | None] = SimpleQueue()
+        self._timers: list[tuple[int, int, LaterStep]] = []
+        self._lock = threading.RLock()
+        self._lanes: dict[str, WorkerLane] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def post(self, step: Step) -> None:
+        """Queue a step for the driver thread, which starts with the first one."""
+        if self._thread is None:
+            self._start()
+        self._steps.put(step)
+
+    def _start(self) -> None:
+        thread = _Server(self._drive, f"{self.name}-driver")
+        with self._lock:
+            if self._thread is not None or self._closed:
+                return
+            self._thread = thread  # before it starts: a finalizer that posts in between finds it there
+            started = False
+            try:
+                started = thread.begin()
+            finally:
+                if not started and not thread.serves():
+                    self._thread = None
+
+    def later(self, delay: int, step: Step) -> LaterStep:
+        """Queue a step on the driver thread's timers."""
+        timer = LaterStep(step)
+        due = time.monotonic_ns() + delay
+        self.post(lambda: heapq.heappush(self._timers, (due, next(SERIAL), timer)))
+        return timer
+
+    def run(self, lane: Lane, work: Step) -> None:
+        """Queue work on a lane, whose thread starts when work finds none idle."""
+        if self._thread is None:  # while it can: Python 3.12 starts no thread any more for what its end aborts
+            self._start()
+        self._lane(lane).put(work)
+
+    def backlog(self, lane: Lane) -> Callable[[], bool]:
+        """Return what tells whether no work waits for a thread of the lane: the queue's own, which takes no frame."""
+        return self._lane(lane).empty
+
+    def widen(self, lane: Lane, threads: int) -> None:
+        """Set how many threads a lane may have."""
+        self._lane(lane).width = threads
+
+    def abandon(self, lane: Lane) -> None:
+        """Let another thread take the place of one that never comes back."""
+        self._lane(lane).abandon()
+
+    def _lane(self, name: Lane) -> WorkerLane:
+        lane = self._lanes.get(name)
+        if lane is None:
+            with self._lock:
+                lane = self._lanes.setdefault(name, WorkerLane(f"{self.name}-{name.replace(' ', '-')}"))
+        return lane
+
+    def block(self, source: Any, timeout: float | None) -> bool:
+        """Block the calling thread. Raises WouldDeadlock on the threads of the runtime itself."""
+        if HERE.role is not None and HERE.role != "callback":
+            raise WouldDeadlock(f"a blocking wait on the runtime's own {HERE.role} thread would never end")
+        waiter = ThreadWaiter()
+        if not source.add_waiter(waiter):
+            return True
+        try:
+            if waiter.wait(timeout):
+                return True
+        except BaseException:  # Ctrl-C ends the wait, never the work
+            source.discard_waiter(waiter)
+            raise
+        source.discard_waiter(waiter)
+        return False
+
+    def check_caller(self) -> None:
+        """Any thread may use a threaded driver."""
+
+    def close(self) -> None:
+        """Have all threads end once they come back. Idempotent, waits for none."""
+        with self._lock:
+            self._closed = True
+            lanes = list(self._lanes.values())
+        self._steps.put(None)
+        for lane in lanes:
+            lane.close()
+
+    def let_go(self) -> None:
+        """Close for a driver that nobody closed. Called by a finalizer, which must not wait for a lock of this host."""
+        if self._thread is not None:
+            self._steps.put(self.close)
+        else:
+            for lane in self._lanes.values():
+                lane.close()
+
+    def _drive(self) -> None:
+        HERE.role = "driver"
+        get = self._steps.get
+        timers = self._timers
+        while True:
+            try:
+                step = get() if not timers else get(timeout=max(0, timers[0][0] - time.monotonic_ns()) / 1e9)
+            except Empty:
+                step = self._run_timers
+            if step is None:
+                return
+            try:
+                step()
+                if timers and timers[0][0] <= time.monotonic_ns():
+                    self._run_timers()
+            except BaseException:  # SystemExit of a step would end the thread, and with it all progress
+                log.exception("a driver step failed; this is a bug in atops")
+            step = None  # an idle driver keeps nothing alive
+
+    def _run_timers(self) -> None:
+        while self._timers and self._timers[0][0] <= time.monotonic_ns():
+            heapq.heappop(self._timers)[2].fire()
+
+
+class WorkerLane:
+    """A queue of work with up to `width` daemon threads; each piece of work starts one until there are so many."""
+
+    def __init__(self, name: str, width: int = 1) -> None:
+        self.name = name
+        self.width = width
+        self._work: SimpleQueue[Step | None] = SimpleQueue()
+        self.empty = self._work.empty
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._newest: threading.Thread | None = None
+        self._closed = False
+
+    def put(self, work: Step) -> None:
+        """Queue work. The lock is for starting threads: once they are all there, queueing is the queue's own."""
+        if self._threads < self.width:
+            self._start()
+        self._work.put(work)
+
+    def abandon(self) -> None:
+        """Count out a thread that never comes back, and let another take its place."""
+        with self._lock:
+            self._threads -= 1
+        self._start()
+
+    def close(self) -> None:
+        """Let idle threads end, and busy ones once they come back."""
+        with self._lock:
+            self._closed = True
+            threads = self._threads
+        for _ in range(threads):
+            self._work.put(None)
+
+    def _start(self) -> None:
+        thread = _Server(self._serve, f"{self.name}-{next(SERIAL)}")
+        with self._lock:
+            if self._closed or self._threads >= self.width:
+                return
+            self._threads += 1
+            before, self._newest = self._newest, thread
+        started = False
+        try:
+            started = thread.begin()
+        except RuntimeError:
+            if self._threads == 1:
+                raise
+            log.warning("the system has no thread for %s; those it has do the work", thread.name)
+        finally:
+            if not started and not thread.serves():
+                with self._lock:
+                    self._threads -= 1
+                    if self._newest is thread:
+                        self._newest = before
+
+    def _serve(self) -> None:
+        HERE.role = "callback" if "callback" in self.name else "executor"
+        get, me = self._work.get, threading.current_thread()
+        while (work := get()) is not None:
+            try:
+                work()
+            except BaseException:
+                log.exception("work on lane %s failed; this is a bug in atops", self.name)
+            work = None
+            if self.width == 1 and me is not self._newest:
+                return  # it was abandoned and came back after all: a lane of one has its one already
+
+
+class _Server(threading.Thread):
+    """A daemon thread that serves, or was never there: Ctrl-C may come in the middle of its start, too."""
+
+    def __init__(self, serve: Step, name: str) -> None:
+        super().__init__(target=serve, name=name, daemon=True)
+        self._fate: dict[str, bool] = {}  # whoever comes first decides: the thread, or who gives up on it
+
+    def begin(self) -> bool:
+        """Start. Returns False at the interpreter's end, which allows none: nobody waits for its work any more.
+
+        Raises RuntimeError where the system has no more threads to give.
+        """
+        try:
+            self.start()
+        except RuntimeError as error:
+            if "shutdown" in str(error):
+                return False
+            raise
+        return True
+
+    def serves(self) -> bool:
+        """Give up on a thread whose start failed. Returns whether it has begun to serve all the same."""
+        return self._fate.setdefault("serves", False)
+
+    def run(self) -> None:
+        """Serve, unless given up on."""
+        if self._fate.setdefault("serves", True):
+            super().run()

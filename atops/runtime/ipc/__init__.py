@@ -1,0 +1,1 @@
+"""Memory and events between processes (TOPS Runtime API, 2.2)."""

@@ -1,0 +1,237 @@
+"""Events between processes: an event that others may record and wait for as this process does.
+
+What another process has recorded is a command here too, on a stream of its own, so that everything that waits for work
+(streams, awaits, blocking calls) waits for it alike, and a reset ends the wait.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import struct
+import threading
+import time
+import weakref
+from typing import Any, Final
+
+from atops.base.errors import InvalidHandle, LaunchFailure, NotSupported
+from atops.base.waiting.parking_lot import seconds
+from atops.device.memory.value_wait import Condition
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.core.commands import WaitValue
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.event import Event
+from atops.runtime.executors.executor import HERE
+from atops.runtime.ipc.exporter import exporter
+from atops.runtime.ipc.handle import Handle, Kind
+from atops.runtime.ipc.lease import borrow
+from atops.runtime.ipc.page import EventPage, TicketState
+from atops.runtime.queues.queue import StreamQueue
+
+__all__ = ("LentEvent", "SharedRecords", "export_event", "import_event")
+
+log = logging.getLogger("atops.ipc")
+
+LOOK: Final = 0.02  # seconds between two looks at whether a process that owes a record still runs
+DESCRIPTION: Final = struct.Struct("<i")
+SERIALS: Final = itertools.count(1)  # of handles
+STATES: Final = ("recording", "recorded", "failed", "failed")
+FATES: Final = {TicketState.FAILED: "failed", TicketState.LOST: "ended before it was over"}
+
+
+class SharedRecords:
+    """The records of one event, of all processes; what `Event.shared` holds."""
+
+    def __init__(self, page: EventPage, context: DeviceContext, *, imported: bool = False) -> None:
+        self.page = page
+        self.serial = next(SERIALS)  # of its handle
+        self._imported = imported
+        self._context = weakref.ref(context)
+        self._lock = threading.Lock()
+        self._own: tuple[int, Completion] | None = None  # this process's newest record
+        self._remote: dict[int, Completion] = {}  # by ticket, what other processes owe and somebody here waits for
+        self._watching = False
+
+    # ---- for the event
+
+    def recorded(self, record: Completion) -> None:
+        """Enter a record of this process. With the driver's lock held."""
+        ticket = self.page.submit()
+        self._own = ticket, record
+        if not record.park(_Publisher(self.page, ticket, record)):
+            self.page.finish(ticket, record._error is not None)
+
+    def latest(self) -> Completion | None:
+        """Return the newest record, whoever made it; None when there is nothing to wait for."""
+        ticket = self.page.latest
+        if not ticket:
+            return None
+        if self._own is not None and self._own[0] == ticket:
+            return self._own[1]
+        state = self.page.state(ticket, look=True)
+        if state == TicketState.DONE:
+            return None
+        if state != TicketState.PENDING:
+            return self._failed(ticket, state)
+        with self._lock:
+            found = self._remote.get(ticket)
+            if found is None:
+                found = self._remote[ticket] = self._wait_for(ticket)
+            if not self._watching:
+                self._watching = True
+                threading.Thread(target=self._watch, name="atops ipc event", daemon=True).start()
+        return found
+
+    def block(self, timeout: float | None) -> bool:
+        """Block until the newest record is over, if another process owes it: on the page, with no thread between.
+
+        Returns False where there is nothing to wait for here, or where it takes a command that stands for the record:
+        to tell of a failure or a reset, inline, and on the runtime's own threads. Raises TimeoutError, as `seconds`.
+        """
+        page, context, limit = self.page, self._context(), seconds(timeout)
+        ticket = page.latest
+        own = self._own is not None and self._own[0] == ticket
+        if not ticket or own or context is None or context.driver.inline or HERE.role is not None:
+            return False
+        deadline = None if limit is None else time.monotonic() + limit
+        while True:
+            seen = page.generation
+            state = page.state(ticket, look=True)
+            if state != TicketState.PENDING or context.dead is not None:
+                return state == TicketState.DONE
+            left = LOOK if deadline is None else min(LOOK, deadline - time.monotonic())
+            if left <= 0:
+                raise TimeoutError(f"the record of process {page.process(ticket)} was not done within {timeout} s")
+            page.wait(seen, left)
+
+    def waited_by(self, stream: str) -> None:
+        """Say, in strict mode, what is not portable (2.2 topsIpcGetEventHandle)."""
+        if self._imported:
+            log.warning("%s waits for an imported event; elsewhere only streams of its own process may", stream)
+
+    @property
+    def state(self) -> str:
+        """One of "idle", "recording", "recorded", "failed"."""
+        ticket = self.page.latest
+        return STATES[self.page.state(ticket, look=True)] if ticket else "idle"
+
+    # ---- what others owe
+
+    def _wait_for(self, ticket: int) -> Completion:
+        """Return a command that is over when another process's record is."""
+        stream, command = self._stand_in(ticket)
+        return stream.submit(command)
+
+    def _failed(self, ticket: int, state: int) -> Completion:
+        """Return a command that has failed as another process's record has."""
+        stream, command = self._stand_in(ticket)
+        item = Completion(stream, command)
+        with stream.driver.lock:
+            item.settle(self._failure(ticket, state))
+        return item
+
+    def _stand_in(self, ticket: int) -> tuple[StreamQueue, WaitValue]:
+        """Return a stream and a command of it that stand for a record of another process."""
+        context = self._context()
+        if context is None:
+            raise InvalidHandle("the device of this event was reset")
+        stream = StreamQueue(context, blocking=False, label=f"a record of process {self.page.process(ticket)}")
+        return stream, WaitValue(self.page.words, self.page.slot(ticket), 32, ticket, Condition.Gte, None)
+
+    def _failure(self, ticket: int, state: int) -> LaunchFailure:
+        return LaunchFailure(f"process {self.page.process(ticket)}, which recorded the event, {FATES[state]}")
+
+    def _watch(self) -> None:
+        """End the waits whose records are over, until none is left. On a thread of its own."""
+        page = self.page
+        while True:
+            seen = page.generation
+            with self._lock:
+                for ticket, item in list(self._remote.items()):
+                    state = page.state(ticket, look=True)
+                    if state == TicketState.PENDING and not item.over:
+                        continue
+                    del self._remote[ticket]
+                    if state == TicketState.DONE:
+                        page.words.wrote(page.slot(ticket), 4)
+                    elif not item.over:
+                        item.stream.abort(self._failure(ticket, state))  # type: ignore[attr-defined]  # it is a queue
+                if not self._remote:
+                    self._watching = False
+                    return
+            page.wait(seen, LOOK)
+
+
+class _Publisher:
+    """Tells the other processes when a record of this one is over."""
+
+    __slots__ = ("_page", "_record", "_ticket")
+
+    def __init__(self, page: EventPage, ticket: int, record: Completion) -> None:
+        self._page = page
+        self._ticket = ticket
+        self._record = record
+
+    def wake(self) -> None:
+        """Tell them."""
+        self._page.finish(self._ticket, self._record._error is not None)
+
+
+class LentEvent:
+    """An event of this process that others may open, for as long as it lives here."""
+
+    def __init__(self, event: Event, page: EventPage) -> None:
+        self._event = weakref.ref(event)
+        self._page = page
+        self._device = -1 if event.device is None else event.device
+
+    @property
+    def alive(self) -> bool:
+        """Whether the event was not destroyed."""
+        return self._event() is not None
+
+    def lend(self) -> tuple[int, bytes]:
+        """Return the page's descriptor and the event's device."""
+        return os.dup(self._page.descriptor), DESCRIPTION.pack(self._device)
+
+    def end_loan(self) -> None:
+        """Do nothing: a page goes with its last descriptor."""
+
+
+def export_event(context: DeviceContext, event: Event) -> bytes:
+    """Return the 64 bytes that name an event in other processes, the same each time.
+
+    Raises NotSupported on a board that runs inline: nothing outside may wake it.
+    """
+    _check_threads(context)
+    lender = exporter()
+    with context.driver.lock:
+        if event.shared is None:
+            event.shared = SharedRecords(EventPage(), context)
+            if event._record is not None:
+                event.shared.recorded(event._record)
+    records: Any = event.shared
+    return lender.export(Kind.EVENT, records.serial, context.ordinal, 0, LentEvent(event, records.page))
+
+
+def import_event(context: DeviceContext, handle: Handle) -> Event:
+    """Return an event of `context`'s device that shares its records with the one that a handle names.
+
+    Raises InvalidHandle, OwnHandle, MapFailed as `borrow` does, and NotSupported on a board that runs inline.
+    """
+    _check_threads(context)
+    lease = borrow(handle)
+    try:
+        page = EventPage(lease.descriptor)
+    finally:
+        lease.close()
+    event = Event(context.ordinal, timing=False)
+    event.belong_to(context.driver)
+    event.shared = SharedRecords(page, context, imported=True)
+    return event
+
+
+def _check_threads(context: DeviceContext) -> None:
+    if context.driver.inline:
+        raise NotSupported("events between processes need a board with threads; this one runs inline")

@@ -1,0 +1,1 @@
+"""Memory in a program's hands: buffers, host arrays, and the ends of copies."""

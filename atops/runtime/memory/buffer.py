@@ -1,0 +1,295 @@
+"""Device memory in a program's hands: bytes (Buffer) and typed arrays (DeviceArray).
+
+A buffer holds a release callable, not its pool or its stream; it knows where its bytes are and nothing of commands.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
+
+import numpy as np
+
+from atops.base.dtypes import as_dtype
+from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
+from atops.device.memory.allocation import Allocation
+from atops.runtime.core.html_reports import array_html
+
+__all__ = ("LATER", "Buffer", "DeviceArray", "End", "Release", "alive", "bounds", "extents_of")
+
+Release: TypeAlias = "Callable[[Buffer, Any], object]"  # called once with the buffer and the stream that orders it
+
+
+# In place of a stream: the garbage collector freed the buffer, maybe while this very thread holds a lock of ours. The
+# release callable must take none; it posts a driver step that does the rest.
+LATER = object()
+
+
+Part = TypeVar("Part", bound="Buffer")
+
+
+class End(NamedTuple):
+    """One end of a copy: where its bytes are, from which offset, how many, of which type if that is known.
+
+    `device` is the ordinal, -2 for mapped host memory and -1 for host bytes without an address.
+    """
+
+    bytes: Allocation | memoryview | builtins.bytes
+    offset: int
+    nbytes: int
+    dtype: np.dtype[Any] | None
+    device: int
+
+
+class Buffer:
+    """A range of device (or mapped host) memory, in bytes.
+
+    Slicing gives a buffer on part of it, which owns nothing. `close` gives the memory back; it never waits, and never
+    takes memory away from work that was enqueued before.
+    """
+
+    __slots__ = ("__weakref__", "_release", "allocation", "driver", "end", "nbytes", "offset")
+
+    def __init__(
+        self,
+        allocation: Allocation,
+        offset: int = 0,
+        nbytes: int | None = None,
+        release: Release | None = None,
+    ) -> None:
+        self.allocation = allocation
+        self.offset = offset
+        self.nbytes = allocation.size - offset if nbytes is None else nbytes
+        device = allocation.device
+        # The tuple itself, since every buffer makes one: `End(...)` and `_replace` go through Python code.
+        self.end = tuple.__new__(End, (allocation, offset, self.nbytes, None, -2 if device is None else device))
+        self.driver: Any = None  # whose memory it is, where that is known
+        self._release = release
+
+    # ---- lifecycle
+
+    def close(self) -> None:
+        """Give the memory back once the work enqueued so far no longer needs it. Idempotent; a slice owns nothing."""
+        self.release_in(None)
+
+    def release_in(self, stream: Any) -> bool:
+        """Give the memory back in the order of `stream` (None: of the stream it was made by, or of the whole device).
+
+        Returns False when there was nothing to give back: a slice, or a buffer that was closed before.
+        """
+        release, self._release = self._release, None
+        if release is None:
+            return False
+        try:
+            release(self, stream)
+        except BaseException:  # Ctrl-C: it is still to be given back, by another call or by the collector
+            self._release = release
+            raise
+        return True
+
+    async def aclose(self) -> None:
+        """As `close`."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            self.release_in(LATER)
+        except AttributeError:  # it was never made
+            pass
+        except BaseException:  # Ctrl-C, which goes no further than here
+            self.release_in(LATER)
+            raise
+
+    # ---- views
+
+    def view(self, dtype: Any = np.uint8, shape: int | tuple[int, ...] | None = None) -> DeviceArray:
+        """Return these bytes as an array of `dtype` and `shape` (one dimension unless told), owning nothing.
+
+        Raises InvalidValue when the bytes do not make whole elements, or the shape has another size.
+        """
+        dtype = as_dtype(dtype)
+        count, rest = divmod(self.nbytes, dtype.itemsize)
+        if rest:
+            raise InvalidValue(f"{self!r} has {self.nbytes} bytes; that is no whole number of {dtype}")
+        extents = (count,) if shape is None else extents_of(shape, count)
+        return self._part(DeviceArray(self.allocation, self.offset, dtype, extents))
+
+    def __getitem__(self, index: slice) -> Buffer:
+        """Return the bytes `start:stop`. Raises InvalidValue for a step, or bounds outside the buffer."""
+        start, stop = bounds(index, self.nbytes, self)
+        return self._part(Buffer(self.allocation, self.offset + start, stop - start))
+
+    def _part(self, part: Part) -> Part:
+        part.driver = self.driver
+        return part
+
+    # ---- queries
+
+    @property
+    def address(self) -> int:
+        """The device address of the first byte."""
+        return self.allocation.address + self.offset
+
+    @property
+    def device(self) -> int | None:
+        """The ordinal of the device it lies on, None for host memory."""
+        return self.allocation.device
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the memory has not been given back."""
+        return self.allocation.alive
+
+    def __kernel_argument__(self) -> tuple[Allocation, int, np.dtype[Any], tuple[int, ...]]:
+        return self.allocation, self.offset, np.dtype(np.uint8), (self.nbytes,)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Refuse: numpy would read it element by element. Raises InvalidType."""
+        raise InvalidType(f"{self!r} is device memory, no array; await stream.fetch(...) gives one")
+
+    __iter__: Any = None  # bytes of a device are not read one by one
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuse to be copied or pickled: two owners would free the memory twice. Raises InvalidType."""
+        raise InvalidType(f"{self!r} cannot be copied or pickled, it owns memory; stream.copy copies the bytes")
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def __repr__(self) -> str:
+        fate = "" if self.allocation.alive else ", freed"
+        return f"<Buffer {self.nbytes} bytes at {self.address:#x} on {self.allocation.where}{fate}>"
+
+    _repr_html_ = array_html
+
+
+class DeviceArray(Buffer):
+    """A typed, contiguous array in device memory: `shape` (outermost first) and `dtype`, as numpy has them."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(
+        self,
+        allocation: Allocation,
+        offset: int,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        release: Release | None = None,
+    ) -> None:
+        size = dtype.itemsize
+        for extent in shape:
+            size *= extent
+        super().__init__(allocation, offset, size, release)
+        self.dtype = dtype
+        self.shape = shape
+        self.end = tuple.__new__(End, (allocation, offset, size, dtype, self.end.device))
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.nbytes // self.dtype.itemsize
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> DeviceArray:
+        """Return the same bytes in another shape: ints, or one tuple; one may be -1.
+
+        Raises InvalidValue when the sizes differ, InvalidType for what is no shape.
+        """
+        extents = extents_of(shape[0] if len(shape) == 1 else shape, self.size)
+        return self._part(DeviceArray(self.allocation, self.offset, self.dtype, extents))
+
+    def __getitem__(self, index: int | slice) -> DeviceArray:
+        """Return a part along the outermost dimension, which stays contiguous.
+
+        Raises InvalidValue outside the bounds or with a step, InvalidType for any other index.
+        """
+        if not self.shape:
+            raise InvalidValue(f"{self!r} has no dimension to index")
+        extent = self.shape[0]
+        row = self.nbytes // extent if extent else 0
+        if isinstance(index, slice):
+            start, stop = bounds(index, extent, self)
+            shape = (stop - start, *self.shape[1:])
+            return self._part(DeviceArray(self.allocation, self.offset + start * row, self.dtype, shape))
+        if not isinstance(index, int | np.integer):
+            raise InvalidType(f"{self!r} is indexed with {index!r}; an int or a slice of the first dimension is right")
+        at = int(index) + extent if index < 0 else int(index)
+        if not 0 <= at < extent:
+            raise InvalidValue(f"index {index} is outside {self!r}; 0 to {extent - 1} is right")
+        return self._part(DeviceArray(self.allocation, self.offset + at * row, self.dtype, self.shape[1:]))
+
+    def __kernel_argument__(self) -> tuple[Allocation, int, np.dtype[Any], tuple[int, ...]]:
+        return self.allocation, self.offset, self.dtype, self.shape
+
+    def __iter__(self) -> Iterator[DeviceArray]:
+        """Yield the parts along the outermost dimension, which own nothing."""
+        return (self[index] for index in range(len(self)))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise InvalidType(f"{self!r} has no dimension, so no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        fate = "" if self.allocation.alive else ", freed"
+        return f"<DeviceArray {self.shape} {self.dtype} at {self.address:#x} on {self.allocation.where}{fate}>"
+
+
+def extents_of(shape: Any, size: int | None = None) -> tuple[int, ...]:
+    """Return a shape as a tuple of extents; one of them may be -1 where `size` elements are to be shaped.
+
+    Raises InvalidType for what is no int or sequence of ints, InvalidValue for a negative extent or another size.
+    """
+    parts = shape if isinstance(shape, tuple | list) else (shape,)
+    try:
+        extents = [operator.index(part) for part in parts]
+    except TypeError:
+        raise InvalidType(f"the shape is {shape!r}; an int, or some, are right") from None
+    if size is not None and extents.count(-1) == 1:
+        rest = math.prod(extent for extent in extents if extent != -1)
+        extents[extents.index(-1)] = size // rest if rest else 0
+    negative = any(extent < 0 for extent in extents)
+    if size is not None and (negative or math.prod(extents) != size):
+        raise InvalidValue(f"{size} elements do not make the shape {shape!r}")
+    if negative:
+        raise InvalidValue(f"the shape is {shape!r}; extents are not negative")
+    return tuple(extents)
+
+
+def bounds(index: slice, extent: int, what: Buffer) -> tuple[int, int]:
+    """Return start and stop of a slice that must lie inside. Raises InvalidType, InvalidValue."""
+    if not isinstance(index, slice):
+        raise InvalidType(f"{what!r} is indexed with {index!r}; a slice is right")
+    try:
+        start, stop, step = index.indices(extent)
+    except TypeError:
+        raise InvalidType(f"{what!r} is sliced with {index!r}; ints are right") from None
+    if step != 1:
+        raise InvalidValue(f"{what!r} is sliced with step {step}; only contiguous parts can be named, step 1")
+    asked = index.stop
+    if asked is not None and not -extent <= asked <= extent:
+        raise InvalidValue(f"{what!r} is sliced up to {asked}; {extent} is the end")
+    return start, max(start, stop)
+
+
+def alive(buffer: Buffer) -> Buffer:
+    """Return the buffer. Raises InvalidHandle when its memory was given back."""
+    if not buffer.allocation.alive:
+        raise InvalidHandle(f"{buffer!r} has been freed by {buffer.allocation.freed_by}")
+    return buffer

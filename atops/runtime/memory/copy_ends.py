@@ -1,0 +1,157 @@
+"""What a copy or a fill is asked to touch, resolved to bytes: buffers, arrays, anything with the buffer protocol."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
+from atops.base.fp_errors import strictly
+from atops.base.trace.tracer import Kind
+from atops.device.memory.allocation import Allocation
+from atops.device.memory.value_wait import Condition
+from atops.runtime.memory.buffer import Buffer, End
+
+__all__ = ("CAST_CODES", "Word", "check_range", "copy_kind", "end_of", "fill_pattern", "host_bytes", "word_of")
+
+D2D, D2H, H2D, H2H, PEER = map(int, (Kind.COPY_D2D, Kind.COPY_D2H, Kind.COPY_H2D, Kind.COPY_H2H, Kind.COPY_PEER))
+new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
+CAST_CODES = frozenset("?bBhHiIlLqQefd")  # element types whose memoryview can be cast to bytes
+
+
+class Word(NamedTuple):
+    """A 32- or 64-bit word in memory, and how a wait compares it."""
+
+    allocation: Allocation
+    offset: int
+    condition: Condition
+
+
+def end_of(value: Any, what: str, writable: bool) -> End:
+    """Resolve one end of a copy.
+
+    Raises InvalidType when `value` is neither device memory nor a contiguous buffer, InvalidValue when it must be
+    written and cannot be, IllegalAddress when its memory was freed.
+    """
+    if type(value) is np.ndarray and value.size and value.ndim and value.flags.c_contiguous:  # by far the commonest
+        dtype = value.dtype
+        view = value.data.cast("B") if dtype.char in CAST_CODES and dtype.isnative else host_bytes(value, what)
+    elif isinstance(value, Buffer):
+        allocation = value.allocation
+        if not allocation.alive:
+            raise IllegalAddress(f"the {what} {value!r} was freed by {allocation.freed_by}")
+        return value.end
+    else:
+        view = host_bytes(value, what, writable)
+        dtype = value.dtype if isinstance(value, np.ndarray | np.generic) else None
+    if writable and view.readonly:
+        raise InvalidValue(f"the {what} {type(value).__name__} is read-only; a writable buffer is right")
+    return new_tuple(End, (view, 0, view.nbytes, dtype, -1))
+
+
+def host_bytes(value: Any, what: str, writable: bool = False) -> memoryview:
+    """Return the flat bytes of a host object, which are `writable` to be. Raises InvalidType, naming `what`."""
+    if isinstance(value, np.ndarray | np.generic):
+        if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
+            copied = "one that is, assigned to it afterwards, is right"
+            right = copied if writable else "np.ascontiguousarray(...) makes one"
+            raise InvalidType(f"the {what} is an array that is not contiguous; {right}")
+        if value.dtype.hasobject:
+            raise InvalidType(f"the {what} holds Python objects ({value.dtype}); numbers are right")
+        flat: Any = np.ravel(np.asarray(value)).view(np.uint8)
+        return memoryview(flat)
+    try:
+        view = memoryview(value)
+    except TypeError:
+        raise InvalidType(
+            f"the {what} is {type(value).__name__}; a Buffer, a DeviceArray, a numpy array or bytes are right"
+        ) from None
+    if not view.c_contiguous:
+        raise InvalidType(f"the {what} is a memoryview that is not contiguous")
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def copy_kind(to: int, back: int) -> int:
+    """Return which way the bytes go between two devices (`End.device`, negative for the host)."""
+    if to < 0:
+        return H2H if back < 0 else D2H
+    if back < 0:
+        return H2D
+    return D2D if to == back else PEER
+
+
+def _bytes_in(value: Any, dtype: np.dtype[Any]) -> bytes:
+    check_range(value, dtype)
+    return np.asarray(value).astype(dtype, casting="unsafe").tobytes()
+
+
+def fill_pattern(value: Any, dtype: np.dtype[Any] | None) -> bytes:
+    """Return the bytes that a fill repeats: of the array's type, of a numpy scalar's, or one byte of an int.
+
+    Raises InvalidValue when `value` does not fit, InvalidType when it is no number.
+    """
+    if dtype is not None and not isinstance(value, bytes | bytearray):
+        if isinstance(value, str) or not isinstance(value, int | float | complex | np.generic):
+            raise InvalidType(f"the fill value is {value!r}; a number that fits {dtype} is right")
+        try:
+            return bytes(strictly(_bytes_in, value, dtype))
+        except (TypeError, ValueError, OverflowError, FloatingPointError):
+            raise InvalidValue(f"the fill value {value!r} does not fit {dtype}") from None
+    if isinstance(value, np.generic):
+        pattern = value.tobytes()
+    elif isinstance(value, bytes | bytearray):
+        pattern = bytes(value)
+    elif isinstance(value, int):
+        if not 0 <= value <= 0xFF:
+            raise InvalidValue(f"the fill value is {value}; 0 to 255 is right for bytes, or a numpy scalar of its type")
+        pattern = bytes([value])
+    else:
+        raise InvalidType(f"the fill value is {value!r}; an int, a numpy scalar or 1, 2 or 4 bytes are right")
+    if len(pattern) not in (1, 2, 4):
+        raise InvalidValue(f"the fill pattern has {len(pattern)} bytes; 1, 2 or 4 are right")
+    return pattern
+
+
+def check_range(value: Any, dtype: np.dtype[Any]) -> None:
+    """Raise OverflowError, ValueError or TypeError unless `dtype` holds `value`: its range, its fraction, its kind."""
+    if np.iscomplexobj(value) and dtype.kind != "c":
+        raise TypeError(value)
+    if dtype.kind not in "iu":
+        return
+    info = np.iinfo(dtype)
+    if value != int(value):
+        raise ValueError(value)
+    if not info.min <= value <= info.max:
+        raise OverflowError(value)
+
+
+def word_of(
+    target: Any, value: int, condition: Condition | str, width: int, mask: int | None = None
+) -> Word:
+    """Resolve the word that a value wait or a value write is about.
+
+    Raises InvalidType when `target` is no device memory or `value` no int, InvalidValue for a width other than 32 and
+    64, a value that does not fit, an address that is not aligned or a word that is not inside `target`.
+    """
+    if not isinstance(target, Buffer):
+        raise InvalidType(f"a value in {type(target).__name__}; a Buffer or a DeviceArray is right")
+    if width not in (32, 64):
+        raise InvalidValue(f"width is {width!r} bits; 32 or 64 is right")
+    if not isinstance(value, int | np.integer):
+        raise InvalidType(f"the value is {value!r}; an int is right")
+    if not -(1 << (width - 1)) <= value < 1 << width:
+        raise InvalidValue(f"the value {value} does not fit {width} bits")
+    if mask is not None and not isinstance(mask, int | np.integer):
+        raise InvalidType(f"the mask is {mask!r}; an int, or None for all bits, is right")
+    if mask is not None and not 0 <= mask < 1 << width:
+        raise InvalidValue(f"the mask {mask:#x} does not fit {width} bits")
+    size = width // 8
+    if target.nbytes < size:
+        raise InvalidValue(f"{target!r} has {target.nbytes} bytes; a {width}-bit word has {size}")
+    if target.address % size:
+        raise InvalidValue(f"{target!r} is at {target.address:#x}; a {width}-bit word is aligned to {size} bytes")
+    chosen = Condition.of(condition)
+    if not target.allocation.alive:
+        raise IllegalAddress(f"{target!r} was freed by {target.allocation.freed_by}")
+    return Word(target.allocation, target.offset, chosen)

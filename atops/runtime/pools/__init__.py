@@ -1,0 +1,1 @@
+"""Stream-ordered memory pools: books, blocks and the rules of reuse."""

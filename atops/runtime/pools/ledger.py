@@ -1,0 +1,178 @@
+"""What a pool has reserved, who has it, and what has been freed: the books. Whoever calls holds the pool's lock."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from atops.base.errors import OutOfMemory
+from atops.device.memory.allocation import Allocation
+from atops.device.memory.device_memory import GlobalMemory
+from atops.runtime.pools.blocks import Block
+from atops.runtime.pools.reuse import FreeBlocks, Origin
+
+if TYPE_CHECKING:
+    from atops.runtime.core.completion import Completion
+
+__all__ = ("Ledger",)
+
+UNSYNCHRONISED = 32 << 20  # idle bytes that may stay above the threshold until somebody synchronises
+
+
+class Ledger:
+    """The blocks of one pool and its figures in bytes. It takes memory from the device and gives it back."""
+
+    __slots__ = ("blocks", "counts", "destroyed", "early", "freed", "given", "granule", "lent", "limit", "memory",
+                 "reserved", "reserved_high", "threshold", "used", "used_high")  # fmt: skip
+
+    def __init__(self, memory: GlobalMemory, granule: int, limit: int) -> None:
+        self.memory = memory
+        self.granule = granule
+        self.limit = limit  # the most to reserve
+        self.threshold = 0  # reserved bytes that synchronising leaves alone
+        self.destroyed = False
+        # Frees that found the lock taken: (serial, order, completion). Whoever has the lock next does them.
+        self.given: deque[tuple[int, int, Completion]] = deque()
+        self.lent: dict[int, Block] = {}  # by serial: allocations that are taken and not freed
+        self.freed: dict[int, Block] = {}  # by serial: allocations whose free is enqueued and has not run
+        self.early: set[int] = set()  # serials whose free has run before it was told that it was enqueued
+        self.blocks = FreeBlocks()
+        self.reserved = self.reserved_high = self.used = self.used_high = 0
+        self.counts = [0] * len(Origin)
+
+    def rounded(self, size: int) -> int:
+        """Return the bytes that an allocation of `size` bytes takes: whole granules, at least one."""
+        return (-(-size // self.granule) or 1) * self.granule
+
+    # ---- out
+
+    def fresh(self, size: int, need: int, site: object, stream: int) -> Allocation | None:
+        """Allocate on the device for a stream, giving idle blocks back for it if it takes that. None: exhausted."""
+        if need > self.limit:
+            return None
+        while True:
+            if self.reserved + need <= self.limit:
+                try:
+                    allocation = self.memory.allocate(size, site=site, stream=stream)
+                except OutOfMemory:
+                    pass
+                else:
+                    try:
+                        block = Block(allocation, need)
+                        self.reserved_high = max(self.reserved_high, self.reserved + need)
+                        self.lend(block, allocation, need, Origin.FRESH)
+                    except BaseException:  # Ctrl-C: nobody has it
+                        self.memory.free(allocation, "Ctrl-C")
+                        raise
+                    self.reserved += need
+                    return allocation
+            if not self.blocks.idle.total:
+                return None
+            self._release_eldest()
+
+    def lend(self, block: Block, allocation: Allocation, need: int, origin: Origin) -> None:
+        """Note that `allocation` has the block now."""
+        block.newest = allocation
+        block.used = need
+        block.lent = True
+        self.lent[allocation.serial] = block
+        self.counts[origin] += 1
+        self.used = used = self.used + need
+        if used > self.used_high:
+            self.used_high = used
+
+    def reissue(self, block: Block, size: int, need: int, origin: Origin, site: object, stream: int) -> Allocation:
+        """Lend a block that nobody has to a new allocation."""
+        old = block.newest
+        try:
+            self.blocks.drop(block)
+            allocation = self.memory.renew(old, size, site, stream=stream)
+            self.lend(block, allocation, need, origin)
+        except BaseException:  # Ctrl-C, perhaps when the range had begun its new life
+            block.newest = self.memory.newest_at(old.offset) or old
+            if block.newest is not old:
+                self.memory.retire(block.newest, "Ctrl-C")
+            self._put(block)
+            raise
+        return allocation
+
+    # ---- back
+
+    def settle(self) -> None:
+        """Catch up with the frees that found the lock taken."""
+        given = self.given
+        while given:
+            self.free(*given[0])
+            given.popleft()  # last: what Ctrl-C came in the middle of is done once more
+
+    def free(self, serial: int, order: int, item: Completion) -> None:
+        """Note that a free of an allocation was enqueued in an order, as `item`."""
+        block = self.lent.get(serial)
+        if block is None:
+            return  # two threads have freed it, and the other was first
+        block.order, block.seq = order, item.seq
+        if serial not in self.early and serial not in self.freed:
+            block.frees[order] = serial, item
+            self.freed[serial] = block
+            block.left += 1
+        self._put(block)
+        block.lent = False  # from here on nothing is called, and no Ctrl-C comes
+        self.used -= block.used
+        del self.lent[serial]
+        self.early -= {serial}
+
+    def ran(self, serial: int, spoiled: bool) -> None:
+        """Note that the free of an allocation has run, or, `spoiled`, that somebody else had ended it before."""
+        block = self.freed.pop(serial, None)
+        if block is None:
+            block = self.lent.get(serial)
+            if block is not None:
+                self.early.add(serial)
+                block.spoiled |= spoiled
+            return
+        block.spoiled |= spoiled
+        if block.lent or block.left > 1:  # what is promised keeps its place: those before it were freed before
+            block.left -= 1
+            block.forget(serial)
+        else:
+            self.blocks.drop(block)
+            block.left = 0
+            block.frees = {}
+            self._put(block)
+
+    def undo(self, allocation: Allocation, spoiled: bool) -> None:
+        """Take an allocation back that nobody has used."""
+        block = self.lent.pop(allocation.serial, None)
+        if block is not None:
+            self.used -= block.used
+            block.lent = False
+            block.spoiled |= spoiled
+            self._put(block)
+
+    def shrink(self, keep: int) -> None:
+        """Give idle blocks back to the device, the oldest first, until at most `keep` bytes are reserved."""
+        idle = self.blocks.idle
+        while idle.total and self.reserved > keep:
+            self._release_eldest()
+
+    def _put(self, block: Block) -> None:
+        if block.left:
+            self.blocks.promise(block)
+        elif block.spoiled:  # its range is quarantined, or the memory was reset: never use it again
+            self.reserved -= block.size
+        else:
+            self.blocks.rest(block)
+            if self.destroyed:
+                self.shrink(0)
+            elif (idle := self.blocks.idle.total) > UNSYNCHRONISED:
+                self.shrink(max(self.threshold, self.reserved - idle) + UNSYNCHRONISED)
+
+    def _release_eldest(self) -> None:
+        block = self.blocks.eldest()
+        self.blocks.drop(block)
+        self.reserved -= block.size
+        try:
+            self.memory.release(block.newest)
+        except BaseException:  # Ctrl-C, perhaps before it began
+            self.memory.release(block.newest)
+            raise

@@ -1,0 +1,400 @@
+"""Stream-ordered memory of one device: memory is found when it is asked for, and given out again in stream order.
+
+A pool keeps what is freed, and its rules say who may have it next. It enqueues nothing: streams tell it what they have
+enqueued and what has run. Its lock is a leaf, but for the lock of the device memory below it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfMemory
+from atops.base.waiting.locks import reentered
+from atops.device.call_site import caller
+from atops.device.memory.allocation import Allocation
+from atops.runtime.board.context import DeviceContext, Taken
+from atops.runtime.core.completion import Completion, Owner
+from atops.runtime.core.in_process import InProcess
+from atops.runtime.pools.access import Access, AccessTable, Flags
+from atops.runtime.pools.blocks import Block
+from atops.runtime.pools.ledger import Ledger
+from atops.runtime.pools.reuse import ANY, Origin, order_of
+
+__all__ = ("MemoryPool", "PoolStatistics")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStatistics:
+    """A pool at one moment, in bytes; `live` counts allocations that were taken and not freed.
+
+    Of what is reserved, `idle` is free for anybody, and `promised` was freed in a stream that has still to come to the
+    free. The last five count allocations by where their memory came from: the device, the same stream, another stream
+    that had come to the free, one whose event the stream waits for, or one that the allocation must wait for.
+    """
+
+    device: int
+    name: str
+    max_size: int | None
+    release_threshold: int
+    reserved_current: int
+    reserved_high: int
+    used_current: int
+    used_high: int
+    idle: int
+    promised: int
+    live: int
+    fresh: int
+    same_stream: int
+    opportunistic: int
+    after_event: int
+    internal_dependency: int
+
+
+class MemoryPool(InProcess):
+    """Memory of one device for allocations in stream order (TOPS Runtime API, topsMemPoolAttr).
+
+    A freed block is given out again whole, to a request of its size or down to about four fifths of it, by the first
+    rule that finds one:
+
+    1. It was freed in the same stream: at once, whether or not the stream has come to the free.
+    2. `reuse_allow_opportunistic`: the stream that freed it has come to the free.
+    3. `reuse_follow_event_dependencies`: the stream waits for an event recorded after the free in the freeing stream.
+    4. Otherwise memory is fresh; if there is none, idle blocks go back to the device first, the oldest first.
+    5. When the device or `max_size` is exhausted, rules 1 and 3 again, for larger blocks too; then, with
+       `reuse_allow_internal_dependencies`, what another stream has freed, and the allocation waits for that free. This
+       comes last because it makes independent streams wait for each other.
+
+    All switches are on by default. Idle memory goes back to the device, down to `release_threshold` reserved bytes (0),
+    when somebody synchronises; up to then 32 MiB more may be idle. Any thread may call anything.
+    """
+
+    __slots__ = (
+        "__weakref__", "_access", "_ledger", "context", "lock", "max_size", "name",
+        "reuse_allow_internal_dependencies",
+    )  # fmt: skip
+
+    def __init__(self, context: DeviceContext, *, max_size: int | None = None, name: str = "") -> None:
+        """Make a pool on `context`'s device that reserves at most `max_size` bytes (None: all). Raises InvalidValue."""
+        if max_size is not None and (not isinstance(max_size, int) or max_size < 1):
+            raise InvalidValue(f"max_size is {max_size!r}; bytes, 1 or more, or None are right")
+        self.context = context
+        self.max_size = max_size
+        self.name = name or f"pool of device {context.ordinal}"
+        self.reuse_allow_internal_dependencies = True
+        self._access = AccessTable(context.ordinal, context.driver.options.devices)
+        self.lock = context.pool_lock
+        self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
+        with self.lock:
+            context.pools.add(self)
+
+    # ---- lifecycle
+
+    def destroy(self) -> None:
+        """Give back what is idle and refuse to allocate from now on. Idempotent.
+
+        What is allocated stays valid and goes back to the device when it is freed. If this was the device's current
+        pool, the default pool is current again. Raises InvalidValue for a default pool.
+        """
+        context = self.context
+        if self is context.default_pool:
+            raise InvalidValue(f"{self!r} is the default pool of device {context.ordinal}; it cannot be destroyed")
+        if self.lock._is_owned():  # a finalizer or a signal handler in the middle of an allocation
+            context.driver.post(self.destroy)
+            return
+        with context.driver.lock:
+            if context.pool is self:
+                context.pool = None
+        with self.lock:
+            self._ledger.destroyed = True
+            self._ledger.settle()
+            self._ledger.shrink(0)
+
+    async def aclose(self) -> None:
+        """As `destroy`."""
+        self.destroy()
+
+    async def __aenter__(self) -> MemoryPool:
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        self.destroy()
+
+    def __del__(self) -> None:
+        if (ledger := getattr(self, "_ledger", None)) is not None:  # whoever has memory of the pool keeps it alive
+            ledger.shrink(0)
+
+    @property
+    def is_destroyed(self) -> bool:
+        """Whether `destroy` was called."""
+        return self._ledger.destroyed
+
+    # ---- for streams
+
+    def take(self, nbytes: int, stream: Owner) -> Taken:
+        """Find `nbytes` bytes for `stream`, at the call; the second part is what must be over before they are used.
+
+        The third: the free in the stream's own order that is to come before. Raises OutOfMemory, InvalidValue for a
+        negative size or no int, InvalidHandle when the pool is destroyed or not to be used there.
+        """
+        context, ledger = self.context, self._ledger
+        if self.lock._is_owned():
+            raise reentered(f"{nbytes!r} bytes were asked of {self.name}")
+        if stream.context is not context or ledger.destroyed or context.dead is not None:
+            self._check_user(stream)
+        size = nbytes if type(nbytes) is int and nbytes >= 0 else self._check_size(nbytes)
+        site = caller()
+        try:
+            return self._find(size, stream, site)
+        except OutOfMemory:
+            if not context.trim_pools(but=self):  # with no lock held: two pools may be here at once
+                raise
+            return self._find(size, stream, site)
+
+    def _find(self, size: int, stream: Owner, site: object) -> Taken:
+        ledger = self._ledger
+        allocation: Allocation | None = None
+        try:
+            with self.lock:
+                if ledger.given:
+                    ledger.settle()
+                blocks = ledger.blocks
+                need = ledger.rounded(size)
+                order = stream.number or order_of(stream)
+                found = blocks.find(need, need + (need >> 2) + 2048, order, stream)
+                if found is None:
+                    if (allocation := ledger.fresh(size, need, site, stream.number)) is not None:
+                        return allocation, (), ()
+                    found = blocks.find(need, ANY, order, stream) or self._find_elsewhere(need, order)
+                    if found is None:
+                        raise self._out_of_memory(size)
+                block, origin = found
+                allocation = ledger.reissue(block, size, need, origin, site, stream.number)
+                if not block.left:
+                    return allocation, (), ()
+                # They are over by then, by most rules; but an abort may end the wait of one of them for an event.
+                after = tuple(free for other, (_, free) in block.frees.items() if other != order and not free.over)
+                own = block.frees.get(order)
+            return allocation, after, () if own is None else own[1:]
+        except BaseException:
+            if allocation is not None:  # Ctrl-C: nobody has it
+                self.cancel(allocation)
+            raise
+
+    def give(self, allocation: Allocation, stream: Owner, item: Completion) -> None:
+        """Note that a free of `allocation` was enqueued on `stream` as `item`: it counts as used no more.
+
+        Raises InvalidHandle when it is not memory of this pool, or was freed before and that is known by now. Takes no
+        lock.
+        """
+        ledger = self._ledger
+        serial = allocation.serial
+        if serial not in ledger.lent:
+            if not allocation.alive:
+                return  # a reset has ended it
+            raise InvalidHandle(f"{allocation!r} was freed already, or is no memory of {self!r}")
+        ledger.given.append((serial, order_of(stream), item))  # whoever takes the lock next does it
+
+    def returned(self, allocation: Allocation, by: object) -> None:
+        """End `allocation`: its stream has come to the free. `by` says in words who and where."""
+        ledger = self._ledger
+        spoiled = not ledger.memory.retire(allocation, by)  # without the lock: it may wake who waits for a value there
+        with self.lock:
+            if ledger.given:
+                ledger.settle()
+            ledger.ran(allocation.serial, spoiled)
+
+    def cancel(self, allocation: Allocation) -> None:
+        """Undo a `take` whose allocation could not be enqueued."""
+        ledger = self._ledger
+        spoiled = not ledger.memory.retire(allocation, "an allocation that could not be enqueued")
+        with self.lock:
+            ledger.settle()
+            ledger.undo(allocation, spoiled)
+
+    # ---- keeping and giving back
+
+    def trim(self, min_bytes_to_keep: int = 0) -> int:
+        """Give idle memory back to the device until no more than so many bytes are reserved. Returns the bytes given.
+
+        Raises InvalidValue for a negative number, InvalidType for no int.
+        """
+        if not isinstance(min_bytes_to_keep, int):
+            raise InvalidType(f"{min_bytes_to_keep!r} bytes to keep; an int is right")
+        if min_bytes_to_keep < 0:
+            raise InvalidValue(f"{min_bytes_to_keep} bytes to keep; 0 or more are right")
+        ledger = self._ledger
+        if self.lock._is_owned():  # a finalizer or a signal handler in the middle of an allocation
+            return 0
+        with self.lock:
+            ledger.settle()
+            before = ledger.reserved
+            ledger.shrink(min_bytes_to_keep)
+            return before - ledger.reserved
+
+    def release_excess(self) -> int:
+        """Give back what exceeds the release threshold, after synchronising. Returns the bytes given."""
+        ledger = self._ledger
+        if ledger.reserved <= ledger.threshold and not ledger.given:
+            return 0  # so it was at this moment, and no lock would make it last
+        return self.trim(self._ledger.threshold)
+
+    # ---- access
+
+    def set_access(self, devices: int | Iterable[int], flags: Flags) -> None:
+        """Let devices use the pool's memory: "none", "read" or "readwrite". By default only its own device does.
+
+        Their streams may then allocate from it, and their kernels reach what it has given out, without peer access;
+        copies and fills need no access. "read" is kept and not enforced: a kernel's stores go through.
+        Raises InvalidDevice for an unknown device, more devices than there are, or less than "readwrite" for its own;
+        InvalidValue for other flags.
+        """
+        self._access.set(devices, flags)
+
+    def get_access(self, device: int) -> Access:
+        """Return what a device may do with the pool's memory. Raises InvalidDevice for an unknown one."""
+        return self._access.get(device)
+
+    def opens(self, serial: int, ordinal: int) -> bool:
+        """Whether the allocation of this serial is from here, free or not, and a device has access. Takes no lock."""
+        ledger = self._ledger
+        return (serial in ledger.lent or serial in ledger.freed) and self._access.get(ordinal) is not Access.none
+
+    # ---- attributes
+
+    @property
+    def reuse_follow_event_dependencies(self) -> bool:
+        """Whether rule 3 applies."""
+        return self._ledger.blocks.events
+
+    @reuse_follow_event_dependencies.setter
+    def reuse_follow_event_dependencies(self, on: bool) -> None:
+        self._ledger.blocks.events = bool(on)
+
+    @property
+    def reuse_allow_opportunistic(self) -> bool:
+        """Whether rule 2 applies."""
+        return self._ledger.blocks.opportunistic
+
+    @reuse_allow_opportunistic.setter
+    def reuse_allow_opportunistic(self, on: bool) -> None:
+        self._ledger.blocks.opportunistic = bool(on)
+
+    @property
+    def release_threshold(self) -> int:
+        """Reserved bytes that synchronising leaves alone. Setting it raises InvalidValue for a negative number."""
+        return self._ledger.threshold
+
+    @release_threshold.setter
+    def release_threshold(self, nbytes: int) -> None:
+        if not isinstance(nbytes, int) or nbytes < 0:
+            raise InvalidValue(f"release_threshold is {nbytes!r}; bytes, 0 or more, are right")
+        self._ledger.threshold = nbytes
+
+    @property
+    def reserved_current(self) -> int:
+        """Bytes that the pool has from the device."""
+        return self.statistics().reserved_current
+
+    @property
+    def reserved_high(self) -> int:
+        """The most bytes reserved since it was set to 0, which is all it can be set to (else InvalidValue)."""
+        return self.statistics().reserved_high
+
+    @reserved_high.setter
+    def reserved_high(self, zero: int) -> None:
+        self._check_zero("reserved_high", zero)
+        with self.lock:
+            self._ledger.reserved_high = self._ledger.reserved
+
+    @property
+    def used_current(self) -> int:
+        """Bytes of allocations that are not freed, in whole granules. A free counts when it is enqueued."""
+        return self.statistics().used_current
+
+    @property
+    def used_high(self) -> int:
+        """The most bytes used since it was set to 0, which is all it can be set to (else InvalidValue)."""
+        return self.statistics().used_high
+
+    @used_high.setter
+    def used_high(self, zero: int) -> None:
+        self._check_zero("used_high", zero)
+        self._settle()
+        with self.lock:
+            self._ledger.used_high = self._ledger.used
+
+    # ---- looking
+
+    def statistics(self) -> PoolStatistics:
+        """Return a snapshot of sizes, peaks and counts."""
+        self._settle()
+        with self.lock:
+            ledger = self._ledger
+            return PoolStatistics(
+                self.context.ordinal, self.name, self.max_size, ledger.threshold, ledger.reserved, ledger.reserved_high,
+                ledger.used, ledger.used_high, ledger.blocks.idle.total, ledger.blocks.promised_bytes, len(ledger.lent),
+                *ledger.counts,
+            )  # fmt: skip
+
+    def __contains__(self, allocation: Allocation) -> bool:
+        """Tell whether an allocation was taken here and not freed."""
+        self._settle()
+        return self._ledger.lent.get(allocation.serial) is not None
+
+    def __repr__(self) -> str:
+        self._settle()
+        books = self._ledger
+        limit = "" if self.max_size is None else f" of at most {self.max_size}"
+        fate = ", destroyed" if books.destroyed else ""
+        return f"<MemoryPool {self.name!r}: {books.used} bytes used, {books.reserved} reserved{limit}{fate}>"
+
+    def _settle(self) -> None:
+        """Catch up with the frees, unless this very thread is in the middle of something here."""
+        if self._ledger.given and not self.lock._is_owned():
+            with self.lock:
+                self._ledger.settle()
+
+    # ---- under the lock
+
+    def _find_elsewhere(self, need: int, order: int) -> tuple[Block, Origin] | None:
+        block = self._ledger.blocks.elsewhere(need, order) if self.reuse_allow_internal_dependencies else None
+        return None if block is None else (block, Origin.INTERNAL_DEPENDENCY)
+
+    # ---- checks
+
+    def _check_size(self, nbytes: int) -> int:
+        try:
+            size = operator.index(nbytes)
+        except TypeError:
+            size = -1
+        if size < 0:
+            raise InvalidValue(f"an allocation of {nbytes!r} bytes; an int, 0 or more, is right")
+        return size
+
+    def _check_user(self, stream: Owner) -> None:
+        context, user = self.context, stream.context
+        if context.dead is not None:
+            raise context.dead.fresh()
+        if self._ledger.destroyed:
+            raise InvalidHandle(f"{self!r} is destroyed")
+        if user.driver is not context.driver or user.ordinal == context.ordinal:
+            raise InvalidHandle(f"{self!r} cannot serve {stream!r}: another board's, or made before a reset")
+        if self._access.get(user.ordinal) is Access.none:
+            raise InvalidHandle(f"device {user.ordinal} of {stream!r} has no access to {self!r}; set_access gives it")
+
+    def _check_zero(self, name: str, value: int) -> None:
+        if value != 0:
+            raise InvalidValue(f"{name} of {self!r} set to {value!r}; 0 is right, and starts it from what is current")
+
+    def _out_of_memory(self, size: int) -> OutOfMemory:
+        books, device = self._ledger, self._ledger.memory.statistics()
+        limit = "no limit" if self.max_size is None else f"a limit of {self.max_size}"
+        if promised := books.blocks.promised_bytes:
+            limit += f" ({promised} were freed in streams that have still to come to it: await those, and ask again)"
+        return OutOfMemory(
+            f"{self.name} has no {size} bytes: {books.used} are used and {books.reserved} reserved, with {limit}; "
+            f"device {self.context.ordinal} has {device.free} bytes free, the largest free range has "
+            f"{device.largest_free} (fragmentation {device.fragmentation:.0%})"
+        )

@@ -1,0 +1,97 @@
+"""Aborting a stream: what has not started is dropped, what runs ends at its next chance, duties stay."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+
+from atops.base.errors import ExecutionError, StreamAborted
+from atops.base.waiting.parking_lot import Waiter
+from atops.runtime.core.completion import DONE, PENDING, Completion
+from atops.runtime.core.failures import wake
+from atops.runtime.queues.state import StreamState
+
+__all__ = ("abort_stream", "catch_up", "note")
+
+
+def abort_stream(stream: StreamState, reason: ExecutionError | None, newest: int | None = None) -> int:
+    """Do what `StreamQueue.abort` promises. Returns how many commands were dropped.
+
+    `newest` is the number of the last command that it means, where it is done later than it was asked for.
+    """
+    driver = stream.driver
+    if driver.called_amid():
+        driver.post(partial(abort_stream, stream, reason, driver.seq))
+        return 0
+    newest = driver.seq if newest is None else newest
+    woken: list[Waiter] = []
+    try:
+        return _abort(stream, reason or StreamAborted(f"{stream.label} was aborted"), newest, woken)
+    except BaseException:  # Ctrl-C: what is left to do the driver does
+        driver.post(partial(abort_stream, stream, reason, newest))
+        wake(woken)
+        raise
+
+
+def _abort(stream: StreamState, error: ExecutionError, newest: int, woken: list[Waiter]) -> int:
+    """Drop what has not started and end what runs, up to command `newest`. Whom to wake comes into `woken`."""
+    with stream.driver.lock:
+        dropped, unstarted, cancels = _drop(stream, error, newest, woken)
+    wake(woken)
+    for item in unstarted:
+        stream.finish(item, error)
+    for cancel in cancels:
+        cancel(error)
+    return dropped + len(unstarted)
+
+
+def _drop(
+    stream: StreamState, error: ExecutionError, newest: int, woken: list[Waiter]
+) -> tuple[int, list[Completion], list[Callable[[ExecutionError], None]]]:
+    """Take what is dropped out of the queue. With the driver's lock held.
+
+    Returns how many they were, the detached calls that have not started, and what ends those that run.
+    """
+    driver = stream.driver
+    queue = stream._queue or deque()
+    left = [item for item in queue if item._state < DONE]
+    dropped = [item for item in left if item._state == PENDING and not item.duty and item.seq <= newest]
+    kept = [item for item in left if item._state != PENDING or item.duty or item.seq > newest]
+    for item in dropped:
+        stream.left_out(item)
+        woken += item._lot or ()
+        item.settle(error)
+        if driver.tracer.active:
+            driver.trace(item, error)
+        if item.placed is not None and stream.capacity is not None:
+            woken += stream.capacity.give_back(1)
+    queue.__init__(kept)  # type: ignore[misc]  # one call: no Ctrl-C comes between emptying and filling it
+    stream.keep_order(kept)
+    if not kept:
+        stream.retire()
+    # Of the calls that stand in line only the first has started.
+    line = stream._callbacks or deque()
+    unstarted = [item for item in islice(line, 1, None) if not item.duty and item.seq <= newest]
+    for item in unstarted:
+        line.remove(item)
+    running = [item for item in (*kept, *(stream._detached or ())) if item.seq <= newest]
+    cancels = [cancel for item in running if (cancel := note(item, error))]
+    driver.post(stream.drain)
+    return len(dropped), unstarted, cancels
+
+
+def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], None] | None:
+    """Return how a command is ended, or tell it of the abort if there is no way yet. With the lock held."""
+    if item.cancel is None:
+        item.aborted = error
+    return item.cancel
+
+
+def catch_up(item: Completion) -> None:
+    """End a command that an abort found running before there was a way to end it. Called once there is."""
+    with item.stream.driver.lock:
+        error, cancel = item.aborted, item.cancel
+    if error is not None and cancel is not None:
+        cancel(error)

@@ -1,0 +1,148 @@
+"""Telling a tracer of commands that are not over yet, while somebody wants details.
+
+Whoever calls has seen `Tracer.detail` and has the numbers of the command; nothing here takes the driver's lock, but for
+what `teller` returns, which shows a viewer that comes late what is queued and allocated.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+from atops.base.trace.events import Phase
+from atops.base.trace.tracer import Tracer
+from atops.device.call_site import calling_place
+from atops.runtime.core.commands import (
+    Alloc,
+    Call,
+    Copy,
+    Free,
+    Launch,
+    Record,
+    WaitEvent,
+    WaitValue,
+    WriteValue,
+)
+from atops.runtime.core.completion import DONE, PENDING, Completion
+from atops.runtime.core.services import DriverServices
+from atops.runtime.queues.memory_use import USES
+from atops.runtime.queues.trace_record import DESCRIBE, NOWHERE
+
+__all__ = ("SILENT", "begin", "park", "park_head", "start", "submit", "teller")
+
+SUBMITTED, STARTED, PARKED = (int(phase) for phase in Phase)
+BEGIN_ELSEWHERE = frozenset({Launch, Copy, Call})  # when they get a cluster, an engine or a thread
+AT_ONCE = frozenset({Alloc, Free, Record, WriteValue})  # over when they have begun: their records tell
+SILENT = BEGIN_ELSEWHERE | AT_ONCE  # of whose beginning something else tells
+ENQUEUEING = 3  # frames that are the package's for certain: here, where the queue takes it, what submits
+WAITS = (WaitEvent, WaitValue)
+
+
+def submit(item: Completion) -> None:
+    """Tell that a command was enqueued, where in the program, and what memory it was given."""
+    place = calling_place(ENQUEUEING)
+    _tell(item, SUBMITTED, item.submitted_ns, -1, item.stream.driver.tracer.details.site(*place))
+    _tell_uses(item)
+
+
+def start(item: Completion, at: int | None = None) -> None:
+    """Tell that a command runs now, or since `at`."""
+    _tell(item, STARTED, item.stream.driver.now() if at is None else at)
+
+
+def begin(item: Completion, skipped: object) -> None:
+    """Tell that the head of a stream begins, unless it is `skipped` after a failure. Not asked for what is `SILENT`."""
+    if (skipped is None and item.aborted is None) or item.duty:
+        start(item, item.started_ns)
+
+
+def park(item: Completion, cause: Completion | None = None) -> None:
+    """Tell that a command waits: for another one, or for what is no command."""
+    _tell(item, PARKED, item.stream.driver.now(), -1 if cause is None else cause.seq)
+
+
+def park_head(item: Completion) -> None:
+    """Tell that the head of a stream waits, if it is a wait that is not over."""
+    if type(item.command) in WAITS and item._state < DONE:
+        park(item, item.command.record if type(item.command) is WaitEvent else None)
+
+
+def teller(driver: DriverServices) -> Callable[[], None]:
+    """Return what tells a viewer that comes late of all that stands. It keeps no driver alive."""
+    known = weakref.ref(driver)
+
+    def tell() -> None:
+        if (owner := known()) is not None:
+            _tell_standing(owner)
+
+    return tell
+
+
+def _tell_standing(driver: DriverServices) -> None:
+    """Tell what every stream holds, in the order of submission, and what is allocated on every device."""
+    with driver.lock:  # no command may end in between, and be told of after its end
+        _tell_queued(driver)
+    for context in driver.contexts:
+        memory = context.memory
+        memory.log.standing(memory.live(), memory.used)
+
+
+def _tell_queued(driver: DriverServices) -> None:
+    streams = driver.active_streams()
+    items = [item for stream in streams for item in (*(stream._detached or ()), *(stream._queue or ()))]
+    for item in sorted(items, key=lambda item: item.seq):
+        _stand(item)
+
+
+def _stand(item: Completion) -> None:
+    """Tell all that is known of one command that is not over."""
+    now, waits_for = item.stream.driver.now(), item.parked
+    since = now if item.started_ns < 0 else item.started_ns
+    _tell(item, SUBMITTED, item.submitted_ns or now)
+    _tell_uses(item)
+    if item._state == PENDING:
+        if isinstance(waits_for, Completion):  # one that comes first in the null stream's order
+            _tell(item, PARKED, since, waits_for.seq)
+        return
+    kind = type(item.command)
+    if kind in WAITS or (kind is Copy and item.engine < 0) or (kind is Launch and waits_for and not waits_for.started):
+        _tell(item, PARKED, since, waits_for.seq if isinstance(waits_for, Completion) else -1)
+    else:
+        _tell(item, STARTED, since)
+
+
+def _tell_uses(item: Completion) -> None:
+    """Tell what memory a command was given, of those whose records do not."""
+    try:
+        find = USES.get(item.command.__class__)
+        if find is not None:
+            add, seq = item.stream.driver.tracer.details.uses.add, item.seq
+            for device, offset, size in find(item.command):
+                add((seq, device, offset, size))
+    except Exception as failure:  # it must not end whatever works at the queue; the command fails with it
+        item.untold = failure
+
+
+def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1) -> None:
+    stream = item.stream
+    tracer = stream.driver.tracer
+    try:
+        kind, size, number, src, src_at = item.told or _described(item, tracer)
+    except Exception as failure:  # as above
+        item.untold = failure
+        return
+    tracer.details.moments.add((
+        at, item.seq, phase, kind, stream.context.ordinal, stream.number, cause, size, number, site, src, src_at,
+    ))  # fmt: skip
+
+
+def _described(item: Completion, tracer: Tracer) -> tuple[int, int, int, int, int]:
+    """Return what all moments of a command say, and keep it: kind, bytes, name, and the word it waits for."""
+    command = item.command
+    if command.__class__ is Copy:  # the commonest by far; it has no name, which is number 0
+        item.told = told = (command[5], command[4], 0, *NOWHERE)
+        return told
+    kind, size, *_, src, src_at, _, name = DESCRIBE[type(command)](item, command)
+    word = (src, src_at) if type(command) is WaitValue else NOWHERE
+    item.told = told = (kind, size, tracer.intern(name), *word)
+    return told

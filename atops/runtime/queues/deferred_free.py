@@ -1,0 +1,90 @@
+"""Giving device memory back when nothing that was enqueued before still needs it, without waiting for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from atops.base.errors import IllegalAddress
+from atops.device.memory.allocation import Allocation
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.core.completion import Completion
+from atops.runtime.memory.buffer import LATER, Buffer
+
+__all__ = ("Countdown", "free_after", "free_when_idle")
+
+
+Free = Callable[[Allocation, Any], None]
+
+
+def free_when_idle(context: DeviceContext, free: Free, buffer: Buffer, stream: Any) -> None:
+    """Free the memory of `buffer` once all work is over that the board has now, or the stream if one is given.
+
+    All of the board's: a peer, or another device's stream, may use it too.
+    """
+    driver = context.driver
+    if stream is LATER:
+        driver.post(partial(free_when_idle, context, free, Buffer(buffer.allocation), None))  # this one is dying
+        return
+    with driver.lock:
+        newest = driver.seq
+    free_after(context, free, buffer.allocation, "close" if stream is None else stream.label, stream, newest)
+
+
+def free_after(
+    context: DeviceContext, free: Free, allocation: Allocation, by: object, stream: Any, newest: int
+) -> None:
+    """Free `allocation` once the stream, or the whole board, is through with the commands up to number `newest`."""
+    driver = context.driver
+    with driver.lock:
+        streams = driver.active_streams() if stream is None else stream.synchronised()
+        items = [item for each in streams for item in each.unfinished_to(newest)]
+    if items:
+        # And look again then: an abort may have ended what is last before what runs.
+        again = partial(free_after, context, free, allocation, by, stream, newest)
+        Countdown(context, again, len(items)).begin(items)
+        return
+    try:  # noqa: SIM105  # every close comes here, and suppress() is slow
+        free(allocation, by)
+    except IllegalAddress:  # a reset or the driver's close was faster
+        pass
+
+
+class Countdown:
+    """Frees an allocation when the last of several commands is over."""
+
+    def __init__(self, context: DeviceContext, free: Callable[[], None], items: int) -> None:
+        self._context = context
+        self._free = free
+        self._left = items + 1  # one for the caller, who may still be adding waiters
+
+    def begin(self, items: Iterable[Completion]) -> None:
+        """Count these commands, as many as were said, as they end."""
+        for item in items:
+            if not item.add_waiter(_Counted(self)):
+                self.one_over()
+        self.one_over()
+
+    def one_over(self) -> None:
+        """Count one command, and free at the last."""
+        with self._context.driver.lock:
+            self._left -= 1
+            last = self._left == 0
+        if last:
+            self._free()
+
+
+class _Counted:
+    """One command's part in a countdown."""
+
+    __slots__ = ("_countdown",)
+
+    def __init__(self, countdown: Countdown) -> None:
+        self._countdown: Countdown | None = countdown
+
+    def wake(self) -> None:
+        """Count the command. Once."""
+        countdown, self._countdown = self._countdown, None
+        if countdown is not None:
+            countdown.one_over()

@@ -1,0 +1,400 @@
+"""The queue of one stream and the drain that empties it: order, failure, abort, capacity. It knows no verb.
+
+A stream with work has exactly one drain on the driver; an idle one has none. `submit` numbers a command, resolves its
+null-stream predecessors, appends it and, if the stream was idle, posts the drain: all under the driver's one lock, so
+that any two threads agree on one order. The head of the queue is the command that runs; it leaves when it settles.
+Everything here that touches the queue holds that lock; nothing that is called back does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Any
+from weakref import finalize, ref
+
+from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClosed, PriorLaunchFailure, StreamAborted
+from atops.base.waiting.locks import reentered, take_patiently
+from atops.base.waiting.parking_lot import Waiter
+from atops.runtime.core.capacity import Room
+from atops.runtime.core.commands import Alloc, Call, Command, Copy, Launch, WaitEvent
+from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, look_at
+from atops.runtime.core.failures import as_failure, log_if_left, verb, wake
+from atops.runtime.executors.executor import HERE, StepWaiter
+from atops.runtime.queues import command_events as moments
+from atops.runtime.queues.abort import abort_stream, catch_up
+from atops.runtime.queues.copy_batch import carry_out_run, carry_out_traced, claim_run, settle_run
+from atops.runtime.queues.state import PERHAPS_NOTHING, StreamState, has_effect
+
+__all__ = ("StreamQueue",)
+
+log = logging.getLogger("atops.stream")
+
+DRAIN_COMMANDS = 64  # a drain lets others run after so many commands ...
+DRAIN_NS = 500_000  # ... or after so long, whichever comes first ...
+new_object = object.__new__
+NEVER = 1 << 63  # ... but inline by count alone: how long something takes must not change the order of a replay
+
+
+class StreamQueue(StreamState):
+    """Commands in order, and the machine that runs them."""
+
+    __slots__ = ()
+
+    # ---- submission
+
+    def submit(
+        self, command: Command, result: Any = None, duty: bool = False, after: tuple[Completion, ...] = ()
+    ) -> Completion:
+        """Enqueue a command, to start when those of `after` are over too.
+
+        Raises InvalidHandle on a closed stream, StreamFull on a full one, NotInitialized on a closed driver,
+        IllegalState in a finalizer or a signal handler that came in the middle of such a call.
+        """
+        driver = self.driver
+        if driver.inline:
+            driver.executor.check_caller()
+        item = new_object(Completion)  # what its constructor does, without the frame
+        item.stream = self
+        item.command = command
+        if result is not None:
+            item._result = result
+        if duty:
+            item.duty = True
+        if after:
+            item.deps = after
+        if (lock := driver.lock)._is_owned():
+            raise reentered(f"{verb(item)} was enqueued on {self.label}")
+        try:
+            with lock:
+                # An allocation is a duty so that no abort drops its order; it is refused as any other command.
+                if (self._unusual or self.context.dead is not None) and (not duty or command.__class__ is Alloc):
+                    self.admit(item)
+                if not self.append(item):
+                    return item
+                # With the lock held: what a handler that comes after it waits for has its drain.
+                if command.__class__ is Launch and self.context.clusters.idle and not driver.inline:
+                    # Where the kernel will run: one hop less. Not behind other kernels: their clusters go by urgency.
+                    self.context.lane.run_drain(self.drain)
+                else:
+                    driver.post(self.drain)
+        except BaseException as error:
+            self.interrupted(error, item)
+            raise
+        return item
+
+    def interrupted(self, error: BaseException, item: Completion) -> None:
+        """Have what is queued run although Ctrl-C ended a submission, and give the place back of what is not."""
+        if isinstance(error, AtopsError):  # with which nothing was enqueued
+            return
+        self.take_back(item, queued=isinstance(error, RuntimeError))  # which says that no thread is left to run it
+        try:
+            self.driver.post(self.drain)  # where that was done already, it finds nothing to do
+        except RuntimeError:
+            self.take_back(item, queued=True)
+
+    def enqueue(self, item: Completion) -> bool:
+        """Number and append a command, with the driver's lock held. Returns whether the drain must be posted."""
+        if (self._unusual or self.context.dead is not None) and not item.duty:
+            self.admit(item)
+        return self.append(item)
+
+    def append(self, item: Completion) -> bool:
+        """Number and append an admitted command. As `enqueue`."""
+        driver = self.driver
+        kind = item.command.__class__
+        ordered = self.blocking
+        if ordered and kind in PERHAPS_NOTHING:
+            ordered = bool(item.command[4]) if kind is Copy else has_effect(item)
+        # A wait in a blocking stream does not wait for the null stream (TOPS Runtime API, 2.4 topsStreamWaitEvent).
+        if ordered and (self.null or (self.context.null_last is not None and kind is not WaitEvent)):
+            self._order(item)
+        queue = self._queue
+        if queue is None:
+            queue = self._queue = deque()
+        item.seq = driver.seq = driver.seq + 1
+        if driver.tracer.active:
+            item.submitted_ns = driver.now()
+            if driver.tracer.detail:
+                moments.submit(item)
+        # From here on nothing is called before the queue has the command: no Ctrl-C comes in between.
+        self._last = item
+        if ordered and (kind is not Call or item.command.holds):  # what holds not its own stream holds no other
+            self._ordered = item
+            if self.null:
+                self.context.null_last = item
+        if first := not self._scheduled:
+            self._scheduled = True
+            self.context.active[self] = None
+        queue.append(item)
+        return first
+
+    def admit(self, item: Completion) -> Room | None:
+        """Refuse a command on a closed or full stream or a dead device. Returns whose room it takes. Lock held."""
+        if self.context.dead is not None:
+            raise self.context.dead.fresh()
+        if self._closed:
+            raise InvalidHandle(f"{self.label} is closed; {verb(item)} came too late")
+        if self.capacity is None:
+            return None
+        item.placed = (self.capacity.take(self),)
+        return item.placed[0]
+
+    def close_queue(self) -> None:
+        """Refuse commands from now on, duties excepted, and room for them. Those enqueued still run."""
+        waiters: list[Waiter] = []
+        with self.driver.lock:
+            self._closed = self._unusual = True
+            if self.capacity is not None:
+                waiters = self.capacity.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
+        wake(waiters)
+
+    # ---- the drain
+
+    def drain(self) -> None:  # noqa: C901  # the hot loop: its branches are spelled out, not called
+        """Run commands from the head until one must wait, none is left or others should have a turn. On the driver."""
+        driver = self.driver
+        lock, now, execute = driver.lock, driver.now, driver.execute
+        tracing = driver.tracer.active
+        limited = self.capacity is not None
+        plain = not tracing and not limited
+        left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
+        if self.gap:
+            self.close_gap()
+        item: Completion | None = None
+        over: Completion | None
+        run: list[Completion] = []
+        error: AtopsError | None = None
+        while True:
+            waiters, left = None, left - 1
+            take_patiently(lock)
+            try:
+                queue = self._queue
+                if item is not None:
+                    if plain and error is None and item._lot is None and item._state < DONE:
+                        queue.popleft()  # type: ignore[union-attr]  # the head is the item: nobody else takes it
+                        item._state = DONE
+                    else:
+                        waiters = self._settle(item, error)
+                over, item = item, None
+                others = left < 0 or now() > until
+                if not queue:
+                    self.retire()
+                elif not others and queue[0]._state == PENDING:
+                    item = queue[0]
+                    item._state = RUNNING
+                    if item.command.__class__ is Copy and not limited and self._error is None:
+                        run = claim_run(queue, self.context)
+            finally:
+                lock.release()
+            over = None  # noqa: F841  # not under the lock: what it held may have a finalizer, which may call anything
+            if waiters is not None:
+                wake(waiters)
+            if run:
+                left -= len(run)
+                done, error = carry_out_run(run) if not tracing else carry_out_traced(run, driver)
+                take_patiently(lock)
+                try:
+                    waiters = settle_run(run, done, self._queue)  # type: ignore[arg-type]  # it holds the run
+                    if not self._queue:
+                        self.retire()  # before a waiter looks
+                finally:
+                    lock.release()
+                wake(waiters)
+                item = None if error is None else run[done]
+                run = []
+                continue
+            if item is None:
+                if others and queue:
+                    driver.post(self.drain)
+                return  # a head that runs elsewhere posts the next drain when it settles
+            if tracing:
+                item.started_ns = now()
+            if item.deps is not None:
+                if self._must_wait(item):
+                    return
+                if tracing:
+                    item.started_ns = now()  # the last of them may have ended since the first stamp
+            if tracing and driver.tracer.detail and item.command.__class__ not in moments.SILENT:
+                moments.begin(item, self._error)
+            if item.aborted is not None and not item.duty:
+                error = item.aborted
+                continue
+            if self._error is not None and not item.duty:
+                error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {self._error}")
+                continue
+            try:
+                error = None
+                if not execute[item.command.__class__](self, item):
+                    if tracing and driver.tracer.detail:
+                        moments.park_head(item)
+                    driver.head_parked()
+                    catch_up(item)
+                    return
+            except Exception as failure:
+                error = as_failure(failure, item)
+
+    def _must_wait(self, item: Completion) -> bool:
+        """Park the head behind the first of its predecessors that is not over; that one's end posts the drain."""
+        with self.driver.lock:
+            if item.aborted is not None and not item.duty:  # it is dropped
+                self.left_out(item)
+                item.deps = None
+            for dep in item.deps or ():
+                if self._park_behind(item, dep):
+                    return True
+                self.inherit(dep)
+            # Its memory may still be in use by whom the stream was to wait for. Only by what was enqueued before: so
+            # that nothing waits for itself.
+            if self.gap and item.command.__class__ is Alloc:
+                before = min(self.gap, item.seq - 1)
+                for stream in self.driver.active_streams():
+                    for dep in stream.unfinished_to(before) if stream is not self else ():
+                        item.deps = (*(item.deps or ()), dep)
+                        if self._park_behind(item, dep):
+                            return True
+            item.parked = item.deps = None
+        return False
+
+    def _park_behind(self, item: Completion, dep: Completion) -> bool:
+        """Park the head behind one command, unless that is over. With the driver's lock held."""
+        if not dep.park(StepWaiter(self.driver.post, self.drain)):
+            return False
+        item.parked = dep
+        item._state = PENDING
+        if self.driver.tracer.detail:
+            moments.park(item, dep)
+        return True
+
+    def _settle(self, item: Completion, error: AtopsError | None) -> list[Waiter] | None:
+        """Take a settled head off the queue. With the driver's lock held; returns whom to wake after it."""
+        if item._state >= DONE:
+            return None  # an abort was faster
+        queue = self._queue
+        if queue and queue[0] is item:
+            queue.popleft()
+        elif self._detached:
+            self._detached.pop(item, None)
+            if not self._scheduled and not self._detached:
+                self.context.active.pop(self, None)
+        if self.driver.tracer.active:
+            error = self.driver.trace(item, error)
+        if error is not None:
+            self._fail(item, error)
+        waiters = item.settle(error)
+        if item.placed is not None and self.capacity is not None:
+            waiters = (waiters or []) + self.capacity.give_back(1)
+        return waiters
+
+    def _fail(self, item: Completion, error: AtopsError) -> None:
+        self.left_out(item)
+        if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
+            error.__cause__ = self._error
+        if self._error is None and not isinstance(error, StreamAborted):
+            self._error = error
+            self.context.poisoned.add(self)
+            if getattr(error.__cause__, "_seen", False):
+                look_at(error)
+            if not isinstance(error, LoopClosed):  # of which asyncio complains itself
+                # For one that nobody ever closes.
+                left = finalize(self, log_if_left, self.label, str(error), vars(error), ref(self.driver))
+                left.atexit = False
+
+    def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
+        """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored.
+
+        `here`: the calling thread, one of the runtime's own, has nothing else to do, and drains what comes next.
+        """
+        driver = self.driver
+        waiters: list[Waiter] | None = None
+        try:
+            with driver.lock:
+                if item._state >= DONE:
+                    return
+                at_head = bool(self._queue) and self._queue[0] is item  # type: ignore[index]  # a non-empty deque
+                waiters = self._settle(item, error)
+                post = at_head and bool(self._queue)
+                if at_head and not post:
+                    self.retire()
+                launches = post and self._queue[0].command.__class__ is Launch  # type: ignore[index]  # as above
+        except BaseException:  # Ctrl-C, where an abort or a store of the program's thread ends the command
+            driver.post(self.drain)
+            wake(waiters or ())
+            raise
+        lane = self.context.lane
+        # A kernel that ended well was the last thing in its lane's step. One that failed may have been stopped by
+        # another in the middle of that one's step, as a value wait is ended in the middle of the kernel that stores the
+        # value: then this thread may never be given back, and what comes next is not for it.
+        last = HERE.lane is lane and item.command.__class__ is Launch and item._state == DONE
+        if waiters is not None:
+            if last:
+                lane.wake_last(waiters)
+            else:
+                wake(waiters)
+        if not post:
+            return
+        if here:
+            self.drain()
+        else:
+            self._drain_after(last, launches)
+
+    def _drain_after(self, last: bool, launches: bool) -> None:
+        """Have the drain go on after a command that ended on another thread, with the fewest thread hops.
+
+        `last`: that was the last thing in this lane's step; `launches`: a launch comes next.
+        """
+        driver, lane = self.driver, self.context.lane
+        if last and lane.free:
+            lane.drain_next(self.drain)
+        elif launches and self.context.clusters.idle and not driver.inline:
+            lane.run_drain(self.drain)
+        else:
+            driver.post(self.drain)
+
+    def detach(self, item: Completion) -> None:
+        """Let the head leave the queue unfinished: later commands go on, synchronising still waits for it."""
+        with self.driver.lock:
+            assert self._queue is not None and self._queue[0] is item
+            self._queue.popleft()
+            if self._detached is None:
+                self._detached = {}
+            self._detached[item] = None
+        self.driver.post(self.drain)
+
+    # ---- failure
+
+    @property
+    def error(self) -> AtopsError | None:
+        """The first failure since the last `clear_error`, or None."""
+        if self._error is not None:
+            look_at(self._error)
+        return self._error
+
+    def clear_error(self) -> AtopsError | None:
+        """Forget the stream's failure, so that later commands run again. Returns what it was."""
+        with self.driver.lock:
+            error, self._error = self._error, None
+            self.context.poisoned.discard(self)
+        look_at(error)
+        return error
+
+    def raise_error(self) -> None:
+        """Raise a fresh exception for the stream's failure, if there is one."""
+        if (error := self.error) is not None:
+            raise error.fresh()
+        self.context.check_survived()
+
+    def poison(self, error: AtopsError) -> None:
+        """Let every later command fail, as if a command had failed with `error`."""
+        with self.driver.lock:
+            if self._error is None:
+                self._error = error
+                self.context.poisoned.add(self)
+
+    def abort(self, reason: ExecutionError | None = None) -> int:
+        """Drop what has not started, and end what runs at its next chance. Returns how many commands were dropped.
+
+        Their completions fail with StreamAborted. Parked waits end now, kernels when next suspended; a copy that has
+        begun ends. Duties (frees, callbacks) run. The stream stays usable. 0 amid an enqueue: the driver does it.
+        """
+        return abort_stream(self, reason)

@@ -1,0 +1,1 @@
+"""Resource bundles and reservations (TOPS Runtime API, 2.11)."""

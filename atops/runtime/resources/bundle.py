@@ -1,0 +1,286 @@
+"""Resource bundles of a device, and its reservation: where work may run, and what is left for the rest (2.11).
+
+A bundle's work runs on its part of the clusters only; an exclusive part runs nothing else. A cluster runs one block at
+a time, so that bundles which have SIPs of one cluster take turns on it. Where it claims copy engines its copies hold no
+more of them at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from functools import partial
+from itertools import compress
+
+from atops.base.dims import Dim3
+from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue, LaunchOutOfResources, OutOfMemory
+from atops.base.result_codes import Result
+from atops.device.arch import Architecture
+from atops.device.call_site import caller
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.core.commands import Launch
+from atops.runtime.core.completion import Completion
+from atops.runtime.memory.buffer import Buffer
+from atops.runtime.queues.deferred_free import Countdown, free_when_idle
+from atops.runtime.queues.queue import StreamQueue
+from atops.runtime.resources.affinity import banks_of, near_banks
+from atops.runtime.resources.default import chosen_bundle
+from atops.runtime.resources.engines import EngineShare
+from atops.runtime.resources.memory import ReservedMemory
+from atops.runtime.resources.placement import (
+    BundleRequest,
+    Claimed,
+    Part,
+    choose_part,
+    choose_reservation,
+    left_by,
+)
+
+__all__ = ("ResourceBundle", "Resources", "bundle_of", "create_bundle", "resources_of")
+
+
+def create_bundle(context: DeviceContext, request: BundleRequest) -> ResourceBundle:
+    """Claim what `request` says of a device. `ResourceBundle.close` ends it.
+
+    Raises LaunchOutOfResources or OutOfMemory for what cannot be had now, and then holds nothing; InvalidValue for
+    clusters that the device does not have.
+    """
+    context.check_alive()
+    return resources_of(context).create(request)
+
+
+def resources_of(context: DeviceContext) -> Resources:
+    """Return the bundles and the reservation of a device, made when first asked for."""
+    with context.driver.lock:
+        if context.resources is None:
+            context.resources = Resources(context)
+        resources: Resources = context.resources
+        return resources
+
+
+def bundle_of(context: DeviceContext, bundle: ResourceBundle | None = None) -> ResourceBundle | None:
+    """Return the bundle that work on a device runs in: the one given, else the caller's default; None for neither.
+
+    A default of another device, or of before a reset, does not count. Raises InvalidHandle for one that was destroyed,
+    and for a given one of another device.
+    """
+    if bundle is None:
+        bundle = chosen_bundle()
+        if bundle is None or bundle.context is not context:
+            return None
+    elif bundle.context is not context:
+        raise InvalidHandle(f"{bundle!r} is of another device than device {context.ordinal} is now")
+    if bundle.closed:
+        raise InvalidHandle(f"{bundle!r} was destroyed; another one, or none as the default, is right")
+    return bundle
+
+
+class ResourceBundle:
+    """Clusters, or SIPs of one, and memory of a device. `part` has a mask of SIPs for each of the device's clusters.
+
+    `engines` is what its copies share of the device's copy engines; None where it claims none, and they use any.
+    """
+
+    __slots__ = ("claimed", "closed", "clusters", "context", "engines", "memory", "part")
+
+    def __init__(self, context: DeviceContext, claimed: Claimed, memory: ReservedMemory) -> None:
+        self.context = context
+        self.claimed = claimed
+        self.part = claimed.part
+        self.clusters = tuple(ordinal for ordinal, mask in enumerate(claimed.part) if mask)
+        self.memory = memory
+        self.engines = EngineShare(context.engines, claimed.engines) if claimed.engines else None
+        self.closed = False
+
+    @property
+    def processors(self) -> int:
+        """On how many clusters it is; a part of one counts as one (topsResourceBundleProcessorCount)."""
+        return len(self.clusters)
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Allocate of what is reserved for it, else by its policy. `close` of the buffer gives it back to the bundle.
+
+        Raises OutOfMemory, InvalidValue for a negative size, InvalidHandle when the bundle was destroyed.
+        """
+        context = self.context
+        if self.closed:
+            raise InvalidHandle(f"{self!r} was destroyed and allocates no more")
+        site = caller()
+        try:
+            allocation = self.memory.allocate(nbytes, site)
+        except OutOfMemory:
+            if not context.trim_pools():
+                raise
+            allocation = self.memory.allocate(nbytes, site)
+        buffer = Buffer(allocation, 0, nbytes, partial(free_when_idle, context, self.memory.give_back))
+        buffer.driver = context.driver
+        return buffer
+
+    def close(self) -> None:
+        """Be of no use any more. What it claims goes when the work that was enqueued in it is over. Idempotent."""
+        driver = self.context.driver
+        with driver.lock:
+            if self.closed:
+                return
+            self.closed = True
+            streams = list(self.context.active)
+        items = [item for stream in streams for item in stream.pending() if self._has(item)]
+        Countdown(self.context, self._release, len(items)).begin(items)
+
+    def _has(self, item: Completion) -> bool:
+        if isinstance(item.command, Launch):
+            return item.command.options.bundle is self
+        return item.share is not None and item.share is self.engines
+
+    def _release(self) -> None:
+        self.context.resources.drop(self)
+        self.memory.close()
+
+    def __repr__(self) -> str:
+        """Say whose clusters it has."""
+        sips = [f"{ordinal} ({self.part[ordinal].bit_count()} SIPs)" for ordinal in self.clusters]
+        exclusive = "exclusive, " if self.claimed.exclusive else ""
+        return (
+            f"<ResourceBundle on device {self.context.ordinal}: {exclusive}clusters {', '.join(sips)}"
+            f"{', destroyed' if self.closed else ''}>"
+        )
+
+
+class Resources:
+    """What of one device is claimed: its bundles, and the reservation of this process. Safe from any thread."""
+
+    def __init__(self, context: DeviceContext) -> None:
+        arch = context.arch
+        self._context = context
+        self._lock = threading.Lock()
+        self._whole: Part = ((1 << arch.sips_per_cluster) - 1,) * arch.clusters
+        self._base = self._whole  # what is reserved, else everything
+        self._bundles: tuple[ResourceBundle, ...] = ()
+        self._reserved = 0  # SIP threads that were asked for; 0: no reservation
+
+    # ---- bundles
+
+    def create(self, request: BundleRequest) -> ResourceBundle:
+        """Claim what a request says. Raises as `create_bundle` does."""
+        arch = self._context.arch
+        with self._lock:
+            part = choose_part(request, self._base, self._claims(), arch.copy_engines_per_cluster)
+            claimed = Claimed(part, request.engines, request.exclusive)
+            clusters = compress(range(len(part)), part)  # without a loop: Ctrl-C in one would keep the lock
+            memory = ReservedMemory(self._context.memory, _banks(arch, request.policy, list(clusters)))
+            bundle = ResourceBundle(self._context, claimed, memory)
+            self._bundles = (*self._bundles, bundle)
+        try:
+            self._reserve(memory, request.memory)
+        except BaseException:
+            self.drop(bundle)
+            raise
+        self._context.clusters.restrict(self._left)
+        return bundle
+
+    def _reserve(self, memory: ReservedMemory, nbytes: int) -> None:
+        try:
+            memory.reserve(nbytes)
+        except OutOfMemory:
+            if not self._context.trim_pools():
+                raise
+            memory.reserve(nbytes)
+
+    def drop(self, bundle: ResourceBundle) -> None:
+        """Let what a bundle claims be used by others."""
+        with self._lock:
+            self._bundles = tuple(each for each in self._bundles if each is not bundle)
+        self._context.clusters.restrict(self._left)
+
+    def admit(self, stream: StreamQueue, launch: Launch) -> Launch:
+        """Return a launch with the bundle that it runs in: the one that its options name, else the caller's default.
+
+        Raises LaunchOutOfResources or CooperativeLaunchTooLarge where its part, or what is left to work without one,
+        cannot hold the blocks; InvalidHandle for a default bundle that was destroyed.
+        """
+        config, options = launch.config, launch.options
+        bundle = bundle_of(self._context, options.bundle)
+        self._context.clusters.check(
+            launch.bound.name, config.block.volume, config.grid.volume, config.cooperative, stream.cluster_mask,
+            stream.sip_mask, options.pinned, None if bundle is None else bundle.part,
+        )  # fmt: skip
+        return launch if bundle is options.bundle else launch._replace(options=options._replace(bundle=bundle))
+
+    @property
+    def engines(self) -> EngineShare | None:
+        """What a copy that the caller enqueues now shares of the copy engines: its default bundle's, if that has some.
+
+        None for any engine, also with a default that was destroyed: copies run on no cluster.
+        """
+        bundle = chosen_bundle()
+        if bundle is None or bundle.context is not self._context or bundle.closed:
+            return None
+        share: EngineShare | None = bundle.engines
+        return share
+
+    # ---- the reservation
+
+    def reserve(self, threads: int) -> None:
+        """Have the launches of this process use only so many SIP threads: of one cluster, or else whole clusters.
+
+        0 reserves nothing; the number in force succeeds. Bundles that were made before keep what they have. Raises
+        InvalidValue for more than the device has, and IllegalState with the code DeviceAlreadyInUse where another
+        number is reserved or too few are left beside exclusive bundles (2.11 topsSetDeviceAndResourceReservation).
+        """
+        arch = self._context.arch
+        if not isinstance(threads, int):
+            raise InvalidType(f"reserved threads are {threads!r}; an int is right")
+        if not 0 <= threads <= arch.sips:
+            raise InvalidValue(f"{threads} SIP threads of device {self._context.ordinal}; 0 to {arch.sips} are right")
+        with self._lock:
+            if not threads or threads == self._reserved:
+                return
+            if self._reserved:
+                raise _in_use(f"device {self._context.ordinal} has {self._reserved} threads reserved, not {threads}")
+            try:
+                self._base = choose_reservation(threads, self._whole, self._claims())
+            except LaunchOutOfResources as error:
+                raise _in_use(f"device {self._context.ordinal}: {error}") from None
+            self._reserved = threads
+        self._context.clusters.restrict(self._left)
+
+    @property
+    def geometry(self) -> Architecture:
+        """The architecture's figures, with the clusters and SIPs that are reserved."""
+        arch, base = self._context.arch, self._base
+        if base == self._whole:
+            return arch
+        width = max(mask.bit_count() for mask in base)
+        return replace(
+            arch,
+            clusters=sum(map(bool, base)),
+            sips_per_cluster=width,
+            max_threads_per_block=min(arch.max_threads_per_block, width),
+            max_block=Dim3(*(min(extent, width) for extent in arch.max_block)),
+        )
+
+    # ---- the figures
+
+    def _claims(self) -> tuple[Claimed, ...]:
+        return tuple(each.claimed for each in self._bundles)
+
+    def _left(self) -> Part | None:
+        """Return what work without a bundle may use; None for everything."""
+        left = left_by(self._base, self._claims())
+        return None if left == self._whole else left
+
+    def __repr__(self) -> str:
+        return f"<Resources of device {self._context.ordinal}: {len(self._bundles)} bundles, {self._reserved} reserved>"
+
+
+def _banks(arch: Architecture, policy: str, clusters: list[int]) -> tuple[int, ...]:
+    """Return the banks that a policy takes memory from, in its order."""
+    if policy == "none":
+        return tuple(range(arch.banks))
+    return banks_of(arch, clusters) if policy == "affinity_only" else near_banks(arch, clusters)
+
+
+def _in_use(message: str) -> IllegalState:
+    error = IllegalState(message)
+    error.code = Result.DeviceAlreadyInUse  # type: ignore[misc]  # this one carries its own code
+    return error

@@ -1,0 +1,344 @@
+"""Pointers: ints that name bytes on a device or in host memory, resolved to what streams copy, and who owns them.
+
+A device pointer is a 40-bit address, a host pointer the address of pinned or registered memory in this process. Other
+host operands are numpy arrays and whatever else has the buffer protocol.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Final
+
+import numpy as np
+
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
+from atops.base.result_codes import Result
+from atops.device.memory.address_space import SLOT_SHIFT
+from atops.device.memory.allocation import Allocation, Bytes
+from atops.runtime.current_driver import current_driver
+from atops.runtime.driver import Driver
+from atops.runtime.memory.buffer import Buffer
+from atops.runtime.memory.copy_ends import end_of, host_bytes
+from atops.runtime.memory.scatter import Scattered
+from atops.tops.bridge.aliases import Alias, alias_at
+from atops.tops.bridge.arguments import whole
+from atops.tops.bridge.codes import CodeError
+
+__all__ = (
+    "address_of",
+    "bad_pointer",
+    "device_memory",
+    "disown",
+    "find_device",
+    "find_host",
+    "host_address",
+    "host_pointer",
+    "host_view",
+    "is_device_address",
+    "is_null",
+    "known_address",
+    "known_memory",
+    "memory_from",
+    "operand",
+    "own",
+    "owned",
+    "pinned_at",
+    "reached_memory",
+)
+
+OWNED: dict[int, tuple[Allocation, Buffer]] = {}  # by the allocation's serial, which no two ever share
+KEPT: Final = 64  # entries of dead memory below this many are not looked for; each may keep a closed board alive
+SWEEP = [KEPT]
+
+
+# ---- resolving
+
+
+def address_of(pointer: Any, what: str = "the pointer") -> int:
+    """Return a pointer as an int: one, an int-like object, or device memory of the object API.
+
+    Raises CodeError InvalidDevicePointer (InvalidValue where the entry does not list that) for null and other types.
+    """
+    if type(pointer) is int:
+        address = pointer
+    elif isinstance(pointer, Buffer):
+        return pointer.address
+    elif hasattr(pointer, "__index__") and not isinstance(pointer, bool | np.ndarray):
+        address = pointer.__index__()
+    elif pointer is None:
+        address = 0
+    else:
+        raise bad_pointer(f"{what} is {pointer!r}; the int that an allocation returned is right")
+    if address <= 0:
+        raise bad_pointer(f"{what} is null" if address == 0 else f"{what} is {address}; no address is negative")
+    return address
+
+
+def known_address(pointer: Any, what: str = "the pointer") -> int:
+    """As `address_of`; an array or a writable buffer in pinned or registered memory stands for its own pointer.
+
+    Raises as `address_of` does, for pageable memory too.
+    """
+    if pointer is None or isinstance(pointer, Buffer) or _is_number(pointer):
+        return address_of(pointer, what)
+    try:
+        address = host_pointer(pointer, what)
+    except InvalidType:
+        return address_of(pointer, what)  # which says what is right
+    if pinned_at(address) is None:
+        raise bad_pointer(
+            f"{what} is pageable host memory ({type(pointer).__name__}); what topsHostRegister was given, or memory "
+            "that the runtime allocated, is right"
+        )
+    return address
+
+
+def is_null(pointer: Any) -> bool:
+    """Tell whether a pointer is null: None, or an int that is 0."""
+    if pointer is None or type(pointer) is int:
+        return not pointer
+    return _is_number(pointer) and not isinstance(pointer, bool) and pointer.__index__() == 0
+
+
+def known_memory(address: int, what: str = "ptr") -> Buffer:
+    """Return an empty part of the memory that an address of any kind lies in, at its place there.
+
+    Raises CodeError InvalidDevicePointer (or InvalidValue) for an address that the runtime does not know.
+    """
+    return _known(current_driver(), address_of(address, what), 0, what)
+
+
+def device_memory(
+    pointer: Any, nbytes: int, what: str = "the pointer", *, device: int | None = None, plain: bool = True
+) -> Buffer:
+    """Return `nbytes` at a device pointer: on any device, or of mapped, registered or managed host memory.
+
+    `device` is the ordinal that it must lie on, if any; host memory is on all. With `plain` scatter memory is refused:
+    kernels take its parts. Raises CodeError InvalidDevicePointer (or InvalidValue) for what is no live memory,
+    InvalidValue for a range that leaves its allocation.
+    """
+    driver = current_driver()
+    address = address_of(pointer, what)
+    buffer = _at(driver, address, alias_at(driver, address), nbytes, what)
+    if plain and isinstance(buffer.allocation, Scattered):
+        raise InvalidValue(f"{what} {address:#x} is scatter memory; memory in one place, as a part of it, is right")
+    return _on(device, buffer, address, what)
+
+
+def reached_memory(pointer: Any, nbytes: int, what: str = "the pointer", *, device: int | None = None) -> Buffer:
+    """As `device_memory`, of all memory that devices reach: by host pointers and registered arrays too, and scattered.
+
+    Raises as `device_memory` and `known_address` do.
+    """
+    address = known_address(pointer, what)
+    return _on(device, _known(current_driver(), address, nbytes, what), address, what)
+
+
+def memory_from(pointer: Any, what: str = "the pointer") -> Buffer:
+    """Return all memory from a pointer to the end of its allocation, or of its second name: what a kernel gets.
+
+    Host pointers that the runtime knows are right, too, and arrays in such memory. Raises CodeError
+    InvalidDevicePointer (or InvalidValue).
+    """
+    driver = current_driver()
+    address = known_address(pointer, what)
+    if (alias := alias_at(driver, address)) is not None:
+        return device_memory(address, alias.address + alias.size - address, what)
+    if (found := _host_at(driver, address)) is not None:
+        start = found.host_address
+    else:
+        found = _live(driver, address, what)
+        start = found.address
+    buffer = Buffer(found, address - start)
+    buffer.driver = driver
+    return buffer
+
+
+def operand(pointer: Any, nbytes: int, what: str, *, writable: bool = False) -> Buffer | memoryview:
+    """Return `nbytes` at one end of a copy: device memory, or host memory of any kind.
+
+    An int is looked for among device addresses, then among host pointers known to the runtime; a buffer or an array
+    must have at least `nbytes`; a numpy integer is an int. Host memory that the runtime knows comes back as a Buffer,
+    pageable memory as a memoryview. Raises CodeError InvalidDevicePointer or InvalidValue, InvalidType.
+    """
+    if _is_number(pointer) or pointer is None:
+        try:
+            return _known(current_driver(), address_of(pointer, what), nbytes, what)
+        except CodeError as error:
+            if not isinstance(pointer, np.integer):
+                raise
+            right = "a numpy integer is taken for an address; np.asarray(...) of it passes its value"
+            raise bad_pointer(f"{what} is {pointer!r}: {right} ({error})") from None
+    if isinstance(pointer, Buffer):
+        if nbytes > pointer.nbytes:
+            raise InvalidValue(f"{what} is {pointer!r}; it has no {nbytes} bytes")
+        return pointer if nbytes == pointer.nbytes else Buffer.__getitem__(pointer.view(), slice(0, nbytes))
+    if type(pointer) is np.ndarray and (pointer.flags.c_contiguous or not writable):
+        view = end_of(pointer, what, False).bytes
+    else:
+        view = host_bytes(pointer, what, writable)
+    assert isinstance(view, memoryview)
+    if writable and view.readonly:
+        raise InvalidValue(f"{what} is read-only; a writable buffer is right")
+    if nbytes > view.nbytes:
+        raise InvalidValue(f"{what} has {view.nbytes} bytes; {nbytes} were asked for")
+    return view[:nbytes]
+
+
+def find_device(driver: Driver, address: int, what: str = "the pointer") -> Allocation:
+    """Return the live allocation that a device address lies in. Raises CodeError InvalidDevicePointer."""
+    slot = address >> SLOT_SHIFT
+    try:
+        if slot & 1 and slot >> 1 < driver.devices:
+            return driver.context(slot >> 1).memory.find(address, what)
+        return driver.host.find(address, what)
+    except IllegalAddress as error:
+        raise bad_pointer(str(error)) from None
+
+
+def find_host(pointer: Any, what: str = "the host pointer") -> Allocation:
+    """Return the pinned, registered or managed memory that a host pointer lies in; see `host_pointer`.
+
+    Raises InvalidValue for null and for other memory, InvalidType for what is no pointer.
+    """
+    address = host_pointer(pointer, what)
+    host = _host_at(current_driver(), address) if address > 0 else None
+    if host is None:
+        raise InvalidValue(f"{what} {address:#x} is in no pinned or registered memory")
+    return host
+
+
+def host_pointer(pointer: Any, what: str = "the host pointer") -> int:
+    """Return a host pointer as an int: one, or the place where an array or a writable buffer begins.
+
+    Raises InvalidType for anything else.
+    """
+    if isinstance(pointer, np.ndarray):
+        return host_address(pointer)
+    if hasattr(pointer, "__index__"):
+        return whole(pointer, what)
+    try:
+        return host_address(pointer)
+    except (TypeError, ValueError, BufferError):
+        raise InvalidType(
+            f"{what} is {pointer!r}; a host pointer that the runtime returned, an array or a writable buffer is right"
+        ) from None
+
+
+def is_device_address(driver: Driver, address: int) -> bool:
+    """Tell whether an address lies in the space of a device of the board, allocated or not."""
+    slot = address >> SLOT_SHIFT
+    return slot & 1 == 1 and 0 <= slot >> 1 < driver.devices
+
+
+def pinned_at(address: int) -> Allocation | None:
+    """Return the pinned, registered or managed memory that a host address lies in; None where there is none."""
+    return _host_at(current_driver(), address)
+
+
+def host_view(pointer: int, nbytes: int) -> Bytes:
+    """Return the bytes behind a pointer of topsHostMalloc, or of managed memory, as a numpy array of uint8.
+
+    The array shares the memory and is yours until it is freed: `host_view(p, 4 * n).view("float32")`. Raises
+    InvalidValue for other memory, or a range that leaves it.
+    """
+    host = find_host(pointer)
+    offset = _checked(host, pointer - host.host_address, nbytes, "the host pointer")
+    return host.data[offset : offset + nbytes]
+
+
+def host_address(buffer: Any) -> int:
+    """Return the address of the first byte of a writable array or buffer: what C would pass for it."""
+    if isinstance(buffer, np.ndarray):
+        return int(buffer.__array_interface__["data"][0])
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+
+
+def bad_pointer(message: str) -> CodeError:
+    """Return the error for a pointer that points nowhere: InvalidDevicePointer where the entry lists it."""
+    return CodeError(Result.InvalidDevicePointer, message)
+
+
+def _host_at(driver: Driver, address: int) -> Allocation | None:
+    """Return the host memory that a host address lies in; None for a device address and for unknown memory."""
+    return None if is_device_address(driver, address) else driver.host.host_at(address)
+
+
+def _is_number(pointer: Any) -> bool:
+    """Tell whether a pointer is given as a number: an array of one element is memory, though it has `__index__`."""
+    return type(pointer) is int or (hasattr(pointer, "__index__") and not isinstance(pointer, np.ndarray))
+
+
+def _known(driver: Driver, address: int, nbytes: int, what: str) -> Buffer:
+    """Return bytes at an address of any kind: a device's, or a host pointer that the runtime knows."""
+    alias = alias_at(driver, address)
+    if alias is None and (host := _host_at(driver, address)) is not None:
+        buffer = Buffer(host, _checked(host, address - host.host_address, nbytes, what), nbytes)
+        buffer.driver = driver
+        return buffer
+    return _at(driver, address, alias, nbytes, what)
+
+
+def _on(device: int | None, buffer: Buffer, address: int, what: str) -> Buffer:
+    """Return memory that must lie on a device, if one is named; host memory is on all. Raises CodeError."""
+    if device is not None and buffer.device not in (None, device):
+        raise bad_pointer(f"{what} {address:#x} lies on device {buffer.device}; memory of device {device} is right")
+    return buffer
+
+
+def _live(driver: Driver, address: int, what: str) -> Allocation:
+    """As `find_device`; of an address of the host the error says what would be right."""
+    try:
+        return find_device(driver, address, what)
+    except CodeError as error:
+        if is_device_address(driver, address):
+            raise
+        if driver.host.host_at(address) is not None:
+            right = "it is a host pointer, whose device pointer topsHostGetDevicePointer returns"
+        else:
+            right = "for pageable host memory pass the array itself to a copy, and topsHostRegister it for all else"
+        raise bad_pointer(f"{error}; {right}") from None
+
+
+def _at(driver: Driver, address: int, alias: Alias | None, nbytes: int, what: str) -> Buffer:
+    """Return bytes at a device address, which an alias may stand for. Raises as `device_memory` does."""
+    if alias is not None:
+        buffer = alias.resolve(address - alias.address, nbytes)
+    else:
+        found = _live(driver, address, what)
+        buffer = Buffer(found, _checked(found, address - found.address, nbytes, what), nbytes)
+    buffer.driver = driver
+    return buffer
+
+
+def _checked(allocation: Allocation, offset: int, nbytes: int, what: str) -> int:
+    """Return `offset`. Raises InvalidValue when the bytes leave the allocation, or touch one of size zero."""
+    if nbytes < 0 or offset + nbytes > allocation.size:
+        raise InvalidValue(f"{what}: {nbytes} bytes at offset {offset} are not inside {allocation!r}")
+    return offset
+
+
+# ---- owning
+
+
+def own(buffer: Buffer) -> Buffer:
+    """Keep a new allocation alive until `disown`, or until its device is reset. Returns it."""
+    OWNED[buffer.allocation.serial] = buffer.allocation, buffer
+    if len(OWNED) > SWEEP[0]:
+        for serial, (allocation, _) in OWNED.copy().items():
+            if not allocation.alive:
+                OWNED.pop(serial, None)
+        SWEEP[0] = 2 * len(OWNED) + KEPT
+    return buffer
+
+
+def owned(allocation: Allocation) -> Buffer | None:
+    """Return what the C-style functions keep of an allocation: None for one that the object API made."""
+    entry = OWNED.get(allocation.serial)
+    return None if entry is None else entry[1]
+
+
+def disown(allocation: Allocation) -> Buffer | None:
+    """As `owned`, and keep it no longer: of several calls at once exactly one gets it. Its `close` frees it."""
+    entry = OWNED.pop(allocation.serial, None)
+    return None if entry is None else entry[1]

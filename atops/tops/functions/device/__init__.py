@@ -1,0 +1,1 @@
+"""Drivers, devices and errors: TOPS Runtime API, 2.1 to 2.3."""

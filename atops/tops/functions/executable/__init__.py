@@ -1,0 +1,1 @@
+"""Executables: TOPS Runtime API, 2.11."""

@@ -1,0 +1,158 @@
+"""Resource bundles: clusters and memory that work is bound to (TOPS Runtime API, 2.11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from atops.base.errors import ExecutionError, InvalidImage, InvalidType
+from atops.runtime.resources.affinity import near_banks
+from atops.runtime.resources.bundle import ResourceBundle, create_bundle
+from atops.runtime.resources.default import set_chosen_bundle
+from atops.runtime.resources.placement import BundleRequest
+from atops.tops.bridge.arguments import member, size_of
+from atops.tops.bridge.call import call
+from atops.tops.bridge.context import current_device
+from atops.tops.bridge.handles import live, register, take
+from atops.tops.bridge.pointers import is_null, own
+from atops.tops.bridge.waiting import until
+from atops.tops.functions.executable.arguments import executable_of
+from atops.tops.functions.extension.bank_arguments import check_total
+from atops.tops.types.executable_enumerations import topsHbmPolicy, topsResBundlMode, topsResourceBundleInfoType_t
+from atops.tops.types.resource_structs import topsResourceBundle_t, topsResourceRequest_t
+
+__all__ = (
+    "topsCreateResource",
+    "topsCreateResourceForExecutable",
+    "topsDestroyResource",
+    "topsDeviceSetResource",
+    "topsGetAffinityBankListV2",
+    "topsMallocForResource",
+    "topsResourceBundleGetAttribute",
+)
+
+POLICIES: Final[Mapping[topsHbmPolicy, str]] = MappingProxyType(
+    {
+        topsHbmPolicy.TOPS_HBM_POLICY__BEST_FIT: "best_fit",
+        topsHbmPolicy.TOPS_HBM_POLICY__AFFINITY_ONLY: "affinity_only",
+        topsHbmPolicy.TOPS_HBM_POLICY__NONE: "none",
+    }
+)
+
+
+@call
+async def topsCreateResource(req: topsResourceRequest_t) -> int:
+    """Claim clusters and memory of the current device, and return a handle; topsDestroyResource ends it.
+
+    A reset of the device by somebody else is waited for first. LaunchOutOfResources: clusters, SIPs or copy engines
+    that cannot be had now. OutOfMemory: no such memory. InvalidValue: no request, or one for nothing.
+    """
+    return await _create(_request(req))
+
+
+@call
+async def topsCreateResourceForExecutable(exe: int) -> int:
+    """As topsCreateResource, for what the target-resource section of an executable asks for.
+
+    InvalidHandle: no executable. InvalidImage: the section asks for nothing that a device has. LaunchOutOfResources,
+    OutOfMemory.
+    """
+    section = executable_of(exe).target_resource
+    try:
+        request = _request(topsResourceRequest_t.from_bytes(section))
+    except ValueError as error:
+        raise InvalidImage(f"the target resource of the executable is no request: {error}") from error
+    return await _create(request)
+
+
+async def _create(request: BundleRequest) -> int:
+    """Return the handle of a new bundle of the current device, after a reset that goes on."""
+    context = current_device().context
+    for item in context.resetting():
+        try:
+            await until(item)
+        except ExecutionError:  # what a reset drops has failed, which is no concern of this call
+            continue
+    context = current_device().context
+    return register(create_bundle(context, request), context)
+
+
+def _request(req: Any) -> BundleRequest:
+    """Return what a request asks for. Raises InvalidType, InvalidValue."""
+    if not isinstance(req, topsResourceRequest_t) or not isinstance(req.res_bundle_cfg, topsResourceBundle_t):
+        raise InvalidType(f"req is {req!r}; a topsResourceRequest_t with a topsResourceBundle_t is right")
+    bundle = req.res_bundle_cfg
+    mode = member(topsResBundlMode, bundle.mode, "mode")
+    policy = POLICIES[member(topsHbmPolicy, bundle.hbm_policy, "hbm_policy")]
+    clusters = cluster_mask = sips = None
+    engines = 0
+    match mode:
+        case topsResBundlMode.TOPS_RES_BUNDLE_MODE__DEVICE:
+            pass
+        case topsResBundlMode.TOPS_RES_BUNDLE_MODE__CLUSTER:
+            clusters = size_of(bundle.cluster_num, "cluster_num")
+        case topsResBundlMode.TOPS_RES_BUNDLE_MODE__PG:
+            cluster_mask = size_of(bundle.pg_mask, "pg_mask")
+        case topsResBundlMode.TOPS_RES_BUNDLE_MODE__VG:
+            sips, engines = size_of(bundle.sip_num, "sip_num"), size_of(bundle.cdma_num, "cdma_num")
+        case _:
+            clusters = size_of(req.cluster_count, "cluster_count")
+    return BundleRequest(
+        clusters=clusters,
+        cluster_mask=cluster_mask,
+        sips=sips,
+        engines=engines,
+        exclusive=bool(req.need_alloc_cluster),
+        memory=size_of(bundle.hbm_mem_size, "hbm_mem_size"),
+        policy="affinity_only" if req.mem_alloc_affinity_only else policy,
+    )
+
+
+@call
+def topsDestroyResource(res: int) -> None:
+    """Let a bundle be dead at once; what it claims goes when its last work is over. InvalidHandle.
+
+    Memory of topsMallocForResource stays valid until topsFree.
+    """
+    take(res, ResourceBundle).close()
+
+
+@call
+def topsResourceBundleGetAttribute(res: int, type: topsResourceBundleInfoType_t) -> int:
+    """Return on how many clusters a bundle is, a part of one counting as one (topsResourceBundleProcessorCount).
+
+    InvalidHandle; InvalidValue: another type.
+    """
+    bundle = live(res, ResourceBundle)
+    member(topsResourceBundleInfoType_t, type, "type")  # which has one member
+    return bundle.processors
+
+
+@call
+def topsMallocForResource(size: int, res: int) -> int:
+    """Return a pointer to memory of what a bundle reserves, else by its policy; topsFree gives it back to the bundle.
+
+    Size 0 gives a pointer of its own. OutOfMemory; InvalidValue: no size; InvalidHandle.
+    """
+    return own(live(res, ResourceBundle).allocate(size_of(size))).address
+
+
+@call
+def topsDeviceSetResource(res: int | None) -> None:
+    """Make a bundle the default of this task and this thread: later launches on its device run in it.
+
+    None, or 0, restores the device's own. InvalidHandle.
+    """
+    set_chosen_bundle(None if is_null(res) else live(res, ResourceBundle))
+
+
+@call
+def topsGetAffinityBankListV2(res: int, bank_total: int) -> list[int]:
+    """Return the physical banks of a bundle's device, those nearest to its clusters first.
+
+    InvalidHandle; InvalidValue: `bank_total` is not how many banks there are.
+    """
+    bundle = live(res, ResourceBundle)
+    check_total(bundle.context.arch, bank_total)
+    return list(near_banks(bundle.context.arch, bundle.clusters))

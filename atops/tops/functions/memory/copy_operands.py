@@ -1,0 +1,226 @@
+"""Copies as the C-style functions ask for them: ends found, kinds checked against real places, enqueued.
+
+It knows no function: who calls it says which stream, and waits where the text wants that.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from atops.base.errors import IllegalAddress, InvalidValue
+from atops.base.result_codes import Result
+from atops.base.trace.tracer import Kind
+from atops.device.memory.address_space import SLOT_SHIFT
+from atops.device.memory.allocation import Allocation
+from atops.runtime.core.commands import Copy
+from atops.runtime.core.completion import Completion
+from atops.runtime.current_driver import current_driver
+from atops.runtime.device import Device
+from atops.runtime.memory.buffer import Buffer, End
+from atops.runtime.memory.copy_ends import CAST_CODES, copy_kind
+from atops.runtime.queues.copy_batch import DIRECT
+from atops.runtime.queues.direct_copy import copy_and_wait, copy_at_once
+from atops.runtime.stream import Stream
+from atops.tops.bridge.aliases import has_aliases
+from atops.tops.bridge.arguments import member, whole
+from atops.tops.bridge.codes import CodeError
+from atops.tops.bridge.pointers import is_null, operand, pinned_at
+from atops.tops.types.enumerations import topsMemcpyKind
+
+__all__ = ("Started", "pinned_or_pageable", "start_copy")
+
+log = logging.getLogger("atops.tops")
+HOST, DEVICE = 1, 2  # where an end may be said to lie; mapped and managed memory may be said to lie in both
+KINDS: Final[frozenset[type]] = frozenset({int, topsMemcpyKind})  # what needs no closer look
+PLACES: Final[dict[int, tuple[int, int]]] = {
+    topsMemcpyKind.topsMemcpyHostToHost: (HOST, HOST),
+    topsMemcpyKind.topsMemcpyHostToDevice: (DEVICE, HOST),
+    topsMemcpyKind.topsMemcpyDeviceToHost: (HOST, DEVICE),
+    topsMemcpyKind.topsMemcpyDeviceToDevice: (DEVICE, DEVICE),
+    topsMemcpyKind.topsMemcpyDefault: (HOST | DEVICE, HOST | DEVICE),
+}
+H2D, D2H = int(Kind.COPY_H2D), int(Kind.COPY_D2H)
+NAMES: Final = {HOST: "host", DEVICE: "device"}
+
+
+class Started(NamedTuple):
+    """A copy or a fill that was enqueued, and which of the host's memory it touches."""
+
+    completion: Completion | None  # None: nothing to do, or nothing any more
+    on_host: bool = False  # host memory of any kind: the plain functions return when it is over
+    at_once: bool = False  # pageable memory, or host to host: so do the asynchronous ones
+
+
+NOTHING: Final = Started(None)
+
+
+def start_copy(
+    stream: Stream, dst: Any, src: Any, nbytes: int, kind: Any, code: Result = Result.InvalidMemcpyDirection,
+    *, waits: bool = False,
+) -> Started:
+    """Enqueue a copy of `nbytes` on a stream; `waits` tells that the caller does nothing but wait for it then.
+
+    Raises CodeError `code` when the kind is none, or not that of the pointers; InvalidValue for overlapping or too
+    short memory, and unknown pointers; InvalidType. Null is fine for a copy of nothing.
+    """
+    if kind.__class__ not in KINDS or kind not in PLACES:
+        kind = member(topsMemcpyKind, kind, "kind", Result.InvalidMemcpyDirection)
+    to, back = PLACES[kind]
+    if waits and (done := _short_copy(stream, dst, src, nbytes, to, back)) is not None:
+        return done
+    to_end = _end(dst, nbytes, "dst", to, code)
+    back_end = _end(src, nbytes, "src", back, code)
+    if nbytes == 0 or to_end is None or back_end is None:
+        return NOTHING
+    (target, into), (source, out) = to_end, back_end
+    if into and out and -nbytes < into - out < nbytes:
+        raise InvalidValue(f"dst and src of a copy of {nbytes} bytes overlap: {target!r} and {source!r}")
+    if isinstance(target, Buffer) and isinstance(source, Buffer):
+        on_host = target.device is None or source.device is None
+        at_once = target.device is None and source.device is None
+        if not on_host and _unreachable(stream, target, source):
+            return Started(_stage(stream, target, source, nbytes))
+    else:
+        on_host = at_once = True
+    return Started(_enqueue(stream, target, source, nbytes, waits or at_once), on_host, at_once)
+
+
+def _short_copy(stream: Stream, dst: Any, src: Any, nbytes: int, to: int, back: int) -> Started | None:
+    """Copy between an array and device memory where neither can be anything else: the commonest copy by far.
+
+    None where a closer look is due: at what is wrong with the ends, too.
+    """
+    up = type(src) is np.ndarray
+    array, pointer = (src, dst) if up else (dst, src)
+    if type(array) is not np.ndarray or type(pointer) is not int or not 0 < nbytes <= min(DIRECT, array.nbytes):
+        return None
+    driver, context, flags, dtype = stream.driver, stream.context, array.flags, array.dtype
+    if context.resources is not None and context.resources.engines is not None:
+        return None  # held to the engines of a bundle, as the stream does it
+    if pointer >> SLOT_SHIFT != 2 * context.ordinal + 1 or has_aliases() or driver.host.host_used:
+        return None  # on another device, perhaps a second name, perhaps pinned memory
+    if not (to & (DEVICE if up else HOST) and back & (HOST if up else DEVICE)):
+        return None
+    if not flags.c_contiguous or not (up or flags.writeable) or not array.ndim:
+        return None
+    if dtype.char not in CAST_CODES or not dtype.isnative:
+        return None
+    try:
+        memory = context.memory.find(pointer)
+    except IllegalAddress:
+        return None
+    offset = pointer - memory.address
+    if offset + nbytes > memory.size or type(memory) is not Allocation:
+        return None
+    view = array.data.cast("B")
+    if copy_at_once(stream, memory, offset, view, nbytes, up):
+        return NOTHING
+    if up:
+        copy = copy_and_wait(stream, Copy(memory, offset, bytes(view[:nbytes]), 0, nbytes, H2D))
+    else:
+        copy = copy_and_wait(stream, Copy(view, 0, memory, offset, nbytes, D2H))
+    return NOTHING if copy.state == "done" else Started(copy, True, True)
+
+
+def pinned_or_pageable(pointer: Any, nbytes: int, what: str, *, writable: bool = False) -> Buffer | memoryview:
+    """As `operand`, without a type; an array in pinned or registered memory is found to be that."""
+    return _found(pointer, nbytes, what, writable)[0]
+
+
+def _found(pointer: Any, nbytes: int, what: str, writable: bool) -> tuple[Buffer | memoryview, int]:
+    """As `pinned_or_pageable`, and the address in this process of the first byte: 0 where there is none."""
+    end = operand(pointer, nbytes, what, writable=writable)
+    if isinstance(end, Buffer):
+        start = end.allocation.host_address
+        return _untyped(end), start + end.offset if start else 0
+    if not nbytes:
+        return end, 0
+    address = int(np.frombuffer(end, np.uint8).__array_interface__["data"][0])
+    host = pinned_at(address)
+    if host is None or (offset := address - host.host_address) + nbytes > host.size:
+        return end, address
+    return Buffer(host, offset, nbytes), address
+
+
+def _end(pointer: Any, nbytes: int, what: str, place: int, code: Result) -> tuple[Buffer | memoryview, int] | None:
+    """Return one end of a copy, which must lie where the kind says, and its address in this process.
+
+    None for the null of a copy of nothing.
+    """
+    if nbytes == 0 and is_null(pointer):
+        return None
+    found = _found(pointer, nbytes, what, what == "dst")
+    if not place & _places(pointer, found[0]):
+        where = repr(found[0]) if isinstance(found[0], Buffer) else "pageable host memory"
+        raise CodeError(code, f"{what} is {where}; the kind of the copy says {NAMES[place]} memory")
+    return found
+
+
+def _places(pointer: Any, end: Buffer | memoryview) -> int:
+    if not isinstance(end, Buffer):
+        return HOST
+    if end.device is not None:
+        return DEVICE
+    if end.allocation.managed or isinstance(pointer, Buffer):
+        return HOST | DEVICE
+    if isinstance(pointer, np.ndarray) or not hasattr(pointer, "__index__"):
+        return HOST
+    return HOST if whole(pointer, "the pointer") == end.allocation.host_address + end.offset else HOST | DEVICE
+
+
+def _untyped(end: Buffer) -> Buffer:
+    if type(end) is Buffer:
+        return end
+    plain = Buffer(end.allocation, end.offset, end.nbytes)
+    plain.driver = end.driver
+    return plain
+
+
+def _enqueue(
+    stream: Stream, target: Buffer | memoryview, source: Buffer | memoryview, nbytes: int, waits: bool
+) -> Completion:
+    """Enqueue a copy between ends of equal size; a caller that waits may carry it out itself, if it is short."""
+    resources = stream.context.resources
+    held = resources is not None and resources.engines is not None  # to the copy engines of a bundle
+    if not waits or held or nbytes > DIRECT or not (_plain(stream, target) and _plain(stream, source)):
+        return stream.copy(target, source)
+    to = target.end if isinstance(target, Buffer) else End(target, 0, nbytes, None, -1)
+    back = source.end if isinstance(source, Buffer) else End(bytes(source), 0, nbytes, None, -1)
+    into = to.bytes
+    assert not isinstance(into, bytes)
+    kind = copy_kind(to.device, back.device)
+    return copy_and_wait(stream, Copy(into, to.offset, back.bytes, back.offset, nbytes, kind))
+
+
+def _plain(stream: Stream, end: Buffer | memoryview) -> bool:
+    """Whether an end is host bytes, or live memory of the stream's board and of one piece."""
+    if not isinstance(end, Buffer):
+        return True
+    return type(end.allocation) is Allocation and end.allocation.alive and end.driver is stream.driver
+
+
+def _unreachable(stream: Stream, target: Buffer, source: Buffer) -> bool:
+    """Whether the ends lie on two devices, and the stream's has no access to the other one."""
+    ends = {target.device, source.device}
+    if None in ends or len(ends) == 1:
+        return False
+    return not ends - {stream.context.ordinal} <= stream.context.peers
+
+
+def _stage(stream: Stream, target: Buffer, source: Buffer, nbytes: int) -> Completion:
+    """Copy by way of pinned host memory, in two commands. Strict mode says so: some hardware refuses."""
+    if stream.driver.options.strict:
+        log.warning(
+            "%s copies %d bytes from device %d to device %d by way of the host; elsewhere that may need "
+            "topsDeviceEnablePeerAccess first", stream.label, nbytes, source.device, target.device,
+        )  # fmt: skip
+    buffer = Device(stream.context.ordinal, current_driver()).host_malloc(nbytes)
+    staging = _untyped(buffer)
+    try:
+        stream.copy(staging, source)
+        return stream.copy(target, staging)
+    finally:
+        buffer.release_in(stream)

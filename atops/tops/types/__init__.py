@@ -1,0 +1,1 @@
+"""The constants, enumerations and structs of the public header."""

@@ -1,0 +1,175 @@
+"""Traces in files: saved without loss, loaded again by any viewer, refused with a reason when they cannot be right.
+
+A file is one JSON object. Records, counters and details are lists of integers in the order of their fields; names and
+kinds are numbers into its tables, so that a reader of another version of this package can still tell what is meant.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from atops.base.errors import InvalidValue
+from atops.base.trace.events import (
+    AllocationEvent,
+    Change,
+    CommandEvent,
+    MemoryUse,
+    Phase,
+    Place,
+    ThreadEvent,
+    ThreadState,
+)
+from atops.base.trace.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
+
+__all__ = ("VERSION", "load", "records_from_json", "records_to_json", "save")
+
+VERSION: Final = 1
+FORMAT: Final = "atops-trace"
+# The tables of a file: by the field of a row that is a number into one, what it is called and what is in it.
+TABLES: Final[Mapping[str, tuple[str, Any]]] = {
+    "kind": ("kinds", Kind),
+    "status": ("statuses", Status),
+    "phase": ("phases", Phase),
+    "change": ("sorts_of_change", Change),
+    "turn": ("turns", ThreadState),
+}
+
+Row = TypeVar("Row", TraceRecord, CommandEvent, AllocationEvent, ThreadEvent, MemoryUse)
+
+
+def save(path: str | os.PathLike[str], trace: Trace) -> None:
+    """Write a trace to `path`, compressed when it ends in .gz. A file that is there is replaced whole or not at all."""
+    target = Path(path)
+    data = records_to_json(trace).encode()
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """Read a trace that `save` wrote. Raises InvalidValue, naming the file and the reason, when it is not one."""
+    data = Path(path).read_bytes()
+    try:
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        return records_from_json(data.decode())
+    except (EOFError, OSError, UnicodeDecodeError, zlib.error) as error:
+        raise InvalidValue(f"{os.fspath(path)} is cut off or damaged: {error}") from error
+    except InvalidValue as error:
+        raise InvalidValue(f"{os.fspath(path)}: {error}") from error
+
+
+def records_to_json(trace: Trace) -> str:
+    """Return a trace as the text of a trace file."""
+    texts: dict[str, int] = {}
+
+    def rows(values: Iterable[tuple[Any, ...]]) -> list[list[int]]:
+        return [
+            [texts.setdefault(value, len(texts)) if isinstance(value, str) else int(value) for value in row]
+            for row in values
+        ]
+
+    return json.dumps(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "fields": TraceRecord._fields,
+            **{name: [member.name for member in members] for name, members in TABLES.values()},
+            "records": rows(trace.records),
+            "moments": rows(trace.moments),
+            "changes": rows(trace.changes),
+            "steps": rows(trace.steps),
+            "uses": rows(trace.uses),
+            "names": list(texts),
+            "counters": [list(sample) for sample in trace.counters],
+            "dropped": trace.dropped,
+            "devices": sorted(trace.names.devices.items()),
+            "streams": [[*key, name] for key, name in sorted(trace.names.streams.items())],
+            "capacities": [[*key, most] for key, most in sorted(trace.names.capacities.items())],
+            "notes": dict(trace.names.notes),
+            "sites": [[number, *place] for number, place in sorted(trace.names.sites.items())],
+        },
+        separators=(",", ":"),
+    )
+
+
+def records_from_json(text: str) -> Trace:
+    """Return the trace in the text of a trace file.
+
+    Raises InvalidValue when the text is cut off, is not a trace, is of another version, or contradicts itself.
+    """
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise InvalidValue(f"the trace is cut off or damaged: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InvalidValue(f"this is no trace; a JSON object whose format is {FORMAT!r} is right")
+    if content.get("version") != VERSION:
+        raise InvalidValue(f"the trace is of version {content.get('version')!r}; this package reads version {VERSION}")
+    if content.get("fields") != list(TraceRecord._fields):
+        raise InvalidValue(f"the trace has the fields {content.get('fields')!r}; {TraceRecord._fields!r} are right")
+    try:
+        return _trace(content)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InvalidValue(f"the trace is damaged: {type(error).__name__}: {error}") from error
+
+
+def _trace(content: dict[str, Any]) -> Trace:
+    tables: dict[str, Any] = {
+        field: [members[each] for each in content[name]]
+        for field, (name, members) in TABLES.items()
+        if name in content
+    }
+    tables["name"] = content["names"]
+    names = TraceNames(
+        devices={device: name for device, name in content["devices"]},
+        streams={(device, stream): name for device, stream, name in content["streams"]},
+        notes=content["notes"],
+        sites={number: _place(*place) for number, *place in content.get("sites", ())},
+        capacities={(row[0], row[1]): row[2] for row in (_integers(row, 3) for row in content.get("capacities", ()))},
+    )
+    return Trace(
+        _read(TraceRecord, content["records"], tables),
+        tuple(CounterSample._make(_integers(row, 3)) for row in content["counters"]),
+        names,
+        content["dropped"],
+        _read(CommandEvent, content.get("moments", ()), tables),  # a file of before there were details has none
+        _read(AllocationEvent, content.get("changes", ()), tables),
+        _read(ThreadEvent, content.get("steps", ()), tables),
+        _read(MemoryUse, content.get("uses", ()), tables),
+    )
+
+
+def _read(kind: type[Row], rows: Iterable[Sequence[Any]], tables: Mapping[str, Any]) -> tuple[Row, ...]:
+    """Return the rows of a file as values, with what their numbers into tables stand for."""
+    places = [(place, field) for place, field in enumerate(kind._fields) if field in TABLES or field == "name"]
+    found: list[Row] = []
+    for row in rows:
+        values: list[Any] = _integers(row, len(kind._fields))
+        for place, field in places:
+            if values[place] < 0:
+                raise ValueError(f"{field} is {values[place]}; a place in its table is right")
+            values[place] = tables[field][values[place]]
+        found.append(kind._make(values))
+    return tuple(found)
+
+
+def _place(file: Any, line: Any, function: Any) -> Place:
+    if type(file) is not str or type(line) is not int or type(function) is not str:
+        raise ValueError(f"{[file, line, function]!r} is no place; a file, a line and a function are right")
+    return Place(file, line, function)
+
+
+def _integers(row: Sequence[Any], count: int) -> list[int]:
+    if len(row) != count or any(type(value) is not int for value in row):
+        raise ValueError(f"{row!r} is no list of {count} integers")
+    return list(row)

@@ -1,0 +1,199 @@
+"""What a trace says: rows to draw, time and bytes by stream and kind, overlap, idleness and the critical path.
+
+Pure functions from records to values. Nothing here draws, and nothing here knows a running driver.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from atops.base.trace.records import COPIES, WAITS, Kind, Status, TraceNames, TraceRecord
+from atops.trace.intervals import Interval, gaps, intersect, lanes, length, merge
+
+__all__ = ("KIND_NAMES", "Row", "Summary", "critical_path", "interval", "rows", "summary")
+
+KIND_NAMES: Final[Mapping[Kind, str]] = {
+    Kind.COPY_H2D: "copy host to device",
+    Kind.COPY_D2H: "copy device to host",
+    Kind.COPY_D2D: "copy within the device",
+    Kind.COPY_H2H: "copy host to host",
+    Kind.COPY_PEER: "copy to another device",
+    Kind.FILL: "fill",
+    Kind.LAUNCH: "kernel",
+    Kind.RECORD: "record event",
+    Kind.WAIT_EVENT: "wait for event",
+    Kind.WAIT_VALUE: "wait for value",
+    Kind.WRITE_VALUE: "write value",
+    Kind.CALL: "host call",
+    Kind.ALLOC: "allocate",
+    Kind.FREE: "free",
+    Kind.API: "API call",
+}
+BESIDE: Final = frozenset({Kind.CALL, Kind.API})  # may run beside their stream; the stream's own commands go first
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Records that one line can show without overlap: of a stream (-1: of none) and, from lane 1 on, beside it."""
+
+    device: int
+    stream: int
+    lane: int
+    label: str
+    records: tuple[TraceRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Figures of a trace; times in nanoseconds.
+
+    - `first_ns`, `last_ns`, `span_ns`: from the start of the first record to the end of the last.
+    - `statuses`, `counts`: records by how they ended, and by kind.
+    - `busy_ns`, `waiting_ns`: by (device, stream), the time in which it did something, or only waited.
+    - `kind_ns`, `kind_bytes`: by kind, the time in which at least one ran, and the bytes.
+    - `copy_ns`, `kernel_ns`: summed over devices, the time in which at least one copy, or kernel, ran there.
+    - `overlap_ns`, `overlap`: the part of `copy_ns` in which a kernel ran on the same device; and as a fraction.
+    - `idle_ns`, `longest_idle`: the time inside the span in which nothing but waits ran; its longest piece.
+    """
+
+    first_ns: int
+    last_ns: int
+    statuses: Mapping[Status, int]
+    counts: Mapping[Kind, int]
+    busy_ns: Mapping[tuple[int, int], int]
+    waiting_ns: Mapping[tuple[int, int], int]
+    kind_ns: Mapping[Kind, int]
+    kind_bytes: Mapping[Kind, int]
+    copy_ns: int
+    kernel_ns: int
+    overlap_ns: int
+    idle_ns: int
+    longest_idle: Interval
+
+    @property
+    def span_ns(self) -> int:
+        """Return the time from the first record's start to the last one's end."""
+        return self.last_ns - self.first_ns
+
+    @property
+    def overlap(self) -> float:
+        """Return the fraction of copy time in which a kernel ran on the same device; 0.0 without copies."""
+        return self.overlap_ns / self.copy_ns if self.copy_ns else 0.0
+
+
+def interval(record: TraceRecord) -> Interval:
+    """Return when a record ran. What never began (skipped, aborted in the queue) is a point at its end."""
+    return min(record.started_ns, record.finished_ns), record.finished_ns
+
+
+def rows(records: Iterable[TraceRecord], names: TraceNames | None = None) -> list[Row]:
+    """Return the lines that show all records: by device, by stream, and by lane where things of a stream overlap."""
+    names = names or TraceNames()
+    streams: dict[tuple[int, int], list[TraceRecord]] = defaultdict(list)
+    for record in records:
+        streams[record.device, record.stream].append(record)
+    result: list[Row] = []
+    for (device, stream), own in sorted(streams.items()):
+        label = names.streams.get((device, stream)) or (f"stream {stream}" if stream >= 0 else "outside")
+        ordered = sorted(own, key=lambda record: (record.kind in BESIDE, *interval(record)))
+        chosen = lanes([interval(record) for record in ordered])
+        for lane in range(max(chosen) + 1):
+            held = [record for record, its in zip(ordered, chosen, strict=True) if its == lane]
+            held.sort(key=interval)
+            result.append(Row(device, stream, lane, f"{label} +{lane}" if lane else label, tuple(held)))
+    return result
+
+
+def summary(records: Sequence[TraceRecord]) -> Summary:
+    """Return the figures of a trace; all zero for an empty one."""
+    statuses: dict[Status, int] = defaultdict(int)
+    counts: dict[Kind, int] = defaultdict(int)
+    kind_bytes: dict[Kind, int] = defaultdict(int)
+    kinds: dict[Kind, list[Interval]] = defaultdict(list)
+    busy: dict[tuple[int, int], list[Interval]] = defaultdict(list)
+    waiting: dict[tuple[int, int], list[Interval]] = defaultdict(list)
+    for record in records:
+        statuses[record.status] += 1
+        counts[record.kind] += 1
+        if record.status is Status.DONE:
+            kind_bytes[record.kind] += record.bytes
+        kinds[record.kind].append(interval(record))
+        if record.kind is Kind.API:
+            continue  # the host's time: no stream is busy with it
+        by_stream = waiting if record.kind in WAITS else busy
+        by_stream[record.device, record.stream].append(interval(record))
+    busy_ns = {key: length(merge(busy[key])) for key in sorted({*busy, *waiting})}
+    first = min((interval(record)[0] for record in records), default=0)
+    last = max((record.finished_ns for record in records), default=0)
+    working = merge(span for spans in busy.values() for span in spans)
+    idle = gaps([(first, first), *working, (last, last)])
+    copy_ns, kernel_ns, overlap_ns = _overlap(records)
+    return Summary(
+        first_ns=first,
+        last_ns=last,
+        statuses=dict(statuses),
+        counts=dict(sorted(counts.items())),
+        busy_ns=busy_ns,
+        waiting_ns={key: length(merge(waiting[key])) - length(intersect(merge(waiting[key]), merge(busy[key])))
+                    for key in busy_ns},
+        kind_ns={kind: length(merge(spans)) for kind, spans in sorted(kinds.items())},
+        kind_bytes=dict(sorted(kind_bytes.items())),
+        copy_ns=copy_ns,
+        kernel_ns=kernel_ns,
+        overlap_ns=overlap_ns,
+        idle_ns=length(idle),
+        longest_idle=max(idle, key=lambda gap: (gap[1] - gap[0], -gap[0])),
+    )  # fmt: skip
+
+
+def critical_path(records: Sequence[TraceRecord]) -> list[TraceRecord]:
+    """Return the chain of records that ends with the last one to finish, earliest first.
+
+    Before each record comes what it had to wait for longest: the record before it in its stream, or the one that
+    satisfied its wait, whichever finished later.
+    """
+    commands = (record for record in records if record.kind is not Kind.API)  # a call of the host's waits in no stream
+    ordered = sorted(commands, key=lambda record: (record.seq, record.finished_ns))  # a command may have several parts
+    by_seq = {record.seq: place for place, record in enumerate(ordered) if record.seq >= 0}
+    before: list[int | None] = []
+    latest: dict[tuple[int, int], int] = {}
+    for place, record in enumerate(ordered):
+        previous = latest.get((record.device, record.stream)) if record.stream >= 0 else None
+        while previous is not None and ordered[previous].finished_ns > interval(record)[0]:
+            previous = before[previous]  # it ran beside the stream and held nobody up
+        before.append(previous)
+        latest[record.device, record.stream] = place
+
+    def finish(place: int) -> tuple[int, int]:
+        return ordered[place].finished_ns, place
+
+    path: list[int] = []
+    step = max(range(len(ordered)), key=finish, default=None)
+    seen: set[int] = set()
+    while step is not None and step not in seen:
+        path.append(step)
+        seen.add(step)
+        causes = [cause for cause in (before[step], by_seq.get(ordered[step].cause)) if cause is not None]
+        step = max(causes, key=finish, default=None)
+    return [ordered[place] for place in reversed(path)]
+
+
+def _overlap(records: Iterable[TraceRecord]) -> tuple[int, int, int]:
+    """Return copy time, kernel time and the time of both at once, each merged by device and summed."""
+    copies: dict[int, list[Interval]] = defaultdict(list)
+    kernels: dict[int, list[Interval]] = defaultdict(list)
+    for record in records:
+        if record.kind in COPIES:
+            copies[record.device].append(interval(record))
+        elif record.kind is Kind.LAUNCH:
+            kernels[record.device].append(interval(record))
+    copy_ns = kernel_ns = both_ns = 0
+    for device in {*copies, *kernels}:
+        copied, computed = merge(copies[device]), merge(kernels[device])
+        copy_ns += length(copied)
+        kernel_ns += length(computed)
+        both_ns += length(intersect(copied, computed))
+    return copy_ns, kernel_ns, both_ns

@@ -1,0 +1,1 @@
+"""Prototypes without any of the runtime: what the budgets are tied to."""

@@ -1,0 +1,1 @@
+"""Figures, efforts, and reports of them."""

@@ -1,0 +1,1 @@
+"""Programs that a benchmark runs in a process of their own."""

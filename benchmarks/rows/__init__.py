@@ -1,0 +1,1 @@
+"""The rows of `atops bench`, one family a file."""

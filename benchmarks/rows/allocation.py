@@ -1,0 +1,72 @@
+"""Free one of 100,000 live allocations and make another, in memory that this has left full of holes.
+
+Beside it a prototype does the same with two dictionaries and a sorted list: as memory fills with holes it slows down.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from benchmarks.bare.best_fit import BareBestFit
+from benchmarks.measuring.figures import Figure, value_at_most
+from benchmarks.measuring.measure import Effort, board, interleave
+
+__all__ = ("allocate_and_free",)
+
+LARGEST = 64 << 10  # bytes
+
+Held = TypeVar("Held")
+
+
+def allocate_and_free(effort: Effort) -> Iterator[Figure]:
+    """Yield the time of a pair: of buffers, which know when the work that uses them is over, without, and bare."""
+    live, pairs = effort.size(100_000, 200), effort.size(5_000, 20)
+    chance = random.Random(1)
+    sizes = [chance.randrange(1, LARGEST) for _ in range(pairs)]
+    with board() as device:
+        memory = device.context.memory
+        buffers = [device.allocate(chance.randrange(1, LARGEST)) for _ in range(live)]
+        ranges = [memory.allocate(size) for size in sizes]
+        bare = BareBestFit(memory.total)
+        places = [bare.allocate(chance.randrange(1, LARGEST)) for _ in range(live)]
+        times = interleave(
+            effort.times(),
+            buffers=lambda: _churned(buffers, sizes, chance, lambda buffer: buffer.close(), device.allocate),
+            ranges=lambda: _churned(ranges, sizes, chance, memory.free, memory.allocate),
+            bare=lambda: _churned(places, sizes, chance, bare.free, bare.allocate),
+        )
+    rows = (
+        ("free and allocate, 100,000 live", "buffers", value_at_most(12)),
+        ("  without buffers", "ranges", None),
+    )
+    for what, side, budget in rows:
+        yield Figure(
+            what,
+            times.least(side) / pairs * 1e6,
+            "µs",
+            "bare best fit",
+            times.least("bare") / pairs * 1e6,
+            times.ratio(side, "bare"),
+            times.spread(side, "bare"),
+            budget,
+        )
+
+
+def _churned(
+    held: list[Held], sizes: list[int], chance: random.Random, free: Callable[[Held], None], make: Callable[[int], Held]
+) -> float:
+    """Return the seconds to put something new of each size in the place of something held."""
+    victims = chance.sample(range(len(held)), len(sizes))
+    start = time.perf_counter()
+    for victim, size in zip(victims, sizes, strict=True):
+        free(held[victim])
+        held[victim] = make(size)
+    return time.perf_counter() - start
+
+
+# An allocation remembers the line of the program that asked for it. A function of this package is no program: the
+# search would go on up the whole stack of the bench, which nobody else pays for.
+_churned.__code__ = _churned.__code__.replace(co_filename="a program")

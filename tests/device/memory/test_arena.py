@@ -1,0 +1,182 @@
+"""The bytes behind a device: sparse, at home when they can be, and mapped as long as anybody looks at them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atops.base.errors import InvalidValue, OutOfMemory
+from atops.device.memory.arena import PAGE, Arena
+
+GIB = 1 << 30
+HOME = 31 << 36  # the highest slot, which no default board of these tests uses
+
+linux_only = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="sparse files in memory are Linux's")
+
+
+def mapped(arena_name: str) -> int:
+    """Count the mappings of arenas of this name in this process."""
+    return Path("/proc/self/maps").read_text().count(f"/memfd:{arena_name} ")
+
+
+@linux_only
+def test_48_gib_cost_nothing_until_touched():
+    """An arena as large as a device's memory occupies nothing, then the pages that were written."""
+    arena = Arena(48 * GIB, HOME, name="sparse")
+    try:
+        assert arena.array.size == len(arena.memory) == 48 * GIB
+        assert arena.resident == 0
+        arena.array[:: 12 * GIB] = 7
+        assert 0 < arena.resident <= 16 * PAGE
+        assert arena.memory[36 * GIB] == 7
+        assert arena.memory[36 * GIB + 1] == 0
+    finally:
+        arena.close()
+
+
+@linux_only
+def test_an_arena_lies_at_its_address_and_elsewhere_if_that_is_taken():
+    """The first arena is at home, a second one of the same address is not, and their bytes are apart."""
+    with_home, without = Arena(GIB, HOME), Arena(GIB, HOME)
+    assert with_home.at_home and with_home.host_address == HOME == with_home.array.ctypes.data
+    assert not without.at_home and without.host_address not in (0, HOME)
+    assert not Arena(PAGE, HOME, fixed=False).at_home
+    with_home.array[5] = 1
+    assert without.array[5] == 0
+    with_home.close()
+    without.close()
+    gc.collect()
+    again = Arena(GIB, HOME)
+    assert again.at_home, "closing the first one and dropping its views must make room"
+    again.close()
+
+
+@linux_only
+def test_the_mapping_lives_until_its_last_view_dies():
+    """A closed arena stays readable through views of either kind, and is unmapped when the last of them goes."""
+    arena = Arena(GIB, HOME, name="lasting")
+    arena.array[100] = 42
+    tail = arena.array[50:]
+    view = arena.memory[100:101]
+    arena.close()
+    arena.close()
+    assert arena.array.size == len(arena.memory) == 0
+    assert arena.fd is None
+    assert mapped("lasting") == 1
+    assert tail[50] == view[0] == 42
+    del tail
+    gc.collect()
+    assert mapped("lasting") == 1
+    assert view[0] == 42
+    del view
+    gc.collect()
+    assert mapped("lasting") == 0
+
+
+@linux_only
+def test_3000_arenas_leak_neither_descriptors_nor_mappings():
+    """Opening and closing 3,000 arenas leaves as many descriptors and mappings as before."""
+    gc.collect()  # what others have left behind
+    descriptors = len(os.listdir("/proc/self/fd"))
+    for number in range(3_000):
+        arena = Arena(48 * GIB, HOME, name="many", fixed=number % 2 == 0)
+        arena.array[number] = 1
+        arena.close()
+    del arena
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert mapped("many") == 0
+
+
+@linux_only
+def test_a_hole_gives_memory_back_and_reads_as_zero():
+    """Whole pages inside a punched range go back to the system; the bytes around them stay."""
+    arena = Arena(GIB, HOME)
+    arena.array[: 64 * PAGE] = 9
+    before = arena.resident
+    arena.punch(PAGE // 2, 33 * PAGE)
+    assert before - arena.resident == 32 * PAGE
+    assert not arena.array[PAGE : 33 * PAGE].any()
+    assert (arena.array[:PAGE] == 9).all()
+    assert (arena.array[33 * PAGE : 64 * PAGE] == 9).all()
+    arena.punch(10, PAGE - 20)
+    assert arena.array[PAGE // 2] == 9, "no whole page was inside"
+    for offset, length in ((-1, PAGE), (0, -1), (GIB - PAGE, 2 * PAGE)):
+        with pytest.raises(InvalidValue, match="not inside"):
+            arena.punch(offset, length)
+    arena.close()
+
+
+@linux_only
+def test_another_arena_can_be_made_of_a_descriptor():
+    """Two arenas over one descriptor share their bytes, and each closes its own descriptor."""
+    arena = Arena(GIB, HOME)
+    other = Arena(GIB, HOME, descriptor=arena.fd)
+    assert other.fd != arena.fd
+    arena.array[77] = 5
+    assert other.array[77] == 5
+    arena.close()
+    other.array[78] = 6
+    assert other.memory[77:79].tobytes() == b"\5\6"
+    other.close()
+
+
+@linux_only
+def test_what_the_system_has_no_room_for_is_out_of_memory():
+    """A size beyond the address space raises OutOfMemory, naming the arena, and leaves no descriptor open."""
+    descriptors = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OutOfMemory, match="'too large'"):
+        Arena(1 << 60, HOME, name="too large")
+    with pytest.raises(InvalidValue, match="0 bytes"):
+        Arena(0, HOME)
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_without_sparse_files_an_arena_is_an_anonymous_mapping(monkeypatch: pytest.MonkeyPatch):
+    """Where the system has no memfd the arena works alike: bytes, views that outlive it, holes that change nothing."""
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    arena = Arena(1 << 20, HOME)
+    assert arena.fd is None
+    assert not arena.at_home
+    assert arena.host_address == arena.array.ctypes.data
+    arena.array[3] = 8
+    arena.punch(0, 1 << 20)
+    view = arena.memory[3:4]
+    assert arena.resident == 0
+    arena.close()
+    assert view[0] == 8
+
+
+@linux_only
+def test_the_interpreter_may_exit_while_a_thread_writes():
+    """Views in daemon threads stay mapped up to the very end of the process."""
+    program = """
+import threading
+from atops.device.memory.arena import Arena
+arena = Arena(1 << 30, 31 << 36)
+started = threading.Event()
+def write(view):
+    while True:
+        view[:] = 1
+        started.set()
+threading.Thread(target=write, args=(arena.array[: 1 << 16],), daemon=True).start()
+started.wait()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], timeout=60, check=False)
+    assert done.returncode == 0
+
+
+def test_views_are_writable_bytes():
+    """The array is uint8, the memoryview has format B, and both are the same bytes."""
+    arena = Arena(1 << 20, HOME)
+    assert arena.array.dtype == np.uint8
+    assert (arena.memory.format, arena.memory.readonly) == ("B", False)
+    arena.memory[1:3] = b"\x01\x02"
+    assert arena.array[:4].tolist() == [0, 1, 2, 0]
+    arena.close()

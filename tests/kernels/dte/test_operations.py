@@ -1,0 +1,135 @@
+"""The DTE functions: their signatures are the operation table's, and what they do is what the table does."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atops import kernels as k
+from atops.base.errors import DteError
+from atops.device.dte.operations import OPERATIONS
+from atops.kernels.dte import operations as dte_operations
+from tests.kernel_bench import Bench
+
+SOURCE = np.arange(1, 13, dtype=np.int16).reshape(3, 4)
+
+# Operation, shape of dst, parameters after dst and src, expected result on a dst full of -1.
+CASES: list[tuple[str, tuple[int, ...], dict[str, Any], Any]] = [
+    ("memcpy", (12,), {}, SOURCE.reshape(-1)),
+    ("memset", (2, 2), {"value": 5}, np.full((2, 2), 5)),
+    ("slice", (2, 2), {"offsets": [2, 1], "value": 9}, [[10, 11], [9, 9]]),
+    ("deslice", (4, 5), {"offsets": [1, 1]}, np.pad(SOURCE, ((1, 0), (1, 0)), constant_values=-1)),
+    ("transpose", (4, 3), {"layout": [1, 0]}, SOURCE.T),
+    ("slice_transpose", (2, 3), {"offsets": [0, 1], "layout": [1, 0]}, SOURCE[:, 1:3].T),
+    ("transpose_deslice", (4, 4), {"offsets": [0, 1], "layout": [1, 0]},
+     np.pad(SOURCE.T, ((0, 0), (1, 0)), constant_values=-1)),
+    ("pad", (4, 6), {"low": [1, 0], "high": [0, 2], "mid": [0, 0], "value": 7},
+     np.pad(SOURCE, ((1, 0), (0, 2)), constant_values=7)),
+    ("mirror_tb", (3, 4), {}, SOURCE[:, ::-1]),
+    ("mirror_lr", (3, 4), {}, SOURCE[::-1]),
+    ("broadcast", (2, 3, 4), {}, np.stack([SOURCE, SOURCE])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(("name", "shape", "parameters", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_each_operation(make_bench: Any, name: str, shape: tuple[int, ...], parameters: dict[str, Any], expected: Any,
+                        asynchronous: bool, strict: bool):  # fmt: skip
+    """Each does to global and local memory what its row says, at once and asynchronously."""
+    bench = make_bench(strict=strict)
+    x, y, z = bench.upload(SOURCE), bench.upload(np.full(shape, -1, np.int16)), bench.empty(shape, np.int16)
+    function = getattr(k, f"{name}_async" if asynchronous else name)
+
+    @k.kernel
+    async def run(x, y, z):
+        tile, out = k.local(SOURCE.shape, np.int16), k.local(shape, np.int16)
+        with k.dte_scope() as dte:
+            k.memcpy(dte, tile, x)
+            k.memset(dte, out, -1)
+            for dst, src in ((y, x), (out, tile)):
+                done = function(dte, dst, **({} if name == "memset" else {"src": src}), **parameters)
+                if asynchronous:
+                    await done
+            k.memcpy(dte, z, out)
+
+    bench.launch(run, (1, 1), x, y, z)
+    assert np.array_equal(y.host, expected) and np.array_equal(z.host, expected)
+    assert np.array_equal(x.host, SOURCE)
+
+
+@pytest.mark.parametrize("name", [row.name for row in OPERATIONS.values() if row.gcu_arch <= 210])
+def test_signatures_are_those_of_the_table(name: str):
+    """Context, destination, source where there is one, then the row's parameters and defaults, in both forms."""
+    row = OPERATIONS[name]
+    for function in (getattr(dte_operations, name), getattr(dte_operations, f"{name}_async")):
+        parameters = inspect.signature(function).parameters
+        source = ("src",) if row.takes_source else ()
+        assert tuple(parameters) == ("ctx", "dst", *source, *row.parameters)
+        defaults = {each.name: each.default for each in parameters.values() if each.default is not each.empty}
+        assert defaults == dict(row.defaults)
+        assert inspect.getdoc(function)
+
+
+def test_mirrors_begin_with_their_axis():
+    """The names suggest the other axis, so that the help begins with the one that it is."""
+    assert k.mirror_tb.__doc__.startswith("Last axis reversed")
+    assert k.mirror_lr.__doc__.startswith("Last axis but one reversed")
+
+
+def test_the_first_operations_work_on_both_chips(make_bench: Any):
+    """gcu210 has the eleven operations too, on memory that its kernels cannot index."""
+    bench = make_bench(arch="gcu210")
+    x, y = bench.upload(SOURCE), bench.empty((4, 3), np.int16)
+
+    @k.kernel
+    def turn(x, y):
+        with k.dte_scope() as dte:
+            k.transpose(dte, y, x, [1, 0])
+
+    bench.launch(turn, (1, 1), x, y)
+    assert np.array_equal(y.host, SOURCE.T)
+
+
+def test_a_large_vector_add_through_tiles(bench: Bench):
+    """Twenty-four threads add two vectors tile by tile with two contexts each; every element arrives."""
+    left, right = np.arange(50_000, dtype=np.float32), np.arange(50_000, dtype=np.float32)[::-1].copy()
+    x, y, z = bench.upload(left), bench.upload(right), bench.empty(50_000)
+
+    @k.kernel
+    async def add(x, y, z):
+        a, b = k.local(1024, np.float32), k.local(1024, np.float32)
+        with k.dte_scope() as one, k.dte_scope() as two:
+            for part in k.tiles(x.size, 1024):
+                n = part.stop - part.start
+                first = k.memcpy_async(one, a[:n], x[part])
+                await k.memcpy_async(two, b[:n], y[part])
+                await first
+                np.add(a[:n], b[:n], out=a[:n])
+                k.memcpy(one, z[part], a[:n])
+
+    bench.launch(add, (2, 12), x, y, z)
+    assert np.array_equal(z.host, left + right)
+
+
+def test_errors_name_operation_and_line(bench: Bench):
+    """Wrong ranks, types and values are the kernel's mistakes at their line."""
+    x = bench.upload(SOURCE)
+    for call, why in (
+        (lambda c, x: k.slice(c, x[:2], x, [0]), "slice: "),
+        (lambda c, x: k.transpose(c, x, x.view(np.uint16), [1, 0]), "transpose: "),
+        (lambda c, x: k.memset(c, x, 1e9), "memset: "),
+        (lambda c, x: k.pad(c, x, x, [0], [0], [0]), "pad: "),
+    ):
+
+        @k.kernel
+        def wrong(x, call):
+            with k.dte_scope() as dte:
+                call(dte, x)
+
+        with pytest.raises(DteError, match=rf"thread \(0,0,0\).*test_operations.py:\d+ in .*{why}"):
+            bench.launch(wrong, (1, 1), x, call)
+    assert np.array_equal(x.host, SOURCE)

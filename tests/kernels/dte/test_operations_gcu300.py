@@ -1,0 +1,87 @@
+"""The functions of the operations that gcu300 adds: signatures, mistakes, and what gcu210 says to them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atops import kernels as k
+from atops.base.errors import DteError
+from atops.device.dte.operations import OPERATIONS
+from atops.kernels.dte import operations_gcu300 as dte_operations_gcu300
+from tests.device.transform_cases import EXAMPLES, random_array
+from tests.kernel_bench import Bench
+
+NAMES = [row.name for row in OPERATIONS.values() if row.gcu_arch == 300]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_signatures_are_those_of_the_table(name: str):
+    """Context, destination, source, then the row's parameters and defaults, in both forms."""
+    row = OPERATIONS[name]
+    for function in (getattr(dte_operations_gcu300, name), getattr(dte_operations_gcu300, f"{name}_async")):
+        parameters = inspect.signature(function).parameters
+        assert tuple(parameters) == ("ctx", "dst", "src", *row.parameters)
+        defaults = {each.name: each.default for each in parameters.values() if each.default is not each.empty}
+        assert defaults == dict(row.defaults)
+        assert inspect.getdoc(function)
+
+
+def test_every_operation_of_gcu300_has_its_two_functions():
+    """The file has what the table has, and nothing else."""
+    assert sorted(dte_operations_gcu300.__all__) == sorted([*NAMES, *(f"{name}_async" for name in NAMES)])
+
+
+@pytest.mark.parametrize("form", ["{}", "{}_async"])
+@pytest.mark.parametrize("name", NAMES)
+def test_gcu210_has_none_of_them(make_bench: Any, name: str, form: str):
+    """The refusal names thread, line, operation and chip; nothing has moved."""
+    bench, case = make_bench(arch="gcu210"), EXAMPLES[name]
+    source, below = random_array(case.src, case.src_kind), random_array(case.dst, case.dst_kind)
+    x, y = bench.upload(source), bench.upload(below)
+    function = getattr(dte_operations_gcu300, form.format(name))
+
+    @k.kernel
+    def run(x, y):
+        with k.dte_scope() as dte:
+            function(dte, y, x, **case.parameters)
+
+    with pytest.raises(DteError, match=rf"thread \(0,0,0\) .*gcu300.py:\d+ in .*{name} needs gcu300; this is gcu210"):
+        bench.launch(run, (1, 1), x, y)
+    assert y.host.tobytes() == below.tobytes() and x.host.tobytes() == source.tobytes()
+
+
+def test_mirrors_begin_with_their_axis():
+    """The names suggest the other axis, so that the help begins with the one that it is."""
+    for form in ("pad", "deslice"):
+        assert getattr(dte_operations_gcu300, f"mirror_tb_{form}").__doc__.startswith("Last axis reversed")
+        assert getattr(dte_operations_gcu300, f"mirror_lr_{form}").__doc__.startswith("Last axis but one reversed")
+
+
+def test_errors_name_operation_and_line(bench: Bench):
+    """Wrong windows, widths, phases and strides are the kernel's mistakes at their line."""
+    source = random_array((3, 4), np.dtype(np.int16))
+    x, f = bench.upload(source), dte_operations_gcu300
+    for call, why in (
+        (lambda c, x: f.slice_pad(c, x, x, [0, 0], [2, 2], [0, 0], [0, 0], [0, 0]), "slice_pad: dimension 0 of dst"),
+        (lambda c, x: f.slice_deslice(c, x, x, [0, 0], [2, 2], [2, 0]), "slice_deslice: in dimension 0 the window"),
+        (lambda c, x: f.slice_broadcast(c, x, x, [0, 0], [3]), "slice_broadcast: slice_shape is"),
+        (lambda c, x: f.slice_expand(c, x, x.view(np.uint8), [0, 0], [3, 8], 2, 0), "slice_expand: phase is 2"),
+        (lambda c, x: f.shrink_deslice(c, x.view(np.uint8), x, 0, 1, [0, 0]), "shrink_deslice: src has elements"),
+        (lambda c, x: f.memset_deslice(c, x, x, [0, 0], 1e9), "memset_deslice: value is"),
+        (lambda c, x: f.mirror_tb_pad(c, x, x, [0, 0], [0, -1], [0, 0]), "mirror_tb_pad: high of dimension 1"),
+        (lambda c, x: f.mirror_lr_deslice(c, x, x, 0), "mirror_lr_deslice: dst_offsets is 0"),
+        (lambda c, x: f.sub_sample(c, x, x, [1, 0]), "sub_sample: dim_stride of dimension 1 is 0"),
+    ):
+
+        @k.kernel
+        def wrong(x, call):
+            with k.dte_scope() as dte:
+                call(dte, x)
+
+        with pytest.raises(DteError, match=rf"thread \(0,0,0\).*test_operations_gcu300.py:\d+ in .*{why}"):
+            bench.launch(wrong, (1, 1), x, call)
+    assert np.array_equal(x.host, source)

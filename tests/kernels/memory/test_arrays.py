@@ -1,0 +1,381 @@
+"""Local, shared and dynamic shared memory, and mdspans of any memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from atops import kernels as k
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
+from atops.device.chip import POISON
+from atops.kernels.memory.arrays import Constant, Generic
+from atops.kernels.memory.device_variables import constant, device_variable
+from atops.kernels.memory.pointer import pointer
+from tests.kernel_bench import Bench
+
+
+def place(array: np.ndarray, memory: np.ndarray) -> int:
+    """Return where an array begins in a scratchpad."""
+    assert array.base is memory
+    return array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+
+
+def test_local_memory_is_the_threads_own(bench: Bench):
+    """Each call takes the next 128-byte aligned piece of the SIP's L1; other threads have their own."""
+    tiles: list[np.ndarray] = []
+
+    @k.kernel
+    async def take():
+        a, b = k.local(5, np.float32), k.local((3, 4), "int16")
+        assert (a.shape, a.dtype, b.shape, b.dtype) == ((5,), np.float32, (3, 4), np.int16)
+        a[...] = k.threadIdx.x
+        await k.syncthreads()
+        assert (a == k.threadIdx.x).all()
+        tiles.extend((a, b, k.local(1, np.int8)))
+
+    bench.launch(take, (1, 2))
+    sips = bench.chip.clusters[0].sips
+    for sip in sips[:2]:
+        assert [place(tile, sip.l1) for tile in tiles[3 * sip.ordinal :][:3]] == [0, 128, 256]
+
+
+def test_local_memory_ends(bench: Bench):
+    """All of L1 can be had; one byte more is LaunchOutOfResources with what was asked, used and there."""
+    room = bench.arch.l1_usable
+
+    @k.kernel
+    def fill(more):
+        k.local(room - 256, np.int8)
+        k.local(128 + more, np.int8)
+
+    bench.launch(fill, (1, 1), 128)
+    said = rf"thread \(0,0,0\).*257 bytes.*{room - 256} of the {room} bytes"
+    with pytest.raises(LaunchFailure, match=said) as caught:
+        bench.launch(fill, (1, 1), 129)
+    assert isinstance(caught.value.__cause__, LaunchOutOfResources)
+
+
+def test_shared_memory_is_the_blocks(bench: Bench):
+    """Threads of a block share a line's memory, lines and blocks do not; scalars have no dimension."""
+    x = bench.empty((2, 2), np.int32)
+
+    @k.kernel
+    async def count(x):
+        total, other = k.shared((), np.int32), k.shared((), np.int32)
+        if k.threadIdx.x == 0:
+            total[...] = 0
+            other[...] = 100
+        await k.syncthreads()
+        total[...] += 1
+        await k.syncthreads()
+        x[k.blockIdx.x, 0] = total
+        x[k.blockIdx.x, 1] = other
+
+    bench.launch(count, (2, 12), x)
+    assert x.host.tolist() == [[12, 100], [12, 100]]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_strict_blocks_find_poison_in_shared_memory(make_bench: Callable[..., Bench], strict: bool):
+    """In strict mode a block reads nothing that an earlier one left in L2, static or dynamic; else it is stale."""
+    bench = make_bench(strict=strict)
+    seen: list[tuple[int, int, int]] = []
+
+    @k.kernel
+    async def look():
+        first, second, dynamic = k.shared(5, np.uint8), k.shared(300, np.uint8), k.dynamic_shared(np.uint8)
+        if k.threadIdx.x == 0:
+            seen.append((int(first[4]), int(second[299]), int(dynamic[63])))
+        await k.syncthreads()
+        first[4], second[299], dynamic[63] = 1, 2, 3
+
+    for _ in range(3):
+        bench.launch(look, (1, 2, 64))
+    assert seen[1:] == [(POISON,) * 3 if strict else (1, 2, 3)] * 2
+    assert seen[0] == ((POISON,) * 3 if strict else (0, 0, 0))
+
+
+def test_strict_mode_poisons_no_more_than_is_handed_out(make_bench: Callable[..., Bench]):
+    """The L2 has tens of megabytes: what nobody asked for is left alone."""
+    bench = make_bench(strict=True)
+
+    @k.kernel
+    def little():
+        k.shared(100, np.uint8)
+
+    bench.launch(little, (1, 1))
+    l2 = bench.chip.clusters[0].l2
+    assert (l2[:100] == POISON).all() and not l2[100:].any()
+
+
+def test_a_line_passed_again_gives_other_shared_memory(bench: Bench):
+    """In a loop or a function called twice, the n-th time of each thread is the same memory."""
+
+    def helper():
+        return k.shared(4, np.int32)
+
+    @k.kernel
+    async def rounds():
+        rows = [k.shared(4, np.int32) for _ in range(3)] + [helper(), helper()]
+        for number, row in enumerate(rows):
+            row[k.threadIdx.x] = number
+        await k.syncthreads()
+        assert [list(row) for row in rows] == [[number] * 4 for number in range(5)]
+
+    bench.launch(rounds, (1, 4))
+
+
+def test_threads_agree_on_shared_memory(bench: Bench):
+    """Another shape or type at the same line is a fault that shows both."""
+
+    @k.kernel
+    def differ(typed):
+        k.shared(4 if typed or k.threadIdx.x == 0 else 5, np.int8 if typed and k.threadIdx.x else np.int32)
+
+    with pytest.raises(LaunchFailure, match=r"thread \(1,0,0\).*as int32\[5\], and by another.*as int32\[4\]"):
+        bench.launch(differ, (1, 2), False)
+    with pytest.raises(LaunchFailure, match=r"thread \(1,0,0\).*as int8\[4\], and by another.*as int32\[4\]"):
+        bench.launch(differ, (1, 2), True)
+
+
+def test_a_line_that_the_compiler_repeats_is_one(bench: Bench):
+    """Threads that leave by `return` and those that go on come to one line of a `finally`, and share its memory."""
+    x = bench.empty(4, np.int32)
+
+    @k.kernel
+    def leave(x):
+        try:
+            if k.threadIdx.x < 2:
+                return
+        finally:
+            counts = k.shared(4, np.int32)
+            counts[k.threadIdx.x] = k.threadIdx.x + 1
+            if k.threadIdx.x == 3:
+                x[:] = counts
+
+    bench.launch(leave, (1, 4), x)
+    assert x.host.tolist() == [1, 2, 3, 4]
+
+
+def test_shared_memory_ends(bench: Bench):
+    """L2 has its capacity, and dynamic shared memory is part of it."""
+    room = bench.arch.l2_usable
+
+    @k.kernel
+    def fill(size):
+        k.shared(size, np.int8)
+
+    bench.launch(fill, (1, 1), room)
+    bench.launch(fill, (1, 1, 1024), room - 1024)
+    with pytest.raises(LaunchFailure, match=rf"{room - 1023} bytes was asked for; 1024 of the {room}"):
+        bench.launch(fill, (1, 1, 1024), room - 1023)
+
+
+def test_dynamic_shared_memory_has_the_launches_size(bench: Bench):
+    """It is one row for the block, seen alike at each pass of its line, apart from other shared memory."""
+    x = bench.empty(4, np.int32)
+
+    @k.kernel
+    async def stage(x):
+        for _ in range(2):
+            row, other = k.dynamic_shared(np.int32), k.shared(4, np.int32)
+            row[k.threadIdx.x] = 7 + k.threadIdx.x
+            other[k.threadIdx.x] = 0
+            await k.syncthreads()
+        assert row.shape == (4,) and row.base is other.base
+        x[k.threadIdx.x] = row[3 - k.threadIdx.x]
+
+    bench.launch(stage, (1, 4, 18), x)
+    assert list(x.host) == [10, 9, 8, 7]
+
+
+def test_dynamic_shared_memory_has_one_line(bench: Bench):
+    """A second line that no look at the code could find is a fault that names both; so is another type."""
+
+    def second():
+        return k.dynamic_shared(np.int8)
+
+    @k.kernel
+    def twice(call):
+        k.dynamic_shared(np.int8)
+        call()
+
+    with pytest.raises(LaunchFailure, match=r"in .*second.*a second dynamic shared memory.*this one has .*twice"):
+        bench.launch(twice, (1, 1, 64), second)
+
+    @k.kernel
+    def typed():
+        k.dynamic_shared(np.int8 if k.threadIdx.x else np.int16)
+
+    with pytest.raises(LaunchFailure, match="asked for as int8, and by another thread as int16"):
+        bench.launch(typed, (1, 2, 64))
+
+
+def test_dynamic_shared_memory_without_a_size(bench: Bench):
+    """Where no look at the code found it, the use itself is the fault."""
+
+    def use():
+        k.dynamic_shared(np.int8)
+
+    @k.kernel
+    def hidden(call):
+        call()
+
+    with pytest.raises(LaunchFailure, match="the launch gave no size"):
+        bench.launch(hidden, (1, 1), use)
+
+
+@pytest.mark.parametrize("take", [k.local, k.shared])
+@pytest.mark.parametrize(("shape", "dtype", "error"), [(-1, "int8", InvalidValue), ((2, -3), "int8", InvalidValue),
+                                                      (2.5, "int8", InvalidType), (4, "float33", InvalidType),
+                                                      (4, object, InvalidType)])  # fmt: skip
+def test_shapes_and_types_without_meaning(bench: Bench, take: Callable, shape: object, dtype: object, error: type):
+    """Negative extents and unknown types are faults that show the value."""
+
+    @k.kernel
+    def wrong():
+        take(shape, dtype)
+
+    with pytest.raises(LaunchFailure) as caught:
+        bench.launch(wrong, (1, 1))
+    assert isinstance(caught.value.__cause__, error)
+
+
+def test_mdspan_in_both_forms(bench: Bench):
+    """Extents flat or as one sequence, of spans and arrays, with a space or without; fewer elements are the first."""
+    x = bench.upload(np.arange(24, dtype=np.int32))
+
+    @k.kernel
+    def shapes(x):
+        tile = k.local(24, np.int32)
+        with k.dte_scope() as dte:
+            k.memcpy(dte, tile, x)
+        for memory, space in ((x, k.Global), (tile, k.Local)):
+            flat, whole = k.mdspan(memory, 2, 3, 4), k.mdspan(space, memory, (2, 3, 4))
+            assert flat.shape == whole.shape == (2, 3, 4) and flat[1, 0, 2] == whole[1, 0, 2] == 14
+            assert k.mdspan(memory, [6]).shape == (6,) and k.mdspan(memory, 2, 2)[1, 1] == 3
+            assert k.mdspan(memory[8:], np.int64(4), 2)[0, 0] == 8
+        assert isinstance(k.mdspan(x, 4), k.Span) and k.mdspan(k.Shared, k.shared(4, np.int8), 2, 2).shape == (2, 2)
+        k.mdspan(tile, 24)[5] = 99
+        assert tile[5] == 99
+
+    bench.launch(shapes, (1, 1), x)
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "why"),
+    [
+        (lambda x, t: k.mdspan(x, 5, 5), IllegalAddress, "needs 25 elements"),
+        (lambda x, t: k.mdspan(t, 5, 5), IllegalAddress, "needs 25 elements"),
+        (lambda x, t: k.mdspan(k.Local, x, 4), InvalidValue, "in local memory of what lies in global memory"),
+        (lambda x, t: k.mdspan(k.Global, t, 4), InvalidValue, "in global memory of what lies in local memory"),
+        (lambda x, t: k.mdspan(t[:20].reshape(4, 5)[:, :3], 3, 2), InvalidValue, "with gaps cannot have shape"),
+        (lambda x, t: k.mdspan(x), InvalidType, "takes an optional space"),
+        (lambda x, t: k.mdspan([1, 2], 2), InvalidType, "takes an optional space"),
+        (lambda x, t: k.mdspan(x, 2.5), InvalidType, "shape is 2.5"),
+    ],
+)
+def test_mdspans_that_cannot_be(bench: Bench, build: Callable, error: type, why: str):
+    """Shapes beyond the memory, wrong spaces, gaps and wrong arguments are faults."""
+
+    @k.kernel
+    def wrong(x):
+        build(x, k.local(24, np.int32)[:23])
+
+    with pytest.raises(LaunchFailure, match=why) as caught:
+        bench.launch(wrong, (1, 1), bench.empty(24, np.int32))
+    assert isinstance(caught.value.__cause__, error)
+
+
+def test_local_and_shared_memory_end_with_their_owners(make_bench: Callable[..., Bench]):
+    """Blocks that follow on the same cluster have all of L1 and L2 again, and find nothing of the blocks before."""
+    bench = make_bench(strict=True)
+    local, shared = bench.arch.l1_usable, bench.arch.l2_usable
+
+    @k.kernel
+    def fill():
+        tile, row = k.local(local, np.uint8), k.shared(shared, np.uint8)
+        assert tile[0] == row[0] == 0xA5
+        tile[0] = row[0] = 1
+
+    bench.launch(fill, (6, 1))
+
+
+def test_each_block_and_thread_has_an_instance(bench: Bench):
+    """What one block shares no other block sees, and what is local no other thread sees, at the same time."""
+    x = bench.empty((2, 3, 2), np.int32)
+
+    @k.kernel
+    async def meet(x):
+        tile, row = k.local(1, np.int32), k.shared(3, np.int32)
+        tile[0] = row[k.threadIdx.x] = k.thread_id()
+        await k.syncblocks()
+        x[k.blockIdx.x, k.threadIdx.x] = tile[0], row.sum()
+
+    bench.launch(k.cooperative(meet), (2, 3), x)
+    assert x.host.tolist() == [[[0, 3], [1, 3], [2, 3]], [[3, 12], [4, 12], [5, 12]]]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_mdspans_of_variables_and_pointers(make_bench: Callable[..., Bench], strict: bool):
+    """A variable and what a pointer points to are memory as well; a space may be a parent of the one they lie in."""
+    bench = make_bench(strict=strict)
+    table, counts = constant(np.int32, np.arange(6)), device_variable(np.int32, np.arange(6))
+
+    @k.kernel
+    def shapes(x):
+        row = k.local(6, np.int32)
+        row[...] = counts
+        for memory in (counts, row, x, table, pointer(row), pointer(table), pointer(counts)):
+            assert k.mdspan(memory, 2, 3)[1, 0] == 3
+        assert k.mdspan(k.Global, counts, 3)[2] == 2 and k.mdspan(Constant, table, 3)[2] == 2
+        assert k.mdspan(Generic, row, 3)[2] == 2 and k.mdspan(pointer(row) + 2, (2, 2))[1, 1] == 5
+        k.mdspan(k.Global, counts, 2, 3)[1, 2] = 50
+        assert counts[5] == 50
+
+    bench.launch(shapes, (1, 1), bench.upload(np.arange(6, dtype=np.int32)))
+
+    @k.kernel
+    def wrong(kind):
+        if kind == 0:
+            k.mdspan(Generic, table, 3)
+        elif kind == 1:
+            k.mdspan(pointer(table) + 2, 5)
+        else:
+            k.mdspan(k.Shared, pointer(k.local(6, np.int32)), 3)
+
+    for kind, why in enumerate(("in generic memory of what lies in constant", "needs 5 elements", "in shared memory")):
+        with pytest.raises(LaunchFailure, match=why):
+            bench.launch(wrong, (1, 1), kind)
+
+
+def test_a_host_array_is_no_mdspan(bench: Bench):
+    """With and without a space named, memory outside the thread's is refused; private memory has mdspans."""
+
+    @k.kernel
+    def run(named):
+        assert k.mdspan(k.private(8, np.float32), 2, 4).shape == (2, 4)
+        k.mdspan(*([k.Local] if named else []), np.ones(8), 8)
+
+    said = r"thread \(0,0,0\).*mdspan of an array outside this thread's"
+    for named in (0, 1):
+        with pytest.raises(LaunchFailure, match=said) as caught:
+            bench.launch(run, (1, 1), named)
+        assert isinstance(caught.value.__cause__, IllegalAddress)
+
+
+@pytest.mark.parametrize("make", [k.local, k.shared, k.private])
+def test_a_shape_has_so_many_dimensions(bench: Bench, make: Callable[..., object]):
+    """64 are right, one more is not."""
+
+    @k.kernel
+    def run(rank, kind):
+        make((tuple, list)[kind]([1] * rank), np.float32)
+
+    bench.launch(run, (1, 1), 64, 0)
+    for kind in range(2):
+        with pytest.raises(LaunchFailure, match="shape has 65 dimensions; at most 64") as caught:
+            bench.launch(run, (1, 1), 65, kind)
+        assert isinstance(caught.value.__cause__, InvalidValue)

@@ -1,0 +1,25 @@
+"""What commands are called in messages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import atops
+from atops.runtime.core.verbs import verb_of
+
+
+@pytest.mark.anyio
+async def test_a_command_is_called_as_its_verb() -> None:
+    """A completion is named by the verb that made it, in its repr, its table and the words of a failure."""
+    device = atops.Device(0)
+    word = device.empty(1, np.uint32)
+    async with device.create_stream(name="work") as stream:
+        write, wait, copy = stream.write_value(word, 1), stream.wait_value(word, 1), stream.copy(word, np.uint32([3]))
+        await stream
+        assert [verb_of(each.command) for each in (write, wait, copy)] == ["write_value", "wait_value", "copy"]
+        assert repr(wait) == f"<Completion {wait.seq}: wait_value on work, done>"
+        assert f"Completion {wait.seq}: wait_value" in wait._repr_html_()
+    with pytest.raises(atops.errors.InvalidHandle, match="work is closed; write_value came too late"):
+        stream.write_value(word, 1)
+    word.close()

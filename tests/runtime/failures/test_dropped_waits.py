@@ -1,0 +1,388 @@
+"""Waits that a stream has dropped or skipped: the order through them ends, memory in use still goes to no other.
+
+What such a stream frees is given out again when all is over that the board had been given up to then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.errors import AtopsError, IllegalAddress, InvalidHandle, StreamFull
+from atops.runtime.cooperative_launch import submit_together
+from atops.runtime.core.commands import Record
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.event import Event
+from tests.runtime.hosts import board, on_every_host
+from tests.runtime.latch import hold
+
+SIZE = 1 << 16
+
+
+@pytest.fixture
+def device() -> Iterator[atops.Device]:
+    """Device 0 of a threaded driver."""
+    with board() as device:
+        yield device
+
+
+@k.kernel
+def fail() -> None:
+    """Fail the stream."""
+    k.assert_(False)
+
+
+def streams(device: atops.Device, count: int) -> list[atops.Stream]:
+    """Return streams that null-stream order leaves alone."""
+    return [device.create_stream(nonblocking=True) for _ in range(count)]
+
+
+async def ended(stream: atops.Stream) -> None:
+    """Wait for a stream, however it ends, and let it begin anew."""
+    try:
+        await stream
+    except AtopsError:
+        stream.clear_error()
+
+
+@on_every_host
+async def test_memory_stays_with_its_user_over_a_chain_of_streams(device):
+    """Each of some streams waits for the one before, the last frees what the first uses: until then nobody gets it."""
+    for length in (1, 2, 4):
+        for broken in range(length):
+            for early in (False, True):
+                first, *rest, other = streams(device, length + 2)
+                owner = rest[-1]
+                x = owner.empty(SIZE, np.uint8)
+                first.wait(owner)
+                latch = hold(first)
+                used = first.fill(x, 7)
+                if early:  # it has failed before anybody waits for it
+                    rest[broken].launch(fail, (1, 1))
+                for before, stream in zip([first, *rest], rest, strict=False):
+                    stream.wait(before)
+                x.release_in(owner)
+                if not early:
+                    await latch.passed()
+                    rest[broken].abort()
+                await latch.passed()
+                for stream in rest[broken:]:  # those before it wait on
+                    await ended(stream)
+                assert not used.done
+                y = other.upload(np.zeros(SIZE, np.uint8))
+                await other
+                assert y.address != x.address
+                latch.release()
+                await used
+                await first
+                assert not (await other.fetch(y)).any()
+                await latch.passed()
+                assert device.default_pool.statistics().promised == 0
+                y.release_in(other)
+                await other
+
+
+@on_every_host
+async def test_a_record_after_a_dropped_wait_tells_the_next_stream(device):
+    """A stream that waits for one that has left out a wait keeps the memory that it frees as long."""
+    first, second, third, other = streams(device, 4)
+    x = third.empty(SIZE, np.uint8)
+    first.wait(third)
+    latch = hold(first)
+    used = first.fill(x, 7)
+    second.wait(first)
+    await latch.passed()
+    second.abort()
+    third.wait(second)
+    x.release_in(third)
+    await ended(third)
+    y = other.upload(np.zeros(SIZE, np.uint8))
+    await other
+    assert not used.done and y.address != x.address
+    latch.release()
+    await used
+    assert not (await other.fetch(y)).any()
+
+
+@on_every_host
+async def test_an_abort_ends_the_order_through_what_it_drops(device):
+    """What waited for a dropped command of the null stream goes on; the memory that it frees stays with its user."""
+    first, second = device.create_stream(), device.create_stream()
+    (other,) = streams(device, 1)
+    x = second.empty(SIZE, np.uint8)
+    await second
+    latch = hold(first)
+    used = first.fill(x, 7)
+    dropped = device.null_stream.write_value(device.empty(1, np.int32), 1)
+    x.release_in(second)
+    tail = second.record()
+    await latch.passed()
+    assert device.null_stream.abort() == 1 and dropped.done
+    await tail
+    assert not used.done
+    y = other.upload(np.zeros(SIZE, np.uint8))
+    await other
+    assert y.address != x.address
+    latch.release()
+    await used
+    assert not (await other.fetch(y)).any()
+
+
+@on_every_host
+async def test_freed_memory_waits_for_the_board_up_to_the_skip_and_no_longer(device):
+    """Commands enqueued after the wait was dropped, and those of a stream that is over, hold up nothing."""
+    device.default_pool.release_threshold = 1 << 20
+    user, owner, late, other = streams(device, 4)
+    x = owner.empty(SIZE, np.uint8)
+    await owner
+    latch = hold(user)
+    owner.wait(user)
+    await latch.passed()
+    owner.abort()
+    held = hold(late)
+    x.release_in(owner)
+    await owner
+    assert device.default_pool.statistics().promised > 0  # the user is not through
+    latch.release()
+    await user
+    await latch.passed()
+    assert device.default_pool.statistics().promised == 0
+    assert other.empty(SIZE, np.uint8).address == x.address
+    held.release()
+    await late
+
+
+class Work:
+    """Random work of several streams on memory that goes from one to the other behind events, with aborts."""
+
+    def __init__(self, device: atops.Device, seed: int) -> None:
+        self.device = device
+        self.random = random.Random(seed)
+        *self.streams, self.taker = streams(device, 6)
+        device.default_pool.release_threshold = 1 << 20
+        self.wrong: list[int] = []
+        self.checked = 0
+
+    def step(self, number: int) -> None:
+        """Let one stream use new memory for a while, and another one free it behind that; abort or fail one."""
+        user, owner, third = self.random.sample(self.streams, 3)
+        x = owner.empty(1024, np.uint8)
+        event = owner.record()
+        user.wait(event)
+        tag = 1 + number % 250
+        fill = user.fill(x, tag)
+        user.call(time.sleep, self.random.choice((0, 0.002, 0.005)))
+        self._check(fill, user.fetch(x), tag)
+        if self.random.random() < 0.3:  # the order goes through a third stream
+            third.wait(user)
+            owner.wait(third)
+        else:
+            owner.wait(user)
+        x.release_in(owner)
+        chance = self.random.random()
+        if chance < 0.3:
+            time.sleep(self.random.choice((0, 0.001)))  # the memory is in use by then
+            self.random.choice((user, owner, owner, third)).abort()
+            self.take()
+        elif chance < 0.35:
+            self.random.choice((user, owner, third)).launch(fail, (1, 1))
+
+    def take(self) -> None:
+        """Use for a while memory of that size that is given out now, in a stream that waits for no other one."""
+        time.sleep(0.0005)
+        taken = [self.taker.empty(1024, np.uint8) for _ in range(4)]
+        for x in taken:
+            self.taker.fill(x, 255)
+        for x in taken:
+            x.release_in(self.taker)
+
+    def _check(self, fill: Completion, got: Completion, tag: int) -> None:
+        """Note a wrong value of a use that ran as it was written, when it is over."""
+
+        def check(got: Completion) -> None:
+            if fill.state == got.state == "done":
+                self.checked += 1
+                if (got.result() != tag).any():
+                    self.wrong.append(tag)
+            elif isinstance(got.exception(), IllegalAddress):  # it was taken away
+                self.wrong.append(tag)
+
+        got.add_done_callback(check)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_memory_in_use_goes_to_no_other(device: atops.Device, seed: int) -> None:
+    """However waits are dropped and skipped: what a stream wrote it reads again, and all memory comes back."""
+    work = Work(device, seed)
+    for number in range(200):
+        work.step(number)
+        if number % 4 == 3:
+            for stream in work.streams:
+                with contextlib.suppress(AtopsError):
+                    stream.sync(30)
+            for stream in work.streams:  # not before all are through: what follows a skipped wait is in no order
+                stream.clear_error()
+    assert not work.wrong and work.checked > 50
+    for stream in (*work.streams, work.taker):
+        stream.record().sync(30)
+    assert device.default_pool.statistics().promised == 0
+
+
+@on_every_host
+async def test_an_abort_behind_a_running_command_waits_for_nothing_new(device):
+    """A command that runs while an abort drops a wait behind it does not wait for that, nor does who waits for it."""
+    null, other = device.null_stream, device.create_stream()
+    latch = hold(null)
+    record = other.record()  # behind the latch, by null-stream order
+    null.wait(record)
+    await latch.passed()
+    assert null.abort() == 1
+    await record
+    await null
+
+
+@on_every_host
+async def test_a_parked_wait_that_an_abort_ends_makes_no_circle(device):
+    """An abort ends the wait at the head and drops one behind it that waits for who waits for the first: no circle."""
+    first, third, fourth = (device.create_stream() for _ in range(3))
+    (second,) = streams(device, 1)
+    null = device.null_stream
+    latches = hold(second), hold(fourth)
+    first.wait(second)
+    first.record()
+    command = null.submit(Record(Event()))
+    first.wait(third.record())
+    await latches[0].passed()
+    first.abort()
+    for latch in latches:
+        latch.release()
+    await command
+    for stream in (first, third, fourth, null):
+        await ended(stream)
+
+
+@on_every_host
+async def test_memory_that_was_given_out_again_is_not_used_before_its_time(device):
+    """A stream frees and takes memory behind a wait that is dropped: what it does there comes after the user."""
+    user, owner = streams(device, 2)
+    x = owner.upload(np.full(1024, 3, np.int32))
+    await owner
+    latch = hold(user)
+    got = user.fetch(x)
+    owner.wait(user)
+    x.release_in(owner)
+    y = owner.empty(1024, np.int32)
+    assert y.address == x.address
+    await latch.passed()
+    owner.abort()
+    owner.clear_error()
+    fill = owner.fill(y, 9)
+    await latch.passed()
+    assert not fill.done
+    latch.release()
+    assert (await got == 3).all()
+    await fill
+    assert (await owner.fetch(y) == 9).all()
+
+
+# ---- several at once
+
+
+def test_a_refused_submission_gives_its_places_to_who_waits(device: atops.Device) -> None:
+    """The place of a reservation that has ended is free; who waits for one gets it, and is woken."""
+    stream = device.create_stream(capacity=1)
+    capacity = stream.capacity
+    assert capacity is not None
+
+    async def main() -> None:
+        room = stream.room(1)
+        async with room:
+            item = Completion(stream, Record(Event()))
+            with device.driver.lock:
+                stream.admit(item)
+        assert (capacity.free, room.left) == (0, 0)  # its one place was used
+        waiting = asyncio.ensure_future(stream.room(1).__aenter__())
+        await asyncio.sleep(0)  # it asks, and is parked
+        assert capacity.waiting == 1
+        stream.take_back(item, queued=False)
+        await (await waiting).__aexit__(None, None, None)
+        assert (capacity.free, capacity.waiting) == (1, 0)
+
+    asyncio.run(main())
+
+
+def test_refusals_race_with_reservations(device: atops.Device, tiny_switch_interval: None) -> None:
+    """While one thread is refused again and again, whoever asks for room in the other stream gets it."""
+    free, full = device.create_stream(capacity=1), device.create_stream(capacity=1)
+    latch = hold(full)
+    rounds = threading.Event()
+
+    def be_refused() -> None:
+        while not rounds.is_set():
+            with contextlib.suppress(StreamFull):
+                submit_together([(free, Record(Event())), (full, Record(Event()))])
+
+    async def reserve() -> None:
+        for _ in range(300):
+            async with free.room(1):
+                pass
+
+    thread = threading.Thread(target=be_refused)
+    thread.start()
+    try:
+        asyncio.run(asyncio.wait_for(reserve(), 30))
+    finally:
+        rounds.set()
+        thread.join()
+    assert free.capacity is not None and free.capacity.free == 1
+    latch.release()
+
+
+def test_pools_are_made_by_several_threads(device: atops.Device, tiny_switch_interval: None) -> None:
+    """Nothing that one thread does to the pools of a device fails another."""
+    errors: list[BaseException] = []
+
+    def make() -> None:
+        try:
+            for _ in range(50):
+                device.create_pool().destroy()
+                device.null_stream.sync(5)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_memory_given_out_again_is_asked_for_as_any_other(device: atops.Device) -> None:
+    """It takes a place in a stream with a capacity, and none in one that is closed."""
+    stream = device.create_stream(capacity=3, nonblocking=True)
+    x = stream.empty(1024)
+    stream.sync(5)
+    latch = hold(stream)
+    x.release_in(stream)
+    y = stream.empty(1024)
+    assert y.address == x.address and stream.capacity is not None and stream.capacity.free == 1
+    stream.record()
+    y.release_in(stream)
+    with pytest.raises(StreamFull):
+        stream.empty(1024)
+    latch.release()
+    stream.sync(5)
+    assert stream.capacity.free == 3
+    stream.close()
+    with pytest.raises(InvalidHandle):
+        stream.empty(1024)

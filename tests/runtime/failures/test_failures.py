@@ -1,0 +1,428 @@
+"""The failure contract: what a failed command does to its stream, to others, and to whoever looks or does not look."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+
+import anyio
+import anyio.lowlevel
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.errors import (
+    AtopsError,
+    ExecutionError,
+    HostCallFailure,
+    IllegalAddress,
+    LaunchFailure,
+    PriorLaunchFailure,
+    StreamAborted,
+)
+from atops.device.topology import Topology
+from atops.runtime.core.commands import Fill, Launch
+from atops.runtime.queues.memory_use import USES
+from atops.runtime.queues.trace_record import DESCRIBE
+from tests.runtime.hosts import board, on_every_host
+from tests.runtime.latch import hold
+
+
+@pytest.fixture
+def device() -> Iterator[atops.Device]:
+    """Device 0 of a threaded driver."""
+    with board() as device:
+        yield device
+
+
+@k.kernel
+def fails_at_once():
+    """Raise in the first thread."""
+    raise ZeroDivisionError("on purpose")
+
+
+@k.kernel
+async def broken(x):
+    """Raise in one thread, while the others wait for it."""
+    if k.blockIdx.x == 1 and k.threadIdx.x == 3:
+        raise ZeroDivisionError("on purpose")
+    await k.syncthreads()
+
+
+@k.kernel
+def store(x, value: np.int32):
+    """Store one value."""
+    x[0] = value
+
+
+def fail():
+    """Raise, as a host callable of a stream that is to fail."""
+    raise RuntimeError("on purpose")
+
+
+def causes(error: BaseException) -> list[type[BaseException]]:
+    """Return the types along the chain of causes."""
+    chain = []
+    while (error := error.__cause__) is not None:
+        chain.append(type(error))
+    return chain
+
+
+@on_every_host
+async def test_a_kernels_exception_is_a_launch_failure(device):
+    """It names the kernel, block and thread, and carries the kernel's own exception and traceback."""
+    stream = device.create_stream()
+    with pytest.raises(LaunchFailure, match=r"broken.*ZeroDivisionError: on purpose") as caught:
+        await stream.launch(broken, (2, 4), device.empty(1))
+    error = caught.value
+    assert (error.block, error.thread) == ((1, 0, 0), (3, 0, 0))
+    while not isinstance(error, ZeroDivisionError):
+        error = error.__cause__
+    frames = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        frames.append(traceback.tb_frame.f_code.co_name)
+        traceback = traceback.tb_next
+    assert frames == ["broken"]
+    stream.clear_error()
+
+
+@on_every_host
+async def test_later_commands_are_skipped(device):
+    """L33: after a failure every kind of command is skipped with PriorLaunchFailure chained to the first error."""
+    stream, x, log = device.create_stream(), device.empty(4, np.int32), []
+    x.allocation.data[:] = 7
+    latch = hold(stream)
+    first = stream.launch(broken, (2, 4), x)
+    skipped = [
+        stream.fill(x, 0),
+        stream.copy(x, np.zeros(4, np.int32)),
+        stream.launch(store, (1, 1), x, 1),
+        stream.write_value(x, 1),
+        stream.wait_value(x, -1, "Eq"),
+        stream.call(log.append, 1),
+        stream.wait(device.create_event()),
+        stream.record().record,
+    ]
+    latch.release()
+    for item in skipped:
+        with pytest.raises(PriorLaunchFailure, match="skipped") as caught:
+            await item
+        assert LaunchFailure in causes(caught.value) and causes(caught.value)[-1] is ZeroDivisionError
+    with pytest.raises(LaunchFailure):
+        first.result()
+    assert not log and (x.allocation.data == 7).all()
+    with pytest.raises(PriorLaunchFailure):
+        await stream.fill(x, 0)  # and so are those that are enqueued later
+    stream.clear_error()
+
+
+@on_every_host
+async def test_the_trace_tells_how_commands_ended(device):
+    """Each finished command is traced once: done, failed, skipped or aborted; duties of a failed stream are done."""
+    stream, other = device.create_stream(), device.create_stream()
+    x = stream.zeros(4)
+    latch = hold(stream)
+    items = {
+        "DONE": stream.fill(x, 1), "FAILED": stream.call(fail), "SKIPPED": stream.fill(x, 2),
+        "duty": stream.add_callback(lambda error: None),
+    }  # fmt: skip
+    latch.release()
+    with pytest.raises(HostCallFailure):
+        await stream
+    hold(other)
+    items["ABORTED"] = other.fill(x, 1)
+    other.abort()
+    await other
+    ended = [(record.seq, record.status.name) for record in device.driver.tracer.records()]
+    for status, item in items.items():
+        assert [each for each in ended if each[0] == item.seq] == [(item.seq, "DONE" if status == "duty" else status)]
+    stream.clear_error()
+
+
+@on_every_host
+async def test_other_streams_go_on(device):
+    """A failure stays in its stream."""
+    failing, other = device.create_stream(), device.create_stream()
+    failing.call(fail)
+    assert (await other.fetch(other.upload(np.arange(4))) == range(4)).all()
+    with pytest.raises(HostCallFailure):
+        await failing
+    assert other.error is None
+    failing.clear_error()
+
+
+@on_every_host
+async def test_the_first_error_stays_until_it_is_cleared(device):
+    """`await stream` and `await device.wait()` raise it again and again; clear_error returns it and ends it."""
+    stream, x = device.create_stream(), device.empty(1, np.int32)
+    stream.call(fail)
+    stream.launch(broken, (2, 4), x)
+    for _ in range(2):
+        with pytest.raises(HostCallFailure):
+            await stream
+        with pytest.raises(HostCallFailure):
+            await device.wait()
+    error = stream.error
+    assert isinstance(error, HostCallFailure) and stream.clear_error() is error
+    assert stream.error is None and stream.clear_error() is None
+    await stream.fill(x, 1)
+    await stream
+    await device.wait()
+
+
+@on_every_host
+async def test_a_failure_that_was_seen_goes_with_its_stream(device):
+    """The device reports a failure as long as its stream is open, and after that only if nobody has seen it."""
+    stream = device.create_stream()
+    call = stream.call(fail)
+    with pytest.raises(HostCallFailure):
+        await call
+    assert device.statistics().poisoned_streams == 1
+    stream.close()
+    assert device.statistics().poisoned_streams == 0
+    await device.wait()
+
+
+@on_every_host
+async def test_each_waiter_gets_a_fresh_exception(device):
+    """No two waiters share an exception: one's traceback does not grow into another's."""
+    stream = device.create_stream()
+    call = stream.call(fail)
+    caught = []
+    for wait in (lambda: call, lambda: call, lambda: stream, lambda: stream, lambda: device.wait()):
+        with pytest.raises(HostCallFailure) as each:
+            await wait()
+        caught.append(each.value)
+    with pytest.raises(HostCallFailure) as each:
+        call.result()
+    caught.append(each.value)
+    assert len({id(error) for error in caught}) == len(caught)
+    assert len({str(error) for error in caught}) == 1
+    assert all(RuntimeError in causes(error) for error in caught)
+    stream.clear_error()
+
+
+@on_every_host
+async def test_frees_run_after_a_failure(device):
+    """Duties survive: what was freed, and what the scope owns, goes back though the stream failed."""
+    free_before, _ = device.memory_info()
+    async with device.create_stream() as stream:
+        x, y = stream.zeros(1 << 20), stream.zeros(1 << 20)
+        latch = hold(stream)
+        stream.call(fail)
+        stream.free(x)
+        latch.release()
+        with pytest.raises(HostCallFailure):
+            await stream
+        assert not x.allocation.alive and y.allocation.alive
+    assert not y.allocation.alive
+    device.context.default_pool.trim()
+    assert device.memory_info()[0] >= free_before - (1 << 20)
+
+
+@on_every_host
+async def test_memory_freed_before_the_command_runs(device):
+    """A copy whose memory is gone when it runs fails with IllegalAddress naming who freed it; at the call as well."""
+    first, second = device.create_stream(), device.create_stream()
+    x = first.upload(np.arange(4))
+    await first
+    latch = hold(second)
+    late = second.copy(np.empty(4, np.int64), x)
+    first.free(x)
+    await first
+    latch.release()
+    with pytest.raises(IllegalAddress, match="freed by"):
+        await late
+    with pytest.raises(IllegalAddress, match="freed by"):
+        second.fill(x, 0)
+    second.clear_error()
+
+
+@on_every_host
+async def test_a_refused_command_poisons_nothing(device):
+    """What is wrong at the call raises there: nothing was enqueued, the stream is well."""
+    stream = device.create_stream()
+    for wrong in (lambda: stream.fill(device.empty(1), "x"), lambda: stream.launch(broken, (1, 99), device.empty(1))):
+        with pytest.raises(AtopsError):
+            wrong()
+    assert stream.is_done and stream.error is None
+
+
+# ---- what nobody looked at
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "look", [None, "result", "exception", "error", "sync", "callback", "event", "device", "skipped"]
+)
+async def test_a_failure_that_nobody_looked_at_is_logged_once(device, caplog, look):
+    """At the close of the stream; not if somebody awaited it, was given it or asked for it."""
+    caplog.set_level(logging.ERROR, "atops")
+    stream, other = device.create_stream(name="the stream"), device.create_stream()
+    call = stream.call(fail)
+    later, event = stream.call(int), stream.record()
+    while not (later.done and event.is_done):
+        await anyio.lowlevel.checkpoint()
+    looks = {
+        "result": lambda: call.result(), "exception": lambda: call.exception(), "error": lambda: stream.error,
+        "sync": lambda: stream.sync(), "event": lambda: event.sync(), "device": lambda: device.sync(),
+        "skipped": lambda: later.result(), "callback": lambda: call.add_done_callback(lambda done: done.exception()),
+    }  # fmt: skip
+    if look is not None:
+        with suppress(AtopsError):
+            looks[look]()
+    await stream.aclose()
+    await stream.aclose()
+    await other.aclose()
+    logged = [record.getMessage() for record in caplog.records]
+    if look is None:
+        assert len(logged) == 1 and "the stream" in logged[0] and "a failure that nobody looked at" in logged[0]
+        assert caplog.records[0].exc_info is not None
+    else:
+        assert not logged
+
+
+class Handler(logging.Handler):
+    """A handler of the log that uses the runtime, as it may, and notes what it is told and by which thread."""
+
+    def __init__(self, device: atops.Device) -> None:
+        super().__init__(logging.ERROR)
+        self.device, self.told = device, list[str]()
+        self.came = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note it."""
+        self.device.create_stream().close()
+        self.told.append(record.getMessage())
+        self.came.set()
+
+
+def test_a_failed_stream_that_nobody_closes_is_collected_and_logged(device):
+    """Its error, with the frames of the kernel, does not keep it. A collection under the driver's lock is no harm."""
+    handler, over = Handler(device), threading.Event()
+    logging.getLogger("atops.stream").addHandler(handler)
+    try:
+        stream = device.create_stream(name="the stream")
+        gone = weakref.ref(stream)
+        stream.launch(fails_at_once, (1, 1))
+        stream.call(int).add_done_callback(lambda skipped: over.set())
+        assert over.wait(60)
+        del stream
+        while gone() is not None:  # the threads that settled it may still be on their way out
+            with device.driver.lock:
+                gc.collect()
+        assert handler.came.wait(60)
+    finally:
+        logging.getLogger("atops.stream").removeHandler(handler)
+    assert len(handler.told) == 1
+    assert handler.told[0].startswith("the stream ended with a failure that nobody looked at")
+    assert not device.context.poisoned
+
+
+# ---- from plain code
+
+
+def test_every_blocking_wait_raises_the_failure(device: atops.Device):
+    """The stream's, the event's and the device's `sync`, and the completion's `wait_sync`."""
+    stream = device.create_stream()
+    call, event = stream.call(fail), stream.record()
+    for wait, error in (
+        (stream.sync, HostCallFailure),
+        (device.sync, HostCallFailure),
+        (call.wait_sync, HostCallFailure),
+        (event.sync, PriorLaunchFailure),
+    ):
+        for _ in range(2):
+            with pytest.raises(error):
+                wait()
+    stream.clear_error()
+    device.sync()
+
+
+def test_a_reset_ends_the_failure(device: atops.Device):
+    """L33: sticky until the device's reset; then the device is fresh and the old stream is dead."""
+    stream = device.create_stream()
+    stream.call(fail)
+    with pytest.raises(HostCallFailure):
+        device.sync()
+    device.reset_sync()
+    device.sync()
+    device.create_stream().fill(device.empty(1), 1).wait_sync()
+    with pytest.raises(AtopsError, match="reset"):
+        stream.fill(device.empty(1), 1)
+
+
+def undescribed(item, command):
+    """Raise, as a mistake in what describes a command to the tracer would."""
+    raise KeyError("no description")
+
+
+@on_every_host
+async def test_a_command_that_cannot_be_described_fails(device):
+    """What goes wrong in making its trace record fails the command and its stream, which then go on by their rules."""
+    stream, x = device.create_stream(), device.empty(4, np.int32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(DESCRIBE, Fill)
+        failed, skipped = stream.fill(x, 0), stream.copy(x, np.zeros(4, np.int32))
+        with pytest.raises(ExecutionError, match=r"trace record of fill \(command \d+\).*KeyError"):
+            await failed
+        with pytest.raises(PriorLaunchFailure, match="trace record of fill"):
+            await skipped
+        assert isinstance(stream.clear_error(), ExecutionError)
+        stream.call(fail)
+        own = stream.fill(x, 0)  # skipped: it keeps the error that it has
+        with pytest.raises(PriorLaunchFailure):
+            await own
+        assert isinstance(stream.clear_error(), HostCallFailure)
+        await stream.copy(x, np.ones(4, np.int32))
+    await stream.fill(x, 0)
+
+
+@on_every_host
+async def test_an_aborted_command_that_cannot_be_described(device):
+    """It is dropped as any other, and so are those behind it."""
+    stream, x = device.create_stream(), device.empty(4, np.int32)
+    latch = hold(stream)
+    dropped = [stream.fill(x, 0), stream.copy(x, np.zeros(4, np.int32))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(DESCRIBE, Fill)
+        assert stream.abort() >= 2  # what holds the stream may not have begun
+    latch.release()
+    for each in dropped:
+        with pytest.raises(StreamAborted):
+            await each
+    await stream.fill(x, 0)
+
+
+@on_every_host
+async def test_details_of_a_command_that_cannot_be_told(device):
+    """A mistake in telling a viewer of a queued command fails that command, not the thread that enqueues it."""
+    stream, x = device.create_stream(), device.empty(4, np.int32)
+    with pytest.MonkeyPatch.context() as patch, device.driver.tracer.detailed():
+        patch.setitem(USES, Launch, undescribed)
+        patch.setitem(DESCRIBE, Fill, undescribed)
+        for failed in (stream.fill(x, 0), stream.launch(store, (1, 1), x, 1)):
+            with pytest.raises(ExecutionError, match="no description"):
+                await failed
+            stream.clear_error()
+    await stream.fill(x, 0)
+
+
+def test_a_relayed_copy_whose_first_half_cannot_be_described(monkeypatch):
+    """A copy between devices without a link fails as a whole, and its stream goes on."""
+    with board(devices=2, trace=100) as device:
+        device.driver.topology = Topology(2, switch=1, across_roots=False)
+        monkeypatch.setattr("atops.runtime.driver.trace_tuple", undescribed)
+        there = atops.Device(1, device.driver).empty(4, np.int32)
+        stream = device.create_stream()
+        with pytest.raises(ExecutionError, match="trace record of copy"):
+            stream.copy(there, device.empty(4, np.int32)).wait_sync(30)
+        monkeypatch.undo()
+        stream.clear_error()
+        stream.fill(device.empty(4), 0).wait_sync(30)

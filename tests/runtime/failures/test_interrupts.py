@@ -1,0 +1,173 @@
+"""Ctrl-C in the middle of any call of the package: the board stays whole, and what was enqueued runs or never was."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from atops import kernels as k
+from atops import tops
+from atops.runtime.cooperative_launch import launch_together
+from atops.runtime.device import Device
+from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.stream import Stream
+from tests.interruption import Points, every_point, interrupted
+from tests.runtime.boards import PATIENCE, add_one, board, leftovers, works
+
+ONES = np.ones(24, "int32")
+
+
+@k.cooperative
+async def meet() -> None:
+    """Meet the other grid."""
+    await k.syncblocks()
+
+
+class Bench:
+    """A board that has run everything once, with a stream, an array that outlives all, and the actions on them."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.device = Device(0, driver)
+        self.stream: Stream = self.device.create_stream()
+        self.array = self.device.empty(24, "int32")
+
+    def copy(self) -> None:
+        """Copy up, and down again."""
+        self.stream.copy(self.array, ONES)
+        self.stream.fetch(self.array)
+
+    def launch(self) -> None:
+        """Launch a kernel between two events, and wait for it."""
+        start, stop = self.stream.record(), self.device.create_event()
+        self.stream.launch(add_one, (2, 12), self.array, stop=stop)
+        self.stream.wait(start)
+        stop.sync(PATIENCE)
+
+    def allocate_in_order(self) -> None:
+        """Have memory of the pool, and give it back."""
+        array = self.stream.zeros(100)
+        self.stream.free(array)
+        self.stream.upload(ONES).close()
+        self.stream.sync(PATIENCE)
+
+    def allocate_now(self) -> None:
+        """Have memory of the device, give it back, and let some be collected."""
+        self.device.allocate(100).close()
+        self.device.empty(10)
+
+    def abort(self) -> None:
+        """Abort a stream whose head waits for a value."""
+        word = self.stream.empty(1, "uint32")
+        self.stream.fill(word, 0)
+        self.stream.wait_value(word, 1, "Eq")
+        self.stream.fetch(word)
+        self.stream.abort()
+
+    def live_and_die(self) -> None:
+        """Make a stream, use it and close it."""
+        stream = self.device.create_stream(capacity=4)
+        stream.fill(stream.empty(9), 1)
+        stream.call(len, ())
+        stream.close()
+        stream.sync(PATIENCE)
+
+    def together(self) -> None:
+        """Enqueue on two streams in one step, of which one has few places; the grids are to meet."""
+        other = self.device.create_stream(nonblocking=True, capacity=2)
+        launch_together([(each, meet, (1, 2)) for each in (self.stream, other)], cooperative=True)
+        other.close()
+        self.stream.sync(PATIENCE)
+        other.sync(PATIENCE)
+
+    def copy_by_pointer(self) -> None:
+        """Copy as C-style programs do: the caller carries it out itself."""
+        tops.topsMemcpy(self.array.address, ONES, 96, tops.topsMemcpyKind.topsMemcpyHostToDevice)
+        tops.topsMemcpyAsync(self.array.address, ONES, 96, tops.topsMemcpyKind.topsMemcpyHostToDevice, 0)
+        tops.topsStreamSynchronize(0)
+
+
+@contextmanager
+def bench() -> Iterator[Bench]:
+    """Have a board of its own for the block; what it holds afterwards is a failure, and so is one that never closes."""
+    with board(devices=1) as driver:
+        token = CURRENT.set(driver)
+        assert works(driver)
+        made = Bench(driver)
+        try:
+            yield made
+        finally:
+            CURRENT.reset(token)
+        assert made.stream.clear_error() is None
+        made.stream.close()
+        made.array.close()
+        del made
+        gc.collect()
+        assert leftovers(driver) == {}
+        closing = driver.close()
+        assert closing is not None
+        while not closing.done:
+            driver.executor._thread.join(0.001)
+
+
+ACTIONS = (
+    Bench.copy,
+    Bench.launch,
+    Bench.allocate_in_order,
+    Bench.allocate_now,
+    Bench.abort,
+    Bench.live_and_die,
+    Bench.together,
+    Bench.copy_by_pointer,
+)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what comes in a finalizer ends there
+@pytest.mark.parametrize("action", ACTIONS)
+def test_ctrl_c_leaves_a_whole_board(action: Callable[[Bench], None]) -> None:
+    """Wherever it comes, the stream and others go on, nothing is lost, no lock is held and the board closes."""
+    times = 0
+    with bench() as used:
+        for points in every_point(lambda: action(used)):
+            times += interrupted(points, lambda: action(used))
+            if action is Bench.abort:
+                used.stream.abort()  # what waits for a value that never comes
+            used.stream.record().sync(PATIENCE)
+            assert works(used.device.driver)
+    assert times > 10
+
+
+def test_a_place_is_given_back_when_ctrl_c_comes() -> None:
+    """A stream with a capacity loses none of its places, and a command that took one is over at the end."""
+    with bench() as used:
+        stream = used.device.create_stream(capacity=3)
+
+        def enqueue() -> None:
+            stream.copy(used.array, ONES)
+            stream.record()
+            stream.sync(PATIENCE)
+
+        for points in every_point(enqueue):
+            interrupted(points, enqueue)
+            stream.sync(PATIENCE)
+            assert stream.statistics().free == 3
+        stream.close()
+
+
+def test_an_interrupted_close_is_finished_by_the_next() -> None:
+    """Closing a driver again ends what Ctrl-C kept the first close from."""
+    with board(devices=1) as first:
+        works(first)
+        whole = Points()
+        whole.run(first.close)
+    for chosen in range(1, whole.passed + 1):
+        with board(devices=1) as driver:
+            works(driver)
+            interrupted(Points(chosen), driver.close)
+            closing = driver.close()
+            assert closing is not None
+            while not closing.done:
+                driver.executor._thread.join(0.001)

@@ -1,0 +1,244 @@
+"""The copy engines of a bundle: its copies hold no more of them at once, others what they like."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+import atops
+import atops.tops as tops
+from atops import executable
+from atops.device.copy_engine import CopyEngines, CopyJob, Direction
+from atops.runtime.core.commands import Copy
+from atops.runtime.resources.bundle import create_bundle
+from atops.runtime.resources.default import chosen_bundle, set_chosen_bundle, within
+from atops.runtime.resources.engines import EngineShare
+from atops.runtime.resources.placement import BundleRequest
+from atops.tops import aio
+from tests.runtime.boards import PATIENCE, Latch, device
+from tests.runtime.executable_models import linear
+from tests.runtime.virtual_time import MOVE, ODD, host, span, virtual
+
+LARGE = 1 << 18  # more than is copied without an engine
+
+
+@pytest.fixture(autouse=True)
+def no_default():
+    """Have no default bundle before and after each test."""
+    set_chosen_bundle(None)
+    yield
+    set_chosen_bundle(None)
+
+
+@pytest.fixture
+def gcu():
+    """A device of eight copy engines."""
+    with device() as gcu:
+        yield gcu
+
+
+def job(ticket, started, priority=0, direction=Direction.NONE):
+    """Return a copy that notes when it starts."""
+    return CopyJob(priority, ticket, direction, lambda: started.append(ticket))
+
+
+# ---- the share by itself
+
+
+def test_no_more_than_the_limit_at_once():
+    """Two of five copies start; each end lets the next one start, the urgent first."""
+    started, share = [], EngineShare(CopyEngines(8), 2)
+    jobs = [job(ticket, started, priority=-(ticket == 4)) for ticket in range(5)]
+    for each in jobs:
+        share.request(each)
+    assert started == [0, 1] and share.full and not share.quiet(Direction.NONE)
+    assert repr(share) == "<EngineShare 2 of 2 busy, 3 waiting; <CopyEngines 2 of 8 busy, link none, 0 waiting>>"
+    share.release(jobs[1])
+    assert started == [0, 1, 4]
+    for each in (jobs[0], jobs[4], jobs[2], jobs[3]):
+        share.release(each)
+    assert started == [0, 1, 4, 2, 3] and not share.full and share.quiet(Direction.NONE)
+    assert "0 of 8 busy" in repr(share.engines)
+
+
+def test_the_device_has_the_last_word():
+    """A share that is larger than what is idle, or wants the link that others hold, waits for the device."""
+    started, engines = [], CopyEngines(2)
+    share = EngineShare(engines, 2)
+    other = job(0, started, direction=Direction.HOST_TO_DEVICE)
+    engines.request(other)
+    up, down = job(1, started, direction=Direction.DEVICE_TO_HOST), job(2, started)
+    share.request(up)
+    share.request(down)
+    assert started == [0] and share.full
+    engines.release(other)
+    assert started == [0, 1, 2]
+
+
+def test_what_is_withdrawn_gives_its_place_to_the_next():
+    """Before its turn here, before its turn with the device, and not once it has begun."""
+    started, engines = [], CopyEngines(1)
+    share, other = EngineShare(engines, 1), job(0, started)
+    engines.request(other)
+    first, second, third = (job(ticket, started) for ticket in (1, 2, 3))
+    for each in (first, second, third):
+        share.request(each)
+    assert share.withdraw(second) and not share.withdraw(second)
+    assert share.withdraw(first)  # with the device: the third is there in its place
+    assert engines.waiting == [third] and started == [0]
+    engines.release(other)
+    assert started == [0, 3] and not share.withdraw(third)
+    share.release(third)
+    assert "0 of 1 busy, 0 waiting" in repr(share)
+
+
+# ---- the copies of a bundle
+
+
+def hold(share):
+    """Hold one engine of a share. Returns what to release."""
+    held = CopyJob(0, 0, Direction.NONE, lambda: None)
+    share.request(held)
+    return held
+
+
+def test_copies_of_a_bundle_wait_for_its_engines(gcu):
+    """With its one engine in use a copy waits that was enqueued with it as the default; others do not wait for it."""
+    bundle = create_bundle(gcu.context, BundleRequest(sips=1, engines=1))
+    held = hold(bundle.engines)
+    source, target = gcu.allocate(LARGE), gcu.allocate(LARGE)
+    theirs, ours = (gcu.create_stream(nonblocking=True) for _ in range(2))
+    set_chosen_bundle(bundle)
+    mine = theirs.copy(target, source)
+    set_chosen_bundle(None)
+    other = ours.copy(target, source)
+    other.wait_sync(PATIENCE)
+    assert not mine.done and mine.parked is bundle.engines
+    bundle.engines.release(held)
+    mine.wait_sync(PATIENCE)
+    assert "0 of 1 busy, 0 waiting" in repr(bundle.engines)
+
+
+def test_a_bundle_without_engines_uses_any(gcu):
+    """It claims none, so nothing holds its copies back; nor a bundle that is destroyed, or of another context."""
+    bundle = create_bundle(gcu.context, BundleRequest(clusters=1))
+    assert bundle.engines is None
+    limited = create_bundle(gcu.context, BundleRequest(sips=1, engines=1))
+    stream, host = gcu.create_stream(), np.ones(LARGE, np.uint8)
+    for default in (bundle, limited):
+        set_chosen_bundle(default)
+        limited.close()
+        stream.copy(gcu.allocate(LARGE), host).wait_sync(PATIENCE)
+
+
+def test_an_abort_ends_a_copy_that_waits(gcu):
+    """It leaves the queue of the bundle's engines, and what is enqueued then comes to its turn."""
+    bundle = create_bundle(gcu.context, BundleRequest(sips=1, engines=1))
+    held, stream, memory = hold(bundle.engines), gcu.create_stream(), [gcu.allocate(LARGE) for _ in range(2)]
+    set_chosen_bundle(bundle)
+    dropped = stream.copy(*memory)
+    marked = gcu.create_stream(nonblocking=True)
+    while dropped.parked is None:  # it comes to its turn on another thread
+        marked.record().sync(PATIENCE)
+    stream.abort()
+    assert dropped.done
+    assert "1 of 1 busy, 0 waiting" in repr(bundle.engines)
+    bundle.engines.release(held)
+    stream.copy(*memory).wait_sync(PATIENCE)
+
+
+def test_claimed_engines_go_when_the_last_copy_ends(gcu):
+    """A bundle that was destroyed keeps its engines as long as a copy of it is not over."""
+    bundle = create_bundle(gcu.context, BundleRequest(sips=1, engines=4))
+    stream, latch = gcu.create_stream(nonblocking=True), Latch(gcu)
+    latch.hold(stream)
+    set_chosen_bundle(bundle)
+    item = stream.copy(gcu.allocate(LARGE), gcu.allocate(LARGE))
+    set_chosen_bundle(None)
+    bundle.close()
+    assert create_bundle(gcu.context, BundleRequest(sips=1, engines=4)).clusters != bundle.clusters
+    latch.open()
+    item.wait_sync(PATIENCE)
+    stream.sync(PATIENCE)
+    assert create_bundle(gcu.context, BundleRequest(sips=1, engines=4)).clusters == bundle.clusters
+
+
+@pytest.mark.parametrize(
+    ("claimed", "begins"), [(0, [0] * 5), (1, [*range(5)]), (2, [0, 0, 1, 1, 2]), (4, [0] * 4 + [1])]
+)
+@pytest.mark.parametrize("seed", [None, 3])
+def test_virtual_time_shows_how_many_copy_at_once(claimed, begins, seed):
+    """Five copies of a bundle that claims so many engines of a cluster's four begin when one of these is free."""
+
+    async def main():
+        device = atops.Device(0)
+        source, streams = device.empty(ODD, np.uint8), [device.create_stream() for _ in range(6)]
+        targets = [device.empty(ODD, np.uint8) for _ in streams]
+        bundle = create_bundle(device.context, BundleRequest(sips=1, engines=claimed))
+        with within(bundle):
+            mine = [stream.copy(target, source) for stream, target in zip(streams[:5], targets, strict=False)]
+        other = streams[5].copy(targets[5], source)
+        await device.wait()
+        assert sorted(span(item)[0] // MOVE for item in mine) == begins
+        assert span(other) == (0, MOVE)
+
+    virtual(main, seed=seed)
+
+
+def test_c_style_copies_are_held_to_the_default_bundle_s_engines():
+    """The copies that a call waits for, short ones as well, and those that it leaves to a stream."""
+
+    async def main():
+        device = atops.Device(0)
+        pointers = [tops.check(tops.topsMalloc(1024)) for _ in range(4)]
+        streams = [tops.check(tops.topsStreamCreateWithFlags(tops.topsStreamNonBlocking)) for _ in range(2)]
+        bundle = create_bundle(device.context, BundleRequest(sips=1, engines=1))
+        held = hold(bundle.engines)
+        with within(bundle):
+            for stream, pointer in zip(streams, pointers, strict=False):
+                tops.check(tops.topsMemcpyAsync(pointer, pointers[-1], 1024, tops.topsMemcpyDeviceToDevice, stream))
+            up = asyncio.ensure_future(aio.topsMemcpyHtoD(pointers[2], host(1024), 1024))
+            await asyncio.sleep(0)
+        await device.create_stream(nonblocking=True).copy(device.empty(ODD, np.uint8), host())  # all else had its time
+        assert [tops.topsStreamQuery(each)[0] for each in streams] == [tops.topsErrorNotReady] * 2
+        assert not up.done()
+        bundle.engines.release(held)
+        assert await up == (tops.topsSuccess,)
+        assert await aio.topsDeviceSynchronize() == (tops.topsSuccess,)
+
+    virtual(main)
+
+
+def test_what_an_executable_uploads_for_a_bundle_is_the_bundle_s(gcu):
+    """The constants that are loaded for it, and the sections that its launch and an update bring, without a default."""
+    bundle = create_bundle(gcu.context, BundleRequest(sips=1, engines=1))
+    stream, latch = gcu.create_stream(nonblocking=True), Latch(gcu)
+    exe = executable.build(linear(), refit=["b"])
+    latch.hold(stream)
+
+    def shares():
+        return [item.share for item in stream.pending() if isinstance(item.command, Copy)]
+
+    constants = exe.load_constants(stream, bundle)
+    assert shares() == [bundle.engines] * len(constants) and len(constants) == 2
+    x, y = gcu.empty((2, 4), np.float32), gcu.empty((2, 3), np.float32)
+    exe.launch(stream, [x], [y], bundle=bundle)
+    assert shares()[2:] == [bundle.engines] * 2 and chosen_bundle() is None
+    other = executable.build(linear())
+    other.launch(stream, [x], [y])
+    assert shares()[4:] == [None]
+    latch.open()
+    stream.sync(PATIENCE)
+
+
+def test_within(gcu):
+    """A block has its own bundle, which the thread does not keep; without one nothing changes."""
+    bundle, other = (create_bundle(gcu.context, BundleRequest(sips=1, engines=1)) for _ in range(2))
+    set_chosen_bundle(bundle)
+    with within(other):
+        assert chosen_bundle() is other
+        with within(None):
+            assert chosen_bundle() is other
+    assert chosen_bundle() is bundle

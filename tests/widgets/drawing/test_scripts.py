@@ -1,0 +1,68 @@
+"""The scripts as they are sent: one module each, below the limit, valid, tested by node where there is one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from atops_widgets import WIDGETS
+from atops_widgets.drawing.scripts import inline_script, module_script
+from tests.widgets.host import missing
+
+MOST_BYTES = 30_000  # of JavaScript that one widget sends, the shared base included
+JS_TESTS = Path(__file__).parents[1] / "js"
+NAMES = [kind.script for kind in WIDGETS]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_is_one_small_module(name: str) -> None:
+    """What a widget sends is below 30 kB, imports nothing, names no address and has one default export."""
+    text = module_script(name)
+    assert len(text.encode()) <= MOST_BYTES
+    assert not re.search(r"^\s*import\b|\bimport\s*\(|https?://(?!www\.w3\.org/)|\bfetch\(", text, re.MULTILINE)
+    assert len(re.findall(r"^export default ", text, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize("name", ["drawing/base.js", *NAMES])
+def test_lines_may_be_joined(name: str) -> None:
+    """No line ends in a comment and no text goes over several lines: what is sent has fewer lines than the file."""
+    lines = (files("atops_widgets") / name).read_text(encoding="utf-8").splitlines()
+    code = [line for line in lines if not line.lstrip().startswith("//")]
+    assert [line for line in code if re.search(r"[;{},)\]]\s*//|/\*", line)] == []
+    assert [line for line in code if line.count("`") % 2] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_holds_the_script_without_exports(name: str) -> None:
+    """In an HTML page the default export is a constant, and nothing can end the script element early."""
+    text = inline_script(name)
+    assert "export " not in re.sub(r"\".*?\"|'.*?'|`.*?`", "", text)
+    assert "const widget = mount(" in text
+    assert "</" not in text
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    """The path of node."""
+    found = shutil.which("node")
+    if found is None:
+        missing("no node is installed to run the scripts' own tests with")
+    return str(found)
+
+
+@pytest.mark.parametrize("test", sorted(JS_TESTS.glob("*.test.mjs")), ids=lambda path: path.name)
+def test_the_scripts_own_tests(node: str, test: Path, tmp_path: Path) -> None:
+    """The pure functions of the scripts pass their tests."""
+    for name in NAMES:
+        (tmp_path / Path(name).name).with_suffix(".mjs").write_text(module_script(name), encoding="utf-8")
+    environment = {**os.environ, "ATOPS_SCRIPTS": str(tmp_path)}
+    done = subprocess.run(
+        [node, "--test", str(test)], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

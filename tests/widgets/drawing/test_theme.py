@@ -1,0 +1,58 @@
+"""Colours have contrast enough on light and dark pages, and none of them stands alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from atops.base.trace.records import Kind
+from atops_widgets.drawing.theme import HATCHES, KINDS, PAGE, kind_table, style_sheet
+
+TEXT, SHAPE = 4.5, 3.0
+NO_MEANING = {"page", "band", "grid", "on"}  # grounds, and lines that only guide the eye
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_contrast(theme: int) -> None:
+    """Text has at least 4.5 to 1 on page, band and every shape; shapes, marks and frames at least 3 to 1."""
+    page, band, on = (PAGE[name][theme] for name in ("page", "band", "on"))
+    low = [name for name in ("ink", "quiet") for ground in (page, band) if contrast(PAGE[name][theme], ground) < TEXT]
+    shapes = {kind.name: (style.light, style.dark)[theme] for kind, style in KINDS.items()}
+    low += [name for name, colour in shapes.items() if contrast(colour, page) < SHAPE or contrast(colour, band) < SHAPE]
+    low += [f"text on {name}" for name, colour in shapes.items() if contrast(on, colour) < TEXT]
+    low += [name for name in PAGE if name not in NO_MEANING and contrast(PAGE[name][theme], page) < SHAPE]
+    assert low == []
+
+
+def test_every_kind_has_a_letter_of_its_own() -> None:
+    """All kinds are in the table, no two have the same letter, and every hatch is drawn."""
+    assert list(KINDS) == list(Kind)
+    assert len({style.glyph for style in KINDS.values()}) == len(Kind)
+    assert {style.hatch for style in KINDS.values()} <= set(HATCHES)
+    assert [entry[1] for entry in kind_table()["kinds"]] == [style.glyph for style in KINDS.values()]  # type: ignore[index]
+
+
+def test_contrast_is_that_of_the_standard() -> None:
+    """Black on white has 21 to 1, a colour on itself 1 to 1, and the order does not matter."""
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#777777") == 1
+    assert contrast("#ffffff", "#767676") == contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
+
+
+def test_the_style_sheet_has_both_themes() -> None:
+    """Every colour is a custom property in both themes, and the page's own word wins over the system's."""
+    sheet = style_sheet(".x")
+    assert sheet.count("--k6:#0860ca") == 1
+    assert sheet.count("--k6:#6cb6ff") == 2
+    assert "data-jp-theme-light" in sheet and "prefers-color-scheme:dark" in sheet
+
+
+def contrast(first: str, second: str) -> float:
+    """Return the contrast ratio of two colours written #rrggbb, 1 to 21, as WCAG 2 defines it."""
+    lighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,155 @@
+"""A feed takes a small share of a processor while its driver works, answers at once otherwise, and rests when quiet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+from atops_widgets.feed import pace
+from atops_widgets.feed.flow import FRAME_S
+from atops_widgets.feed.pace import IDLE_S, QUIET_S, SHARE, Pace
+
+
+class Clocks:
+    """A wall clock and a clock of processor time that only a test moves, and the timers that were set."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.wall = self.worked = 0.0
+        self.delay: float | None = None
+        self.due: Callable[[], object] | None = None
+        patch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: self.wall, thread_time=lambda: self.worked))
+        patch.setattr(pace, "call_soon", lambda function, *arguments: function(*arguments))
+        patch.setattr(pace, "call_later", self._later)
+
+    def turn(self) -> None:
+        """Let the time pass until the timer is due, and have the turn."""
+        assert self.delay is not None and self.due is not None
+        self.wall += self.delay
+        due, self.delay, self.due = self.due, None, None
+        due()
+
+    def _later(self, seconds: float, function: Callable[[], object]) -> SimpleNamespace:
+        self.delay, self.due = seconds, function
+        return SimpleNamespace(cancel=lambda: None)
+
+
+class Fed:
+    """A feed whose readings take a given time of the processor and bring a given number of rows."""
+
+    def __init__(self, clocks: Clocks, rows: int, cost: float, *, live: bool = True) -> None:
+        self.clocks, self.rows, self.cost, self.live = clocks, rows, cost, live
+        self.paused = False
+        self.version = 0
+        self.rests = self.ticks = 0
+        self.wanted: float | None = None
+
+    def poll(self, limit: int) -> int:
+        """Bring rows, within what may be asked for at once."""
+        self.clocks.worked += self.cost
+        self.clocks.wall += self.cost
+        rows = min(self.rows, limit) if self.live and not self.paused else 0
+        self.version += rows > 0
+        return rows
+
+    def watchers(self) -> list[Fed]:
+        """Watch itself."""
+        return [self]
+
+    def tick(self, now: float) -> float | None:
+        """Count a turn."""
+        self.ticks += 1
+        return self.wanted
+
+    def rest(self) -> None:
+        """Count a rest."""
+        self.rests += 1
+
+
+def test_a_working_driver_keeps_its_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While records come, reading and drawing take at most their share, however costly, and are not stopped."""
+    clocks = Clocks(monkeypatch)
+    fed = Fed(clocks, rows=10**6, cost=0.020)
+    paced = Pace(fed)  # type: ignore[arg-type]
+    paced.wake()
+    for _ in range(50):
+        clocks.turn()
+        paced.wake()  # a page that asks all the time
+    clocks.turn()
+    assert fed.ticks == 51
+    assert clocks.worked / clocks.wall <= SHARE * 1.05
+
+
+def test_a_cheap_feed_is_read_at_the_rate_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little work is looked at thirty times a second; nothing new, ten times; paused or ended, never by itself."""
+    clocks = Clocks(monkeypatch)
+    fed = Fed(clocks, rows=3, cost=0.0)
+    paced = Pace(fed)  # type: ignore[arg-type]
+    paced.wake()
+    clocks.turn()
+    assert clocks.delay == FRAME_S
+    fed.rows = 0
+    clocks.turn()
+    assert clocks.delay == IDLE_S
+    fed.paused = True
+    clocks.turn()
+    assert clocks.delay is None
+    paced.wake()
+    assert clocks.delay == 0.0
+
+
+def test_a_widget_that_waits_is_looked_after_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an ended feed only what the widgets wait for is timed."""
+    clocks = Clocks(monkeypatch)
+    fed = Fed(clocks, rows=0, cost=0.0, live=False)
+    fed.wanted = 0.5
+    Pace(fed).wake()  # type: ignore[arg-type]
+    paced = Pace(fed)  # type: ignore[arg-type]
+    paced.wake()
+    clocks.turn()
+    assert clocks.delay == 0.5
+
+
+def test_quiet_writes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second after the last news the pictures are written, once, and again only after more news."""
+    clocks = Clocks(monkeypatch)
+    fed = Fed(clocks, rows=5, cost=0.0)
+    paced = Pace(fed)  # type: ignore[arg-type]
+    paced.wake()
+    for rows, turns, rests in ((5, 3, 0), (0, int(QUIET_S / IDLE_S) - 2, 0), (0, 30, 1), (5, 1, 1), (0, 30, 2)):
+        fed.rows = rows
+        for _ in range(turns):
+            clocks.turn()
+        assert fed.rests == rests
+
+
+def test_a_failing_feed_stops(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A reading that fails is logged, and the feed stops instead of failing for ever."""
+    clocks = Clocks(monkeypatch)
+    fed = Fed(clocks, rows=0, cost=0.0)
+    stopped: list[bool] = []
+    fed.poll = lambda limit: 1 // 0  # type: ignore[method-assign]
+    fed.stop = lambda: stopped.append(True)  # type: ignore[attr-defined]
+    paced = Pace(fed)  # type: ignore[arg-type]
+    paced.wake()
+    clocks.turn()
+    assert stopped == [True] and clocks.delay is None
+    assert "reading the trace failed" in caplog.text
+
+
+def test_a_picture_that_cannot_be_saved_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next news are read and drawn all the same."""
+    clocks = Clocks(monkeypatch)
+    fed = Fed(clocks, rows=1, cost=0.0)
+    fed.rest = lambda: 1 // 0  # type: ignore[method-assign,assignment,return-value]
+    paced = Pace(fed)  # type: ignore[arg-type]
+    paced.wake()
+    clocks.turn()
+    fed.rows = 0
+    for _ in range(int(QUIET_S / IDLE_S) + 2):
+        clocks.turn()
+    assert "could not be saved" in caplog.text
+    assert clocks.delay is not None

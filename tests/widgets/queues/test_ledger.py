@@ -1,0 +1,81 @@
+"""The lives of commands: the same whatever order moments and records come in, bounded, exact."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atops.base.trace.records import Kind
+from atops_widgets.feed.columns import MOMENTS, RECORDS, Columns, Texts
+from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger
+from atops_widgets.queues.state import holding
+from tests.runtime.trace_records import free_records
+from tests.widgets.queue_traces import standing
+
+
+def tables(capacity: int = 100_000) -> tuple[Columns, Columns]:
+    """Return empty tables of moments and records."""
+    texts = Texts()
+    return Columns(MOMENTS, capacity, texts), Columns(RECORDS, capacity, texts)
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 40))
+def test_the_order_of_telling_does_not_matter(random: object, pieces: int) -> None:
+    """Moments and records in pieces of any size, records first or last, repeated: the same ledger."""
+    story = standing(30)
+    told, records = story.moments, story.records
+    whole = Ledger()
+    moments, ended = tables()
+    moments.extend(told)
+    ended.extend(records)
+    whole.update(moments, ended)
+    cut, (moments, ended) = Ledger(), tables()
+    shuffled = list(records)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    for first in range(0, len(told), pieces):
+        if random.random() < 0.5:  # type: ignore[attr-defined]
+            ended.extend([shuffled.pop() for _ in range(min(3, len(shuffled)))])
+        moments.extend(told[first : first + pieces])
+        cut.update(moments, ended)
+    ended.extend(shuffled)
+    moments.extend(told[:5])
+    cut.update(moments, ended)
+    for field in ("seq", "submitted", "started", "ended", "kind", "status", "on_offset"):
+        assert whole[field].tolist() == cut[field].tolist()
+    assert [whole.streams[each] for each in whole["where"]] == [cut.streams[each] for each in cut["where"]]
+
+
+@given(free_records(), st.integers(-1, 61))
+def test_what_is_held_is_what_had_begun_and_not_ended(records: list, at: int) -> None:  # type: ignore[type-arg]
+    """Held at a moment is what was submitted by then and ended later, of every kind but calls of the API."""
+    moments, ended = tables()
+    ended.extend(records)
+    ledger = Ledger()
+    ledger.update(moments, ended)
+    held = holding(ledger, at)
+    own = [each for each in records if each.stream >= 0 and each.device >= 0 and each.kind is not Kind.API]
+    expected = [each.seq for each in sorted(own) if (each.submitted_ns or each.started_ns) <= at < each.finished_ns]
+    assert ledger["seq"][held.commands].tolist() == expected
+    assert held.open.sum() == len(expected)
+    assert held.over.sum() == sum(each.finished_ns <= at for each in own)
+    assert holding(ledger, NEWEST).open.sum() == 0
+
+
+def test_the_oldest_that_are_over_are_forgotten() -> None:
+    """A ledger is bounded, and what is not over stays however old it is."""
+    moments, records = tables(1000)
+    ledger = Ledger(100)
+    moments.extend([(0, 1, 0, int(Kind.LAUNCH), 0, 1, -1, 0, "old", -1, -1, -1)])
+    ledger.update(moments, records)
+    for first in range(2, 2000, 50):
+        seq = np.arange(first, first + 50)
+        zero = np.zeros(50, np.int64)
+        records.extend_columns({
+            "seq": seq, "kind": zero, "device": zero, "stream": zero + 2, "submitted_ns": seq, "started_ns": seq,
+            "finished_ns": seq + 1, "status": zero, "bytes": zero, "name": zero,
+        })  # fmt: skip
+        ledger.update(moments, records)
+        assert len(ledger) <= 200
+    assert (int(ledger["seq"][0]), int(ledger["ended"][0])) == (1, NEVER)
+    assert ledger.slots(np.array([1, 2, 2001])).tolist() == [0, -1, len(ledger) - 1]

@@ -1,0 +1,1 @@
+"""The cluster grid: blocks and threads of one launch, step by step."""

@@ -1,0 +1,164 @@
+"""What the threads of one launch do after any number of its steps, found quickly among a million of them.
+
+Every 65,536 steps it keeps which step each thread took last; from there on the steps are put on top. Pure numpy: it
+knows no page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from atops.base.trace.events import ThreadState
+from atops_widgets.cluster_grid.meetings import Meetings, barrier_keys
+from atops_widgets.feed.columns import Column, Columns
+
+__all__ = ("NOT_BEGUN", "NOT_KNOWN", "OVER", "RELEASED", "WAITING", "History", "Standing")
+
+NOT_BEGUN: Final = 8  # beside the numbers of `ThreadState`: a thread that has taken no step yet
+NOT_KNOWN: Final = 9  # its last step was dropped by the table
+RELEASED: Final = 10  # its barrier has opened, and it did not run on yet
+WAITING: Final = (
+    ThreadState.BARRIER, ThreadState.GRID_BARRIER, ThreadState.COUNTED_BARRIER, ThreadState.DTE, ThreadState.SIGNAL
+)  # fmt: skip
+OVER: Final = (ThreadState.ENDED, ThreadState.FAILED)
+CHUNK: Final = 65_536  # steps from one checkpoint to the next
+BLOCK: Final = 1 << 32  # in the key of a thread: its block, before its number
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The threads of a launch at a moment, in the order of clusters, blocks and threads; one value for each.
+
+    `turn` is what it does: a Turn, NOT_BEGUN, NOT_KNOWN or RELEASED. `on`, `site`, `l1_bytes` and `l2_bytes` are those
+    of its last step; `opens` is the position at which the barrier opens that it stands at, if ever. All threads that
+    took a step in the whole launch are there, so that cells keep their places.
+    """
+
+    block: Column
+    thread: Column
+    cluster: Column
+    turn: Column
+    on: Column
+    site: Column
+    l1_bytes: Column
+    l2_bytes: Column
+    opens: Column
+
+
+class History:
+    """The steps of launch `launch` among those of a feed: `update`, then `at` any number of them."""
+
+    def __init__(self, launch: int) -> None:
+        self.launch = launch
+        self.count = 0  # steps told, those that were dropped since too
+        self.failed_at = -1  # how many steps were taken before the first thread failed; -1: none did
+        self.meetings = Meetings()
+        self._scanned = 0  # rows of the feed that were looked at, counted from the first one ever
+        self._rows = np.zeros(1024, np.int64)  # by step: its row in the feed, counted from the first one ever
+        self._ranks = np.zeros(1024, np.int32)  # by step: the place of its thread in these
+        self._keys = self._cluster = self._last = np.zeros(0, np.int64)
+        self._sorted = self._order = self._keys
+        self._checkpoints: list[Column] = []  # before step n * CHUNK: by thread its last step, -1 for none
+
+    @property
+    def threads(self) -> int:
+        """How many threads took a step."""
+        return len(self._keys)
+
+    @property
+    def sites(self) -> set[int]:
+        """Every place where a thread stood when it waited or failed."""
+        return self.meetings.sites
+
+    def update(self, steps: Columns) -> None:
+        """Take what is new in the feed's table of steps."""
+        begin, end = max(self._scanned, steps.start) - steps.start, len(steps)
+        self._scanned = steps.start + end
+        found = np.flatnonzero(steps["launch"][begin:end] == self.launch) + begin
+        while len(found):
+            room = CHUNK - self.count % CHUNK
+            self._take(steps, found[:room])
+            found = found[room:]
+
+    def at(self, position: int, steps: Columns) -> Standing:
+        """Return how the threads stand after the first `position` steps, 0 to `count`."""
+        position = max(0, min(position, self.count))
+        kept = min(position // CHUNK, len(self._checkpoints) - 1)
+        last = np.full(self.threads, -1, np.int64)
+        if kept >= 0:
+            known = self._checkpoints[kept]
+            last[: len(known)] = known
+            last[self._ranks[kept * CHUNK : position]] = np.arange(kept * CHUNK, position)
+        order = np.lexsort((self._keys, self._cluster))
+        taken = last[order]
+        rows = self._rows[np.maximum(taken, 0)] - steps.start
+        begun, held = taken >= 0, (taken >= 0) & (rows >= 0)
+        own = np.where(held, rows, 0)
+        turn = np.where(held, self._told(steps, "turn", own, 0), np.where(begun, NOT_KNOWN, NOT_BEGUN))
+        told = {
+            field: np.where(held, self._told(steps, field, own, none), none)
+            for field, none in (("on", -1), ("site", -1), ("l1_bytes", 0), ("l2_bytes", 0))
+        }
+        block = (self._keys[order] + 1) // BLOCK
+        opens = self.meetings.opens(barrier_keys(turn, told["on"]), taken)
+        turn = np.where(opens <= position, RELEASED, turn)
+        return Standing(block, self._keys[order] - block * BLOCK, self._cluster[order], turn, **told, opens=opens)
+
+    def rows(self, first: int) -> Column:
+        """Return the rows of the steps from `first` on, counted from the feed's first one ever."""
+        return self._rows[first : self.count]
+
+    def opens(self, steps: Columns, first: int) -> Column:
+        """Return for each step from `first` on at which position the barrier opens that it arrives at, if ever."""
+        held = np.maximum(self.rows(first) - steps.start, 0)
+        keys = barrier_keys(self._told(steps, "turn", held, 0), self._told(steps, "on", held, -1))
+        return self.meetings.opens(keys, np.arange(first, self.count))
+
+    def step(self, position: int, steps: Columns) -> int:
+        """Return the row in the table, as it is now, of the step that led to a position; -1 for none or dropped."""
+        if not 0 < position <= self.count:
+            return -1
+        return max(-1, int(self._rows[position - 1]) - steps.start)
+
+    def until(self, at_ns: int, steps: Columns) -> int:
+        """Return how many steps were taken up to a moment; what was dropped was before it."""
+        rows = self._rows[: self.count] - steps.start
+        dropped = int(np.searchsorted(rows, 0))
+        return dropped + int(np.searchsorted(steps["at_ns"][rows[dropped:]], at_ns, side="right"))
+
+    @staticmethod
+    def _told(steps: Columns, field: str, rows: Column, none: int) -> Column:
+        return steps[field][rows].astype(np.int64) if len(steps) else np.full(len(rows), none, np.int64)
+
+    def _take(self, steps: Columns, rows: Column) -> None:
+        """Add steps that all lie before the next checkpoint."""
+        count, first = len(rows), self.count
+        ranks = self._ranks_of(steps, rows)
+        if first % CHUNK == 0:
+            self._checkpoints.append(self._last.copy())
+        while first + count > len(self._rows):
+            self._rows, self._ranks = np.tile(self._rows, 2), np.tile(self._ranks, 2)
+        self._rows[first : first + count] = rows + steps.start
+        self._ranks[first : first + count] = ranks
+        turn, on = steps["turn"][rows], steps["on"][rows]
+        if self.failed_at < 0 and (turn == ThreadState.FAILED).any():
+            self.failed_at = first + int(np.argmax(turn == ThreadState.FAILED))
+        self.meetings.take(first, ranks, turn, on, steps["site"][rows])
+        self._last[ranks] = np.arange(first, first + count)  # of several steps of a thread the last one stays
+        self.count += count
+
+    def _ranks_of(self, steps: Columns, rows: Column) -> Column:
+        """Return the place of each step's thread among the threads; new ones are added."""
+        keys = steps["block"][rows].astype(np.int64) * BLOCK + steps["thread"][rows]
+        fresh, first = np.unique(keys, return_index=True)
+        new = ~np.isin(fresh, self._sorted)
+        if new.any():
+            self._keys = np.concatenate([self._keys, fresh[new]])
+            self._cluster = np.concatenate([self._cluster, steps["cluster"][rows[first[new]]].astype(np.int64)])
+            self._last = np.concatenate([self._last, np.full(int(new.sum()), -1)])
+            self._order = np.argsort(self._keys)
+            self._sorted = self._keys[self._order]
+        return self._order[np.searchsorted(self._sorted, keys)]

@@ -1,0 +1,1 @@
+"""What every widget draws with: scenes, SVG, colours, pages and scripts."""

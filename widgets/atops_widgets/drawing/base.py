@@ -1,0 +1,234 @@
+"""The widget under every widget: frames to the page and messages from it, and the same picture as SVG, page and text.
+
+A subclass names its script and makes scenes, SVG and text of a feed; everything else is here. Messages from a page are
+handed to the widgets' thread, which alone makes frames.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import anywidget
+import traitlets
+
+from atops_widgets.drawing.layout_sheet import LAYOUT
+from atops_widgets.drawing.page import page
+from atops_widgets.drawing.scene import Scene, Window
+from atops_widgets.drawing.scripts import module_script
+from atops_widgets.drawing.theme import Theme, kind_table, style_sheet
+from atops_widgets.drawing.wire import pack, pack_snapshot
+from atops_widgets.feed.background import call_soon
+from atops_widgets.feed.feed import Feed, FeedSource, feed_of
+from atops_widgets.feed.flow import Flow
+from atops_widgets.feed.saved_links import saved_links
+from atops_widgets.feed.selection import NOTHING
+
+__all__ = ("TraceWidget",)
+
+TEXTS: Final = 100_000  # different names that a page is told
+
+
+class TraceWidget(anywidget.AnyWidget):
+    """A picture of a feed. Subclasses set `script` and `label` and write `scene`, `to_svg` and `to_text`.
+
+    - `script`: the file of the ES module, beside the Python file.
+    - `label`: what the picture is called, for people.
+    - `swatches`: what its legend has beside the kinds, numbered after them: a name and a small SVG each.
+    - `details`, `threads`: whether it needs the driver's details (moments and changes), and steps of kernel threads.
+    """
+
+    script: ClassVar[str] = ""
+    label: ClassVar[str] = ""
+    swatches: ClassVar[Sequence[tuple[str, str]]] = ()
+    details: ClassVar[bool] = False
+    threads: ClassVar[bool] = False
+
+    snapshot = traitlets.Bytes(b"").tag(sync=True)
+    table = traitlets.Dict().tag(sync=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        if "script" in cls.__dict__:  # not the class that every instance gets for its traits
+            cls._esm = module_script(cls.script)
+            cls._css = style_sheet() + LAYOUT
+        super().__init_subclass__(**kwargs)
+
+    def __init__(self, source: FeedSource = None) -> None:
+        """Show `source`: a driver (None: the current one), a trace, the path of a trace file, or a feed."""
+        self.feed: Feed = feed_of(source)
+        table = kind_table()
+        table["swatches"] = [*table["swatches"], *(list(each) for each in self.swatches)]
+        super().__init__(table={**table, "label": self.label, "script": self.script})
+        self.window = Window()
+        self.legend: Callable[[], list[int]] | None = None  # the kinds that it explains; None: those of its scene
+        self._flow = Flow()
+        self._dirty = False
+        self._drawn = (-1, -1)
+        self._texts_told = 0
+        self.prepare()
+        self.on_msg(self._arrived)
+        if self.details:
+            self.feed.ask_details()
+        if self.threads:
+            self.feed.ask_details(threads=True)
+        self.feed.watch(self)
+
+    # ---- what a subclass writes
+
+    def prepare(self) -> None:
+        """Make what scenes need; called once, when `feed` is there and before anything is drawn."""
+
+    def scene(self, window: Window) -> Scene:
+        """Return the picture of what `window` shows. The feed's lock is held."""
+        raise NotImplementedError
+
+    def to_svg(self, *, width: int = 960, theme: Theme | None = None) -> str:
+        """Return the picture as one `<svg>` element; without a theme it follows the page it stands in."""
+        raise NotImplementedError
+
+    def to_text(self, width: int = 100) -> str:
+        """Return the picture as text, for a terminal and for a screen reader."""
+        raise NotImplementedError
+
+    def heard(self, message: Mapping[str, Any]) -> None:
+        """Do what a message of the widget's own script asks for; then `redraw`. Unknown ones are ignored."""
+
+    # ---- what everybody can do with it
+
+    def redraw(self) -> None:
+        """Send a new frame soon. From any thread."""
+        self._dirty = True
+        self.feed.wake()
+
+    def close(self) -> None:
+        """Take the views away and look no more. Closing twice is allowed."""
+        self.feed.unwatch(self)
+        super().close()
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return one HTML page that needs nothing else: picture, script and text; write it to `path`."""
+        text = page(self.label, [self])
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def packed(self) -> bytes:
+        """Return the picture of everything as a saved notebook or a page holds it: compressed, with links."""
+        with self.feed.lock:
+            scene = self.scene(self.saved_window())
+            columns, sites = saved_links(self.feed)
+            told = self._told(scene) | {"saved": True, "text": self.to_text(), "sites": sites}
+            told["texts"] = [0, self.feed.texts.all[:TEXTS]]
+            return pack_snapshot(told, {**scene.columns, **columns})
+
+    def saved_window(self) -> Window:
+        """Return what a saved picture shows: everything, finer than a page is wide, so that one can zoom in."""
+        return Window(width=4096)
+
+    # ---- the feed's side: all on the widgets' thread
+
+    def tick(self, now: float) -> float | None:
+        """Send a frame if one is due; return when to come again, None when there is nothing to send."""
+        feed = self.feed
+        if not self._dirty and self._drawn == (feed.version, feed.marks_version):
+            return None
+        wait = self._flow.wait(now)
+        if wait:
+            return wait
+        if wait == 0.0:
+            self._send_frame(now)
+        return None
+
+    def rest(self) -> None:
+        """Write the compressed picture that a saved notebook shows."""
+        self.snapshot = self.packed()
+
+    def _send_frame(self, now: float) -> None:
+        with self.feed.lock:
+            self._dirty = False
+            self._drawn = self.feed.version, self.feed.marks_version
+            try:
+                scene = self.scene(self.window)
+            except Exception as error:
+                self.send({"type": "error", "text": f"{self.label} cannot be drawn: {type(error).__name__}: {error}"})
+                raise
+            told = self._told(scene)
+            texts = self.feed.texts.all[self._texts_told : TEXTS]
+            told["texts"] = [self._texts_told, texts]
+            self._texts_told += len(texts)
+        columns, buffer = pack(scene.columns)
+        self.send({"type": "frame", "frame": self._flow.sent(now), "columns": columns, **told}, buffers=[buffer])
+
+    def _told(self, scene: Scene) -> dict[str, Any]:
+        """Return what travels as JSON with every frame: the scene's own, the feed's state, the marks."""
+        feed = self.feed
+        marks, origin = feed.marks(), feed.origin_ns
+        first, last = feed.span()
+        return {
+            **scene.told,
+            **({} if self.legend is None else {"kinds": self.legend()}),
+            "origin": origin,  # widgets of one feed have it in common: their marks mean the same
+            "span": [first - origin, last - origin],
+            "state": "paused" if feed.paused else "live" if feed.live else "ended",
+            "held": len(feed.records),
+            "missed": feed.missed,
+            "dropped": feed.records.start,
+            "marks": {
+                "seq": marks.seq, "before": marks.before, "after": marks.after, "place": marks.place,
+                "text": marks.text, "cursor": None if marks.cursor_ns is None else marks.cursor_ns - origin,
+            },
+        }  # fmt: skip
+
+    def _arrived(self, _widget: object, content: object, _buffers: object) -> None:
+        call_soon(self._receive, content)
+
+    def _receive(self, content: object) -> None:
+        """Do what a page asks for. What is not understood is ignored: a page may be older or newer than this."""
+        if not isinstance(content, dict):
+            return
+        view = str(content.get("view", ""))
+        match content:
+            case {"type": "ack", "frame": int(frame)}:
+                self._flow.acknowledge(view, frame)
+                return
+            case {"type": "hello", "frame": int(frame)}:
+                self.window = Window.asked(content, self.feed.origin_ns)
+                if self._flow.hello(view, frame):
+                    self._texts_told = 0
+                    self._dirty = True
+            case {"type": "bye"}:
+                self._flow.bye(view)
+                return
+            case {"type": "window"}:
+                self.window = Window.asked(content, self.feed.origin_ns)
+                self._dirty = True
+            case {"type": "select", "seq": int(seq)}:
+                self.feed.selection.select(seq)
+            case {"type": "cursor", "at": int(at) | float(at)}:
+                self.feed.selection.look_at(self.feed.origin_ns + int(at))
+            case {"type": "cursor"}:
+                self.feed.selection.look_at(None)
+            case {"type": "pause", "on": bool(on)}:
+                (self.feed.pause if on else self.feed.resume)()
+            case {"type": "text"}:
+                self.send({"type": "text", "text": self.to_text()})
+            case _:
+                self.heard(content)
+        self.feed.wake()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the live view, and beside it an SVG for whoever cannot run it and text for a terminal."""
+        self.feed.poll()  # so that the SVG shows what is over by now
+        if not self.feed.live and not self.snapshot:
+            self.rest()
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if bundle is not None:
+            bundle[0]["text/html"] = self.to_svg()
+            bundle[0]["text/plain"] = self.to_text()
+        return bundle
+
+    def __repr__(self) -> str:
+        chosen = self.feed.selection.seq
+        return f"<{type(self).__name__} of {self.feed!r}{f', {chosen} selected' if chosen != NOTHING else ''}>"

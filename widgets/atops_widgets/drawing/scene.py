@@ -1,0 +1,65 @@
+"""What a widget draws, as values: which part the page wants to see, and the picture as a header and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from atops_widgets.feed.columns import Column
+
+__all__ = ("Scene", "Window", "whole_option")
+
+WIDEST: Final = 8192  # pixels; a page that asks for more is answered with this many
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a page wants to see: a span of time (None: everything), how many pixels wide, and options of the widget."""
+
+    start_ns: int | None = None
+    end_ns: int | None = None
+    width: int = 960
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def asked(cls, content: Mapping[str, Any], origin_ns: int) -> Window:
+        """Return the window that a page's message asks for; its times count from the origin. Raises no error."""
+        start, end, width = (_number(content.get(name)) for name in ("start", "end", "width"))
+        options = content.get("options")
+        return cls(
+            None if start is None or end is None or start >= end else origin_ns + start,
+            None if start is None or end is None or start >= end else origin_ns + end,
+            960 if width is None else max(1, min(WIDEST, width)),
+            options if isinstance(options, dict) else {},
+        )
+
+    def cut(self, span: tuple[int, int]) -> tuple[int, int]:
+        """Return the span of time to draw, at least 1 ns long: what was asked for, or all of `span`."""
+        start = span[0] if self.start_ns is None else self.start_ns
+        end = span[1] if self.end_ns is None else self.end_ns
+        return start, max(end, start + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A picture to send: `told` is small and travels as JSON, `columns` are arrays and travel in one binary buffer.
+
+    A column of names holds numbers of the feed's texts. `told["say"]` is one sentence for screen readers.
+    """
+
+    told: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, Column] = field(default_factory=dict)
+
+
+def whole_option(options: Mapping[str, Any], name: str, otherwise: int = 0) -> int:
+    """Return an option of a widget as an integer, and `otherwise` for what a page should not have sent."""
+    number = _number(options.get(name))
+    return otherwise if number is None else number
+
+
+def _number(value: object) -> int | None:
+    """Return an integer for a number that a page may send, None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**62:
+        return None
+    return int(value)

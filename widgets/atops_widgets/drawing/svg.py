@@ -1,0 +1,150 @@
+"""SVG by hand: elements, text that fits, hatches, and a frame that carries the colours of both themes."""
+
+from __future__ import annotations
+
+import textwrap
+from html import escape
+from itertools import count
+from math import ceil, log10
+from typing import Final
+
+from atops.base.trace.records import Kind
+from atops.trace.summary import KIND_NAMES
+from atops.trace.text import format_ns
+from atops_widgets.drawing.theme import HATCHES, KINDS, Theme, style_sheet
+
+__all__ = ("Drawing", "fit", "moment", "ticks")
+
+LETTER: Final = 6.6  # pixels that a letter of 12 px takes, about
+NUMBERS: Final = count()
+
+
+class Drawing:
+    """One `<svg>` that grows by elements. Colours are names of the theme: "ink", "page", "k6"."""
+
+    def __init__(self, width: int, label: str, theme: Theme | None = None) -> None:
+        self.width = width
+        self.label = label
+        self.theme = theme
+        self._id = f"atops{next(NUMBERS)}"  # of this drawing: several stand in one page
+        self._parts: list[str] = []
+        self._hatches: set[Kind] = set()
+
+    def rect(self, x: float, y: float, width: float, height: float, fill: str, more: str = "", title: str = "") -> None:
+        """Add a rectangle; `more` are further attributes, `title` is what hovering and screen readers say."""
+        shape = f'<rect {_place(x, y, width, height)} fill="{self.fill(fill)}"'
+        told = f"><title>{_escaped(title)}</title></rect>" if title else "/>"
+        self._parts.append(f"{shape} {more}{told}")
+
+    def kind(
+        self, kind: Kind, x: float, y: float, width: float, height: float, title: str = "", more: str = ""
+    ) -> None:
+        """Add a rectangle in the colour and hatch of a kind."""
+        self.rect(x, y, width, height, f"k{int(kind)}", more, title)
+        if KINDS[kind].hatch != "none":
+            self._hatches.add(kind)
+            self._parts.append(
+                f'<rect {_place(x, y, width, height)} fill="url(#{self._id}h{int(kind)})" pointer-events="none"/>'
+            )
+
+    def text(self, x: float, y: float, text: str, fill: str = "ink", more: str = "", room: float | None = None) -> None:
+        """Add text whose middle is at y; cut where it does not fit into `room` pixels, left out where nothing does."""
+        text = text if room is None else fit(text, room)
+        if text:
+            place = f'x="{x:.1f}" y="{y:.1f}" dominant-baseline="central" fill="{self.fill(fill)}"'
+            self._parts.append(f"<text {place} {more}>{_escaped(text)}</text>")
+
+    def lines(self, x: float, y: float, text: str) -> float:
+        """Add text in as many lines as the width takes; return the y below them."""
+        for line in textwrap.wrap(text, max(1, int((self.width - 2 * x) / LETTER))):
+            self.text(x, y + 8, line)
+            y += 18
+        return y
+
+    def path(self, d: str, stroke: str, more: str = "") -> None:
+        """Add a line."""
+        self._parts.append(f'<path d="{d}" stroke="{self.fill(stroke)}" fill="none" {more}/>')
+
+    def fill(self, colour: str) -> str:
+        """Return how a colour of the theme is written; "none" stays."""
+        return colour if colour == "none" else f"var(--{colour})"
+
+    def legend(self, kinds: list[Kind], y: float) -> float:
+        """Add a legend of kinds, in lines of the drawing's width; return the y below it."""
+        from_left = 8.0
+        for kind in kinds:
+            name = KIND_NAMES[kind]
+            need = 40 + len(name) * LETTER
+            if from_left + need > self.width:
+                from_left, y = 8.0, y + 20
+            self.kind(kind, from_left, y, 22, 14)
+            self.rect(from_left + 5, y, 12, 14, f"k{int(kind)}")
+            self.text(from_left + 11, y + 7, KINDS[kind].glyph, "on", 'text-anchor="middle" font-family="monospace"')
+            self.text(from_left + 28, y + 7, name)
+            from_left += need
+        return y + 22
+
+    def finish(self, height: float, description: str = "") -> str:
+        """Return the whole drawing as one element of its width and `height`."""
+        theme = f' data-theme="{self.theme}"' if self.theme else ""
+        hatches = "".join(
+            f'<pattern id="{self._id}h{int(kind)}" width="8" height="8" patternUnits="userSpaceOnUse">'
+            f'<path d="{HATCHES[KINDS[kind].hatch]}" stroke="var(--on)" stroke-opacity=".3" stroke-width="1.4" '
+            'fill="none"/></pattern>'
+            for kind in sorted(self._hatches)
+        )
+        marker = (
+            f'<marker id="{self._id}a" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="6" markerHeight="6" '
+            'orient="auto"><path d="M0 0L6 3L0 6z" fill="context-stroke"/></marker>'
+        )
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="atops-svg"{theme} role="img" '
+            f'aria-label="{_escaped(self.label)}" viewBox="0 0 {self.width} {height:.0f}" width="{self.width}" '
+            f'height="{height:.0f}" style="max-width:100%;height:auto;background:var(--page)" '
+            f'font-family="system-ui, sans-serif" font-size="12">'
+            f"<title>{_escaped(self.label)}</title><desc>{_escaped(description)}</desc>"
+            f'<style>{style_sheet(".atops-svg")}</style><defs>{hatches}{marker}</defs>'
+            f'{"".join(self._parts)}</svg>'
+        )
+
+    @property
+    def arrow(self) -> str:
+        """The attribute that gives a line its head."""
+        return f'marker-end="url(#{self._id}a)"'
+
+
+def _escaped(text: str) -> str:
+    """Return text as XML may hold it: without control characters, halves of letters and turns of direction."""
+    if not text.isprintable():
+        text = "".join(each if each.isprintable() else " " if each.isspace() else "?" for each in text)
+    return escape(text)
+
+
+def fit(text: str, room: float) -> str:
+    """Return text cut to about `room` pixels, with an ellipsis; empty where not two letters fit."""
+    most = int(room / LETTER)
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1]}…" if most > 2 else ""
+
+
+def ticks(start: int, end: int, width: float) -> list[int]:
+    """Return round moments for an axis, about one in every 90 pixels."""
+    rough = max(1.0, (end - start) * 90 / max(width, 1))
+    power = 10 ** (len(str(int(rough))) - 1)
+    step = next(int(power * factor) for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    return list(range(-(-start // step) * step, end + 1, step))
+
+
+def moment(at: int, others: list[int]) -> str:
+    """Return what an axis says at one of its moments: as many digits as tell it from the others."""
+    for unit, scale in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
+        if len(others) > 1 and abs(at) >= scale:
+            digits = max(0, ceil(log10(scale / (others[1] - others[0])) - 1e-9))
+            text = f"{at / scale:.{digits}f}"
+            return f"{text.rstrip('0').rstrip('.') if digits else text} {unit}"
+    return format_ns(at) if at else "0"
+
+
+def _place(x: float, y: float, width: float, height: float) -> str:
+    return f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.5):.1f}" height="{height:.1f}"'

@@ -1,0 +1,131 @@
+"""Colours, patterns and letters of everything the widgets draw, for light and dark pages, and the style sheet of them.
+
+One table. A colour never stands alone: every kind also has the glyph that the text timeline draws for it, and a hatch.
+Shapes have a contrast of at least 3 with the page and text one of at least 4.5, on shapes too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Final, Literal, TypeAlias
+
+from atops.base.trace.records import Kind
+from atops.trace.summary import KIND_NAMES
+from atops.trace.text import GLYPHS
+
+__all__ = ("HATCHES", "KINDS", "PAGE", "Hatch", "KindStyle", "Theme", "kind_table", "style_sheet")
+
+Theme: TypeAlias = Literal["light", "dark"]
+Hatch: TypeAlias = Literal["none", "rising", "falling", "dots", "level", "upright", "cross"]
+
+
+@dataclass(frozen=True, slots=True)
+class KindStyle:
+    """How one kind is drawn: its colour on light and on dark pages, its hatch and its letter."""
+
+    light: str
+    dark: str
+    hatch: Hatch
+    glyph: str
+
+
+# Copies are green and magenta and kernels blue, as in the profilers people come from. Waits are grey.
+LOOKS: Final[tuple[tuple[Kind, str, str, Hatch], ...]] = (
+    (Kind.COPY_H2D, "#1a7f37", "#4ac26b", "rising"),
+    (Kind.COPY_D2H, "#bf3989", "#ff80c8", "falling"),
+    (Kind.COPY_D2D, "#0e7490", "#39c5cf", "level"),
+    (Kind.COPY_H2H, "#6b6b00", "#c9c943", "level"),
+    (Kind.COPY_PEER, "#a04100", "#f0883e", "upright"),
+    (Kind.FILL, "#7a4f01", "#d4a72c", "dots"),
+    (Kind.LAUNCH, "#0860ca", "#6cb6ff", "none"),
+    (Kind.RECORD, "#6e40c9", "#bc8cff", "none"),
+    (Kind.WAIT_EVENT, "#656d76", "#9198a1", "dots"),
+    (Kind.WAIT_VALUE, "#656d76", "#9198a1", "cross"),
+    (Kind.WRITE_VALUE, "#8250df", "#d2a8ff", "rising"),
+    (Kind.CALL, "#8a3ffc", "#be95ff", "upright"),
+    (Kind.ALLOC, "#116329", "#7ee787", "none"),
+    (Kind.FREE, "#953800", "#ffa657", "none"),
+    (Kind.API, "#5a4a78", "#a99bc9", "level"),
+)
+KINDS: Final[Mapping[Kind, KindStyle]] = {
+    kind: KindStyle(light, dark, hatch, GLYPHS[kind]) for kind, light, dark, hatch in LOOKS
+}
+
+# What is not a kind. `ink` and `quiet` are text on `page` and `band`; `on` is text on a shape.
+PAGE: Final[Mapping[str, tuple[str, str]]] = {
+    "page": ("#ffffff", "#14171c"),
+    "band": ("#f3f5f8", "#1c2128"),
+    "ink": ("#1f2328", "#e6edf3"),
+    "quiet": ("#57606a", "#9da7b3"),
+    "line": ("#848d97", "#768390"),
+    "grid": ("#d0d7de", "#373e47"),
+    "on": ("#ffffff", "#14171c"),
+    "failed": ("#b31d28", "#ff7b72"),
+    "select": ("#b35900", "#ffd33d"),
+    "before": ("#0550ae", "#79c0ff"),
+    "after": ("#8a2be2", "#d2a8ff"),
+    "path": ("#cf222e", "#ff9492"),
+    "cursor": ("#9a3412", "#fdba74"),
+}
+
+# Strokes of each hatch in a tile of 8 x 8 units, as an SVG path; the script draws the same.
+HATCHES: Final[Mapping[Hatch, str]] = {
+    "none": "",
+    "rising": "M-2 2L2 -2M0 8L8 0M6 10L10 6",
+    "falling": "M-2 6L2 10M0 0L8 8M6 -2L10 2",
+    "dots": "M2 2h1.6M6 6h1.6",
+    "level": "M0 2.5h8M0 6.5h8",
+    "upright": "M2.5 0v8M6.5 0v8",
+    "cross": "M0 0L8 8M8 0L0 8",
+}
+
+
+def kind_table() -> dict[str, list[list[str]] | dict[Hatch, str]]:
+    """Return what the scripts need of the kinds, by number: name, glyph and hatch; colours are in the style sheet.
+
+    `swatches` are entries of a legend, a name and a small SVG each.
+    """
+    return {
+        "kinds": [[KIND_NAMES[kind], KINDS[kind].glyph, KINDS[kind].hatch] for kind in Kind],
+        "hatches": dict(HATCHES),
+        "swatches": [[KIND_NAMES[kind], _swatch(kind)] for kind in Kind],
+    }
+
+
+def _swatch(kind: Kind) -> str:
+    """Return what a legend shows of a kind: its colour and hatch, and its letter on them."""
+    colour, hatch = f'fill="var(--k{int(kind)})"', HATCHES[KINDS[kind].hatch]
+    return (
+        f'<svg width="22" height="14"><rect width="22" height="14" rx="2" {colour}/>'
+        '<g stroke="var(--on)" stroke-opacity=".3" stroke-width="1.4">'
+        f'<path d="{hatch}"/><path d="{hatch}" transform="translate(8)"/></g>'
+        f'<rect x="5" width="12" height="14" {colour}/>'
+        '<text x="11" y="11" text-anchor="middle" font-size="12" font-family="monospace" fill="var(--on)">'
+        f"{escape(KINDS[kind].glyph)}</text></svg>"
+    )
+
+
+def style_sheet(scope: str = ".atops") -> str:
+    """Return the colours as custom properties of what `scope` selects: `--k6` of kind 6, `--page`, `--ink`, ...
+
+    The page's own choice wins: what Jupyter and VS Code write on the body, or `data-theme` on the element; else the
+    system's preference decides.
+    """
+    light, dark = _variables("light"), _variables("dark")
+    told = "[data-jp-theme-light],.vscode-dark,.vscode-light"
+    return (
+        f"{scope}{{{light}color-scheme:light}}"
+        f"@media (prefers-color-scheme:dark){{:where(body:not({told})) {scope}:not([data-theme])"
+        f"{{{dark}color-scheme:dark}}}}"
+        f"body[data-jp-theme-light=false] {scope}:not([data-theme]),body.vscode-dark {scope}:not([data-theme]),"
+        f"{scope}[data-theme=dark]{{{dark}color-scheme:dark}}"
+    )
+
+
+def _variables(theme: Theme) -> str:
+    which = 0 if theme == "light" else 1
+    named = {name: both[which] for name, both in PAGE.items()}
+    named |= {f"k{int(kind)}": style.light if theme == "light" else style.dark for kind, style in KINDS.items()}
+    return "".join(f"--{name}:{colour};" for name, colour in named.items())

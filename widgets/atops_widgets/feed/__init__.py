@@ -1,0 +1,1 @@
+"""What widgets read: records as columns, links between commands, and what is selected."""

@@ -1,0 +1,160 @@
+"""Trace records and details as numpy columns: they grow to a bound, then lose their oldest part and count it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atops.base.trace.events import Change, Phase, ThreadState
+from atops.base.trace.records import Kind, Status, TraceRecord
+
+__all__ = ("CHANGES", "MOMENTS", "RECORDS", "STEPS", "USES", "Column", "Columns", "Texts")
+
+Column: TypeAlias = NDArray[Any]
+Row = TypeVar("Row")
+
+RECORDS: Final[Mapping[str, str]] = {
+    "seq": "i8", "kind": "u1", "device": "i2", "stream": "i4", "submitted_ns": "i8", "started_ns": "i8",
+    "finished_ns": "i8", "status": "u1", "bytes": "i8", "dst_device": "i2", "dst_offset": "i8", "src_device": "i2",
+    "src_offset": "i8", "correlation": "i8", "name": "i4", "engine": "i2",
+}  # fmt: skip
+MOMENTS: Final[Mapping[str, str]] = {
+    "at_ns": "i8", "seq": "i8", "phase": "u1", "kind": "u1", "device": "i2", "stream": "i4", "cause": "i8",
+    "bytes": "i8", "name": "i4", "site": "i4", "on_device": "i2", "on_offset": "i8",
+}  # fmt: skip
+CHANGES: Final[Mapping[str, str]] = {
+    "at_ns": "i8", "device": "i2", "offset": "i8", "size": "i8", "bank": "i2", "change": "u1", "generation": "i8",
+    "used_bytes": "i8", "site": "i4", "stream": "i4",
+}  # fmt: skip
+STEPS: Final[Mapping[str, str]] = {
+    "at_ns": "i8", "launch": "i8", "block": "i4", "thread": "i4", "turn": "u1", "on": "i4", "site": "i4",
+    "l1_bytes": "i8", "l2_bytes": "i8", "cluster": "i2",
+}  # fmt: skip
+USES: Final[Mapping[str, str]] = {"seq": "i8", "device": "i2", "offset": "i8", "size": "i8"}
+
+MEANINGS: Final[Mapping[str, Sequence[Any]]] = {
+    "kind": list(Kind), "status": list(Status), "phase": list(Phase), "change": list(Change), "turn": list(ThreadState),
+}  # fmt: skip
+SMALLEST: Final = 1024  # rows that a table begins with
+
+
+class Texts:
+    """Strings and the numbers that stand for them in columns. 0 is the empty string."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = [""]
+        self._numbers: dict[str, int] = {"": 0}
+
+    def number(self, text: str) -> int:
+        """Return the number of a string; the same for the same string."""
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self.all)
+            self.all.append(text)
+        return number
+
+
+class Columns:
+    """Rows of integers, held as one numpy array for each field. `columns["seq"]` is a view of the rows held now.
+
+    `start` is how many rows were dropped: the row at index i is the one numbered `start + i` since the beginning. A
+    view stays as it is while the table goes on; take views anew after each `extend`.
+    """
+
+    def __init__(self, fields: Mapping[str, str], capacity: int, texts: Texts) -> None:
+        self.fields = fields
+        self.capacity = capacity
+        self.texts = texts
+        self.start = 0
+        self._first = self._end = 0
+        self._arrays = {field: np.empty(min(SMALLEST, 2 * capacity), kind) for field, kind in fields.items()}
+
+    def extend(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Append rows with values in the order of the fields; a name becomes its number. Drop what is too much."""
+        excess = max(0, len(rows) - self.capacity)
+        self.start += excess
+        rows = rows[excess:]
+        if not rows:
+            return
+        count = len(rows)
+        self._make_room(count)
+        at = slice(self._end, self._end + count)
+        for (field, array), values in zip(self._arrays.items(), zip(*rows, strict=True), strict=True):
+            if field == "name":
+                number = self.texts.number
+                array[at] = [number(text) for text in values]
+            else:
+                array[at] = np.fromiter(values, array.dtype, count)
+        self._end += count
+        overfull = max(0, len(self) - self.capacity)
+        self._first += overfull
+        self.start += overfull
+
+    def extend_tuples(self, rows: Sequence[tuple[int, ...]], names: Column) -> None:
+        """Append rows of integers in the order of the fields; `names` tells which text each number of a name means."""
+        table = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * len(self.fields))
+        columns = dict(zip(self.fields, table.reshape(-1, len(self.fields)).T, strict=True))
+        if "name" in columns:
+            columns["name"] = names[columns["name"]]
+        self.extend_columns(columns)
+
+    def extend_columns(self, columns: Mapping[str, Column]) -> None:
+        """Append rows given as whole columns, all of one length, names as numbers; a field left out is -1."""
+        count = len(next(iter(columns.values())))
+        excess = max(0, count - self.capacity)
+        self.start += excess
+        count -= excess
+        self._make_room(count)
+        for field, array in self._arrays.items():
+            values = columns.get(field)
+            array[self._end : self._end + count] = -1 if values is None else values[excess:]
+        self._end += count
+        overfull = max(0, len(self) - self.capacity)
+        self._first += overfull
+        self.start += overfull
+
+    def record(self, index: int) -> TraceRecord:
+        """Return the row at an index as a `TraceRecord`. For tables of RECORDS only."""
+        values: list[Any] = [int(array[self._first + index]) for array in self._arrays.values()]
+        values[1], values[7], values[14] = Kind(values[1]), Status(values[7]), self.texts.all[values[14]]
+        return TraceRecord._make(values)
+
+    def records(self, indices: Column | None = None) -> list[TraceRecord]:
+        """Return rows as `TraceRecord`s: those at `indices`, or all. For tables of RECORDS only."""
+        return self.values(TraceRecord, indices)
+
+    def values(self, kind: type[Row], indices: Column | None = None) -> list[Row]:
+        """Return rows as the values that the table is of, with the fields of `kind`: those at `indices`, or all."""
+        chosen = slice(None) if indices is None else indices
+        columns: list[Any] = [self[field][chosen].tolist() for field in self.fields]
+        for place, field in enumerate(self.fields):
+            meanings = self.texts.all if field == "name" else MEANINGS.get(field)
+            if meanings is not None:
+                columns[place] = [meanings[number] for number in columns[place]]
+        return [kind(*values) for values in zip(*columns, strict=True)]
+
+    def _make_room(self, count: int) -> None:
+        """Have `count` free rows at the end: move the rows held to the front, or to arrays of twice the size."""
+        size = len(self._arrays["site" if "site" in self._arrays else "seq"])
+        if self._end + count <= size:
+            return
+        held = len(self)
+        fits = held + count <= size // 2
+        for field, array in self._arrays.items():
+            target = array.copy() if fits else np.empty(2 * (held + count), array.dtype)  # views keep the old array
+            target[:held] = array[self._first : self._end]
+            self._arrays[field] = target
+        self._first, self._end = 0, held
+
+    def __getitem__(self, field: str) -> Column:
+        return self._arrays[field][self._first : self._end]
+
+    def __len__(self) -> int:
+        return self._end - self._first
+
+    def __repr__(self) -> str:
+        return f"<Columns {len(self)} rows of {', '.join(self.fields)}; {self.start} dropped>"

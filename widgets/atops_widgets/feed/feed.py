@@ -1,0 +1,337 @@
+"""What every widget of a driver, or of a recorded trace, looks at: the records so far, and what is selected.
+
+A live feed reads the driver's tracer from the widgets' own thread and takes at most a few percent of one processor:
+what comes faster than that is missed and counted, never waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias
+from weakref import WeakSet, WeakValueDictionary
+
+import numpy as np
+
+from atops.base.errors import InvalidValue
+from atops.base.fork_locks import fork_safe
+from atops.base.trace.events import AllocationEvent, CommandEvent, MemoryUse, Place, Position, ThreadEvent
+from atops.base.trace.records import CounterSample, Trace, TraceNames
+from atops.base.trace.tracer import Detailing, Tracer
+from atops.device.call_site import source_name
+from atops.runtime.current_driver import current_driver
+from atops.runtime.driver import Driver
+from atops.trace.file import load
+from atops.trace.text import sentence
+from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Texts
+from atops_widgets.feed.links import Links
+from atops_widgets.feed.pace import Pace
+from atops_widgets.feed.ranges import Ranges
+from atops_widgets.feed.selection import NOTHING, Marks, Selection
+
+__all__ = ("CAPACITY", "Feed", "FeedSource", "Watcher", "feed_of")
+
+FeedSource: TypeAlias = "Feed | Driver | Trace | str | os.PathLike[str] | None"
+
+CAPACITY: Final = 1_000_000  # records kept for the pictures, and as many of each kind of detail
+
+
+class Watcher(Protocol):
+    """What a feed tells of its news: a widget."""
+
+    def tick(self, now: float) -> float | None:
+        """Send what is due; return in how many seconds to come again, None when there is nothing to do."""
+
+    def rest(self) -> None:
+        """Write down what a saved notebook shows: nothing happens at present."""
+
+
+class Feed:
+    """The records of one driver, or of one trace, as columns; shared by all widgets that show it.
+
+    - `records`, `moments`, `changes`, `steps`, `uses`: `Columns`, in the order of ending (records) or of happening.
+    - `texts`: what the numbers in the `name` columns mean. `names`: devices, streams, notes, sites.
+    - `origin_ns`: the moment that pictures call 0.
+    - `version`: grows whenever any of these changes.
+    - `missed`: what came faster than it was read. Rows that no longer fit are `records.start`.
+
+    Hold `lock` while reading several of these together.
+    """
+
+    def __init__(self, trace: Trace | None = None, driver: Driver | None = None, *, capacity: int = CAPACITY) -> None:
+        self.lock = threading.RLock()
+        self.driver = driver
+        self.texts = Texts()
+        self.records, self.moments, self.changes, self.steps, self.uses = (
+            Columns(fields, capacity, self.texts) for fields in (RECORDS, MOMENTS, CHANGES, STEPS, USES)
+        )
+        self.names = TraceNames()
+        self.origin_ns = 0
+        self._origin_known = False  # before anything was read
+        self.version = 0
+        self.missed = 0
+        self.paused = False
+        self.stopped = driver is None
+        self.selection = Selection(self._marks_changed)
+        self.marks_version = 0
+        self._marks: tuple[tuple[int, int], Marks] = (0, 0), Marks()
+        self._links: tuple[int, Links] | None = None
+        self._tracer: Tracer | None = driver.tracer if driver is not None else None
+        self._position = 0 if driver is None else -1  # -1: nothing was read yet, so nothing can have been missed
+        self._detail_position: Position | None = None
+        self._numbers = np.zeros(0, np.int64)  # of the tracer's names: which of our texts each is
+        self._counters: tuple[int, Sequence[CounterSample]] = 0, ()
+        self._detailing: dict[bool, Detailing] = {}
+        self._watchers: WeakSet[Watcher] = WeakSet()
+        self._pace = Pace(self)
+        if trace is not None:
+            self._take(trace)
+
+    @property
+    def counters(self) -> Sequence[CounterSample]:
+        """Samples of memory in use, up to now."""
+        if self._tracer is not None and not self.stopped and self._counters[0] != self.version:
+            self._counters = self.version, self._tracer.counters()
+        return self._counters[1]
+
+    @property
+    def live(self) -> bool:
+        """Whether more may come: it follows a driver and was not stopped."""
+        return not self.stopped
+
+    # ---- reading
+
+    def poll(self, limit: int | None = None) -> int:
+        """Take what is new from the driver, the oldest first and at most `limit` of each kind; return how many rows."""
+        tracer = self._tracer
+        if tracer is None or self.stopped or self.paused:
+            return 0
+        ended = self.driver is not None and self.driver.closed is not None  # looked at first: then all has been read
+        with self.lock:
+            count = self._read_records(tracer, limit) + self._read_details(tracer, limit)
+            if count:
+                if not self._origin_known:
+                    self._origin_known = True
+                    submitted = self.records["submitted_ns"]
+                    self.origin_ns = self._first_ns(submitted[submitted > 0])  # 0: nobody looked then
+                self.names = tracer.names()
+                self.version += 1
+        if ended and not count:
+            self.stop()
+        return count
+
+    def _read_records(self, tracer: Tracer, limit: int | None) -> int:
+        rows, following, missed = tracer.tuples_since(max(0, self._position), limit)
+        self.missed += missed if self._position >= 0 else 0
+        self._position = following
+        if rows:
+            self._name_numbers(tracer)
+            self.records.extend_tuples(rows, self._numbers)
+        return len(rows)
+
+    def _read_details(self, tracer: Tracer, limit: int | None) -> int:
+        if not self._detailing:
+            return 0
+        batch = tracer.details.tuples_since(self._detail_position, limit)
+        self.missed += batch.missed if self._detail_position is not None else 0
+        self._detail_position = batch.next
+        self._name_numbers(tracer)  # after the batch: it may name what is new
+        fresh: Sequence[tuple[Columns, Sequence[tuple[int, ...]]]] = (
+            (self.moments, batch.moments), (self.changes, batch.changes), (self.steps, batch.steps),
+            (self.uses, batch.uses),
+        )  # fmt: skip
+        for columns, rows in fresh:
+            if rows:
+                columns.extend_tuples(rows, self._numbers)
+        return sum(len(rows) for _, rows in fresh)
+
+    def _name_numbers(self, tracer: Tracer) -> None:
+        """Learn what the driver's new numbers of names mean."""
+        fresh = [self.texts.number(text) for text in tracer.texts(len(self._numbers))]
+        if fresh:
+            self._numbers = np.concatenate([self._numbers, np.array(fresh, np.int64)])
+
+    def ask_details(self, threads: bool = False) -> None:
+        """Have the driver record details from now on: moments and changes; with `threads`, steps of kernel threads."""
+        if self._tracer is not None and not self.stopped and threads not in self._detailing:
+            self._detailing[threads] = self._tracer.detailed(threads)
+            self.wake()
+
+    def end_threads(self) -> None:
+        """Have steps of kernel threads recorded no more, unless others want them: launches are quick again."""
+        if (detailing := self._detailing.pop(True, None)) is not None:
+            self.poll()
+            detailing.close()
+            self.wake()
+
+    @property
+    def tells_steps(self) -> bool:
+        """Whether steps of kernel threads are recorded for it at present."""
+        return True in self._detailing
+
+    def trace(self, newest: int | None = None) -> Trace:
+        """Return what is held, or the newest records without details, as a trace: to save it, or for its figures."""
+        with self.lock:
+            first = 0 if newest is None else max(0, len(self.records) - newest)
+            records = self.records.records(np.arange(first, len(self.records)))
+            trace = Trace(tuple(records), tuple(self.counters), self.names, self.records.start + first)
+            if newest is not None:
+                return trace
+            return replace(
+                trace,
+                moments=tuple(self.moments.values(CommandEvent)),
+                changes=tuple(self.changes.values(AllocationEvent)),
+                steps=tuple(self.steps.values(ThreadEvent)),
+                uses=tuple(self.uses.values(MemoryUse)),
+            )
+
+    def links(self) -> Links:
+        """Return who waited for whom, as of now."""
+        with self.lock:
+            if self._links is None or self._links[0] != self.version:
+                self._links = self.version, Links(self.records)
+            return self._links[1]
+
+    def marks(self) -> Marks:
+        """Return what is marked everywhere: the selected operation with what it waited for and what waits for it."""
+        with self.lock:
+            key = self.version, self.marks_version
+            if self._marks[0] != key:
+                self._marks = key, self._find_marks()
+            return self._marks[1]
+
+    def span(self) -> tuple[int, int]:
+        """Return when the first thing held began and the last one ended, in nanoseconds of the driver's clock."""
+        with self.lock:
+            if not len(self.records):
+                return self.origin_ns, self.origin_ns
+            started = self.records["started_ns"]
+            return int(min(started.min(), self.records["finished_ns"].min())), int(self.records["finished_ns"].max())
+
+    # ---- running
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell `watcher` of news, as long as it lives."""
+        self._watchers.add(watcher)
+        self.wake()
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Tell `watcher` no more. Without any, nothing is read and no details are asked for."""
+        self._watchers.discard(watcher)
+        if not self._watchers:
+            self._end_details()
+
+    def watchers(self) -> list[Watcher]:
+        """Return who is told."""
+        return list(self._watchers)
+
+    def wake(self) -> None:
+        """Have the watchers looked after soon. From any thread."""
+        self._pace.wake()
+
+    def pause(self) -> None:
+        """Read nothing from now on, which costs the driver nothing; what is not read in time will be missed."""
+        self._hold(True)
+
+    def resume(self) -> None:
+        """Read on where it was paused."""
+        self._hold(False)
+
+    def stop(self) -> None:
+        """Read a last time and never again; write what a saved notebook shows. Stopping twice is allowed."""
+        if not self.stopped:
+            if self.driver is not None and self.driver.closed is None and not self.paused:
+                self.poll()
+            self.stopped = True
+            self._end_details()
+            self.version += 1
+            for watcher in self.watchers():
+                watcher.rest()
+            self.wake()
+
+    def _end_details(self) -> None:
+        for detailing in self._detailing.values():
+            detailing.close()
+        self._detailing.clear()
+
+    def _hold(self, paused: bool) -> None:
+        if paused != self.paused:
+            self.paused = paused
+            self.version += 1
+            self.wake()
+
+    def _marks_changed(self) -> None:
+        self.marks_version += 1
+        self.wake()
+
+    def _first_ns(self, *more: Column) -> int:
+        """Return the earliest moment that is held, or in `more`; 0 where there is none."""
+        details = (table["at_ns"] for table in (self.moments, self.changes, self.steps))
+        times = (self.records["started_ns"], self.records["finished_ns"], *details, *more)
+        return min((int(column.min()) for column in times if len(column)), default=0)
+
+    def _take(self, trace: Trace) -> None:
+        self.names = trace.names
+        self._counters = 1, trace.counters
+        self.records.extend(trace.records)
+        self.moments.extend(trace.moments)
+        self.changes.extend(trace.changes)
+        self.steps.extend(trace.steps)
+        self.uses.extend(trace.uses)
+        self.origin_ns = self._first_ns()
+        self.missed = trace.dropped
+        self.version = 1
+
+    def _find_marks(self) -> Marks:
+        marks = Marks(self.selection.seq, self.selection.cursor_ns)
+        if marks.seq == NOTHING:
+            return marks
+        links = self.links()
+        row = links.row(marks.seq)
+        text = sentence(self.records.record(row), self.origin_ns, self.names).strip() if row >= 0 else ""
+        if text and (uses := Ranges.of(self.uses, marks.seq).brief()):
+            text += f"; {uses}"
+        before, after = tuple(links.waited_for(marks.seq)), tuple(links.waiting(marks.seq))
+        return replace(marks, before=before, after=after, text=text, place=self._place(marks.seq))
+
+    def _place(self, seq: int) -> str:
+        """Return the source line that enqueued a command, from its moments."""
+        known = (self.moments["seq"] == seq) & (self.moments["site"] >= 0)
+        if not known.any():
+            return ""
+        site: Place | None = self.names.sites.get(int(self.moments["site"][known][0]))
+        return f"{source_name(site.file)}:{site.line} in {site.function}" if site is not None else ""
+
+    def __repr__(self) -> str:
+        state = "stopped" if self.stopped else "paused" if self.paused else "live"
+        return f"<Feed of {len(self.records)} records, {state}, {self.missed + self.records.start} missed or dropped>"
+
+
+FEEDS: WeakValueDictionary[int, Feed] = WeakValueDictionary()  # by the id of their driver, which they keep alive
+LOCK: Final = fork_safe(threading.Lock())
+
+
+def feed_of(source: FeedSource = None) -> Feed:
+    """Return what shows `source`: a driver's one feed (None: the current driver's), or one of a trace or a trace file.
+
+    Raises InvalidValue for anything else, and for a file that holds no trace.
+    """
+    if isinstance(source, Feed):
+        return source
+    if isinstance(source, Trace):
+        return Feed(source)
+    if isinstance(source, str | os.PathLike):
+        return Feed(load(Path(source)))
+    driver = current_driver() if source is None else source
+    if not isinstance(driver, Driver):
+        raise InvalidValue(f"{source!r} shows nothing; a driver, a trace, the path of a trace file or a feed is right")
+    with LOCK:
+        feed = FEEDS.get(id(driver))
+        if feed is None or feed.stopped:
+            feed = FEEDS[id(driver)] = Feed(driver=driver)
+        return feed
+
+

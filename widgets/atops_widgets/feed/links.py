@@ -1,0 +1,127 @@
+"""Who waited for whom, read from records alone: the order of a stream, and waits with what satisfied them.
+
+Events and value writes are means, not ends: both directions are followed through them to the work behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Literal
+
+import numpy as np
+
+from atops.base.trace.records import WAITS, Kind
+from atops_widgets.feed.columns import Column, Columns
+
+__all__ = ("SYNCHRONISING", "Links")
+
+SYNCHRONISING: Final = frozenset({*WAITS, Kind.RECORD, Kind.WRITE_VALUE})
+MOST: Final = 256  # commands marked in one direction; more would mark everything
+NEAR: Final = 1024  # rows looked at first for a neighbour; then four times as many, and so on
+IS_WAIT: Final = np.isin(np.arange(256), list(WAITS))
+SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
+
+
+class Links:
+    """The happens-before edges of the records in a table, as they were when this was made.
+
+    What is looked for by seq or by cause is found in sorted columns, neighbours in a stream by looking around.
+    """
+
+    def __init__(self, records: Columns) -> None:
+        self._seq = records["seq"]
+        self._kind = records["kind"]
+        self._device = records["device"]
+        self._stream = records["stream"]
+        self._correlation = records["correlation"]
+        self._order = _order(self._seq)
+        self._sorted = self._seq[self._order]
+        self._satisfied: tuple[Column, Column] | None = None  # what satisfied waits, ascending, and the waits' rows
+
+    def rows(self, seqs: Column) -> Column:
+        """Return the index of the row of each seq, the last one of several parts; -1 where there is none."""
+        if not len(self._sorted):
+            return np.full(len(seqs), -1)
+        place = np.searchsorted(self._sorted, seqs, side="right") - 1
+        found = (place >= 0) & (self._sorted[place] == seqs) & (np.asarray(seqs) >= 0)
+        return np.where(found, self._order[place], -1)
+
+    def row(self, seq: int) -> int:
+        """Return the index of the row of a seq; -1 if there is none."""
+        return int(self.rows(np.array([seq]))[0])
+
+    def waited_for(self, seq: int) -> list[int]:
+        """Return what had to be over before this command could run, the nearest first."""
+        return self._walk(seq, self._before)
+
+    def waiting(self, seq: int) -> list[int]:
+        """Return what could run only after this command, the nearest first."""
+        return self._walk(seq, self._after)
+
+    def pairs(self, limit: int) -> tuple[Column, Column]:
+        """Return every edge among the newest `limit` records, as two arrays of seqs: from, to."""
+        rows = np.arange(max(0, len(self._seq) - limit), len(self._seq))
+        rows = rows[(self._seq[rows] >= 0) & (self._kind[rows] != Kind.API)]
+        order = rows[np.lexsort((self._seq[rows], self._stream[rows], self._device[rows]))]
+        device, stream = self._device[order], self._stream[order]
+        same = (np.diff(device) == 0) & (np.diff(stream) == 0) & (stream[1:] >= 0) & (np.diff(self._seq[order]) > 0)
+        waits = rows[np.isin(self._kind[rows], list(WAITS)) & (self._correlation[rows] >= 0)]
+        return (
+            np.concatenate([self._seq[order][:-1][same], self._correlation[waits]]),
+            np.concatenate([self._seq[order][1:][same], self._seq[waits]]),
+        )
+
+    def _walk(self, seq: int, step: Callable[[int], Iterable[int]]) -> list[int]:
+        found: dict[int, None] = {}
+        pending = [seq]
+        while pending and len(found) < MOST:
+            for other in step(pending.pop(0)):
+                if other != seq and other not in found:
+                    found[other] = None
+                    row = self.row(other)
+                    if row >= 0 and Kind(self._kind[row]) in SYNCHRONISING:
+                        pending.append(other)
+        return list(found)
+
+    def _before(self, seq: int) -> list[int]:
+        row = self.row(seq)
+        if row < 0:
+            return []
+        found = self._neighbour(row, -1)
+        if Kind(self._kind[row]) in WAITS and self._correlation[row] >= 0:
+            found.append(int(self._correlation[row]))
+        return found
+
+    def _after(self, seq: int) -> list[int]:
+        row = self.row(seq)
+        if row < 0:
+            return []
+        if self._satisfied is None:
+            waits = np.flatnonzero(IS_WAIT[self._kind] & (self._correlation >= 0))
+            waits = waits[_order(self._correlation[waits])]
+            self._satisfied = self._correlation[waits], waits
+        causes, waits = self._satisfied
+        first, last = (int(np.searchsorted(causes, seq, side=side)) for side in SIDES)
+        return self._neighbour(row, 1) + [int(other) for other in self._seq[waits[first : min(last, first + MOST)]]]
+
+    def _neighbour(self, row: int, step: int) -> list[int]:
+        """Return the seq before or after a row in its stream; nothing at the ends and outside of streams."""
+        device, stream, seq = self._device[row], self._stream[row], self._seq[row]
+        if stream < 0 or self._kind[row] == Kind.API:
+            return []
+        place, size = int(np.searchsorted(self._sorted, seq, side="right" if step > 0 else "left")), NEAR
+        while place > 0 if step < 0 else place < len(self._order):
+            part = slice(place, place + size) if step > 0 else slice(max(0, place - size), place)
+            rows = self._order[part]
+            own = (self._device[rows] == device) & (self._stream[rows] == stream) & (self._kind[rows] != Kind.API)
+            if own.any():
+                return [int(self._seq[rows[own][0 if step > 0 else -1]])]
+            place, size = place + step * size, 4 * size
+        return []
+
+
+def _order(values: Column) -> Column:
+    """Return the order in which values ascend; equal ones as they stand."""
+    if len(values) < 2 or bool((values[1:] >= values[:-1]).all()):
+        return np.arange(len(values))
+    return np.argsort(values, kind="stable")

@@ -1,0 +1,1 @@
+"""IPython magics, and failures as a notebook shows them."""

@@ -1,0 +1,1 @@
+"""The memory map: ranges, their use over time, and their contents."""

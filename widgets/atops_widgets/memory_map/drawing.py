@@ -1,0 +1,210 @@
+"""What stands around the shapes of the memory map: headings, axes with their breaks, curves, L1 and L2, the key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from atops.trace.text import format_bytes, format_ns
+from atops_widgets.drawing.svg import moment, ticks
+from atops_widgets.feed.columns import Column
+from atops_widgets.memory_map.curve import Curve
+from atops_widgets.memory_map.lanes import Lane, State
+from atops_widgets.memory_map.scratch import Scratch
+from atops_widgets.memory_map.sketch import Sketch
+
+__all__ = ("CURVE", "FILLED", "LOOKS", "MARGIN", "SHAPE", "SHAPE_TOP", "STATES", "Canvas", "swatch")
+
+MARGIN: Final = 176
+RIGHT: Final = 10
+HEAD: Final = 26
+LANE: Final = 66
+SHAPE: Final = 34
+SHAPE_TOP: Final = 19  # of a lane: above it stand addresses
+CURVE: Final = 92
+BELOW: Final = 30  # a curve, with its axis of time
+BLOCK: Final = 24
+CELL: Final = 18
+L2: Final = 130  # pixels
+ROOM: Final = MARGIN - 16
+STATES: Final[Mapping[State, str]] = {
+    State.LIVE: "live", State.REUSED: "live, in a reused range", State.KEPT: "kept for reuse",
+    State.FREED: "freed just before",
+}  # fmt: skip
+LOOKS: Final[Mapping[State, tuple[str, str]]] = {  # colour and dashes
+    State.LIVE: ("k12", ""), State.REUSED: ("k12", ""), State.KEPT: ("quiet", ""), State.FREED: ("k13", "3 2"),
+}  # fmt: skip
+FILLED: Final[Mapping[State, float]] = {state: 0.25 if state >= State.LIVE else 0.06 for state in State}  # opacity
+
+
+class Canvas:
+    """A sketch of a width, filled from the top; `y` is how far it is."""
+
+    def __init__(self, width: int) -> None:
+        self.width = max(width, MARGIN + RIGHT + 50)
+        self.lane_width = self.width - MARGIN - RIGHT
+        self.right = self.width - RIGHT
+        self.sketch = Sketch()
+        self.y = 0.0
+        self.lanes: list[float] = []  # their tops
+        self.curves: list[float] = []
+
+    def head(self, name: str, text: str) -> None:
+        """Add the line that names a device and says how full it is."""
+        self.sketch.text(8, self.y + 13, name, ROOM, style="b")
+        self.sketch.text(MARGIN, self.y + 13, text, self.lane_width)
+        self.y += HEAD
+
+    def lane(self, lane: Lane, number: int) -> None:
+        """Add a bank's captions, the ground of its shapes, its addresses and the breaks between them."""
+        top, sketch, told = self.y, self.sketch, lane.told()
+        self.lanes.append(top)
+        sketch.text(20, top + 12, f"bank {lane.bank}{', zoomed' if lane.zoomed else ''}", ROOM - 16, style="b")
+        sketch.text(20, top + 28, told["use"], ROOM - 16)
+        sketch.text(20, top + 44, f"{lane.live:,} live · {told['scale']}", ROOM - 6, "quiet")
+        sketch.box(MARGIN, top + SHAPE_TOP, self.lane_width, SHAPE, "band")
+        axis = lane.axis
+        parts = list(zip(axis.left.tolist(), axis.right.tolist(), axis.start.tolist(), axis.stop.tolist(), strict=True))
+        free = 0.0
+        for place, (left, right, start, stop) in enumerate(parts):
+            following = parts[place + 1][0] if place + 1 < len(parts) else self.lane_width
+            label = f"{start:#x}"
+            if left >= free and following - left > 7.2 * len(label):
+                sketch.text(MARGIN + left, top + 9, label, following - left, "quiet")
+                free = left + 7.2 * len(label)
+            if place + 1 < len(parts):
+                self._break(MARGIN + right, MARGIN + following, top + SHAPE_TOP, parts[place + 1][2] - stop)
+        self.y += LANE
+
+    def _break(self, left: float, right: float, y: float, size: int) -> None:
+        """Add a break in the axis: two torn edges, and between them how much is free there."""
+        sketch = self.sketch
+        sketch.box(left + 1, y - 1, right - left - 2, SHAPE + 2, "page")
+        for x in (left + 2, right - 3):
+            points = [value for step in range(7) for value in (x + (2 if step % 2 else -1), y + step * SHAPE / 6)]
+            sketch.line(points, "line")
+        for row, part in enumerate(format_bytes(size).split(" ")):
+            sketch.text((left + right) / 2, y + SHAPE / 2 - 5 + 11 * row, part, right - left - 6, "quiet", "s")
+        sketch.spot(left, y, right - left, SHAPE, f"{format_bytes(size)} free, not drawn to scale")
+
+    def curve(
+        self, block: Mapping[str, Any], curve: Curve, span: tuple[int, int], free: tuple[Column, Column], number: int
+    ) -> None:
+        """Add bytes in use over time with their peak, and how much of what was free was not the largest free range.
+
+        `free` are moments and shares from 0 to 1; times count from the origin.
+        """
+        top, sketch = self.y, self.sketch
+        self.curves.append(top)
+        bottom, most = top + CURVE - 2, max(1, block["peak"])
+        scale = (CURVE - 16) / most
+        sketch.box(MARGIN, top, self.lane_width, CURVE, "band")
+        self._times(span, top)
+        points = _outline(curve, MARGIN, self.lane_width, bottom, scale)
+        sketch.line([MARGIN, bottom, *points, self.right, bottom], "k12", alpha=0.28)
+        sketch.line(points, "k12", 1.5)
+        peak = bottom - most * scale
+        sketch.line([MARGIN, peak, self.right, peak], "path", 1.2, "6 3")
+        for row, (text, colour) in enumerate(_figures(block)):
+            sketch.text(20, top + 10 + 16 * row, text, ROOM - 6, colour)
+        moments, shares = free
+        line = [
+            value
+            for at, share in zip(moments.tolist(), shares.tolist(), strict=True)
+            for value in (self._x(at, span), bottom - share * (CURVE - 16))
+        ]
+        if line:
+            sketch.line(line, "before", 1.8, "2 3")
+        sketch.spot(MARGIN, top, self.lane_width, CURVE,
+                    f"bytes in use of {block['name']} over time; click to look at a moment", curve=number)  # fmt: skip
+        self.y += CURVE + BELOW
+
+    def _x(self, at: float, span: tuple[int, int]) -> float:
+        return MARGIN + (at - span[0]) * self.lane_width / max(1, span[1] - span[0])
+
+    def _times(self, span: tuple[int, int], top: float) -> None:
+        moments = ticks(*span, self.lane_width)
+        for at in moments:
+            x, text = self._x(at, span), moment(at, moments)
+            self.sketch.line([x, top, x, top + CURVE + 4], "grid")
+            room = self.right - x - 4
+            if room > 7 * len(text):
+                self.sketch.text(x + 3, top + CURVE + 9, text, room, "quiet")
+
+    def scratch(self, found: Scratch, told: Mapping[str, Any], most: int) -> None:
+        """Add L2 of each block and L1 of each thread of a launch, as filled parts of their capacity."""
+        sketch = self.sketch
+        over = ", over" if told["over"] else ""
+        sketch.text(8, self.y + 12, f"L2 and L1 of {told['name'] or 'a kernel'}{over}", self.width - 16, style="b")
+        self.y += HEAD
+        numbers, sizes = found.blocks()
+        wide = min(60.0, (self.lane_width - L2 - 16) / max(1, 1 + int(found.thread.max())) - 3)
+        for block, size in list(zip(numbers.tolist(), sizes.tolist(), strict=True))[:most]:
+            sketch.text(24, self.y + 9, f"block {block}", ROOM - 16)
+            text = f"L2 {format_bytes(size)}"
+            self._cell(MARGIN, L2, size, told["l2"], text, f"block {block}: {format_bytes(size)} of L2", told, False)
+            here = found.block == block
+            cells = (found.thread[here].tolist(), found.l1_bytes[here].tolist(), found.over[here].tolist())
+            for thread, bytes_, ended in zip(*cells, strict=True):
+                says = f"block {block}, thread {thread}: {format_bytes(bytes_)} of L1{', over' if ended else ''}"
+                x = MARGIN + L2 + 12 + thread * (wide + 3)
+                self._cell(x, wide, bytes_, told["l1"], format_bytes(bytes_), says, told, ended)
+            self.y += BLOCK
+        if told["more"]:
+            sketch.text(24, self.y + 9, f"and {told['more']} more blocks", self.width - 30, "quiet")
+            self.y += BLOCK
+        self.y += 6
+
+    def _cell(
+        self, x: float, width: float, size: int, capacity: int, text: str, says: str, told: Mapping[str, Any],
+        over: bool,
+    ) -> None:
+        share = min(1.0, size / capacity) if capacity else float(size > 0)
+        self.sketch.box(x, self.y, width, CELL, "band")
+        if size:
+            self.sketch.box(x, self.y, max(2.0, width * share), CELL, "k12", 0.35)
+        self.sketch.frame(x, self.y, width, CELL, "line", "2 2" if over else "")
+        if width > 6.7 * len(text):
+            self.sketch.text(x + 4, self.y + 9, text, width - 4)
+        self.sketch.spot(x, self.y, width, CELL, says, told["launch"])
+
+    def note(self, text: str) -> None:
+        """Add a line of quiet text."""
+        self.sketch.text(8, self.y + 12, text, self.width - 16, "quiet")
+        self.y += HEAD
+
+
+def swatch(state: State) -> str:
+    """Return what a legend shows of a state: its frame and filling, and the bar of a range that is used again."""
+    colour, dash = LOOKS[state]
+    bar = f'<rect y="11" width="22" height="3" fill="var(--{colour})"/>' if state is State.REUSED else ""
+    return (
+        f'<svg width="22" height="14"><rect x=".5" y=".5" width="21" height="13" fill="var(--{colour})" '
+        f'fill-opacity="{FILLED[state]}" stroke="var(--{colour})" stroke-dasharray="{dash}"/>{bar}</svg>'
+    )
+
+
+def _figures(block: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the captions of a curve, with their colours; each begins with how its line is drawn."""
+    found = [("— in use", "ink"), (f"- - peak {format_bytes(block['peak'])}", "path")]
+    found.append((f"at {format_ns(block['peak_at'])}", "quiet"))
+    if block["capacity"]:
+        found.append((f"·· fragmentation {block['fragmentation']:.1%}", "before"))
+        found.append((f"largest free {format_bytes(block['largest'])}", "quiet"))
+    else:
+        found.append(("capacity not recorded", "quiet"))
+    return found
+
+
+def _outline(curve: Curve, left: float, width: float, bottom: float, scale: float) -> list[float]:
+    """Return the points of a step curve: each pixel's highest figure, then its last; level parts are two points."""
+    count = len(curve.high)
+    points: list[float] = []
+    y = -1.0
+    for pixel, (high, last) in enumerate(zip(curve.high.tolist(), curve.last.tolist(), strict=True)):
+        for value, at in ((high, pixel), (last, pixel + 1)):
+            x, level = left + at * width / count, bottom - value * scale
+            if round(level, 1) != round(y, 1):
+                points += [x, y if points else level, x, level]
+                y = level
+    return [*points, left + width, y] if points else [left, bottom, left + width, bottom]

@@ -1,0 +1,198 @@
+"""Who held which range of device memory, and when: the changes of a feed as a table of lives that grows with them.
+
+Pure bookkeeping on columns. It knows no page and no driver; a life is one allocation, from its first change to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Final
+
+import numpy as np
+
+from atops.base.trace.events import Change
+from atops_widgets.feed.columns import Column, Columns
+from atops_widgets.feed.ranges import union
+
+__all__ = ("GRANULE", "LIVES", "NEVER", "History", "Standing")
+
+NEVER: Final = np.iinfo(np.int64).max
+GRANULE: Final = 256  # bytes that every architecture's allocator rounds up to
+MOST: Final = 600_000  # lives held; beyond it the older half of those that are over is forgotten
+
+LIVES: Final[Mapping[str, str]] = {
+    "device": "i2", "bank": "i2", "offset": "i8", "size": "i8", "generation": "i8", "born_ns": "i8", "died_ns": "i8",
+    "renewed_ns": "i8", "site": "i4", "freed_site": "i4", "stream": "i4", "again": "b1", "kept": "b1",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Rows of the table at one moment: who holds memory, what was freed and is kept, what was freed just before."""
+
+    live: Column
+    kept: Column
+    freed: Column
+
+
+class History:
+    """The lives of all allocations told of so far.
+
+    `version` grows with what is read. `lost` counts changes that were gone before they were read, `forgotten` lives
+    that no longer fit. `kept` marks a life whose end left the bytes set aside as they were: a pool has its range.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self.version = 0
+        self.lost = self.forgotten = 0
+        self._most = most
+        self._read = 0
+        self._count = 0
+        self._arrays = {field: np.empty(1024, kind) for field, kind in LIVES.items()}
+        self._rows: dict[int, int] = {}  # by generation
+        self._newest: dict[int, int] = {}  # by place, the row of the newest life that began there
+        self._used: dict[int, int] = {}  # by device, after the last change
+
+    def update(self, changes: Columns) -> None:
+        """Read what is new in the changes of a feed."""
+        first = max(self._read, changes.start)
+        self.lost += first - self._read
+        self._read = changes.start + len(changes)
+        if first == self._read:
+            return
+        fresh = {field: changes[field][first - changes.start :] for field in changes.fields}
+        self._begin(fresh)
+        self._end(fresh)
+        self.version += 1
+        if self._count > self._most:
+            self._forget()
+
+    def __getitem__(self, field: str) -> Column:
+        return self._arrays[field][: self._count]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def row(self, generation: int) -> int:
+        """Return the row of an allocation, -1 if it is not known."""
+        return self._rows.get(generation, -1)
+
+    def devices(self) -> list[int]:
+        """Return the devices that anything was told of."""
+        return sorted(self._used)
+
+    def standing(self, device: int, at_ns: int | None, used: int, recent: int) -> Standing:
+        """Return who holds memory of a device at a moment (None: now), when `used` bytes are set aside.
+
+        `kept` are the newest ranges without an owner that account for what `used` has beyond the live ones; `freed`
+        the `recent` last ones that ended before, and are not kept.
+        """
+        here = self["device"] == device
+        at = NEVER - 1 if at_ns is None else at_ns
+        died = self["died_ns"]
+        live = np.flatnonzero(here & (self["born_ns"] <= at) & (died > at))
+        over = np.flatnonzero(here & (died <= at))
+        waiting = over[self["kept"][over] & (self["renewed_ns"][over] > at)]
+        waiting = waiting[np.argsort(-died[waiting], kind="stable")]
+        slack = used - union(self["offset"][live], self.ends(live))
+        kept = waiting[np.cumsum(self.ends(waiting) - self["offset"][waiting]) <= slack] if slack > 0 else waiting[:0]
+        if recent == 0:
+            return Standing(live, kept, over[:0])
+        others = np.ones(len(self), bool)
+        others[kept] = False
+        over = over[others[over]]
+        if len(over) > recent:
+            over = over[np.argpartition(died[over], -recent)[-recent:]]
+        return Standing(live, kept, over)
+
+    def ends(self, rows: Column) -> Column:
+        """Return where the ranges of rows end, in whole granules."""
+        ended: Column = self["offset"][rows] + np.maximum(1, -(-self["size"][rows] // GRANULE)) * GRANULE
+        return ended
+
+    # ---- reading
+
+    def _begin(self, fresh: Mapping[str, Column]) -> None:
+        """Add a row for every allocation that is not known yet."""
+        at = np.flatnonzero(fresh["change"] != Change.FREED)
+        known = self._rows
+        if known:
+            at = at[np.fromiter((number not in known for number in fresh["generation"][at].tolist()), bool, len(at))]
+        if len(at) == 0:
+            return
+        at = at[np.sort(np.unique(fresh["generation"][at], return_index=True)[1])]
+        rows = np.arange(self._count, self._count + len(at))
+        self._make_room(len(at))
+        told = {field: fresh[field][at] for field in fresh if field in LIVES}
+        told |= {
+            "born_ns": fresh["at_ns"][at], "died_ns": np.full(len(at), NEVER), "renewed_ns": np.full(len(at), NEVER),
+            "freed_site": np.full(len(at), -1), "again": fresh["change"][at] == Change.REUSED,
+            "kept": np.zeros(len(at), bool),
+        }  # fmt: skip
+        for field, array in self._arrays.items():
+            array[rows] = told[field]
+        self._count += len(at)
+        known.update(zip(told["generation"].tolist(), rows.tolist(), strict=True))
+        self._renew(rows)
+
+    def _renew(self, rows: Column) -> None:
+        """Note of the lives that were the newest in their places that new ones have begun there."""
+        places = self["offset"][rows] * 16 + self["device"][rows]
+        order = np.argsort(places, kind="stable")
+        places, rows = places[order], rows[order]
+        opens = np.append(True, places[1:] != places[:-1])
+        closes = np.append(opens[1:], True)
+        born, renewed = self["born_ns"], self["renewed_ns"]
+        renewed[rows[:-1][~closes[:-1]]] = born[rows[1:][~opens[1:]]]
+        heads = rows[opens]
+        old = np.fromiter(map(self._newest.get, places[opens].tolist(), repeat(-1)), np.int64, len(heads))
+        renewed[old[old >= 0]] = born[heads[old >= 0]]
+        self._newest.update(zip(places[closes].tolist(), rows[closes].tolist(), strict=True))
+
+    def _end(self, fresh: Mapping[str, Column]) -> None:
+        """Note which lives are over, by whom, and whether their ranges stayed set aside."""
+        stayed = self._stayed(fresh)
+        at = np.flatnonzero(fresh["change"] == Change.FREED)[::-1]  # the first of several ends counts: written last
+        numbers = fresh["generation"][at].tolist()
+        rows = np.fromiter(map(self._rows.get, numbers, repeat(-1)), np.int64, len(at))
+        at, rows = at[rows >= 0], rows[rows >= 0]
+        open_ = self["died_ns"][rows] == NEVER
+        at, rows = at[open_], rows[open_]
+        self["died_ns"][rows] = fresh["at_ns"][at]
+        self["freed_site"][rows] = fresh["site"][at]
+        self["kept"][rows] = stayed[at]
+
+    def _stayed(self, fresh: Mapping[str, Column]) -> Column:
+        """Return which changes left the bytes that their device has set aside as they were."""
+        stayed = np.zeros(len(fresh["device"]), bool)
+        for device in np.unique(fresh["device"]).tolist():
+            at = np.flatnonzero(fresh["device"] == device)
+            used = fresh["used_bytes"][at]
+            stayed[at] = used == np.append(self._used.get(device, -1), used[:-1])
+            self._used[device] = int(used[-1])
+        return stayed
+
+    # ---- room
+
+    def _make_room(self, count: int) -> None:
+        if self._count + count > len(self._arrays["size"]):
+            for field, array in self._arrays.items():
+                grown = np.empty(2 * (self._count + count), array.dtype)
+                grown[: self._count] = array[: self._count]
+                self._arrays[field] = grown
+
+    def _forget(self) -> None:
+        """Forget the older half of the lives that are over."""
+        over = np.flatnonzero(self["died_ns"] != NEVER)
+        keep = np.ones(self._count, bool)
+        keep[over[np.argsort(self["died_ns"][over], kind="stable")[: len(over) // 2]]] = False
+        count = int(keep.sum())
+        for array in self._arrays.values():
+            array[:count] = array[: self._count][keep]
+        self.forgotten += self._count - count
+        self._count = count
+        self._rows = dict(zip(self["generation"].tolist(), range(count), strict=True))
+        places = (self["offset"] * 16 + self["device"]).tolist()
+        self._newest = dict(zip(places, range(count), strict=True))

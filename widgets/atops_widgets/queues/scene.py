@@ -1,0 +1,191 @@
+"""What the queues show of a feed at a moment: rows of streams and tokens of commands, for page, SVG and text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from atops.trace.text import format_ns
+from atops_widgets.drawing.scene import Scene, Window, whole_option
+from atops_widgets.feed.columns import Column
+from atops_widgets.feed.feed import Feed
+from atops_widgets.feed.selection import NOTHING
+from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger
+from atops_widgets.queues.state import TokenState, chosen_streams, holding
+from atops_widgets.queues.strip import moment_of, queued
+from atops_widgets.queues.words import Words, plural
+
+__all__ = ("MOST_ROWS", "MOST_TOKENS", "Board")
+
+MOST_ROWS: Final = 16  # streams drawn at once; the rest is a page further down
+MOST_TOKENS: Final = 64  # of the front of each queue
+MOST_FRAMES: Final = 48  # moments that a saved picture can go back to
+FEW_FRAMES: Final = 12  # the same of a long trace
+IN_FRAMES: Final = 24  # tokens of each queue there
+NONE: Final = np.zeros(0, np.int64)
+STRIP_AGAIN: Final = 1.05  # the strip of a long ledger is made anew when it has grown by this factor
+EXACT: Final = 50_000  # commands up to which it is made anew each time
+
+
+class Board:
+    """The queues of one feed: keeps the ledger from one scene to the next."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.ledger = Ledger()
+        self._strip: tuple[int, list[int], Column] = 0, [0, 1], np.zeros(0, np.uint32)
+
+    def scene(self, window: Window, most: int = MOST_ROWS) -> Scene:
+        """Return what the streams held at the cursor, or hold now; in a trace that is over, where most was queued.
+
+        Options: first (the stream to begin with), frames (to add the pictures of so many moments, for a saved page).
+        """
+        feed, ledger = self.feed, self.ledger
+        ledger.update(feed.moments, feed.records)
+        strip, bins = self._over_time()
+        cursor = feed.selection.cursor_ns
+        fullest = cursor is None and not feed.live and bool(len(ledger)) and int(ledger["ended"].max()) < NEVER
+        if fullest:
+            cursor = moment_of(strip, int(np.argmax(bins)), len(bins)) + feed.origin_ns
+        picture = self._at(cursor, window, most, MOST_TOKENS)
+        told = {**picture.told, "strip": strip, "fullest": fullest}
+        told["say"] = ("when most was queued, " if fullest else "") + told["say"]
+        if (frames := whole_option(window.options, "frames")) > 0:
+            frames = min(frames, MOST_FRAMES if len(ledger) <= EXACT else FEW_FRAMES)
+            moments = [moment_of(strip, number, frames) + feed.origin_ns for number in range(frames)]
+            told["frames"] = [_frame(self._at(each, window, most, IN_FRAMES)) for each in moments]
+        return Scene(told, {**picture.columns, "queued": bins})
+
+    def _at(self, cursor: int | None, window: Window, most: int, tokens_each: int) -> Scene:
+        """Return the picture of a moment; None: of the newest."""
+        feed, ledger = self.feed, self.ledger
+        held = holding(ledger, NEWEST if cursor is None else cursor)
+        chosen = int(ledger.slots(np.array([feed.selection.seq]))[0]) if feed.selection.seq != NOTHING else -1
+        selected = int(ledger["where"][chosen]) if chosen >= 0 else -1
+        first = max(0, whole_option(window.options, "first"))
+        streams, count = chosen_streams(ledger, held, most, first, selected)
+        moments = {field: feed.moments[field] for field in ("seq", "phase", "at_ns", "cause")}
+        heads = held.states(ledger, moments, held.heads[held.heads >= 0])
+        words = Words(ledger, held, feed.names, feed.texts.all, heads, feed.origin_ns)
+        tokens = self._tokens(words, streams, chosen, moments, tokens_each)
+        told = self._told(words, streams, count, cursor)
+        told |= {"first": first, "kinds": np.unique(tokens["kind"]).tolist(), "linked": self._linked(words, chosen)}
+        return Scene(told, tokens)
+
+    def _tokens(
+        self, words: Words, streams: list[int], chosen: int, moments: Mapping[str, Column], most: int
+    ) -> dict[str, Column]:
+        """Return the tokens of each stream as columns: what is over, the front of its queue, and what is pointed at."""
+        ledger, held = self.ledger, words.held
+        queues = {stream: held.queue(stream) for stream in streams}
+        heads = [head for stream in streams if (head := words.head(stream)) is not None]
+        pointed = ledger.slots(np.array([*(words.target(head) for head in heads), -1], np.int64))
+        pointed = np.unique(np.append(pointed[pointed >= 0], chosen if chosen >= 0 else []).astype(np.int64))
+        held_too = pointed[(ledger["submitted"][pointed] <= held.at_ns) & (ledger["ended"][pointed] > held.at_ns)]
+        lately = held.lately(ledger, streams)
+        rows, slots, positions = [NONE], [NONE], [NONE]
+        for number, stream in enumerate(streams):
+            front = np.union1d(queues[stream][:most], held_too[ledger["where"][held_too] == stream])
+            slots += [np.array(lately[stream], np.int64), front]
+            positions += [np.arange(-len(lately[stream]), 0), np.searchsorted(queues[stream], front)]
+            rows.append(np.full(len(lately[stream]) + len(front), number))
+        place = np.concatenate(rows), np.concatenate(slots), np.concatenate(positions)
+        return self._columns(words, moments, place, pointed)
+
+    def _columns(
+        self, words: Words, moments: Mapping[str, Column], place: tuple[Column, Column, Column], kept: Column
+    ) -> dict[str, Column]:
+        rows, slots, positions = place
+        ledger, inside = self.ledger, positions >= 0
+        states = words.held.states(ledger, moments, slots[inside]).of(slots[inside])
+        cause = states.cause.copy()
+        for at in np.flatnonzero((states.state == TokenState.WAITING) & (cause < 0)).tolist():
+            cause[at] = words.target(states.at(at))
+
+        def filled(values: Column, over: Column | int) -> Column:
+            column = np.empty(len(slots), np.int64)
+            column[inside], column[~inside] = values, over
+            return column
+
+        ended = ledger["ended"][slots[~inside]]
+        return {
+            "row": rows.astype(np.int16),
+            "position": positions.astype(np.int32),
+            "seq": ledger["seq"][slots],
+            "kind": ledger["kind"][slots],
+            "state": filled(states.state, int(TokenState.OVER)).astype(np.uint8),
+            "status": np.where(inside, 0, ledger["status"][slots]).astype(np.uint8),
+            "name": ledger["name"][slots],
+            "bytes": ledger["bytes"][slots],
+            "cause": filled(cause, -1),
+            "since": filled(states.since, ended) - self.feed.origin_ns,
+            "kept": (np.isin(slots, kept) | (positions == 0)).astype(np.uint8),
+        }
+
+    def _told(self, words: Words, streams: list[int], count: int, cursor: int | None) -> dict[str, Any]:
+        """Return the rows in words, and what is told about all of it."""
+        feed, held, ledger = self.feed, words.held, self.ledger
+        queued, work = int(held.open.sum()), int((held.open > 0).sum())
+        waits = words.heads.slots[words.heads.state == TokenState.WAITING]
+        notes = [f"{len(streams)} of {count:,} streams"] if count > len(streams) else []
+        at = held.at_ns if cursor is not None else NEVER
+        if ledger.detailed_ns == NEVER or at < ledger.detailed_ns:
+            notes.append("only commands that ended are known" + " here" * (ledger.detailed_ns != NEVER))
+        when = "now" if cursor is None else f"at {format_ns(cursor - feed.origin_ns)}"
+        parts = [f"{when}: {plural(queued, 'command')} in {plural(work, 'stream')}"] if queued else [f"{when}: idle"]
+        if len(waits):
+            more = f" and {len(waits) - 1:,} more wait" if len(waits) > 1 else " waits"
+            parts.append(words.stream(int(ledger["where"][waits[0]])) + more)
+        parts += [plural(len(held.broken), "command") + " failed, skipped or aborted"] if len(held.broken) else []
+        parts += notes if "only" in "".join(notes) else []
+        return {
+            "rows": [self._row(words, stream) for stream in streams],
+            "streams": count,
+            "when": when,
+            "at": None if cursor is None else cursor - feed.origin_ns,
+            "note": "; ".join(notes),
+            "say": "; ".join(parts),
+        }
+
+    def _row(self, words: Words, stream: int) -> dict[str, Any]:
+        held, head = words.held, words.head(stream)
+        return {
+            "label": words.stream(stream),
+            "open": int(held.open[stream]),
+            "over": int(held.over[stream]),
+            "capacity": words.capacity(stream),
+            "reason": "" if head is None else words.doing(head),
+            "waits": head is not None and head.state is TokenState.WAITING,
+            "failure": words.failure(stream),
+        }
+
+    def _linked(self, words: Words, chosen: int) -> dict[str, list[int]]:
+        """Return what a selected command waits for, and which heads wait for it, while it is not over."""
+        held = words.held
+        if chosen < 0 or self.ledger["ended"][chosen] <= held.at_ns:
+            return {"before": [], "after": []}
+        seq, stream = int(self.ledger["seq"][chosen]), int(self.ledger["where"][chosen])
+        queue = held.queue(stream)
+        place = int(np.searchsorted(queue, chosen))
+        head = words.head(stream)
+        before = [int(self.ledger["seq"][queue[place - 1]])] if place else [words.target(head)] if head else []
+        after = [int(self.ledger["seq"][slot]) for slot in queue[place + 1 : place + 2]]
+        after += words.heads.seqs[words.heads.cause == seq].tolist()
+        return {"before": [each for each in before if each >= 0], "after": after}
+
+    def _over_time(self) -> tuple[list[int], Column]:
+        """Return from when to when, and how many commands were not over in each of so many parts of that time."""
+        ledger, count = self.ledger, len(self.ledger)
+        known = self._strip
+        exact = count <= EXACT or not self.feed.live
+        if known[0] and (known[0] == self.feed.version if exact else count < known[0] * STRIP_AGAIN):
+            return known[1], known[2]
+        self._strip = (self.feed.version if exact else count), *queued(ledger, self.feed.origin_ns)
+        return self._strip[1], self._strip[2]
+
+
+def _frame(picture: Scene) -> dict[str, Any]:
+    """Return a picture as JSON: one of the moments that a saved page can go back to."""
+    return {**picture.told, "columns": {name: column.tolist() for name, column in picture.columns.items()}}

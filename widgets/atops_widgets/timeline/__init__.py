@@ -1,0 +1,1 @@
+"""The timeline: a row a stream, engines and clusters below, arrows of waits."""

@@ -1,0 +1,191 @@
+"""What the timeline shows of a feed: rows, shapes, arrows, critical path and figures, as one scene for page and SVG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from atops.base.trace.records import WAITS
+from atops.trace.summary import critical_path
+from atops.trace.text import format_ns
+from atops_widgets.drawing.scene import Scene, Window, whole_option
+from atops_widgets.feed.columns import Column
+from atops_widgets.feed.feed import Feed
+from atops_widgets.feed.selection import NOTHING
+from atops_widgets.timeline.figures import figures
+from atops_widgets.timeline.pyramid import Pyramid, starts
+from atops_widgets.timeline.rows import NO_ROW, Row
+from atops_widgets.timeline.shapes import Shapes
+
+__all__ = ("MOST_ARROWS", "MOST_ROWS", "Timetable")
+
+MOST_ROWS: Final = 48  # drawn at once; the rest is a page further down
+MOST_ARROWS: Final = 300  # of the longest waits
+EXACT: Final = 100_000  # records that figures are computed of; the newest in view
+EXACT_LIVE: Final = 10_000  # the same while records come, where the time is the driver's
+ON_PATH: Final = 10_000  # records that the critical path is looked for in
+NOTHING_KEPT: Final = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cached:
+    key: tuple[Any, ...]
+    value: Any
+
+
+class Timetable:
+    """The timeline of one feed: keeps what was computed of the records from one scene to the next."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.pyramid = Pyramid()
+        self._figures = _Cached((), None)
+
+    def scene(self, window: Window) -> Scene:
+        """Return the picture of a window. Options: follow (show the newest `length` ns), first (row), path, labels."""
+        feed = self.feed
+        self.pyramid.update(feed.records)
+        span = self._span(window)
+        order = sorted(range(len(self.pyramid.book.rows)), key=lambda place: self.pyramid.book.rows[place])
+        first = max(0, min(whole_option(window.options, "first"), len(order) - 1)) if order else 0
+        shown = order[first : first + MOST_ROWS]
+        place = np.full(len(order) + 1, NO_ROW, np.int32)
+        place[shown] = np.arange(len(shown))
+        shapes, count = self.pyramid.view(span, window.width, self._marked(), place[:-1])
+        path, overlap, sentence = self._figures_of(span, bool(window.options.get("path")))
+        columns = self._shape_columns(shapes) | self._arrow_columns(span, place) | self._path_columns(path, place)
+        thinned = "" if shapes is None else _thinned(shapes, count)
+        told: dict[str, Any] = {
+            "window": [span[0] - feed.origin_ns, span[1] - feed.origin_ns],
+            "rows": [self._row(self.pyramid.book.rows[number]) for number in shown],
+            "first": first,
+            "more": max(0, len(order) - first - len(shown)),
+            "kinds": [] if shapes is None else np.unique(shapes.kind).tolist(),
+            "note": _plural(count) + (f", {thinned}" if thinned else "") + overlap,
+            "figures": sentence,
+            "path": bool(window.options.get("path")),
+        }
+        told["say"] = f"{_plural(count)} in {format_ns(span[1] - span[0])}; {sentence}" if count else "no records yet"
+        return Scene(told, columns)
+
+    def _span(self, window: Window) -> tuple[int, int]:
+        known = self.feed.span()
+        length = whole_option(window.options, "length")
+        if window.options.get("follow") and length > 0:
+            return known[1] - length, max(known[1], known[1] - length + 1)
+        start, end = window.cut(known)
+        margin = max(1, (end - start) // 100) if window.start_ns is None else 0
+        return start - margin, end + margin
+
+    def _row(self, row: Row) -> list[object]:
+        device = self.feed.names.devices.get(row.device) or ("host" if row.device < 0 else f"device {row.device}")
+        return [row.label(self.feed.names), row.device, device, row.engine]
+
+    def _marked(self) -> Column:
+        """Return the numbers of the records that are marked: they are always drawn on their own."""
+        marks = self.feed.marks()
+        if marks.seq == NOTHING:
+            return NOTHING_KEPT
+        rows = self.feed.links().rows(np.array([marks.seq, *marks.before, *marks.after]))
+        return rows[rows >= 0] + self.feed.records.start
+
+    def _shape_columns(self, shapes: Shapes | None) -> dict[str, Column]:
+        records, origin = self.feed.records, self.feed.origin_ns
+        if shapes is None:
+            names = ("row", "start", "end", "kind", "failed", "count", "busy", "seq", "name", "bytes")
+            return dict.fromkeys(names, np.zeros(0, np.float64))
+        at = shapes.index - records.start
+        single = at >= 0  # and not of a record that was dropped since
+        own = np.where(single, at, 0)
+        length = np.maximum(1, shapes.end - shapes.start)
+        return {
+            "row": shapes.row.astype(np.int16),
+            "start": shapes.start - origin,
+            "end": shapes.end - origin,
+            "kind": shapes.kind,
+            "failed": shapes.failed,
+            "count": shapes.count.astype(np.uint32),
+            "busy": np.minimum(1, shapes.time / length).astype(np.float32),
+            "seq": np.where(single, records["seq"][own], -1),
+            "name": np.where(single, records["name"][own], 0),
+            "bytes": np.where(single, records["bytes"][own], 0),
+        }
+
+    def _arrow_columns(self, span: tuple[int, int], place: Column) -> dict[str, Column]:
+        """Return the arrows from what satisfied a wait to the wait, of the longest waits in view."""
+        records, origin = self.feed.records, self.feed.origin_ns
+        waits = np.isin(records["kind"], list(WAITS)) & (records["correlation"] >= 0)
+        waits &= (records["finished_ns"] >= span[0]) & (starts(records) <= span[1])
+        chosen = np.flatnonzero(waits)
+        if len(chosen) > MOST_ARROWS:
+            length = records["finished_ns"][chosen] - records["started_ns"][chosen]
+            chosen = chosen[np.argpartition(length, len(length) - MOST_ARROWS)[-MOST_ARROWS:]]
+        causes = self.feed.links().rows(records["correlation"][chosen]) if len(chosen) else chosen
+        chosen, causes = chosen[causes >= 0], causes[causes >= 0]
+        tails, heads = place[self._rows_of(causes)], place[self._rows_of(chosen)]
+        seen = (tails >= 0) & (heads >= 0)
+        chosen, causes = chosen[seen], causes[seen]
+        finished = records["finished_ns"]
+        return {
+            "arrow_from": tails[seen].astype(np.int16),
+            "arrow_to": heads[seen].astype(np.int16),
+            "arrow_start": finished[causes] - origin,
+            "arrow_end": np.maximum(finished[causes], np.minimum(starts(records)[chosen], finished[chosen])) - origin,
+            "arrow_seq": records["seq"][chosen],
+            "arrow_cause": records["seq"][causes],
+        }
+
+    def _rows_of(self, indices: Column) -> Column:
+        records = self.feed.records
+        fields = (records[field][indices] for field in ("device", "stream", "kind"))
+        return self.pyramid.book.of_streams(*fields)
+
+    def _path_columns(self, path: tuple[int, ...], place: Column) -> dict[str, Column]:
+        records, origin = self.feed.records, self.feed.origin_ns
+        at = self.feed.links().rows(np.array(path, np.int64)) if path else np.zeros(0, np.int64)
+        at = at[at >= 0]
+        rows = place[self._rows_of(at)] if len(at) else at
+        return {
+            "path_row": rows.astype(np.int16),
+            "path_start": starts(records)[at] - origin,
+            "path_end": records["finished_ns"][at] - origin,
+            "path_seq": records["seq"][at],
+        }
+
+    def _figures_of(self, span: tuple[int, int], path: bool) -> tuple[tuple[int, ...], str, str]:
+        """Return the critical path of what is in view, if asked for, the overlap, and all figures in a sentence."""
+        feed = self.feed
+        key = feed.version, span, path
+        if self._figures.key != key:
+            records = feed.records
+            inside = np.flatnonzero((records["finished_ns"] >= span[0]) & (starts(records) <= span[1]))
+            limit = EXACT_LIVE if feed.live and not feed.paused else EXACT
+            chosen = inside[-limit:]
+            begun, ended = starts(records)[chosen], records["finished_ns"][chosen]
+            known = figures(records["device"][chosen], records["kind"][chosen], begun, ended)
+            overlap = f"{known.overlap:.0%} of copy time beside a kernel" if known.copy_ns else "no copies"
+            text = f"{overlap}, kernels {format_ns(known.kernel_ns)}, idle {format_ns(known.idle_ns)}"
+            if len(inside) > limit:
+                text += f" (of the newest {limit:,})"
+            found = tuple(record.seq for record in critical_path(records.records(chosen[-ON_PATH:]))) if path else ()
+            if found:
+                text += f"; critical path {len(found)} operations"
+                text += f" (of the newest {ON_PATH:,})" if len(chosen) > ON_PATH else ""
+            self._figures = _Cached(key, (found, f" · {overlap}" if known.copy_ns else "", text))
+        result: tuple[tuple[int, ...], str, str] = self._figures.value
+        return result
+
+
+def _plural(count: int) -> str:
+    """Return how many records there are, in words."""
+    return f"{count:,} record{'s' * (count != 1)}"
+
+
+def _thinned(shapes: Shapes, count: int) -> str:
+    """Return how much stands together in one shape, in words; empty where each record is drawn on its own."""
+    together = int((shapes.index < 0).sum())
+    if len(shapes) < count:
+        return f"thinned to {len(shapes):,} shapes"
+    return "some drawn together" if together else ""

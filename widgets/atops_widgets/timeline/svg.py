@@ -1,0 +1,117 @@
+"""The timeline as SVG: the same scene that the page draws, for where no script runs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from atops.base.trace.records import Kind
+from atops.trace.summary import KIND_NAMES
+from atops.trace.text import format_bytes, format_ns
+from atops_widgets.drawing.scene import Scene
+from atops_widgets.drawing.svg import Drawing, moment, ticks
+from atops_widgets.drawing.svg_marks import MarkPlace, outline, sentence
+from atops_widgets.drawing.theme import KINDS, Theme
+from atops_widgets.feed.selection import Marks
+
+__all__ = ("MARGIN", "draw")
+
+MARGIN: Final = 150
+TOP: Final = 28
+ROW: Final = 22
+HEAD: Final = 18  # of the line that names a device
+NAMED: Final = 34  # pixels from which a shape carries its letter and its name
+LETTERED: Final = 14
+
+
+def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | None, marks: Marks) -> str:
+    """Return the drawing of a timeline's scene, with what is marked; the cursor counts from the origin."""
+    told, columns = scene.told, scene.columns
+    drawing = Drawing(width, label, theme)
+    tops, bottom = _tops(told["rows"])
+    scale = (width - MARGIN - 8) / max(1, told["window"][1] - told["window"][0])
+
+    def x_of(at: float) -> float:
+        return float(MARGIN + (at - told["window"][0]) * scale)
+
+    _axis(drawing, told["window"], x_of, bottom)
+    _rows(drawing, told["rows"], tops)
+    places: list[MarkPlace] = []
+    for values in zip(*(columns[name].tolist() for name in _SHAPE), strict=True):
+        places.append(_shape(drawing, dict(zip(_SHAPE, values, strict=True)), tops, x_of, texts, width - 8.0))
+    for values in zip(*(columns[name].tolist() for name in ("path_row", "path_start", "path_end")), strict=True):
+        row, start, end = values
+        if row >= 0:
+            drawing.rect(x_of(start), tops[row] + ROW - 4, max(2.0, (end - start) * scale), 3, "path")
+    for tail, head, start, end in zip(
+        *(columns[name].tolist() for name in ("arrow_from", "arrow_to", "arrow_start", "arrow_end")), strict=True
+    ):
+        y, to = tops[tail] + ROW / 2, tops[head] + ROW / 2
+        curve = f"M{x_of(start):.1f} {y:.1f}C{x_of(start) + 14:.1f} {y:.1f} {x_of(end) - 14:.1f} {to:.1f} "
+        drawing.path(f"{curve}{x_of(end):.1f} {to:.1f}", "ink", f'stroke-width="1.2" {drawing.arrow}')
+    outline(drawing, places, marks)
+    if marks.cursor_ns is not None and told["window"][0] <= marks.cursor_ns <= told["window"][1]:
+        drawing.path(f"M{x_of(marks.cursor_ns):.1f} {TOP - 10}V{bottom:.0f}", "cursor", 'stroke-width="2"')
+    if told["more"]:
+        drawing.text(8, bottom + 8, f"and {told['more']} more rows", "quiet")
+        bottom += ROW
+    below = drawing.legend([Kind(kind) for kind in told["kinds"]], bottom + 10)
+    say = sentence(marks) or str(told["say"])
+    return drawing.finish(drawing.lines(8, below, say) + 4, say)
+
+
+_SHAPE: Final = ("row", "start", "end", "kind", "failed", "count", "busy", "seq", "name", "bytes")
+
+
+def _tops(rows: list[list[Any]]) -> tuple[list[float], float]:
+    """Return the top of each row, below a line for each device, and the bottom of the last."""
+    tops: list[float] = []
+    y, device = float(TOP), None
+    for row in rows:
+        if row[1] != device:
+            device = row[1]
+            y += HEAD
+        tops.append(y)
+        y += ROW
+    return tops, y
+
+
+def _axis(drawing: Drawing, window: list[int], x_of: Any, bottom: float) -> None:
+    moments = ticks(window[0], window[1], drawing.width - MARGIN)
+    for at in moments:
+        drawing.path(f"M{x_of(at):.1f} {TOP - 8}V{bottom:.0f}", "grid")
+        drawing.text(x_of(at) + 3, 12, moment(at, moments), "quiet", room=drawing.width - x_of(at))
+
+
+def _rows(drawing: Drawing, rows: list[list[Any]], tops: list[float]) -> None:
+    device = None
+    for number, ((label, ordinal, name, engine), top) in enumerate(zip(rows, tops, strict=True)):
+        if ordinal != device:
+            device = ordinal
+            drawing.text(8, top - HEAD / 2, name, "ink", 'font-weight="600"', MARGIN - 16)
+        if number % 2 == 0:
+            drawing.rect(MARGIN, top, drawing.width - MARGIN - 8, ROW, "band", 'opacity=".6"')
+        drawing.text(16, top + ROW / 2, label, "quiet" if engine else "ink", room=MARGIN - 24)
+
+
+def _shape(
+    drawing: Drawing, shape: dict[str, Any], tops: list[float], x_of: Any, texts: list[str], right: float
+) -> MarkPlace:
+    """Draw one shape; return where, for what can be marked."""
+    x, end = max(float(MARGIN), x_of(shape["start"])), min(right, x_of(shape["end"]))
+    width, top, kind = max(end - x, 1.5), tops[shape["row"]] + 2, Kind(shape["kind"])
+    name = texts[shape["name"]] or KIND_NAMES[kind]
+    count = shape["count"]
+    title = f"{name}, {format_ns(shape['end'] - shape['start'])}" if count == 1 else f"{count} records, mostly {name}"
+    title += f", {format_bytes(shape['bytes'])}" if shape["bytes"] else ""
+    more = 'stroke="var(--failed)" stroke-width="2" stroke-dasharray="3 2"' if shape["failed"] else ""
+    height = ROW - 4 if count == 1 else max(5.0, (ROW - 4) * shape["busy"])
+    drawing.kind(kind, x, top + ROW - 4 - height, width, height, title + (", failed" if shape["failed"] else ""), more)
+    if width >= LETTERED and count == 1:
+        glyph = "!" if shape["failed"] else KINDS[kind].glyph
+        drawing.rect(x + 1, top + 1, 11, ROW - 6, f"k{int(kind)}")
+        drawing.text(x + 6.5, top + ROW / 2 - 2, glyph, "on", 'text-anchor="middle" font-family="monospace"')
+        if width >= NAMED:
+            text = texts[shape["name"]]
+            drawing.rect(x + 12, top + 1, min(width - 13, 7.0 * len(text)), ROW - 6, f"k{int(kind)}") if text else None
+            drawing.text(x + 14, top + ROW / 2 - 2, text, "on", room=width - 18)
+    return int(shape["seq"]), x, top + ROW - 4 - height, width, height

@@ -1,0 +1,355 @@
+import { BOLD, MONO, formatBytes, formatNs, mount, ticks } from "../drawing/base.js";
+
+const MARGIN = 150, TOP = 28, ROW = 22, HEAD = 18, RIGHT = 8;
+const SHORTEST_NS = 4;
+
+// A window of time, zoomed by a factor about a moment that stays where it is. `span` is all there is.
+export function zoomed({start, end}, factor, about, span) {
+  const widest = Math.max(span[1] - span[0], 1) * 1.1 + SHORTEST_NS;
+  const length = Math.min(widest, Math.max(SHORTEST_NS, (end - start) * factor));
+  const from = about - ((about - start) * length) / (end - start);
+  return clamped({start: from, end: from + length}, span);
+}
+
+export function panned({start, end}, by, span) {
+  return clamped({start: start + by, end: end + by}, span);
+}
+
+// Keep at least a tenth of the window on what there is.
+export function clamped({start, end}, span) {
+  const margin = (end - start) * 0.9;
+  const shift = Math.max(0, span[0] - margin - start) - Math.max(0, end - span[1] - margin);
+  return {start: start + shift, end: end + shift};
+}
+
+// The top of each row, below a line for each device, and the bottom of the last row.
+export function tops(rows) {
+  const found = [];
+  let y = TOP, device = null;
+  for (const row of rows) {
+    if (row[1] !== device) {
+      device = row[1];
+      y += HEAD;
+    }
+    found.push(y);
+    y += ROW;
+  }
+  return {tops: found, bottom: y};
+}
+
+
+const allOf = (view) => ({start: view.scene.span[0], end: view.scene.span[1]});
+
+function xOf(view) {
+  const {start, end} = view.win;
+  const scale = (view.width - MARGIN - RIGHT) / Math.max(end - start, 1e-9);
+  return (at) => MARGIN + (at - start) * scale;
+}
+
+function timeAt(view, x) {
+  const {start, end} = view.win;
+  return start + ((x - MARGIN) * (end - start)) / (view.width - MARGIN - RIGHT);
+}
+
+function move(view, win) {
+  view.win = win;
+  view.whole = false;
+  setFollow(view, false);
+  view.ask();
+}
+
+function setFollow(view, on) {
+  view.follow = on;
+  view.followButton.setAttribute("aria-pressed", on);
+}
+
+function toggleFollow(view) {
+  setFollow(view, !view.follow);
+  view.whole = false;
+  view.ask();
+}
+
+function showAll(view) {
+  if (!view.scene) return;
+  setFollow(view, false);
+  view.whole = true;
+  view.win = allOf(view);
+  view.ask();
+}
+
+function togglePath(view) {
+  view.path = !view.path;
+  view.pathButton.setAttribute("aria-pressed", view.path);
+  view.ask();
+}
+
+function zoom(view, factor, about) {
+  if (!view.scene) return;
+  const {start, end} = view.win;
+  move(view, zoomed(view.win, factor, about ?? (start + end) / 2, view.scene.span));
+}
+
+function pan(view, part) {
+  if (view.scene) move(view, panned(view.win, (view.win.end - view.win.start) * part, view.scene.span));
+}
+
+function scrub(view, at) {
+  view.look(Math.round(Math.min(Math.max(at, view.scene.span[0]), view.scene.span[1])));
+}
+
+function nudge(view, by) {
+  if (!view.scene) return;
+  const {start, end} = view.win;
+  scrub(view, (view.marks.cursor ?? end) + ((end - start) / 100) * by);
+}
+
+function page(view, by) {
+  const most = view.scene ? view.scene.first + view.scene.rows.length + view.scene.more - 1 : 0;
+  view.first = Math.max(0, Math.min(most, (view.first || 0) + by * 40));
+  view.ask();
+}
+
+// ---- drawing
+
+function drawAxis(view, c, x, bottom) {
+  const {start, end} = view.win;
+  c.lineWidth = 1;
+  const moments = ticks(start, end, view.width - MARGIN), step = moments[1] - moments[0];
+  for (const at of moments) {
+    c.fillStyle = view.colour("grid");
+    c.fillRect(Math.round(x(at)), TOP - 8, 1, bottom - TOP + 8);
+    view.write(at ? formatNs(at, step) : "0", x(at) + 3, 12, view.width - x(at) - 4, "quiet");
+  }
+}
+
+function drawRows(view, c, places) {
+  let device = null;
+  view.scene.rows.forEach(([label, ordinal, name, engine], number) => {
+    const top = places[number];
+    if (ordinal !== device) {
+      device = ordinal;
+      view.write(name, 8, top - HEAD / 2, MARGIN - 16, "ink", BOLD);
+    }
+    if (number % 2 === 0) {
+      c.fillStyle = view.colour("band");
+      c.fillRect(MARGIN, top, view.width - MARGIN - RIGHT, ROW);
+    }
+    view.write(label, 16, top + ROW / 2, MARGIN - 24, engine ? "quiet" : "ink");
+  });
+}
+
+function drawShapes(view, c, x, places) {
+  const {row, start, end, kind, failed, count, busy, seq, name, bytes} = view.scene.columns;
+  const right = view.width - RIGHT;
+  for (let i = 0; i < row.length; i++) {
+    const from = Math.max(MARGIN, x(start[i])), to = Math.min(right, x(end[i]));
+    if (to < MARGIN || from > right) continue;
+    const width = Math.max(1.5, to - from), one = count[i] <= 1;
+    const height = one ? ROW - 4 : Math.max(5, (ROW - 4) * busy[i]);
+    const y = places[row[i]] + ROW - 2 - height;
+    c.fillStyle = width < 4 ? view.colour(`k${kind[i]}`) : view.kindFill(kind[i]);
+    c.fillRect(from, y, width, height);
+    if (width > 3) {
+      c.fillStyle = view.colour("page");
+      c.fillRect(from + width - 0.5, y, 0.5, height);
+    }
+    if (failed[i]) {
+      c.strokeStyle = view.colour("failed");
+      c.lineWidth = 2;
+      c.strokeRect(from + 1, y + 1, Math.max(1, width - 2), height - 2);
+    }
+    if (width >= 14 && one) {
+      const glyph = failed[i] ? "!" : view.table.kinds[kind[i]][1];
+      const label = width >= 34 ? view.texts[name[i]] || "" : "";
+      c.fillStyle = view.colour(`k${kind[i]}`);
+      const room = label ? Math.min(width - 2, 16 + c.measureText(label).width) : 12;
+      c.fillRect(from + 1, y + 2, room, height - 4);
+      view.write(glyph, from + 3, y + height / 2, 12, "on", MONO);
+      if (label) view.write(label, from + 13, y + height / 2, width - 17, "on");
+    }
+    view.drawn(from, y, width, height, {
+      seq: seq[i], kind: kind[i], count: count[i], failed: !!failed[i], row: row[i], start: start[i], end: end[i],
+      name: view.texts[name[i]] || "", bytes: bytes[i],
+    });
+  }
+}
+
+function drawArrows(view, c, x, places) {
+  const {arrow_from: tail, arrow_to: head, arrow_start: start, arrow_end: end, arrow_seq: seq, arrow_cause: cause}
+    = view.scene.columns;
+  view.arrows = [];
+  const chosen = view.marks.seq;
+  for (let i = 0; i < tail.length; i++) {
+    const [x0, x1, y0, y1] = [x(start[i]), x(end[i]), places[tail[i]] + ROW / 2, places[head[i]] + ROW / 2];
+    if (Math.max(x0, x1) < MARGIN || Math.min(x0, x1) > view.width) continue;
+    const strong = chosen === seq[i] || chosen === cause[i];
+    c.strokeStyle = c.fillStyle = view.colour(strong ? "select" : "ink");
+    c.lineWidth = strong ? 2.5 : 1.2;
+    c.beginPath();
+    c.moveTo(x0, y0);
+    c.bezierCurveTo(x0 + 14, y0, x1 - 14, y1, x1 - 3, y1);
+    c.stroke();
+    c.beginPath();
+    c.moveTo(x1, y1);
+    c.lineTo(x1 - 7, y1 - 3.5);
+    c.lineTo(x1 - 7, y1 + 3.5);
+    c.fill();
+    view.arrows.push({from: cause[i], to: seq[i], x0, y0, x1, y1});
+  }
+}
+
+function drawPath(view, c, x, places) {
+  const {path_row: row, path_start: start, path_end: end, path_seq: seq} = view.scene.columns;
+  view.pathDrawn = [];
+  if (!view.path) return;
+  c.fillStyle = view.colour("path");
+  for (let i = 0; i < row.length; i++) {
+    if (row[i] < 0) continue;
+    c.fillRect(x(start[i]), places[row[i]] + ROW - 4, Math.max(2, x(end[i]) - x(start[i])), 3);
+    view.pathDrawn.push(seq[i]);
+  }
+}
+
+function drawCursor(view, c, x, bottom) {
+  const at = view.marks.cursor;
+  if (at === null || at === undefined) return;
+  c.fillStyle = view.colour("cursor");
+  c.fillRect(x(at) - 1, TOP - 10, 2, bottom - TOP + 10);
+  c.beginPath();
+  c.moveTo(x(at) - 6, TOP - 12);
+  c.lineTo(x(at) + 6, TOP - 12);
+  c.lineTo(x(at), TOP - 4);
+  c.fill();
+}
+
+function draw(view, c) {
+  const {tops: places, bottom} = tops(view.scene.rows);
+  const x = xOf(view);
+  drawRows(view, c, places);
+  drawAxis(view, c, x, bottom);
+  c.save();
+  c.beginPath();
+  c.rect(MARGIN - 2, 0, view.width - MARGIN, bottom);
+  c.clip();
+  drawShapes(view, c, x, places);
+  drawPath(view, c, x, places);
+  drawArrows(view, c, x, places);
+  view.outlineMarks();
+  drawCursor(view, c, x, bottom);
+  c.restore();
+  if (!view.scene.rows.length) view.write("No records yet. They appear when commands end.", 16, TOP + 12, view.width - 32, "quiet");
+  if (view.scene.more) view.write(`and ${view.scene.more} more rows (Page Down)`, 8, bottom + 10, view.width, "quiet");
+}
+
+// ---- pointer
+
+function listenToPointer(view) {
+  const {canvas} = view;
+  let held = null;
+  view.listen(canvas, "pointerdown", (event) => {
+    if (!view.scene) return;
+    view.moved = false;
+    held = {x: event.offsetX, win: view.win, scrubs: event.offsetY < TOP && event.offsetX >= MARGIN};
+    canvas.setPointerCapture(event.pointerId);
+    if (held.scrubs) scrub(view, timeAt(view, event.offsetX));
+  });
+  view.listen(canvas, "pointermove", (event) => {
+    if (!held) {
+      hover(view, event);
+    } else if (held.scrubs) {
+      scrub(view, timeAt(view, event.offsetX));
+    } else if (view.moved || Math.abs(event.offsetX - held.x) > 3) {
+      view.moved = true;
+      const scale = (held.win.end - held.win.start) / (view.width - MARGIN - RIGHT);
+      move(view, panned(held.win, (held.x - event.offsetX) * scale, view.scene.span));
+    }
+  });
+  const release = () => {
+    view.scrubbed = held?.scrubs;
+    held = null;
+  };
+  view.listen(canvas, "pointerup", release);
+  view.listen(canvas, "pointercancel", release);
+  view.listen(canvas, "dblclick", () => showAll(view));
+  view.listen(canvas, "wheel", (event) => {
+    const wanted = event.ctrlKey || event.metaKey || document.activeElement === canvas;
+    if (!wanted || !view.scene) return;
+    event.preventDefault();
+    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(view, event.deltaX / view.width);
+    else zoom(view, 2 ** (event.deltaY / 240), timeAt(view, event.offsetX));
+  }, {passive: false});
+}
+
+function hover(view, event) {
+  const rect = view.hit(event.offsetX, event.offsetY);
+  view.canvas.title = rect ? words(view, rect) : "";
+  view.canvas.style.cursor = rect?.seq >= 0 ? "pointer" : "default";
+}
+
+function words(view, rect) {
+  const kind = view.table.kinds[rect.kind][0];
+  const long = formatNs(rect.end - rect.start);
+  if (rect.count > 1) return `${rect.count} records, mostly ${kind}, within ${long}; zoom in to see them`;
+  const parts = [kind + (rect.name ? ` ${rect.name}` : "")];
+  if (rect.bytes) parts.push(formatBytes(rect.bytes));
+  parts.push(`at ${formatNs(rect.start)} for ${long}`);
+  if (rect.failed) parts.push("failed, skipped or aborted");
+  return `${parts.join(", ")} (number ${rect.seq})`;
+}
+
+export default mount({
+  name: "timeline",
+  draw,
+  height: (view) => tops(view.scene.rows).bottom + (view.scene.more ? 22 : 6) + (view.scene.rows.length ? 0 : 24),
+  setup(view) {
+    view.win = {start: 0, end: 1};
+    view.whole = true;
+    view.button("−", "Zoom out (-)", () => zoom(view, 2), "zoom-out");
+    view.button("+", "Zoom in (+)", () => zoom(view, 0.5), "zoom-in");
+    view.button("All", "Show everything (Home)", () => showAll(view));
+    view.followButton = view.button("Follow", "Follow the newest records (f)", () => toggleFollow(view));
+    view.pathButton = view.button("Critical path", "Mark the critical path (k)", () => togglePath(view), "path");
+    listenToPointer(view);
+  },
+  asked: (view) => ({
+    ...(view.whole || view.follow ? {} : view.win),
+    width: Math.max(1, Math.round(view.width - MARGIN - RIGHT)),
+    options: {
+      follow: view.follow || false, length: Math.max(1, Math.round(view.win.end - view.win.start)),
+      path: view.path || false, first: view.first || 0,
+    },
+  }),
+  taken(view) {
+    if (view.whole || view.follow || view.win.end <= view.win.start) {
+      view.win = {start: view.scene.window[0], end: view.scene.window[1]};
+    }
+    const asks = view.answered && view.scene.state !== "ended";
+    view.followButton.hidden = !asks;
+    view.pathButton.hidden = !view.answered && !view.scene.path;
+  },
+  tell(view, seq) {
+    const rect = view.rects.find((each) => each.seq === seq);
+    return rect && words(view, rect);
+  },
+  click: (view, rect) => view.scrubbed || (rect && rect.count > 1 && (zoomTo(view, rect), true)),
+  keys: {
+    ArrowLeft: (view) => pan(view, -0.2),
+    ArrowRight: (view) => pan(view, 0.2),
+    "+": (view) => zoom(view, 0.5),
+    "=": (view) => zoom(view, 0.5),
+    "-": (view) => zoom(view, 2),
+    Home: showAll,
+    f: toggleFollow,
+    k: togglePath,
+    "[": (view) => nudge(view, -1),
+    "]": (view) => nudge(view, 1),
+    c: (view) => view.look(null),
+    PageDown: (view) => page(view, 1),
+    PageUp: (view) => page(view, -1),
+  },
+});
+
+function zoomTo(view, rect) {
+  const length = Math.max(rect.end - rect.start, SHORTEST_NS);
+  move(view, clamped({start: rect.start - length / 2, end: rect.end + length / 2}, view.scene.span));
+}
