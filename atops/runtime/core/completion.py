@@ -1,7 +1,7 @@
 """The outcome of one enqueued command: awaitable from asyncio and trio, waitable from threads, by many at once.
 
-A completion is also the command's place in its stream's queue. It settles once. Its waiters are guarded by the driver's
-submission lock; they are woken after that lock is released.
+A completion is also the command's place in its stream's queue. It settles once, with the driver's lock held; its
+waiters come and go without a lock, and are woken after it is released.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from atops.base.errors import AtopsError, ExecutionError, InvalidType, NotReady
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
-from atops.base.waiting.parking_lot import ParkingLot, Waiter
+from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.core.html_reports import completion_html
 from atops.runtime.core.in_process import InProcess
 from atops.runtime.core.services import DriverServices
@@ -110,7 +110,7 @@ class Completion(InProcess):
     _state = PENDING
     _result: Any = None
     _error: AtopsError | None = None
-    _lot: ParkingLot[Waiter] | None = None
+    _waiters: dict[Waiter | LoopWaiter, None] | None = None  # in order of arrival
     _callbacks: CallbackWaiter | None = None
 
     def __init__(self, stream: Owner, command: Any) -> None:
@@ -152,7 +152,7 @@ class Completion(InProcess):
             if pending := self._state < DONE:
                 if self._callbacks is None:
                     self._callbacks = CallbackWaiter(self)
-                    self.park(self._callbacks)
+                    self.add_waiter(self._callbacks)
                 self._callbacks.functions.append(function)
         if not pending:
             self.stream.driver.call_here(function, self)
@@ -202,42 +202,38 @@ class Completion(InProcess):
     # ---- for waiters and the stream
 
     def add_waiter(self, waiter: Waiter) -> bool:
-        """Park a waiter. Returns False when there is nothing left to wait for."""
-        with self.stream.driver.lock:
-            return self.park(waiter)
+        """Add a waiter. Returns False when there is nothing left to wait for. From any thread, without a lock.
 
-    def park(self, waiter: Waiter) -> bool:
-        """As `add_waiter`, with the driver's lock held."""
+        `settle` sets the state before it looks at the waiters, and this adds the waiter before it looks at the state:
+        so one of the two sees the other, and a waiter that both have seen is the one's who takes it out.
+        """
         if self._state >= DONE:
             return False
-        if self._lot is None:
-            lot: ParkingLot[Waiter] = ParkingLot()
-            if self._lot is None:  # a finalizer may have parked somebody meanwhile
-                self._lot = lot
-        self._lot.park(waiter)
-        return True
+        waiters = vars(self).setdefault("_waiters", {})
+        waiters[waiter] = None
+        return self._state < DONE or waiters.pop(waiter, self) is self
 
     def discard_waiter(self, waiter: Waiter | LoopWaiter) -> None:
         """Forget a waiter that gave up."""
-        with self.stream.driver.lock:
-            if self._lot is not None:
-                self._lot.discard(waiter)
+        if self._waiters is not None:
+            self._waiters.pop(waiter, None)
 
     def settle(self, error: AtopsError | None) -> list[Waiter] | None:
         """Become done. Called once, with the driver's lock held; returns whom to wake after it is released."""
         if error is None:
             self._state = DONE
         else:
-            self._state = FAILED
             self._error = error
             self._result = None
+            self._state = FAILED
         if self.parked is not None or self.cancel is not None or self.deps is not None:
             self.parked = self.cancel = self.deps = None
-        lot = self._lot
-        if lot is None:
-            return None
-        self._lot = None
-        return lot.take_all()
+        return None if self._waiters is None else self.take_waiters()
+
+    def take_waiters(self) -> list[Waiter]:
+        """Return whom to wake, in the order in which they came. Once the state is set."""
+        waiters = self._waiters or {}
+        return [waiter for waiter in list(waiters) if waiters.pop(waiter, self) is None]
 
     def give(self, result: Any) -> None:
         """Set what a waiter will get. Before it settles."""

@@ -59,7 +59,7 @@ class SharedRecords:
         """Enter a record of this process. With the driver's lock held."""
         ticket = self.page.submit()
         self._own = ticket, record
-        if not record.park(_Publisher(self.page, ticket, record)):
+        if not record.add_waiter(_Publisher(self.page, ticket, record)):
             self.page.finish(ticket, record._error is not None)
 
     def latest(self) -> Completion | None:

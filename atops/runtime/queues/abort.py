@@ -61,8 +61,7 @@ def _drop(
     kept = [item for item in left if item._state != PENDING or item.duty or item.seq > newest]
     for item in dropped:
         stream.left_out(item)
-        woken += item._lot or ()
-        item.settle(error)
+        woken += item.settle(error) or ()
         if driver.tracer.active:
             driver.trace(item, error)
         if item.placed is not None and stream.capacity is not None:

@@ -142,9 +142,8 @@ def settle_run(run: list[Completion], done: int, queue: deque[Completion]) -> li
     for item in run[:done]:
         queue.popleft()  # in order: nobody else takes what is claimed
         item._state = DONE
-        if item._lot is not None:
-            woken += item._lot.take_all()
-            item._lot = None
+        if item._waiters is not None:
+            woken += item.take_waiters()
     for item in run[done + 1 :]:
         item._state = PENDING
     return woken

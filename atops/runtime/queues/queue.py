@@ -59,8 +59,7 @@ class StreamQueue(StreamState):
         item.command = command
         if result is not None:
             item._result = result
-        if duty:
-            item.duty = True
+        item.duty = duty
         if after:
             item.deps = after
         if (lock := driver.lock)._is_owned():
@@ -171,9 +170,10 @@ class StreamQueue(StreamState):
             try:
                 queue = self._queue
                 if item is not None:
-                    if plain and error is None and item._lot is None and item._state < DONE:
+                    if plain and error is None and item._state < DONE:
                         queue.popleft()  # type: ignore[union-attr]  # the head is the item: nobody else takes it
                         item._state = DONE
+                        waiters = None if item._waiters is None else item.take_waiters()
                     else:
                         waiters = self._settle(item, error)
                 over, item = item, None
@@ -258,7 +258,7 @@ class StreamQueue(StreamState):
 
     def _park_behind(self, item: Completion, dep: Completion) -> bool:
         """Park the head behind one command, unless that is over. With the driver's lock held."""
-        if not dep.park(StepWaiter(self.driver.post, self.drain)):
+        if not dep.add_waiter(StepWaiter(self.driver.post, self.drain)):
             return False
         item.parked = dep
         item._state = PENDING

@@ -233,6 +233,44 @@ def test_threads_and_loops_wait_for_one_completion(device: atops.Device):
     assert results == [7] * 6
 
 
+def test_waiters_come_and_go_while_a_command_ends(device: atops.Device, tiny_switch_interval: None):
+    """Each waiter is told that there is nothing to wait for, or is woken once; one that gave up, at most once."""
+
+    class Counted(threading.Event):
+        woken = 0
+
+        def wake(self) -> None:
+            self.woken += 1
+            self.set()
+
+    stream = device.create_stream()
+    wrong: list[object] = []
+
+    def wait(start: threading.Barrier, item: atops.Completion, seen: list[tuple[bool, Counted]]) -> None:
+        start.wait()
+        for number in range(20):
+            waiter = Counted()
+            parked = item.add_waiter(waiter)
+            if number % 3 == 2:
+                item.discard_waiter(waiter)
+            else:
+                seen.append((parked, waiter))
+
+    for _ in range(100):
+        latch, start = hold(stream), threading.Barrier(4)
+        item, seen = stream.call(int), list[tuple[bool, Counted]]()
+        threads = [threading.Thread(target=wait, args=(start, item, seen)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        latch.release()
+        for thread in threads:
+            thread.join()
+        assert all(waiter.wait(10) for parked, waiter in seen if parked)
+        wrong += [(parked, waiter.woken) for parked, waiter in seen if waiter.woken != parked]
+    assert not wrong
+
+
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
 def test_a_loop_that_closed_is_not_woken(device: atops.Device, loop: str):
     """M15: a waiter whose loop closed before the completion is dropped quietly; others are woken."""
