@@ -272,6 +272,27 @@ def test_private_contexts_and_events_stay_with_their_thread(bench: Bench):
         bench.launch(lend, (1, 2), x, False)
 
 
+def test_only_its_own_thread_initialises_a_context(bench: Bench):
+    """Another thread can no more make a context ready than use it; nor can the host, which finds no kernel thread."""
+    kept: list[object] = []
+
+    @k.kernel
+    async def lend():
+        if k.threadIdx.x == 0:
+            kept[:] = [k.tops_dte_ctx_t()]
+        await k.syncthreads()
+        if k.threadIdx.x == 1:
+            kept[0].init()
+
+    with pytest.raises(DteError, match=r"thread \(1,0,0\).*init on <private DTE context of thread \(0,0,0\).*its own"):
+        bench.launch(lend, (1, 2))
+    with pytest.raises(IllegalState, match="host"):
+        kept[0].init()
+    assert repr(kept[0]).endswith(", declared>")
+    with pytest.raises(IllegalState, match="host"):
+        k.memset(kept[0], np.zeros(8, np.float32), 0)
+
+
 def test_wrong_geometry_fails_at_the_guilty_line(bench: Bench):
     """What the operation demands is checked at the issue: the traceback ends in the kernel's own line."""
     x = bench.upload(NUMBERS)

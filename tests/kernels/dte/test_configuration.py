@@ -268,6 +268,16 @@ def test_what_a_trigger_demands(bench: Bench):
             dte.set_dst_offset(0, 3)
             await dte.trigger()
 
+    @refused(bench, "overlap in memory")
+    async def grows(x):
+        with k.dte_scope() as dte:
+            dte.config_memcpy(x[4:], x)
+            dte.set_total_size(16)
+            dte.trigger_and_wait()  # the first half into the second
+            dte.set_dst_addr(x[2:])
+            dte.set_total_size(16)
+            await dte.trigger()
+
     @refused(bench, r"deslice has the dst offsets \[0\] and no dimension -1")
     async def axis(x):
         with k.dte_scope() as dte:
