@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 
 from atops.base.errors import AtopsError, ExecutionError
-from atops.base.trace.tracer import Kind, Status
+from atops.base.trace.tracer import Kind
 from atops.base.waiting.parking_lot import Waiter
 from atops.device.copy_engine import Direction
 from atops.device.memory.allocation import FENCED, Allocation, move
@@ -23,17 +23,15 @@ from atops.runtime.core.commands import Copy
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion
 from atops.runtime.core.failures import as_failure
 from atops.runtime.core.services import DriverServices
-from atops.runtime.queues.trace_record import place
+from atops.runtime.queues.trace_record import copy_record
 
 __all__ = (
     "COPY_D2H",
     "COPY_H2D",
     "DIRECT",
     "DIRECTIONS",
-    "WENT_WELL",
     "carry_out",
     "carry_out_run",
-    "carry_out_traced",
     "check_source",
     "checksum",
     "claim_run",
@@ -45,7 +43,6 @@ DIRECT = 64 << 10  # up to here a copy costs less than the hop to a copy thread
 KEEPS_GIL = 128 << 10  # up to here a memoryview moves bytes faster than numpy, and does not give up the GIL
 RUN = 32  # copies claimed at a time
 COPY_D2D, COPY_D2H, COPY_H2D = int(Kind.COPY_D2D), int(Kind.COPY_D2H), int(Kind.COPY_H2D)
-WENT_WELL = int(Status.DONE)
 DIRECTIONS: dict[int, Direction] = {
     Kind.COPY_H2D: Direction.HOST_TO_DEVICE,
     Kind.COPY_D2H: Direction.DEVICE_TO_HOST,
@@ -82,16 +79,23 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
     return run
 
 
-def carry_out_run(run: list[Completion]) -> tuple[int, AtopsError | None]:
-    """Carry out claimed copies. Returns how many went well, and what the next one failed with, if one did."""
-    done = 0
+def carry_out_run(run: list[Completion], driver: DriverServices) -> tuple[int, AtopsError | None]:
+    """Carry out claimed copies, and leave a record of each where the trace is on; each begins when the one before ends.
+
+    Returns how many went well, and what the next one failed with, if one did.
+    """
+    done = begun = 0
+    now, emit, stream = driver.now, driver.tracer.emit, run[0].stream
+    device, number = stream.context.ordinal, stream.number
+    if tracing := driver.tracer.active:
+        begun = now()
     try:
         for item in run:
             if item.aborted is not None and not item.duty:
                 return done, item.aborted
-            # `carry_out` spelled out. The range was checked at the call and an allocation never shrinks: only its life
-            # is asked here, after its bytes were taken, since a free unmaps nothing that is held.
-            dst, at, src, start, size, _, check = item.command
+            # `carry_out` spelled out, which pays by a tenth. The range was checked at the call and an allocation never
+            # shrinks: only its life is asked here, after its bytes were taken: a free unmaps nothing that is held.
+            dst, at, src, start, size, kind, check = item.command
             stores, loads = dst.__class__ is Allocation, src.__class__ is Allocation
             into, out = dst.view if stores else dst, src.view if loads else src
             if (stores and not dst.alive) or (loads and not src.alive) or check is not None:
@@ -100,36 +104,19 @@ def carry_out_run(run: list[Completion]) -> tuple[int, AtopsError | None]:
                 into[at : at + size] = out[start : start + size]
                 if stores and (FENCED or dst.watches is not None):
                     dst.wrote(at, size)
+            if tracing:
+                ended = now()
+                times = item.submitted_ns, begun, ended
+                emit(copy_record(item.seq, kind, device, number, *times, size, dst, at, src, start))
+                begun = ended
             done += 1
     except Exception as failure:
-        return done, as_failure(failure, run[done])
-    return done, None
-
-
-def carry_out_traced(run: list[Completion], driver: DriverServices) -> tuple[int, AtopsError | None]:
-    """As `carry_out_run`, and leave a record of each copy; each begins when the one before ends."""
-    done = 0
-    now, emit, stream = driver.now, driver.tracer.emit, run[0].stream
-    device, number = stream.context.ordinal, stream.number
-    begun = now()
-    try:
-        for item in run:
-            if item.aborted is not None and not item.duty:
-                return done, item.aborted
-            dst, at, src, start, size, kind, _ = item.command
-            carry_out(item.command)
-            ended = now()
-            emit(
-                (item.seq, kind, device, number, item.submitted_ns, begun, ended, WENT_WELL, size,
-                 *place(dst, at), *place(src, start), -1, 0, -1)
-            )  # fmt: skip
-            begun = ended
-            done += 1
-    except Exception as failure:
-        run[done].started_ns = begun
+        if tracing:
+            run[done].started_ns = begun
         return done, as_failure(failure, run[done])
     finally:
-        driver.tell_subscribers()
+        if tracing:
+            driver.tell_subscribers()
     return done, None
 
 

@@ -23,7 +23,7 @@ from atops.runtime.core.failures import as_failure, log_if_left, verb, wake
 from atops.runtime.executors.executor import HERE, StepWaiter
 from atops.runtime.queues import command_events as moments
 from atops.runtime.queues.abort import abort_stream, catch_up
-from atops.runtime.queues.copy_batch import carry_out_run, carry_out_traced, claim_run, settle_run
+from atops.runtime.queues.copy_batch import carry_out_run, claim_run, settle_run
 from atops.runtime.queues.state import PERHAPS_NOTHING, StreamState, has_effect
 
 __all__ = ("StreamQueue",)
@@ -192,7 +192,7 @@ class StreamQueue(StreamState):
                 wake(waiters)
             if run:
                 left -= len(run)
-                done, error = carry_out_run(run) if not tracing else carry_out_traced(run, driver)
+                done, error = carry_out_run(run, driver)
                 take_patiently(lock)
                 try:
                     waiters = settle_run(run, done, self._queue)  # type: ignore[arg-type]  # it holds the run

@@ -13,6 +13,8 @@ from atops.runtime.core.completion import Completion
 from atops.runtime.core.failures import status_of
 
 __all__ = (
+    "call_record",
+    "copy_record",
     "of_call",
     "of_copy",
     "of_fill",
@@ -32,7 +34,7 @@ __all__ = (
 Described = tuple[int, int, int, int, int, int, int, str]
 
 NOWHERE = (-1, -1)
-LAUNCH, WENT_WELL = int(Kind.LAUNCH), int(Status.DONE)
+LAUNCH, API, WENT_WELL, FAILED = int(Kind.LAUNCH), int(Kind.API), int(Status.DONE), int(Status.FAILED)
 HOST = (-1, 0)
 
 
@@ -124,6 +126,32 @@ DESCRIBE: dict[type, Callable[[Completion, Any], Described]] = {
     c.Alloc: of_memory(Kind.ALLOC),
     c.Free: of_memory(Kind.FREE),
 }
+
+
+def copy_record(
+    seq: int, kind: int, device: int, stream: int, submitted: int, started: int, finished: int, size: int,
+    dst: Any, dst_at: int, src: Any, src_at: int,
+) -> TraceTuple:  # fmt: skip
+    """Return the trace record of a copy that went well: as `trace_tuple`, for those that are carried out in a batch."""
+    dst_device = src_device = -1
+    if dst.__class__ is Allocation and dst.device is not None:
+        dst_device, dst_at = dst.device, dst_at + dst.offset
+    else:
+        dst_at = 0
+    if src.__class__ is Allocation and src.device is not None:
+        src_device, src_at = src.device, src_at + src.offset
+    else:
+        src_at = 0
+    return (
+        seq, kind, device, stream, submitted, started, finished,
+        WENT_WELL, size, dst_device, dst_at, src_device, src_at, -1, 0, -1,
+    )  # fmt: skip
+
+
+def call_record(device: int, started: int, finished: int, failed: bool, name: int) -> TraceTuple:
+    """Return the trace record of an API call; `name` is what the tracer calls it."""
+    status = FAILED if failed else WENT_WELL
+    return (-1, API, device, -1, started, started, finished, status, 0, *NOWHERE, *NOWHERE, -1, name, -1)
 
 
 def trace_tuple(item: Completion, error: AtopsError | None, now: int, tracer: Tracer) -> TraceTuple:

@@ -13,10 +13,10 @@ from types import CoroutineType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from atops.base.result_codes import Result
-from atops.base.trace.records import Kind, Status
 from atops.runtime.board.current_device import current_ordinal
 from atops.runtime.current_driver import DEFAULT
 from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.queues.trace_record import call_record
 from atops.tops.bridge.codes import code_of, rtc_code_of
 from atops.tops.bridge.last_error import remember, remember_rtc
 from atops.tops.bridge.waiting import Wait, drive, step
@@ -37,7 +37,6 @@ log = logging.getLogger("atops.tops")
 TWINS: Final[dict[str, Callable[..., Coroutine[Any, Any, Answer]]]] = {}  # the awaitable forms, by name
 NOT_READY: Final = topsError_t.topsErrorNotReady
 WAITING: Final = (CoroutineType, Wait)  # what an implementation that may wait returns when it does
-API, DONE, FAILED = int(Kind.API), int(Status.DONE), int(Status.FAILED)
 
 
 class Bridge(Generic[C]):
@@ -169,11 +168,8 @@ def _trace(driver: Driver | None, name: str, started: int, code: int) -> None:
             return
         started = driver.now()
     tracer = driver.tracer
-    status = DONE if not code or code == 600 else FAILED
-    tracer.emit((
-        -1, API, current_ordinal(driver.serial), -1, started, started, driver.now(), status, 0, -1, -1, -1, -1, -1,
-        tracer.intern(name), -1,
-    ))  # fmt: skip
+    failed = bool(code) and code != 600
+    tracer.emit(call_record(current_ordinal(driver.serial), started, driver.now(), failed, tracer.intern(name)))
     if tracer.pending:
         driver.tell_subscribers()
 

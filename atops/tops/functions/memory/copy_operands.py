@@ -15,14 +15,13 @@ from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind
 from atops.device.memory.address_space import SLOT_SHIFT
 from atops.device.memory.allocation import Allocation
-from atops.runtime.core.commands import Copy
 from atops.runtime.core.completion import Completion
 from atops.runtime.current_driver import current_driver
 from atops.runtime.device import Device
-from atops.runtime.memory.buffer import Buffer, End
-from atops.runtime.memory.copy_ends import CAST_CODES, copy_kind
+from atops.runtime.memory.buffer import Buffer
+from atops.runtime.memory.copy_ends import CAST_CODES
 from atops.runtime.queues.copy_batch import DIRECT
-from atops.runtime.queues.direct_copy import copy_and_wait, copy_at_once
+from atops.runtime.queues.direct_copy import copy_at_once
 from atops.runtime.stream import Stream
 from atops.tops.bridge.aliases import has_aliases
 from atops.tops.bridge.arguments import member, whole
@@ -85,7 +84,7 @@ def start_copy(
             return Started(_stage(stream, target, source, nbytes))
     else:
         on_host = at_once = True
-    return Started(_enqueue(stream, target, source, nbytes, waits or at_once), on_host, at_once)
+    return Started(stream.copy(target, source), on_host, at_once)
 
 
 def _short_copy(stream: Stream, dst: Any, src: Any, nbytes: int, to: int, back: int) -> Started | None:
@@ -115,14 +114,7 @@ def _short_copy(stream: Stream, dst: Any, src: Any, nbytes: int, to: int, back: 
     offset = pointer - memory.address
     if offset + nbytes > memory.size or type(memory) is not Allocation:
         return None
-    view = array.data.cast("B")
-    if copy_at_once(stream, memory, offset, view, nbytes, up):
-        return NOTHING
-    if up:
-        copy = copy_and_wait(stream, Copy(memory, offset, bytes(view[:nbytes]), 0, nbytes, H2D))
-    else:
-        copy = copy_and_wait(stream, Copy(view, 0, memory, offset, nbytes, D2H))
-    return NOTHING if copy.state == "done" else Started(copy, True, True)
+    return NOTHING if copy_at_once(stream, memory, offset, array.data.cast("B"), nbytes, up) else None
 
 
 def pinned_or_pageable(pointer: Any, nbytes: int, what: str, *, writable: bool = False) -> Buffer | memoryview:
@@ -177,29 +169,6 @@ def _untyped(end: Buffer) -> Buffer:
     plain = Buffer(end.allocation, end.offset, end.nbytes)
     plain.driver = end.driver
     return plain
-
-
-def _enqueue(
-    stream: Stream, target: Buffer | memoryview, source: Buffer | memoryview, nbytes: int, waits: bool
-) -> Completion:
-    """Enqueue a copy between ends of equal size; a caller that waits may carry it out itself, if it is short."""
-    resources = stream.context.resources
-    held = resources is not None and resources.engines is not None  # to the copy engines of a bundle
-    if not waits or held or nbytes > DIRECT or not (_plain(stream, target) and _plain(stream, source)):
-        return stream.copy(target, source)
-    to = target.end if isinstance(target, Buffer) else End(target, 0, nbytes, None, -1)
-    back = source.end if isinstance(source, Buffer) else End(bytes(source), 0, nbytes, None, -1)
-    into = to.bytes
-    assert not isinstance(into, bytes)
-    kind = copy_kind(to.device, back.device)
-    return copy_and_wait(stream, Copy(into, to.offset, back.bytes, back.offset, nbytes, kind))
-
-
-def _plain(stream: Stream, end: Buffer | memoryview) -> bool:
-    """Whether an end is host bytes, or live memory of the stream's board and of one piece."""
-    if not isinstance(end, Buffer):
-        return True
-    return type(end.allocation) is Allocation and end.allocation.alive and end.driver is stream.driver
 
 
 def _unreachable(stream: Stream, target: Buffer, source: Buffer) -> bool:
