@@ -35,7 +35,7 @@ from benchmarks.rows.vector_add import busy_vector_add, vector_add
 from benchmarks.rows.vectors import vector_operations
 from benchmarks.rows.widgets import widgets
 
-__all__ = ("BENCHMARKS", "main", "measure")
+__all__ = ("BENCHMARKS", "WIDTH", "main", "measure", "positive")
 
 Benchmark = Callable[[Effort], Iterator[Figure]]
 
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--smoke", action="store_true", help="run everything once with tiny sizes and judge nothing")
     made.add_argument("--json", metavar="FILE", type=_target, help="write the report as JSON (-: print it instead)")
     made.add_argument("--only", metavar="NAME", action="append", choices=BENCHMARKS, help="run this one (repeatable)")
-    made.add_argument("--repeat", metavar="N", type=_positive, default=7, help="pairs of each row (default 7)")
+    made.add_argument("--repeat", metavar="N", type=positive, default=7, help="pairs of each row (default 7)")
     return made
 
 
@@ -98,14 +98,14 @@ def _target(text: str) -> Path:
     """Return the path to write to. Raises ArgumentTypeError, before anything is measured, when it cannot be there."""
     path = Path(text)
     if text != "-" and (path.is_dir() or not path.parent.is_dir()):
-        raise argparse.ArgumentTypeError(f"{text!r}; a file in a folder that exists is right")
+        raise argparse.ArgumentTypeError(f"expected a file in a folder that exists, got {text!r}")
     return path
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
     """Return the number that an argument stands for. Raises ArgumentTypeError below 1."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}; 1 or more is right")
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got {text!r}")
     return int(text)
 
 

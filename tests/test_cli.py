@@ -95,6 +95,16 @@ def test_an_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("missing", ["benchmarks", "benchmarks.bench"])
+def test_bench_of_an_installed_package(
+    missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wheel has no benchmarks: the command says where they are, and ends with 2."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert main(["bench", "--smoke"]) == 2
+    assert capsys.readouterr().err == "atops: error: the benchmarks are in the source tree; run `make bench` there\n"
+
+
 def test_as_a_module_without_a_command() -> None:
     """`python -m atops` alone ends with 2 and the usage, and starts nothing."""
     done = subprocess.run(
