@@ -100,6 +100,7 @@ def test_bench_of_an_installed_package(
     missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A wheel has no benchmarks: the command says where they are, and ends with 2."""
+    monkeypatch.delitem(sys.modules, "benchmarks.bench", raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
     assert main(["bench", "--smoke"]) == 2
     assert capsys.readouterr().err == "atops: error: the benchmarks are in the source tree; run `make bench` there\n"
