@@ -10,8 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from types import FrameType, MappingProxyType
 
-from atops.device.exec.current import maybe_current_thread
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.thread import KernelThread, maybe_current_thread
 from atops.kernels.launch.target import CompileTarget
 
 __all__ = ("MACROS", "macro", "macros_of")

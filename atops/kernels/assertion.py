@@ -6,7 +6,7 @@ import sys
 
 from atops.base.errors import KernelAssert
 from atops.device.call_site import caller
-from atops.device.exec.current import maybe_current_thread
+from atops.device.exec.thread import maybe_current_thread
 from atops.device.source_text import asserted
 
 __all__ = ("assert_",)

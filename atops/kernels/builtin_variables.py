@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn, SupportsIndex
 
 from atops.base.errors import InvalidType, InvalidValue
-from atops.device.exec.current import current_thread
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.thread import KernelThread, current_thread
 
 __all__ = ("BuiltIn", "blockDim", "blockIdx", "gridDim", "threadIdx", "thread_count", "thread_id", "tiles")
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from atops.device.call_site import Site
-from atops.device.exec.current import Request
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.thread import KernelThread, Request
 
 __all__ = ("DeviceCall", "awaited")
 
@@ -32,8 +31,8 @@ class DeviceCall(Request):
         thread = self.thread
         if thread is None or thread.ended:
             return
-        if thread.owed is None:
-            thread.owed = self  # it lives on there; the thread's next request or its end tells
+        if thread.unawaited is None:
+            thread.unawaited = self  # it lives on there; the thread's next request or its end tells
         else:  # a thread owes one request: another call is told as Python tells of coroutines
             said = f"{thread}: {self.describe()} at {self.site()} was never awaited"
             warnings.warn(said, RuntimeWarning, stacklevel=2)

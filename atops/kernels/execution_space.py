@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from atops.base.errors import IllegalState, InvalidType
 from atops.device.call_site import caller
-from atops.device.exec.current import maybe_current_thread
+from atops.device.exec.thread import maybe_current_thread
 from atops.kernels.device_call import DeviceCall, awaited
 
 __all__ = ("ExecutionSpace", "execution_space", "qualified")

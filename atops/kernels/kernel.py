@@ -16,7 +16,7 @@ from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.base.html_table import columns, html_table
 from atops.device.arch import Architecture
 from atops.device.call_site import file_shown
-from atops.device.exec.current import maybe_current_thread
+from atops.device.exec.thread import maybe_current_thread
 from atops.kernels.execution_space import ExecutionSpace, execution_space
 from atops.kernels.launch.arguments import Parameter, parameter
 from atops.kernels.launch.bound import BoundKernel

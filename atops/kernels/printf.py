@@ -9,7 +9,7 @@ import numpy as np
 from atops.base.c_format import c_format
 from atops.base.errors import InvalidType, InvalidValue
 from atops.device.call_site import caller
-from atops.device.exec.current import maybe_current_thread
+from atops.device.exec.thread import maybe_current_thread
 from atops.device.span.span import Span
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.memory.pointer import Pointer

@@ -10,7 +10,7 @@ from typing import SupportsIndex
 
 from atops.base.errors import InvalidType
 from atops.device.exec.barrier import SignalWait
-from atops.device.exec.current import Request, current_thread
+from atops.device.exec.thread import Request, current_thread
 from atops.device.memory.value_wait import Condition
 
 __all__ = ("signal_add", "signal_read", "signal_wait", "signal_write")
@@ -49,7 +49,7 @@ def signal_wait(handle: SupportsIndex, value: SupportsIndex, condition: Conditio
     """
     thread = current_thread()
     signals = thread.grid.chip.signals
-    return SignalWait(signals, _whole(handle, "handle"), condition, _whole(value, "value")).owed_by(thread)
+    return SignalWait(signals, _whole(handle, "handle"), condition, _whole(value, "value")).made_by(thread)
 
 
 def _whole(value: SupportsIndex, what: str) -> int:

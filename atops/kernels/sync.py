@@ -10,7 +10,7 @@ from sys import _getframe
 from atops.base.errors import IllegalState, LaunchFailure
 from atops.device.call_site import caller
 from atops.device.exec.barrier import Barrier, Scope, barrier_form, grid_sync
-from atops.device.exec.current import THREAD_SLOT, Request, current_thread, missing_await
+from atops.device.exec.thread import THREAD_SLOT, Request, current_thread, missing_await
 from atops.kernels.memory.sharing import shared_object
 
 __all__ = ("BarrierScope", "CountedBarrier", "__syncblocks", "__syncthreads", "barrier", "syncblocks", "syncthreads")
@@ -23,16 +23,16 @@ def syncthreads() -> Request:
 
     Raises IllegalState on the host and MissingAwait when an earlier request was never awaited (TOPS C++, 8.8).
     """
-    # As Request.owed_by does it, written out: this is the most frequent request of all.
+    # As Request.made_by does it, written out: this is the most frequent request of all.
     cell = THREAD_SLOT.get()
     if cell is None or (thread := cell.thread) is None:
         raise IllegalState("syncthreads has a meaning only inside a kernel (TOPS C++, 8.8); it was called on the host")
-    if thread.owed is not None:
+    if thread.unawaited is not None:
         raise missing_await(thread)
     request: Request = thread.sync
     frame = request.frame = _getframe(1)
     request.lasti = frame.f_lasti
-    thread.owed = request
+    thread.unawaited = request
     return request
 
 
@@ -45,11 +45,11 @@ def syncblocks() -> Request:
     cell = THREAD_SLOT.get()  # written out as in `syncthreads`
     thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
     request = thread.grid_sync or grid_sync(thread)
-    if thread.owed is not None:
+    if thread.unawaited is not None:
         raise missing_await(thread)
     frame = request.frame = _getframe(1)
     request.lasti = frame.f_lasti
-    thread.owed = request
+    thread.unawaited = request
     return request
 
 
@@ -84,12 +84,12 @@ class CountedBarrier:
         Without a token it is the phase of this thread's last arrival, if it never arrived the current one.
         """
         thread = current_thread()
-        return self._barrier.wait(thread, token).owed_by(thread)
+        return self._barrier.wait(thread, token).made_by(thread)
 
     def arrive_and_wait(self) -> Request:
         """Arrive, and return the request that waits for the end of that phase (TOPS C++, 8.8)."""
         thread = current_thread()
-        return self._barrier.arrive_and_wait(thread).owed_by(thread)
+        return self._barrier.arrive_and_wait(thread).made_by(thread)
 
     def __repr__(self) -> str:
         return repr(self._barrier)

@@ -19,9 +19,8 @@ from atops.device.chip import Chip
 from atops.device.exec.barrier import SignalWait, grid_sync
 from atops.device.exec.block import Block, Progress
 from atops.device.exec.block_scheduler import ClusterArray
-from atops.device.exec.current import Request, current_thread, missing_await
 from atops.device.exec.grid import Grid
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.thread import KernelThread, Request, current_thread, missing_await
 
 MODES = [1, 2, "sip"]
 PATIENCE = 30.0  # seconds until a run counts as hung; a good run never waits so long
@@ -30,25 +29,25 @@ PATIENCE = 30.0  # seconds until a run counts as hung; a good run never waits so
 def syncthreads() -> Request:
     """Return the block barrier's request."""
     thread = current_thread()
-    if thread.owed is not None:
+    if thread.unawaited is not None:
         raise missing_await(thread)
     request = thread.sync
     request.frame = frame = sys._getframe(1)
     request.lasti = frame.f_lasti
-    thread.owed = request
+    thread.unawaited = request
     return request
 
 
 def syncblocks() -> Request:
     """Return the grid barrier's request."""
     thread = current_thread()
-    return grid_sync(thread).owed_by(thread)
+    return grid_sync(thread).made_by(thread)
 
 
 def signal(index: int, condition: str, value: int) -> Request:
     """Return the request that waits for a kernel signal."""
     thread = current_thread()
-    return SignalWait(thread.grid.chip.signals, index, condition, value).owed_by(thread)
+    return SignalWait(thread.grid.chip.signals, index, condition, value).made_by(thread)
 
 
 class Turn(Request):
@@ -65,7 +64,7 @@ class Turn(Request):
 
 def turn() -> Request:
     """Return a request that is served at once."""
-    return Turn().owed_by(current_thread())
+    return Turn().made_by(current_thread())
 
 
 def line_of(function: Callable[..., Any], text: str) -> str:

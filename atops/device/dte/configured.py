@@ -17,8 +17,7 @@ from atops.device.dte.descriptor import Descriptor
 from atops.device.dte.operands import fault, no_context, operand_of
 from atops.device.dte.operations import OPERATIONS
 from atops.device.dte.transfer import PENDING, DteEvent, Operand
-from atops.device.exec.current import THREAD_SLOT, current_thread
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.thread import THREAD_SLOT, KernelThread, current_thread
 from atops.device.span.span import Span
 
 __all__ = ("ConfiguredContext",)
@@ -110,7 +109,7 @@ class ConfiguredContext(DteContext):
     def _trigger(self, depth: int) -> DteEvent:
         cell = THREAD_SLOT.get()
         thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
-        if self.user is not thread or self.busy is not None or thread.owed is not None:
+        if self.user is not thread or self.busy is not None or thread.unawaited is not None:
             lend(self, thread, "trigger")
             try:
                 return self._trigger(depth + 1)

@@ -17,7 +17,7 @@ from atops.base.errors import DteError, InvalidType, InvalidValue
 from atops.device.dte.operands import apart, fault, no_context, operand_of
 from atops.device.dte.operations import Operation, memcpy
 from atops.device.dte.transfer import MEMCPY, PENDING, DteEvent, perform, poison
-from atops.device.exec.current import current_thread, get_slot, missing_await
+from atops.device.exec.thread import current_thread, get_slot, missing_await
 from atops.device.geometry import Array
 from atops.device.span.span import Space, Span
 
@@ -139,7 +139,7 @@ def issue(
     cell = get_slot()
     thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
     try:
-        free = context.user is thread and context.busy is None and thread.owed is None
+        free = context.user is thread and context.busy is None and thread.unawaited is None
     except AttributeError:
         raise no_context(thread, context, operation.name) from None
     if not free:
@@ -213,7 +213,7 @@ def copy_now(context: DteContext, destination: Any, source: Any) -> bool:
     """
     try:
         thread: Any = get_slot().thread  # type: ignore[union-attr]  # AttributeError on the host
-        usual = thread.grid.turns and thread.owed is None and context.user is thread
+        usual = thread.grid.turns and thread.unawaited is None and context.user is thread
         if not usual or context.busy is not None or context.chain is not None:
             return False
     except AttributeError:  # of what is no context, too
@@ -251,7 +251,7 @@ def lend(context: DteContext, thread: KernelThread, what: str) -> None:
 
     Raises DteError for what is no context and for one that is not free for the thread; MissingAwait.
     """
-    if thread.owed is not None:
+    if thread.unawaited is not None:
         raise missing_await(thread)
     if not isinstance(context, DteContext):
         raise no_context(thread, context, what)

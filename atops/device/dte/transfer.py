@@ -18,7 +18,8 @@ from atops.base.fork_locks import fork_safe
 from atops.base.waiting.parking_lot import ThreadWaiter, Waiter
 from atops.device.call_site import Site
 from atops.device.dte.operations import OPERATIONS, Operation, memcpy
-from atops.device.exec.current import Reach, Request, current_thread, get_slot
+from atops.device.exec.cooperative import Reach
+from atops.device.exec.thread import Request, current_thread, get_slot
 from atops.device.geometry import Array
 from atops.device.span.span import FREE_THREADED, Span
 
@@ -88,12 +89,12 @@ class DteEvent(Request):
         """Let the kernel thread go on once the transfer has been done. Returns None."""
         state, cell = self.state, get_slot()
         if cell is not None and (thread := cell.thread) is not None and thread.turns:
-            owed = thread.owed
-            if owed is None or owed is self:  # nothing that the interpreter would have to do or to say
+            unawaited = thread.unawaited
+            if unawaited is None or unawaited is self:  # nothing that the interpreter would have to do or to say
                 if state is PENDING and self.thread is thread and not (context := self.context).shared:
                     thread.turns -= 1
-                    if owed is not None:
-                        thread.owed = self.frame = None
+                    if unawaited is not None:
+                        thread.unawaited = self.frame = None
                     self.state = DONE
                     context.busy = None
                     thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
@@ -101,7 +102,7 @@ class DteEvent(Request):
                     return _AT_ONCE
                 if state is DONE or state is IDLE:
                     thread.turns -= 1
-                    thread.owed = self.frame = None
+                    thread.unawaited = self.frame = None
                     return _AT_ONCE
         if state is MOVING or state is CHAINED:
             return self._turns()
@@ -109,7 +110,7 @@ class DteEvent(Request):
 
     def wait(self) -> Request:
         """Return the request to await: `await event.wait()` does what `await event` does."""
-        return self.owed_by(current_thread())
+        return self.made_by(current_thread())
 
     def serve(self, thread: KernelThread) -> bool:
         """Let the thread go on once the bytes are moved, which is done now if nobody has done it.
@@ -275,7 +276,7 @@ class DteCopy(DteEvent):
     def __await__(self) -> Generator[Any, Any, None]:
         """Let the kernel thread go on once the bytes are moved. Returns None."""
         cell, thread = get_slot(), self.thread
-        if cell is None or cell.thread is not thread or self.state is not PENDING or thread.owed is not None:
+        if cell is None or cell.thread is not thread or self.state is not PENDING or thread.unawaited is not None:
             return DteEvent.__await__(self)
         if not thread.turns:
             return iter((self,))  # type: ignore[return-value]  # as in the other

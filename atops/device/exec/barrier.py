@@ -10,8 +10,8 @@ from typing import ClassVar
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.base.waiting.parking_lot import ParkingLot
 from atops.device.chip import Sip
-from atops.device.exec.current import Reach, Request
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.cooperative import Reach
+from atops.device.exec.thread import KernelThread, Request
 from atops.device.memory.value_wait import Condition, satisfied
 from atops.device.signals import KernelSignals
 
@@ -76,7 +76,7 @@ class GridSync(SyncRequest):
         thread.waiting = None  # the block's list says it
         block.at_grid.append(thread)
         if len(block.at_grid) == block.size:
-            block.gathered()
+            block.arrive_at_grid()
         return False
 
     def describe(self) -> str:

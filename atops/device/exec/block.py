@@ -70,24 +70,24 @@ class Block:
         """Return what the runtime steps, each on one OS thread at a time, until it is DONE."""
         raise NotImplementedError
 
-    def admit(self, threads: Iterable[Any]) -> bool:
-        """Make parked threads runnable. The grid barrier's lock is held. Return whether `stir` must follow."""
+    def make_ready(self, threads: Iterable[Any]) -> bool:
+        """Make parked threads runnable. The grid barrier's lock is held. Return whether `reschedule` must follow."""
         raise NotImplementedError
 
     def pass_grid_barrier(self) -> bool:
-        """Make the threads at the grid barrier runnable. Locking and result as for `admit`."""
+        """Make the threads at the grid barrier runnable. Locking and result as for `make_ready`."""
         threads, self.at_grid = self.at_grid, []
-        return self.admit(threads)
+        return self.make_ready(threads)
 
-    def gathered(self) -> None:
+    def arrive_at_grid(self) -> None:
         """Arrive at the grid barrier, now or before anything else is run: all threads stand there."""
         raise NotImplementedError  # each kind of block has its own way
 
-    def halt(self) -> bool:
-        """Make every parked thread see that the grid has stopped. Locking and result as for `admit`."""
+    def cancel(self) -> bool:
+        """Make every parked thread see that the grid has stopped. Locking and result as for `make_ready`."""
         raise NotImplementedError
 
-    def stir(self) -> None:
+    def reschedule(self) -> None:
         """Have the block stepped again."""
         raise NotImplementedError
 

@@ -29,13 +29,13 @@ class BarrierBlock(Protocol):
 
     idle: bool
 
-    def admit(self, threads: Iterable[Any]) -> bool:
-        """Make parked threads runnable, with the lock held. Return whether the block must be stirred after it."""
+    def make_ready(self, threads: Iterable[Any]) -> bool:
+        """Make parked threads runnable, with the lock held. Return whether the block must be woken after it."""
 
     def pass_grid_barrier(self) -> bool:
-        """Make the threads at the grid barrier runnable. Locking and result as for `admit`."""
+        """Make the threads at the grid barrier runnable. Locking and result as for `make_ready`."""
 
-    def stir(self) -> None:
+    def reschedule(self) -> None:
         """Have the block stepped again. No lock is held."""
 
     def reach(self) -> Reach:
@@ -95,25 +95,25 @@ class GridBarrier:
                 others.append(block)
                 return False
             self.arrived = []
-            stirred = [each for each in others if each.pass_grid_barrier()]
-        for each in stirred:
-            each.stir()
+            woken = [each for each in others if each.pass_grid_barrier()]
+        for each in woken:
+            each.reschedule()
         return True
 
     def wake(self, threads: Iterable[Any]) -> None:
         """Make parked threads of any of the grids runnable. Safe from any OS thread; hold no lock."""
         with self.lock:
-            stirred = [thread.block for thread in threads if thread.block.admit((thread,))]
-        for block in stirred:
-            block.stir()
+            woken = [thread.block for thread in threads if thread.block.make_ready((thread,))]
+        for block in woken:
+            block.reschedule()
 
-    def rest(self, block: BarrierBlock) -> bool:
+    def note_idle(self, block: BarrierBlock) -> bool:
         """Note that all threads of `block` are parked. Return whether no grid can go on. The lock is held."""
         block.idle = True
         self.quiet = quiet = self.quiet + 1
         return quiet >= self.total and self.stuck()
 
-    def rouse(self, block: BarrierBlock) -> None:
+    def note_busy(self, block: BarrierBlock) -> None:
         """Note that a block is idle no more. The lock is held."""
         block.idle = False
         self.quiet -= 1

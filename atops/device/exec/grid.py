@@ -16,9 +16,8 @@ from atops.base.options import EmulatorOptions
 from atops.device.chip import Chip
 from atops.device.exec.cooperative import GridBarrier
 from atops.device.exec.deadlock import deadlock, waiting_lines
-from atops.device.exec.policy import ROUND_ROBIN, Policy, RoundRobin, Seeded
 
-__all__ = ("Entry", "Grid", "Observer", "Placement")
+__all__ = ("ROUND_ROBIN", "Entry", "Grid", "Observer", "Placement", "Policy", "RoundRobin", "Seeded")
 
 # Being suspended only to go on costs more than a small transfer, so most waits for one are over at once. Not all: a
 # thread that polls by DTE must let others run.
@@ -61,6 +60,44 @@ class Placement(Protocol):
 
     def stranded(self, grid: Any) -> int:
         """Return how many blocks cannot be placed before one of this grid's own ends."""
+
+
+class Policy(Protocol):
+    """Choose who runs next. `slice` is how many requests in a row a thread may have served before it chooses again."""
+
+    slice: int
+
+    def choose(self, ready: int, /) -> int:
+        """Return the position, from 0, of one of `ready` ready threads; they are in the order they became ready."""
+
+
+class RoundRobin:
+    """First come, first served: deterministic, and the interpreter's fast path, which never asks it.
+
+    A thread whose request is served at once goes on at once, while what it touched is still in the cache.
+    """
+
+    slice = 1 << 30
+
+    def choose(self, ready: int, /) -> int:
+        """Return the oldest."""
+        return 0
+
+
+class Seeded:
+    """Choose at random after every request. The same seed gives the same run wherever one OS thread runs the grid."""
+
+    slice = 1
+
+    def __init__(self, seed: int | random.Random) -> None:
+        self._random = seed if isinstance(seed, random.Random) else random.Random(seed)
+
+    def choose(self, ready: int, /) -> int:
+        """Return any position."""
+        return self._random.randrange(ready)
+
+
+ROUND_ROBIN = RoundRobin()
 
 
 @lru_cache(maxsize=64)
@@ -184,9 +221,9 @@ class Grid:
             if self.error is not None or self.remaining == 0:
                 return
             self.error = error
-            stirred = [block for block in self.blocks.values() if block.halt()]
-        for block in stirred:
-            block.stir()
+            woken = [block for block in self.blocks.values() if block.cancel()]
+        for block in woken:
+            block.reschedule()
         if self.placement is not None:
             self.placement.withdraw(self)
         for other in self.barrier.grids:
@@ -233,7 +270,7 @@ class Grid:
             self.blocks.clear()
             for block in blocks:
                 if block.idle:
-                    barrier.rouse(block)
+                    barrier.note_busy(block)
         for block in blocks:
             block.cluster.renew()
             if self.placement is not None:

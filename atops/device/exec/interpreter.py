@@ -11,12 +11,10 @@ from typing import Any
 
 from atops.device.chip import Cluster, Sip
 from atops.device.exec.block import Progress, Task
-from atops.device.exec.current import ThreadSlot, slot_here
 from atops.device.exec.deadlock import block_deadlock
-from atops.device.exec.grid import Grid
-from atops.device.exec.policy import RoundRobin
+from atops.device.exec.grid import Grid, RoundRobin
 from atops.device.exec.runnable_block import ThreadedBlock, serve
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.thread import KernelThread, ThreadSlot, slot_here
 
 __all__ = ("StepBlock",)
 
@@ -24,11 +22,11 @@ __all__ = ("StepBlock",)
 class StepBlock(ThreadedBlock):
     """A block that one OS thread steps at a time; it is its own task."""
 
-    __slots__ = ("begun", "cell", "inbox", "ready", "straight")
+    __slots__ = ("begun", "inbox", "ready", "slot", "straight")
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
         self.inbox: list[KernelThread] = []  # woken by others; changes under the barrier's lock
-        self.cell: ThreadSlot | None = None  # of the OS thread that steps it
+        self.slot: ThreadSlot | None = None  # of the OS thread that steps it
         self.ready: list[KernelThread] = []
         self.begun = False
         self.straight: Any = None  # what started the first threads; it closes the kernel that it awaits when it goes
@@ -41,15 +39,15 @@ class StepBlock(ThreadedBlock):
     def step(self, budget: int) -> Progress:
         """Run threads until all are parked or ended, or about `budget` suspensions were served."""
         grid = self.grid
-        cell = self.cell = slot_here()
+        slot = self.slot = slot_here()
         plain = grid.observer is None and type(grid.policy) is RoundRobin
         turns = self._round if plain else self._turn
         try:
             if not self.begun:
                 self.begun = True
                 if plain:
-                    budget = self._begin(cell, budget)
-                    self._gather()
+                    budget = self._begin(slot, budget)
+                    self._try_grid_barrier()
                 else:
                     for thread in self.threads:
                         thread.send = thread.begin  # so that the policy chooses who starts, too
@@ -58,25 +56,25 @@ class StepBlock(ThreadedBlock):
                 if self.inbox:
                     self._collect()
                 if not self.ready or grid.error is not None:
-                    if (progress := self._rest(cell)) is not None:
+                    if (progress := self._go_idle(slot)) is not None:
                         return progress
                 elif budget <= 0:
                     return Progress.AGAIN
                 else:
-                    budget = turns(cell, budget)
+                    budget = turns(slot, budget)
         finally:
-            cell.thread = None
-            self.cell = None
+            slot.thread = None
+            self.slot = None
 
-    def _begin(self, cell: ThreadSlot, budget: int) -> int:
+    def _begin(self, slot: ThreadSlot, budget: int) -> int:
         """Start the kernel in every thread and run it to its first request. Return what is left of the budget."""
         grid, threads = self.grid, iter(self.threads)
-        straight: Any = self._run_straight(cell, threads)
+        straight: Any = self._run_straight(slot, threads)
         try:
             request = straight.send(None)
         except StopIteration:
             return budget - self.size  # none of them asked for anything
-        thread = cell.thread
+        thread = slot.thread
         assert thread is not None
         self.straight = straight
         thread.coro = coro = straight.cr_await  # the kernel's, which from now on is resumed without the detour
@@ -85,7 +83,7 @@ class StepBlock(ThreadedBlock):
         for thread in threads:
             if grid.error is not None:
                 break
-            cell.thread = thread
+            slot.thread = thread
             try:
                 request = thread.begin(None)
             except StopIteration as error:
@@ -96,7 +94,7 @@ class StepBlock(ThreadedBlock):
                 budget = self._attend(thread, request, budget)
         return budget - self.size
 
-    async def _run_straight(self, cell: ThreadSlot, threads: Iterator[KernelThread]) -> None:
+    async def _run_straight(self, slot: ThreadSlot, threads: Iterator[KernelThread]) -> None:
         """Run the kernel in one thread after the other until one suspends. It is not resumed then, but kept.
 
         Awaiting a coroutine that ends without a suspension costs a third of starting it from outside, where an
@@ -107,7 +105,7 @@ class StepBlock(ThreadedBlock):
         for thread in threads:
             if grid.error is not None:
                 break
-            cell.thread = thread
+            slot.thread = thread
             try:
                 coro = start(thread) if make is None else make()
                 value = None if coro is None else await coro  # None: a plain function, which has run to its end
@@ -116,63 +114,63 @@ class StepBlock(ThreadedBlock):
                     raise
                 self.fault(thread, error)
                 continue
-            if value is None and thread.owed is None and thread.transfers is None:
+            if value is None and thread.unawaited is None and thread.transfers is None:
                 thread.ended = True  # it asked for nothing and owes nothing: nothing to settle
                 self.left += 1
             else:
                 self.ended(thread, value)
 
-    def _round(self, cell: ThreadSlot, budget: int) -> int:
+    def _round(self, slot: ThreadSlot, budget: int) -> int:
         """Run everyone who is ready, first come, first served: the hot loop. Return what is left of the budget."""
         grid, batch, at_grid = self.grid, self.ready, self.at_grid  # which is another list once all have passed
         self.ready = []
-        astray, whole = list[KernelThread](), len(batch) == self.size  # astray: elsewhere than at these two barriers
+        elsewhere, whole = list[KernelThread](), len(batch) == self.size  # elsewhere: at neither of the two barriers
         while budget > 0:
             budget -= len(batch)
             for thread in batch:
                 if grid.error is not None:
                     return 0
-                cell.thread = thread
+                slot.thread = thread
                 try:
                     request = thread.send(None)
                 except StopIteration as error:
-                    astray.append(thread)
+                    elsewhere.append(thread)
                     self.ended(thread, error.value)
                 except BaseException as error:
-                    astray.append(thread)
+                    elsewhere.append(thread)
                     self.fault(thread, error)
                 else:
-                    if request is thread.owed and request is thread.sync:
-                        thread.owed = None
-                    elif request is thread.grid_sync and request is thread.owed and request is not None:
-                        thread.owed = None
+                    if request is thread.unawaited and request is thread.sync:
+                        thread.unawaited = None
+                    elif request is thread.grid_sync and request is thread.unawaited and request is not None:
+                        thread.unawaited = None
                         at_grid.append(thread)
                     else:
-                        astray.append(thread)
+                        elsewhere.append(thread)
                         budget = self._attend(thread, request, budget)
-            if astray or at_grid or not whole:
+            if elsewhere or at_grid or not whole:
                 if len(at_grid) < self.size:
-                    self._arrive(batch, astray)
+                    self._arrive_at_block(batch, elsewhere)
                 elif grid.barrier.arrive(self):  # nobody else is ready: all run on at once
-                    batch, astray, whole = at_grid, [], True
+                    batch, elsewhere, whole = at_grid, [], True
                     self.at_grid = at_grid = []
                     continue
                 return budget
         self.ready = batch  # they all arrived, so the barrier is open: the same may run again
         return budget
 
-    def _arrive(self, batch: list[KernelThread], astray: list[KernelThread]) -> None:
-        """Put those who did not go astray at the block barrier, and pass it when nobody is missing."""
-        if len(astray) < len(batch):
-            self.arrived += [thread for thread in batch if thread not in astray and thread not in self.at_grid]
+    def _arrive_at_block(self, batch: list[KernelThread], elsewhere: list[KernelThread]) -> None:
+        """Put those who did not go elsewhere at the block barrier, and pass it when nobody is missing."""
+        if len(elsewhere) < len(batch):
+            self.arrived += [thread for thread in batch if thread not in elsewhere and thread not in self.at_grid]
         if len(self.arrived) == self.size:
             self.open_barrier()
 
-    def _turn(self, cell: ThreadSlot, budget: int) -> int:
+    def _turn(self, slot: ThreadSlot, budget: int) -> int:
         """Run the one whom the policy chooses, and show it to the observer. Return what is left of the budget."""
         policy, ready = self.grid.policy, self.ready
         thread = ready.pop(policy.choose(len(ready)))
-        cell.thread = thread
+        slot.thread = thread
         turn = min(budget, policy.slice)
         left = 0
         self._show("run", thread)
@@ -186,7 +184,7 @@ class StepBlock(ThreadedBlock):
             self._show("fault", thread, error)
         else:
             left = (self._attend if self.grid.observer is None else self._attend_seen)(thread, request, turn - 1)
-        self._gather()
+        self._try_grid_barrier()
         return budget - turn + left
 
     def _attend_seen(self, thread: KernelThread, request: Any, budget: int) -> int:
@@ -214,8 +212,8 @@ class StepBlock(ThreadedBlock):
     def _attend(self, thread: KernelThread, request: Any, budget: int) -> int:
         """Serve a thread's requests until it is parked, ends or has used up the budget. Return what is left of it."""
         grid = self.grid
-        if request is thread.owed and request is thread.grid_sync and request is not None:  # without the calls
-            thread.owed = None
+        if request is thread.unawaited and request is thread.grid_sync and request is not None:  # without the calls
+            thread.unawaited = None
             self.at_grid.append(thread)
             return budget
         turns = grid.turns
@@ -240,10 +238,10 @@ class StepBlock(ThreadedBlock):
         self.ready += self.arrived
         self.arrived = []
 
-    def gathered(self) -> None:
+    def arrive_at_grid(self) -> None:
         """Do nothing: whoever steps it looks."""
 
-    def _gather(self) -> None:
+    def _try_grid_barrier(self) -> None:
         """Arrive at the grid barrier when every thread stands there. The last block there runs on."""
         if len(self.at_grid) == self.size and self.grid.barrier.arrive(self):
             self.ready, self.at_grid = self.at_grid, []
@@ -254,13 +252,13 @@ class StepBlock(ThreadedBlock):
             woken, self.inbox = self.inbox, []
         self.ready.extend(woken)
 
-    def _rest(self, cell: ThreadSlot) -> Progress | None:
+    def _go_idle(self, slot: ThreadSlot) -> Progress | None:
         """Decide what it means that nobody is to run; None is to look again."""
         grid = self.grid
         if grid.error is not None:
             for thread in self.threads:
                 if not thread.ended:
-                    self.close_thread(thread, cell)
+                    self.close_thread(thread, slot)
         if self.left == self.size:
             self.straight = None
             return self.over()
@@ -270,44 +268,44 @@ class StepBlock(ThreadedBlock):
                 return None
             dead = self.inward()
             if not dead:
-                stuck = barrier.rest(self)
+                stuck = barrier.note_idle(self)
                 if not stuck:
                     return Progress.PARKED
-                barrier.rouse(self)
+                barrier.note_busy(self)
         if dead:
             grid.stop(block_deadlock(self))
         else:
             grid.deadlocked()
         return None
 
-    def admit(self, threads: Iterable[Any]) -> bool:
+    def make_ready(self, threads: Iterable[Any]) -> bool:
         """Put woken threads in the inbox."""
         for thread in threads:
             thread.waiting = None
             self.inbox.append(thread)
-        return self.halt()
+        return self.cancel()
 
     def pass_grid_barrier(self) -> bool:
         """Put those at the grid barrier in the inbox."""
         self.inbox += self.at_grid
         self.at_grid = []
-        return self.idle and self.halt()
+        return self.idle and self.cancel()
 
-    def halt(self) -> bool:
+    def cancel(self) -> bool:
         """Wake the block, if it is idle."""
         if not self.idle:
             return False
-        self.grid.barrier.rouse(self)
+        self.grid.barrier.note_busy(self)
         return True
 
-    def stir(self) -> None:
+    def reschedule(self) -> None:
         """Hand the block out to be stepped."""
         self.resume(self)
 
     def running(self) -> list[KernelThread]:
         """Return the thread that has the turn, if any."""
-        cell = self.cell
-        return [cell.thread] if cell is not None and cell.thread is not None else []
+        slot = self.slot
+        return [slot.thread] if slot is not None and slot.thread is not None else []
 
     def _show(self, kind: str, thread: KernelThread, detail: Any = None) -> None:
         if self.grid.observer is not None:

@@ -11,11 +11,10 @@ from typing import Any
 
 from atops.device.chip import Cluster, Sip
 from atops.device.exec.block import Progress, Task
-from atops.device.exec.current import ThreadSlot, slot_here
 from atops.device.exec.deadlock import block_deadlock
 from atops.device.exec.grid import Grid
 from atops.device.exec.runnable_block import ThreadedBlock, serve
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.thread import KernelThread, ThreadSlot, slot_here
 
 __all__ = ("SipBlock", "SipTask")
 
@@ -41,21 +40,21 @@ class SipBlock(ThreadedBlock):
         arrived, self.arrived = self.arrived, []
         self.grid.barrier.wake(arrived)
 
-    def gathered(self) -> None:
+    def arrive_at_grid(self) -> None:
         """Arrive at the grid barrier; the last block there wakes its own threads, the one too that is about to park."""
         barrier = self.grid.barrier
         if barrier.arrive(self):
             threads, self.at_grid = self.at_grid, []
             barrier.wake(threads)
 
-    def admit(self, threads: Iterable[Any]) -> bool:
+    def make_ready(self, threads: Iterable[Any]) -> bool:
         """Open the gates of woken threads."""
         for thread in threads:
             thread.waiting = None
             thread.task.open()
         return False
 
-    def halt(self) -> bool:
+    def cancel(self) -> bool:
         """Open the gate of every parked thread."""
         for task in self.steps:
             if task.parked:
@@ -69,7 +68,7 @@ class SipBlock(ThreadedBlock):
         self.steps = []
         return super().over()
 
-    def stir(self) -> None:
+    def reschedule(self) -> None:
         """Have nothing done: OS threads that wait at a gate go on by themselves."""
 
     def running(self) -> list[KernelThread]:
@@ -93,23 +92,23 @@ class SipTask:
     def step(self, budget: int) -> Progress:
         """Run the thread to its end, blocking while it is parked. The budget has no meaning here."""
         block, thread, grid = self.block, self.thread, self.block.grid
-        cell = slot_here()
+        slot = slot_here()
         self.begun = True
         try:
             if grid.error is None:
-                self._run(cell)
+                self._run(slot)
             if not thread.ended:
-                block.close_thread(thread, cell)
+                block.close_thread(thread, slot)
         finally:
-            cell.thread = None
+            slot.thread = None
         return self._leave()
 
-    def _run(self, cell: ThreadSlot) -> None:
+    def _run(self, slot: ThreadSlot) -> None:
         """Run the kernel until it ends, faults or the grid stops."""
         block, thread, grid = self.block, self.thread, self.block.grid
         observer = grid.observer
         try:
-            cell.thread = thread
+            slot.thread = thread
             if observer is not None:
                 observer("run", thread, None)
             request = thread.begin(None)
@@ -144,7 +143,7 @@ class SipTask:
             self.parked = False
             self.block.parked -= 1
             if self.block.idle:
-                self.block.grid.barrier.rouse(self.block)
+                self.block.grid.barrier.note_busy(self.block)
             self.gate.release()
         else:
             self.woken = True
@@ -180,9 +179,9 @@ class SipTask:
             if block.idle or not block.parked or block.parked < block.size - block.gone or grid.error is not None:
                 return
             dead = block.inward()
-            stuck = not dead and barrier.rest(block)
+            stuck = not dead and barrier.note_idle(block)
             if stuck:
-                barrier.rouse(block)
+                barrier.note_busy(block)
         if dead:
             grid.stop(block_deadlock(block))
         elif stuck:

@@ -11,10 +11,9 @@ from atops.base.errors import LaunchFailure
 from atops.device.chip import Cluster, Sip
 from atops.device.exec.barrier import equip
 from atops.device.exec.block import Block, Progress
-from atops.device.exec.current import ThreadSlot
 from atops.device.exec.grid import Grid
 from atops.device.exec.launch_failure import failure_of
-from atops.device.exec.thread import KernelThread, Request, make_threads, missing_await
+from atops.device.exec.thread import KernelThread, Request, ThreadSlot, make_threads, missing_await
 
 __all__ = ("ThreadedBlock", "serve")
 
@@ -40,13 +39,13 @@ class ThreadedBlock(Block):
         thread.ended = True
         self.left += 1
         try:
-            if thread.owed is not None:
+            if thread.unawaited is not None:
                 raise missing_await(thread)
             if value is not None or thread.transfers:
                 thread.grid.entry.finish(thread, value)
         except BaseException as error:
             self.grid.stop(failure_of(thread, error))
-            thread.owed = None
+            thread.unawaited = None
         _forget_frames(thread)
 
     def fault(self, thread: KernelThread, error: BaseException) -> None:
@@ -55,17 +54,17 @@ class ThreadedBlock(Block):
         self.left += 1
         self.grid.stop(failure_of(thread, error))
         _forget_frames(thread)
-        thread.owed = None
+        thread.unawaited = None
 
-    def close_thread(self, thread: KernelThread, cell: ThreadSlot) -> None:
+    def close_thread(self, thread: KernelThread, slot: ThreadSlot) -> None:
         """Close a thread that has not ended; a kernel that refuses is left suspended and named in the warnings."""
-        cell.thread = thread
+        slot.thread = thread
         if self.grid.observer is not None:
             self.grid.observer("close", thread, None)
         if not thread.close():
             self.grid.warnings.append(f"{thread} awaits again whenever it is closed; it was left suspended")
         _forget_frames(thread)
-        thread.owed = None
+        thread.unawaited = None
         self.left += 1
 
     def over(self) -> Progress:
@@ -82,11 +81,11 @@ def serve(thread: KernelThread, request: Any) -> bool:
     What is wrong with the request, or goes wrong in serving it, is raised at the kernel's `await` when it goes on.
     """
     try:
-        if request is thread.owed and request is not None:
-            thread.owed = None
+        if request is thread.unawaited and request is not None:
+            thread.unawaited = None
         elif not isinstance(request, Request):
             raise LaunchFailure(f"{thread} awaited {_foreign(thread, request)}; kernels may only await kernel requests")
-        elif thread.owed is not None:
+        elif thread.unawaited is not None:
             raise missing_await(thread)
         thread.waiting = request
         if not request.serve(thread):

@@ -8,17 +8,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextvars import ContextVar
+from threading import get_ident
 from types import FrameType
 from typing import Any, ClassVar
 
-from atops.base.errors import MissingAwait
+from atops.base.errors import IllegalState, MissingAwait
 from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.chip import Sip
 from atops.device.exec.block import Block
 from atops.device.exec.cooperative import Reach
 from atops.device.exec.grid import Grid
 
-__all__ = ("KernelThread", "Request", "make_threads", "missing_await")
+__all__ = (
+    "THREAD_SLOT",
+    "KernelThread",
+    "Request",
+    "ThreadSlot",
+    "current_thread",
+    "get_slot",
+    "make_threads",
+    "maybe_current_thread",
+    "missing_await",
+    "slot_here",
+)
 
 new_object = object.__new__
 MOST_CLOSINGS = 16  # how often a kernel may await while it is being closed before it is left alone
@@ -59,17 +72,17 @@ class Request:
         """Say what a thread stands at here, for deadlock reports: "syncthreads"."""
         raise NotImplementedError
 
-    def owed_by(self, thread: KernelThread, depth: int = 2) -> Request:
+    def made_by(self, thread: KernelThread, depth: int = 2) -> Request:
         """Note that `thread` made this request at its caller's line and must await it. Returns the request itself.
 
         Raises MissingAwait when an earlier request of the thread was never awaited.
         """
-        if thread.owed is not None:
+        if thread.unawaited is not None:
             raise missing_await(thread)
         frame = sys._getframe(depth)
         self.frame = frame
         self.lasti = frame.f_lasti  # the line is worked out only if somebody asks
-        thread.owed = self
+        thread.unawaited = self
         return self
 
     def line(self) -> tuple[str, int]:
@@ -84,14 +97,29 @@ class Request:
 class KernelThread:
     """One thread of a block, on a SIP. `linear` counts within the block, x fastest.
 
-    `owed` is the request it made and has not awaited; `waiting` the one it is parked at, except at the barriers of
+    `unawaited` is the request it made and has not awaited; `waiting` the one it is parked at, except at the barriers of
     block and grid, whose arrivals the block keeps. `sites`, `transfers` and `l1_top` belong to the kernel language.
     `make_threads` makes all of a block.
     """
 
     __slots__ = (
-        "block", "coro", "ended", "grid", "grid_sync", "index", "l1_top", "linear", "owed", "send", "sip",
-        "sites", "sync", "task", "transfers", "turns", "waiting",
+        "block",
+        "coro",
+        "ended",
+        "grid",
+        "grid_sync",
+        "index",
+        "l1_top",
+        "linear",
+        "send",
+        "sip",
+        "sites",
+        "sync",
+        "task",
+        "transfers",
+        "turns",
+        "unawaited",
+        "waiting",
     )  # fmt: skip
 
     block: Block
@@ -101,7 +129,7 @@ class KernelThread:
     sip: Sip
     sync: Request  # its block barrier; the SIP's own, so that no launch has to make it
     grid_sync: Request | None  # of a cooperative grid only
-    owed: Request | None
+    unawaited: Request | None
     waiting: Request | None
     coro: Coroutine[Any, Any, Any] | None
     send: Callable[[None], Any]  # the coroutine's; not there before the kernel was started
@@ -148,7 +176,7 @@ class KernelThread:
         for _ in range(MOST_CLOSINGS):
             if coro is None or getattr(coro, "cr_frame", None) is None:
                 return True
-            self.owed = None  # what its `finally` asks for is not served, and no fault
+            self.unawaited = None  # what its `finally` asks for is not served, and no fault
             try:
                 coro.close()
             except BaseException:  # the grid has its error already; this one would hide it
@@ -206,7 +234,7 @@ def make_threads(block: Block, grid: Grid, sips: Sequence[Sip]) -> list[KernelTh
         thread.sip = sip
         thread.sync = sip.sync
         thread.grid_sync = sip.grid_sync if cooperative else None
-        thread.owed = thread.waiting = thread.coro = thread.sites = thread.transfers = None
+        thread.unawaited = thread.waiting = thread.coro = thread.sites = thread.transfers = None
         thread.ended = False
         thread.l1_top = 0
         thread.turns = turns
@@ -221,8 +249,63 @@ def _over(nothing: None) -> Any:
 
 def missing_await(thread: KernelThread) -> MissingAwait:
     """Return the error for the request that `thread` owes, naming its line."""
-    owed = thread.owed
-    assert owed is not None
-    file, line = owed.line()
+    unawaited = thread.unawaited
+    assert unawaited is not None
+    file, line = unawaited.line()
     place = f"{file_shown(file)}:{line}"
-    return MissingAwait(f"{thread} asked for {owed.describe()} at {place} and never awaited it; write `await`")
+    return MissingAwait(f"{thread} asked for {unawaited.describe()} at {place} and never awaited it; write `await`")
+
+
+# ---- which kernel thread runs on an OS thread: kept once for each, and read by a kernel and the functions it calls
+
+
+class ThreadSlot:
+    """Where one OS thread keeps which kernel thread it is running: a slot is the cheapest thread-local there is."""
+
+    __slots__ = ("owner", "thread")
+
+    def __init__(self) -> None:
+        self.owner = get_ident()
+        self.thread: KernelThread | None = None
+
+
+THREAD_SLOT: ContextVar[ThreadSlot | None] = ContextVar("atops_kernel_thread", default=None)
+get_slot = THREAD_SLOT.get  # looked up by name, a method of an imported object is made anew for each call
+
+
+def slot_here() -> ThreadSlot:
+    """Return this OS thread's slot. A context copied from another OS thread brings that one's slot; it is replaced."""
+    slot = THREAD_SLOT.get()
+    if slot is None or slot.owner != get_ident():
+        slot = ThreadSlot()
+        THREAD_SLOT.set(slot)
+    return slot
+
+
+def maybe_current_thread() -> KernelThread | None:
+    """Return the kernel thread that is running here, or None on the host."""
+    slot = get_slot()
+    return None if slot is None else slot.thread
+
+
+def current_thread() -> KernelThread:
+    """Return the kernel thread that is running here. Raises IllegalState on the host, naming what was used there."""
+    slot = get_slot()
+    if slot is None or slot.thread is None:
+        raise _used_on_host()
+    return slot.thread
+
+
+def _used_on_host() -> IllegalState:
+    """Return the error that names the function of this package which the program used, and the program's line."""
+    used, frame = None, sys._getframe(1)
+    while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
+        used, frame = frame, frame.f_back
+    name = "this name"
+    if used is not None and used.f_code is not current_thread.__code__:
+        owner, _, name = used.f_code.co_qualname.rpartition(".")
+        if owner and "self" in used.f_locals:
+            one = used.f_locals["self"]
+            name = type(one).__name__ if name == "__init__" else f"{name} of {one!r}"
+    site = Site(frame.f_code, frame.f_lasti)
+    return IllegalState(f"{site}: {name} was used on the host; it has a meaning only inside a kernel")

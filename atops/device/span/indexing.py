@@ -9,7 +9,7 @@ import numpy as np
 
 from atops.base.errors import IllegalAddress
 from atops.device.call_site import caller
-from atops.device.exec.current import maybe_current_thread
+from atops.device.exec.thread import maybe_current_thread
 from atops.device.geometry import Shaped
 
 __all__ = ("check_bounds", "is_basic")

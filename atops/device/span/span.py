@@ -17,7 +17,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.call_site import caller
-from atops.device.exec.current import current_thread, get_slot, maybe_current_thread
+from atops.device.exec.thread import current_thread, get_slot, maybe_current_thread
 from atops.device.geometry import Array
 from atops.device.memory.allocation import Allocation
 from atops.device.span.indexing import check_bounds, is_basic

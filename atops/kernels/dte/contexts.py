@@ -9,7 +9,7 @@ from atops.base.errors import InvalidType
 from atops.device.call_site import caller
 from atops.device.dte.operands import no_context
 from atops.device.dte.transfer import DteEvent
-from atops.device.exec.current import Request, current_thread
+from atops.device.exec.thread import Request, current_thread
 from atops.kernels.dte.configuration import tops_dte_ctx_t
 from atops.kernels.memory.sharing import shared_object
 
@@ -52,7 +52,7 @@ def wait(event: DteEvent) -> Request:
     """
     if not isinstance(event, DteEvent):
         raise InvalidType(f"wait at {caller()} got {event!r}; what an asynchronous DTE operation returned is right")
-    return event.owed_by(current_thread())
+    return event.made_by(current_thread())
 
 
 class dte_scope:  # the language's own name

@@ -22,7 +22,7 @@ from typing import Any
 from atops.device.dte.context import GLOBAL, DteContext, copy_now, issue, ndarray, new_event, transfer
 from atops.device.dte.operations import OPERATIONS
 from atops.device.dte.transfer import PENDING, DteCopy, DteEvent, Operand
-from atops.device.exec.current import get_slot
+from atops.device.exec.thread import get_slot
 from atops.device.geometry import Ints, frozen
 from atops.device.span.span import Span
 
@@ -81,7 +81,10 @@ def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
     # It can have no fault but dead memory, and is issued here, without a call. All else is for `issue` to look at.
     try:
         thread: Any = get_slot().thread  # type: ignore[union-attr]  # AttributeError on the host
-        usual = thread.turns and thread.owed is None and ctx.user is thread and ctx.busy is None and ctx.chain is None
+        usual = (
+            thread.turns and thread.unawaited is None
+            and ctx.user is thread and ctx.busy is None and ctx.chain is None
+        )  # fmt: skip
     except AttributeError:  # of what is no context, too
         usual = False
     if usual:

@@ -14,8 +14,7 @@ from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
 from atops.device.call_site import caller
 from atops.device.chip import POISON
-from atops.device.exec.current import current_thread
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.thread import KernelThread, current_thread
 from atops.device.geometry import Array
 from atops.device.span.span import Space, Span
 from atops.kernels.memory.block_overrides import dynamic_bytes

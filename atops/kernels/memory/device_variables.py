@@ -21,8 +21,7 @@ from atops.base.errors import IllegalAddress, IllegalState, InvalidValue, Launch
 from atops.base.fork_locks import fork_safe
 from atops.device.call_site import Site, caller, expression_at
 from atops.device.chip import Chip
-from atops.device.exec.current import maybe_current_thread
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.thread import KernelThread, maybe_current_thread
 from atops.device.span.numpy_functions import READING
 from atops.device.span.span import Span
 from atops.kernels.memory.block_overrides import CONSTANTS

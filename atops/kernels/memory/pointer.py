@@ -13,7 +13,7 @@ import numpy as np
 from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.call_site import caller
-from atops.device.exec.current import current_thread
+from atops.device.exec.thread import current_thread
 from atops.device.span.span import Space, Span
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.memory.spaces import AnySpace, LanguageSpace, common_space, is_below, space_in

@@ -11,7 +11,7 @@ from atops.base.errors import LaunchOutOfResources
 from atops.device.call_site import caller
 from atops.device.chip import POISON
 from atops.device.dte.operands import PRIVATE_ARRAYS
-from atops.device.exec.current import current_thread
+from atops.device.exec.thread import current_thread
 from atops.kernels.memory.extents import Shape, extents_of
 
 __all__ = ("private",)

@@ -13,8 +13,7 @@ import numpy as np
 
 from atops.base.dtypes import element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
-from atops.device.exec.current import THREAD_SLOT
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.thread import THREAD_SLOT, KernelThread
 from atops.device.geometry import Array
 from atops.device.span.span import Span
 from atops.kernels.memory.device_variables import Variable

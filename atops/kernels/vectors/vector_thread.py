@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from atops.base.errors import IllegalState, NotSupported
 from atops.device.call_site import caller
-from atops.device.exec.current import THREAD_SLOT, maybe_current_thread
-from atops.device.exec.thread import KernelThread
+from atops.device.exec.thread import THREAD_SLOT, KernelThread, maybe_current_thread
 
 __all__ = ("here", "vector_thread")
 

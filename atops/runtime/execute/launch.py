@@ -7,8 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
-from atops.device.exec.grid import Grid
-from atops.device.exec.policy import Seeded
+from atops.device.exec.grid import Grid, Seeded
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.commands import PLAIN_LAUNCH, Launch

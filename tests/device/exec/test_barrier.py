@@ -9,7 +9,7 @@ import pytest
 from atops.base.errors import IllegalState, InvalidValue, KernelDeadlock, LaunchFailure
 from atops.device.exec.barrier import Barrier, Scope, SignalWait
 from atops.device.exec.cooperative import GridBarrier
-from atops.device.exec.current import current_thread
+from atops.device.exec.thread import current_thread
 from tests.device.kernel_host import MODES, Host, line_of, signal, syncblocks, syncthreads
 
 
@@ -36,10 +36,10 @@ class Counted:
         return self.here().arrive(current_thread())
 
     def wait(self, token=None):
-        return self.here().wait(current_thread(), token).owed_by(current_thread())
+        return self.here().wait(current_thread(), token).made_by(current_thread())
 
     def arrive_and_wait(self):
-        return self.here().arrive_and_wait(current_thread()).owed_by(current_thread())
+        return self.here().arrive_and_wait(current_thread()).made_by(current_thread())
 
 
 @pytest.mark.parametrize("workers", MODES)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from atops.base.errors import DteError, IllegalAddress, KernelDeadlock, LaunchFailure, MissingAwait, StreamAborted
 from atops.base.result_codes import Result
 from atops.device.exec.block import Progress
-from atops.device.exec.current import Request, current_thread, maybe_current_thread
-from atops.device.exec.policy import RoundRobin, Seeded
+from atops.device.exec.grid import RoundRobin, Seeded
+from atops.device.exec.thread import Request, current_thread, maybe_current_thread
 from tests.device.kernel_host import MODES, Host, line_of, signal, syncblocks, syncthreads, turn
 
 
@@ -238,7 +238,7 @@ def test_what_serving_raises_is_raised_at_the_await():
             return "faulty"
 
     def faulty():
-        return Faulty().owed_by(current_thread())
+        return Faulty().made_by(current_thread())
 
     async def kernel():
         await faulty()
@@ -655,7 +655,7 @@ def test_requests_of_a_block_are_served_one_at_a_time_unless_they_guard_themselv
     met = []
 
     async def kernel(thread):
-        await Slow().owed_by(thread)
+        await Slow().made_by(thread)
 
     host = Host("sip")
     assert host.run(host.grid(kernel, 1, 2)).error is None

@@ -9,7 +9,7 @@ from atops import kernels
 from atops import kernels as k
 from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
 from atops.device.arch import architecture
-from atops.device.exec.current import current_thread
+from atops.device.exec.thread import current_thread
 from atops.kernels.compile.kernel_attributes import FunctionAttributes, function_attributes
 from atops.kernels.compile.program import compile_source
 from atops.kernels.launch.target import compile_target

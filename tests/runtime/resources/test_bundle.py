@@ -10,7 +10,7 @@ import atops
 from atops import kernels as k
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidHandle, LaunchOutOfResources, OutOfMemory
 from atops.base.options import EmulatorOptions
-from atops.device.exec.current import current_thread
+from atops.device.exec.thread import current_thread
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
 from atops.runtime.resources.bundle import bundle_of, create_bundle

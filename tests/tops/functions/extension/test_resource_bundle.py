@@ -13,7 +13,7 @@ import atops
 import atops.tops as tops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
-from atops.device.exec.current import current_thread
+from atops.device.exec.thread import current_thread
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.executables.file import ExecutableFile, SectionKind
 from atops.runtime.resources.default import THREAD, set_chosen_bundle

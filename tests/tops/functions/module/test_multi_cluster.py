@@ -11,7 +11,7 @@ import pytest
 import atops.tops as tops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
-from atops.device.exec.current import current_thread
+from atops.device.exec.thread import current_thread
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.resources.default import set_chosen_bundle
 from atops.tops.bridge.handles import stream_of
