@@ -81,10 +81,8 @@ def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
     # It can have no fault but dead memory, and is issued here, without a call. All else is for `issue` to look at.
     try:
         thread: Any = get_slot().thread  # type: ignore[union-attr]  # AttributeError on the host
-        usual = (
-            thread.turns and thread.unawaited is None
-            and ctx.user is thread and ctx.busy is None and ctx.chain is None
-        )  # fmt: skip
+        usual = (thread.turns and thread.unawaited is None and ctx.user is thread
+                 and ctx.busy is None and ctx.chain is None)  # fmt: skip
     except AttributeError:  # of what is no context, too
         usual = False
     if usual:
