@@ -14,7 +14,7 @@ ENV := .venv/.made
 PEERS := .venv/.peers
 KERNEL6 := .venv/.kernel6
 
-.PHONY: help demo test soak mutation conformance bench bench-smoke lint types clean
+.PHONY: help demo check test soak mutation conformance bench bench-smoke lint types clean
 
 help:  ## say what there is
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -22,12 +22,19 @@ help:  ## say what there is
 demo: $(ENV)  ## run the demo (ARGS="..." go to it)
 	@$(PY) -m atops demo $(ARGS)
 
+# Compiled tests are kept in the environment, also where Python is told to write no bytecode: collecting takes a third.
+PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/.pycache $(PY) -m pytest -q
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+check: $(ENV)  ## run the quick tests: an answer in a minute
+	@$(PYTEST) $(PARALLEL) -m "not soak and not slow" $(ARGS)
+
 # A worker a processor, each with whole files, so that a file's tests keep their order (ARGS="-n 0" runs in one process).
 test: $(ENV) $(KERNEL6)/.made  ## run the tests (ARGS="tests/device -k dte")
-	@$(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTEST) $(PARALLEL) $(ARGS)
 
 soak: $(ENV)  ## run the long tests: many more examples, other seeds each time
-	@$(PY) -m pytest -q -m soak --timeout 1800 --hypothesis-profile soak $(ARGS)
+	@$(PYTEST) -m soak --timeout 1800 --hypothesis-profile soak $(ARGS)
 
 mutation: $(ENV)  ## plant faults and report which of them no test notices (ARGS="dte --sample 20")
 	@$(PY) -m tests.mutation.run $(ARGS)

@@ -15,6 +15,7 @@ import pytest
 from atops import kernels as k
 from atops.device.arch import ARCHITECTURES
 from atops.device.dte.operations import OPERATIONS
+from tests.every import every
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples" / "README.md"]
@@ -103,7 +104,7 @@ def test_a_block_that_fails_is_named(tmp_path: Path):
         run(page, "page.md")
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@every("name", OPERATIONS)
 def test_the_operation_table_has_every_signature(name: str):
     """The kernel page lists each DTE operation as the code has it: its parameters in order, and their defaults."""
     shown = [

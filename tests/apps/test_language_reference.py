@@ -20,6 +20,7 @@ from atops.kernels.tables.functions import FUNCTIONS
 from atops.kernels.tables.spaces import SPACES
 from atops.kernels.tables.sync import SYNC
 from atops.kernels.tables.vectors import FORMS, VECTORS
+from tests.every import every
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "language.md"
 TEXT = language_reference()
@@ -92,7 +93,7 @@ def test_every_name_of_the_language_is_in_it():
     assert not [name for name in k.__all__ if not re.search(rf"`[^`]*\bk\.{name}\b[^`]*`|k\.{name}\b", TEXT)]
 
 
-@pytest.mark.parametrize("row", CONSTRUCTS, ids=lambda row: f"{row.section} {row.cpp or row.python}")
+@every("row", CONSTRUCTS, ids=lambda row: f"{row.section} {row.cpp or row.python}")
 def test_what_a_row_names_is_there(row: Construct):
     """Every `k.name` exists, and every attribute of what a row calls `stream`, `device`, `ctx`, `p`, `v` and so on."""
     for owner, name in mentions(row):
@@ -115,7 +116,7 @@ def sections_by_name() -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "sections"), sections_by_name().items(), ids=sections_by_name())
+@every("name, sections", sections_by_name().items(), ids=sections_by_name())
 def test_a_docstring_names_its_section(name: str, sections: set[str]):
     """Whoever asks Python for help finds the place in the text."""
     if name.endswith("_async"):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from atops.base.c_format import CONVERSIONS, c_format
 from atops.base.errors import AtopsError, InvalidType, InvalidValue
+from tests.every import every
 
 C_TYPES = {"": ctypes.c_int, "hh": ctypes.c_int, "h": ctypes.c_int, "l": ctypes.c_long, "ll": ctypes.c_longlong,
            "j": ctypes.c_int64, "z": ctypes.c_ssize_t, "t": ctypes.c_ssize_t}  # fmt: skip
@@ -93,7 +94,7 @@ WRITTEN: list[tuple[str, tuple[Any, ...], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("format", "arguments", "text"), WRITTEN)
+@every("format, arguments, text", WRITTEN)
 def test_what_is_written(format: str, arguments: tuple[Any, ...], text: str):
     """Types of Python, numpy and ml_dtypes; unsigned conversions wrap by their width; what differs from Python's %."""
     assert c_format(format, arguments) == text
@@ -144,7 +145,7 @@ WRONG: list[tuple[str, tuple[Any, ...], type[AtopsError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("format", "arguments", "error", "why"), WRONG)
+@every("format, arguments, error, why", WRONG)
 def test_what_c_leaves_undefined_is_refused(
     format: str, arguments: tuple[Any, ...], error: type[AtopsError], why: str
 ):  # fmt: skip

@@ -10,10 +10,11 @@ import pytest
 
 from atops.base.dtypes import ELEMENTS, SPELLINGS, as_dtype, element_name, spelling
 from atops.base.errors import InvalidType
+from tests.every import every
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
+@every(
+    "value, expected",
     [
         (np.dtype(np.int16), np.int16), (np.float32, np.float32), (int, np.int64), (float, np.float64),
         (bool, np.bool_), ("uint8", np.uint8), ("f4", np.float32), ("half", np.float16), ("fp16", np.float16),
@@ -34,7 +35,7 @@ def test_structures_are_element_types() -> None:
     assert "index" in element_name(pair)
 
 
-@pytest.mark.parametrize(
+@every(
     "value",
     [None, "no such type", "float7", object, dict, [1, 2], 3, "S", "U", "V0", ">f4", "(2,)f4", "O,i4", ("i4", 3)],
 )

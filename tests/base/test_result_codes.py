@@ -6,10 +6,11 @@ import pytest
 
 from atops.base import errors
 from atops.base.result_codes import EXPLANATIONS, Result, explain
+from tests.every import every
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@every(
+    "name, value",
     [
         ("Success", 0), ("InvalidValue", 1), ("OutOfMemory", 2), ("MemoryAllocation", 2), ("InitializationError", 3),
         ("InvalidConfiguration", 9), ("InvalidDevicePointer", 17), ("MissingConfiguration", 52), ("NoDevice", 100),

@@ -24,6 +24,7 @@ from benchmarks.rows.tracing_cost import without_trace_checks
 from benchmarks.rows.transforms import FULL, Case, cases
 from benchmarks.rows.vector_add import Vectors, add_shares, add_slices, add_tiles
 from benchmarks.rows.vectors import STATEMENTS, in_kernel
+from tests.every import every
 
 FIGURE_KEYS = {
     "benchmark", "what", "value", "unit", "reference", "reference_value", "ratio", "spread", "budget", "held",
@@ -279,7 +280,7 @@ def test_every_transform_has_a_case_of_a_mebibyte():
         assert any(each is not None and abs(each.nbytes - (1 << 20)) < 1 << 15 for each in (case.dst, case.src))
 
 
-@pytest.mark.parametrize("case", list(cases(32)), ids=lambda case: case.name)
+@every("case", list(cases(32)), ids=lambda case: case.name)
 def test_the_expressions_of_a_transform_are_its_equals(case: Case):
     """Each leaves the same bytes; one that leaves others is refused."""
     case.check()

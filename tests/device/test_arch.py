@@ -9,6 +9,7 @@ import pytest
 
 from atops.base.errors import InvalidValue
 from atops.device.arch import ARCHITECTURES, Architecture, Grade, architecture
+from tests.every import every
 
 # What bears no grade: names, alignments, and what only a name says.
 UNGRADED = {
@@ -17,8 +18,8 @@ UNGRADED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "value"),
+@every(
+    "name, field, value",
     [
         ("gcu210", "product", "i20"), ("gcu210", "code_name", "dorado"), ("gcu210", "compute_capability", (2, 1)),
         ("gcu210", "l1_usable", 1032192), ("gcu210", "l2_bytes", 24 << 20), ("gcu210", "l2_usable", 24 << 20),

@@ -7,6 +7,7 @@ import pytest
 from atops.base.errors import InvalidValue
 from atops.device.memory.value_wait import Condition, satisfied
 from atops.device.signals import KernelSignals
+from tests.every import every
 
 
 class Waiter:
@@ -42,7 +43,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("condition", "now", "value", "met"), TABLE)
+@every("condition, now, value, met", TABLE)
 def test_conditions(condition, now, value, met):
     """Each condition compares as the runtime's wait-value does."""
     assert Waiter(condition, value).met(now) is met

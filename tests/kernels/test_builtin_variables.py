@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, LaunchFailure
+from tests.every import every
 from tests.kernel_bench import Bench
 
 
@@ -62,7 +63,7 @@ def test_a_built_in_variable_is_not_one_number(bench: Bench):
         assert isinstance(caught.value.__cause__, InvalidType)
 
 
-@pytest.mark.parametrize(
+@every(
     "use",
     [lambda i: i == 0, lambda i: i != 0, lambda i: i == (0, 0, 0), lambda i: i < 1, lambda i: i >= 1, lambda i: not i,
      lambda i: i + 1, lambda i: 1 - i, lambda i: i * i, lambda i: 7 // i, lambda i: i % 2, lambda i: -i,

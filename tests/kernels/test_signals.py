@@ -12,6 +12,7 @@ from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, LaunchFailure, MissingAwait
 from atops.device.memory.value_wait import Condition
 from atops.kernels.signals import signal_add, signal_read, signal_wait, signal_write
+from tests.every import every
 from tests.kernel_bench import Bench
 
 
@@ -55,8 +56,8 @@ def test_threads_hand_over(make_bench: Callable[..., Bench], workers: int | str)
     assert order == [f"{what} {turn}" for turn in range(1, 4) for what in ("produce", "consume")]
 
 
-@pytest.mark.parametrize(
-    ("condition", "before", "value", "after"),
+@every(
+    "condition, before, value, after",
     [("gte", 2, 3, 3), ("gte", 0xFFFFFFF0, 5, 6), ("eq", 3, 2, 2), ("and", 3, 4, 6), ("nor", -1, 0x0000FFFF, 5),
      ("Gte", 2, 3, 3), ("EQ", 3, 2, 2), (Condition.And, 3, 4, 6), (Condition.Eq, 3, 2, 2),
      ("GteUnsigned", 4, 5, 0xFFFFFFF0), (Condition.GteUnsigned, 4, 5, 6)],

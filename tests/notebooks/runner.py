@@ -1,4 +1,7 @@
-"""Runs a notebook in a kernel of its own and names what is wrong with it: more than a cell that raised."""
+"""Runs a notebook in a kernel of its own and names what is wrong with it: more than a cell that raised.
+
+The notebook packages are imported by the functions that need them: they take seconds, and every worker collects this.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,12 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import jupytext
-import nbformat
 import pytest
-from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
-from nbformat import NotebookNode
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[2]
 OVERLAY = Path(sys.prefix) / ".kernel6"  # `make test` puts ipykernel 6 there
@@ -53,16 +53,23 @@ KERNELS = (Kernel("ipykernel"), Kernel("ipykernel 6", OVERLAY))
 
 def from_source(path: Path) -> NotebookNode:
     """Return the notebook of a py:percent file."""
+    import jupytext
+
     return jupytext.read(path, fmt="py:percent")
 
 
 def from_cells(*cells: str) -> NotebookNode:
     """Return a notebook of code cells."""
+    import nbformat
+
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
 
 
 def run(notebook: NotebookNode, kernel: Kernel, **environment: str) -> list[str]:
     """Run a notebook between the guard's cells and fill in its outputs. Return what is wrong with it."""
+    import nbformat
+    from nbclient.exceptions import CellExecutionError
+
     kernel.require()
     cells = notebook.cells
     first, last = (nbformat.v4.new_code_cell(text) for text in (BEGIN, END))
@@ -78,6 +85,10 @@ def run(notebook: NotebookNode, kernel: Kernel, **environment: str) -> list[str]
 
 async def _execute(notebook: NotebookNode, kernel: Kernel, folder: Path, environment: dict[str, str]) -> None:
     """Run all cells in a kernel that reads no settings of this machine and is reached over a socket file."""
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+
     paths = [*([str(kernel.folder)] if kernel.folder else []), str(ROOT), str(ROOT / "widgets")]
     specification = {
         "argv": [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"],

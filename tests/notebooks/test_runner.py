@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import nbformat
 import pytest
 
 from tests.notebooks.runner import KERNELS, REQUIRED, Kernel, faults, from_cells, run, text_of
@@ -66,6 +65,8 @@ def test_a_sound_notebook_has_no_fault(kernel: Kernel):
 
 def test_stderr_and_cells_that_must_raise():
     """A cell that warns is a fault, and so is one that should raise and does not."""
+    import nbformat
+
     said, warned, raised, missing = (
         nbformat.v4.new_output("stream", name="stdout", text="fine\n"),
         nbformat.v4.new_output("stream", name="stderr", text="careful\n"),

@@ -34,6 +34,7 @@ from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.shutdown import Closing
 from atops.runtime.stream import Stream
+from tests.every import every
 from tests.runtime.boards import (
     PATIENCE,
     Latch,
@@ -105,7 +106,7 @@ def test_a_bad_architecture() -> None:
         EmulatorOptions.from_environment({"ATOPS_ARCH": "gcu999"})
 
 
-@pytest.mark.parametrize(
+@every(
     "change",
     [
         {"workers": 0}, {"workers": "all"}, {"workers": 257}, {"dte": "late"}, {"clock": "sundial"}, {"trace": -1},
@@ -191,7 +192,7 @@ def use(stream: Stream) -> dict[str, Callable[[], Any]]:
     }
 
 
-@pytest.mark.parametrize("verb", [
+@every("verb", [
     "copy", "fill", "upload", "fetch", "allocate", "empty", "launch", "record", "wait",
     "wait_value", "write_value", "call", "add_callback",
 ])  # fmt: skip

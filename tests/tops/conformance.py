@@ -6,14 +6,16 @@ A family's test file has one class that inherits `Conformance` and says which ar
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import anyio
-import pytest
 
+from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
+from atops.runtime.board.current_device import restore_ordinal, set_ordinal
 from atops.runtime.device import Device
 from atops.runtime.driver import CURRENT, Driver
 from atops.tops.bridge.call import TWINS
@@ -23,9 +25,10 @@ from atops.tops.bridge.schedule import FLAGS
 from atops.tops.tables.all_functions import FUNCTIONS
 from atops.tops.tables.function import Function
 from atops.tops.types.error_codes import topsError_t, topsrtcResult
+from tests.every import failures
 from tests.runtime.boards import PATIENCE
 
-__all__ = ("Case", "Conformance", "World", "implementation")
+__all__ = ("Case", "Conformance", "World", "implementation", "new_world")
 
 ORDINALS = frozenset({"device", "deviceId", "peerDeviceId", "dstDevice", "srcDevice"})  # what numbers a device
 HANDLE_TYPES = ("topsStream_t", "topsEvent_t", "topsModule_t", "topsFunction_t", "topsExecutable_t", "topsResource_t",
@@ -70,6 +73,22 @@ class World:
         return thread, results
 
 
+@contextmanager
+def new_world() -> Iterator[World]:
+    """Make a gcu300 board of two devices, with device 0 current in this thread and no error or flag of another test."""
+    driver = Driver(EmulatorOptions(devices=2, abort_grace=0.2, trace=256))
+    token = CURRENT.set(driver)
+    saved = set_ordinal(driver.serial, 0)
+    fresh()
+    try:
+        yield World(driver)
+    finally:
+        fresh()
+        restore_ordinal(saved)
+        CURRENT.reset(token)
+        driver.close()
+
+
 Arguments = Callable[[World], tuple[Any, ...]] | tuple[Any, ...]
 
 
@@ -108,23 +127,16 @@ class Conformance:
 
     def __init_subclass__(cls) -> None:
         """Leave out the tests that have no rows here."""
+        super().__init_subclass__()
         for test, found in cls.rows().items():
             if not found:
                 setattr(cls, test, None)
-
-    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Give each test its rows."""
-        found = self.rows().get(metafunc.function.__name__)
-        if found is not None:
-            names = ("name", *(each for each in ("parameter", "case") if each in metafunc.fixturenames))
-            ids = ["-".join(each.what if isinstance(each, Case) else each for each in row) for row in found]
-            metafunc.parametrize(names, found, ids=ids)
 
     @classmethod
     def rows(cls) -> dict[str, list[tuple[Any, ...]]]:
         """Return what each test is run with: the function's name, and perhaps a parameter's name or a case.
 
-        Both the tests and `make conformance` are made from this.
+        Both the tests and `make conformance` go through these.
         """
         names = [(name,) for name in cls.functions]
         parameters = [(FUNCTIONS[name], each) for name in cls.functions for each in FUNCTIONS[name].parameters]
@@ -163,69 +175,43 @@ class Conformance:
         """Return the codes that cases meet, of which the entries need not tell."""
         return {(case.function, Result(int(case.code))) for case in cls.bad if isinstance(case.code, topsError_t)}
 
-    # ---- the tests
+    # ---- the tests: each goes through its rows, with a new board for each
 
-    def test_success(self, world: World, name: str) -> None:
+    def test_success(self) -> None:
         """The call succeeds, returns as many results as the table says, and leaves no error behind."""
-        answer = implementation(name)(*arguments_of(self.good[name], world))
-        assert answer[0] == 0, explain(answer)
-        assert len(answer) == 1 + FUNCTIONS[name].outs
-        assert None not in answer[1:]
-        assert last() is None
+        self._every("test_success", self.check_success)
 
-    def test_keywords(self, world: World, name: str) -> None:
+    def test_keywords(self) -> None:
         """The arguments have the names that C gives them."""
-        names = [each.name for each in FUNCTIONS[name].parameters]
-        arguments = arguments_of(self.good[name], world)
-        answer = implementation(name)(**dict(zip(names, arguments, strict=False)))
-        assert answer[0] == 0, explain(answer)
+        self._every("test_keywords", self.check_keywords)
 
-    def test_twin(self, world: World, name: str) -> None:
+    def test_twin(self) -> None:
         """The awaitable form answers what the blocking one does."""
-        for backend in ("asyncio", "trio"):
-            arguments = arguments_of(self.good[name], world)
-            answer = anyio.run(TWINS[name], *arguments, backend=backend)
-            assert answer[0] == 0, explain(answer)
-            assert len(answer) == 1 + FUNCTIONS[name].outs
+        self._every("test_twin", self.check_twin)
 
-    def test_wrong_count(self, world: World, name: str) -> None:
+    def test_wrong_count(self) -> None:
         """Arguments too few or too many are InvalidValue; nothing is raised."""
-        given = arguments_of(self.good[name], world)
-        missing = implementation(name)(*given[:-1]) if required(FUNCTIONS[name]) and given else None
-        over = implementation(name)(*given, *([None] * 20))
-        for answer in (missing, over):
-            if answer is not None and (answer is over or len(given) <= required(FUNCTIONS[name])):
-                assert answer[0] != 0
-                assert answer[1:] == (None,) * FUNCTIONS[name].outs
+        self._every("test_wrong_count", self.check_wrong_count)
 
-    def test_wrong_type(self, world: World, name: str, parameter: str) -> None:
+    def test_wrong_type(self) -> None:
         """An argument of no type that the parameter takes is a failure, and every result is None."""
-        self._fails(self._with(world, name, parameter, object()), name)
+        self._every("test_wrong_type", self.check_wrong_type)
 
-    def test_null(self, world: World, name: str, parameter: str) -> None:
+    def test_null(self) -> None:
         """Null for a pointer or a handle is a failure, and every result is None."""
-        for null in (None, 0):
-            self._fails(self._with(world, name, parameter, null), name)
+        self._every("test_null", self.check_null)
 
-    def test_wrong_device(self, world: World, name: str, parameter: str) -> None:
+    def test_wrong_device(self) -> None:
         """The number of no device is a failure, and every result is None."""
-        for ordinal in (-1, world.driver.devices, 1 << 40):
-            self._fails(self._with(world, name, parameter, ordinal), name)
+        self._every("test_wrong_device", self.check_wrong_device)
 
-    def test_destroyed(self, world: World, name: str, parameter: str) -> None:
+    def test_destroyed(self) -> None:
         """A handle that was destroyed is a failure, and every result is None."""
-        destroyed = dead_handle(self._arguments(world, name).get(parameter))
-        self._fails(self._with(world, name, parameter, destroyed), name)
+        self._every("test_destroyed", self.check_destroyed)
 
-    def test_failure(self, world: World, name: str, case: Case) -> None:
+    def test_failure(self) -> None:
         """The call answers the code that the entry documents, or that the header has for it."""
-        arguments = arguments_of(case.arguments, world)
-        forget()
-        answer = implementation(name)(*arguments)
-        assert answer[0] is case.code, explain(answer)
-        assert answer[1:] == (None,) * FUNCTIONS[name].outs
-        if case.code is not topsError_t.topsErrorNotReady and isinstance(case.code, topsError_t):
-            assert last() is not None and last().code is case.code
+        self._every("test_failure", self.check_failure)
 
     def test_every_documented_code_has_a_case(self) -> None:
         """Each code of each entry has a case, or a reason why no call can meet it."""
@@ -235,6 +221,85 @@ class Conformance:
         assert unreachable <= self.documented()
         assert all(self.unreachable.values())
         assert set(self.good) == set(self.functions)
+
+    def check_success(self, world: World, name: str) -> None:
+        """Check one row of `test_success`."""
+        answer = implementation(name)(*arguments_of(self.good[name], world))
+        assert answer[0] == 0, explain(answer)
+        assert len(answer) == 1 + FUNCTIONS[name].outs
+        assert None not in answer[1:]
+        assert last() is None
+
+    def check_keywords(self, world: World, name: str) -> None:
+        """Check one row of `test_keywords`."""
+        names = [each.name for each in FUNCTIONS[name].parameters]
+        arguments = arguments_of(self.good[name], world)
+        answer = implementation(name)(**dict(zip(names, arguments, strict=False)))
+        assert answer[0] == 0, explain(answer)
+
+    def check_twin(self, world: World, name: str) -> None:
+        """Check one row of `test_twin`."""
+        for backend in ("asyncio", "trio"):
+            arguments = arguments_of(self.good[name], world)
+            answer = anyio.run(TWINS[name], *arguments, backend=backend)
+            assert answer[0] == 0, explain(answer)
+            assert len(answer) == 1 + FUNCTIONS[name].outs
+
+    def check_wrong_count(self, world: World, name: str) -> None:
+        """Check one row of `test_wrong_count`."""
+        given = arguments_of(self.good[name], world)
+        missing = implementation(name)(*given[:-1]) if required(FUNCTIONS[name]) and given else None
+        over = implementation(name)(*given, *([None] * 20))
+        for answer in (missing, over):
+            if answer is not None and (answer is over or len(given) <= required(FUNCTIONS[name])):
+                assert answer[0] != 0
+                assert answer[1:] == (None,) * FUNCTIONS[name].outs
+
+    def check_wrong_type(self, world: World, name: str, parameter: str) -> None:
+        """Check one row of `test_wrong_type`."""
+        self._fails(self._with(world, name, parameter, object()), name)
+
+    def check_null(self, world: World, name: str, parameter: str) -> None:
+        """Check one row of `test_null`."""
+        for null in (None, 0):
+            self._fails(self._with(world, name, parameter, null), name)
+
+    def check_wrong_device(self, world: World, name: str, parameter: str) -> None:
+        """Check one row of `test_wrong_device`."""
+        for ordinal in (-1, world.driver.devices, 1 << 40):
+            self._fails(self._with(world, name, parameter, ordinal), name)
+
+    def check_destroyed(self, world: World, name: str, parameter: str) -> None:
+        """Check one row of `test_destroyed`."""
+        destroyed = dead_handle(self._arguments(world, name).get(parameter))
+        self._fails(self._with(world, name, parameter, destroyed), name)
+
+    def check_failure(self, world: World, name: str, case: Case) -> None:
+        """Check one row of `test_failure`."""
+        arguments = arguments_of(case.arguments, world)
+        forget()
+        answer = implementation(name)(*arguments)
+        assert answer[0] is case.code, explain(answer)
+        assert answer[1:] == (None,) * FUNCTIONS[name].outs
+        if case.code is not topsError_t.topsErrorNotReady and isinstance(case.code, topsError_t):
+            assert last() is not None and last().code is case.code
+
+    def after_row(self) -> None:
+        """Undo what a row leaves behind outside its board."""
+
+    def _every(self, test: str, check: Callable[..., None]) -> None:
+        """Run `check` for each row of a test, each on a board of its own; name the rows that fail together."""
+
+        def one(*row: Any) -> None:
+            with new_world() as world:
+                try:
+                    check(world, *row)
+                finally:
+                    self.after_row()
+
+        rows = self.rows()[test]
+        found = failures(one, rows, lambda row: "-".join(each.what if isinstance(each, Case) else each for each in row))
+        assert not found, f"{len(found)} of {len(rows)} rows failed:\n" + "\n".join(found)
 
     def _arguments(self, world: World, name: str) -> dict[str, Any]:
         names = [each.name for each in FUNCTIONS[name].parameters]

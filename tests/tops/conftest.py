@@ -7,26 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from atops.base.options import EmulatorOptions
-from atops.runtime.board.current_device import restore_ordinal, set_ordinal
-from atops.runtime.driver import CURRENT, Driver
-from tests.tops.conformance import World, fresh
+from tests.tops.conformance import World, new_world
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
     """Two devices of a gcu300 board; device 0 is current."""
-    driver = Driver(EmulatorOptions(devices=2, abort_grace=0.2, trace=256))
-    token = CURRENT.set(driver)
-    saved = set_ordinal(driver.serial, 0)
-    fresh()
-    try:
-        yield World(driver)
-    finally:
-        fresh()
-        restore_ordinal(saved)
-        CURRENT.reset(token)
-        driver.close()
+    with new_world() as made:
+        yield made
 
 
 @pytest.fixture

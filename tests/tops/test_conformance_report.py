@@ -44,16 +44,19 @@ def test_all_families_and_codes_are_counted(report):
         assert not family.covered & set(family.unreachable)
 
 
-def test_rows_are_those_that_run(request):
-    """Of a class that runs with this test the report counts just the tests that pytest made."""
-    if request.config.option.keyword or any("::" in each for each in request.config.args):
-        pytest.skip("only some tests were asked for")
-    rows = [each for each in request.session.items if each.cls and issubclass(each.cls, Conformance)]
-    collected = Counter((each.cls, each.originalname) for each in rows)
-    for each in {found for found, _ in collected}:
-        for test in KINDS.values():
-            made = collected[each, test]
-            assert made == len(each.rows()[test])
+def test_every_row_runs_and_what_fails_is_named():
+    """A class goes through all rows of a test, each on a new board, and names those that fail."""
+
+    class Wrong(Conformance):
+        functions = ("topsMalloc", "topsFree")
+        good: ClassVar = {"topsMalloc": (-1,), "topsFree": (None,)}
+        bad = (Case("topsMalloc", "fine", (8,), tops.topsErrorInvalidValue),)
+
+    with pytest.raises(AssertionError, match=r"(?s)1 of 2 rows failed:\n\[topsMalloc\] AssertionError: .*InvalidValue"):
+        Wrong().test_success()
+    with pytest.raises(AssertionError, match=r"(?s)1 of 1 rows failed:\n\[topsMalloc-fine\]"):
+        Wrong().test_failure()
+    Wrong().test_wrong_count()
 
 
 def test_what_is_missing_is_told(capsys):

@@ -25,6 +25,7 @@ from atops.base.trace.events import (
 )
 from atops.base.trace.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
 from atops.trace.file import load, records_from_json, records_to_json, save
+from tests.every import every
 from tests.runtime.trace_records import record, traces
 
 SAMPLE = Trace(
@@ -120,7 +121,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", DAMAGES)
+@every("what", DAMAGES)
 def test_what_contradicts_itself_is_refused_with_the_reason(what: str) -> None:
     """Each kind of damage is an InvalidValue that says what is wrong."""
     damage, reason = DAMAGES[what]

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
-import jupytext
 import pytest
 
 from atops_widgets import WIDGETS, Timeline, TraceWidget
@@ -148,6 +147,8 @@ def test_the_work_is_right(gate: Gate) -> None:
 @pytest.mark.skipif(not os.environ.get(WANTED), reason=f"pictures are made with {WANTED}=1")
 def test_pictures_of_the_tour(browser: BrowserThread, server: Server) -> None:
     """The tour as Notebook 7 shows it, at the pipeline that is watched, in both themes."""
+    import jupytext
+
     content = jupytext.read(ROOT / "examples" / "tour" / "tour.py", fmt="py:percent")
     last = next(number for number, cell in enumerate(content.cells) if "watched.stop()" in cell.source)
     content.cells = content.cells[: last - 1]  # with the pipeline, and still watching

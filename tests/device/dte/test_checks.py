@@ -12,6 +12,7 @@ import pytest
 from atops.base.errors import InvalidType, InvalidValue
 from atops.device.dte.operations import OPERATIONS
 from tests.device.transform_cases import EXAMPLES, FLOAT32, random_array
+from tests.every import every
 
 
 @dataclass
@@ -84,7 +85,7 @@ REFUSED_ON_GCU300: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, A
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "dst", "src", "parameters", "message"), REFUSED + REFUSED_ON_GCU300)
+@every("name, dst, src, parameters, message", REFUSED + REFUSED_ON_GCU300)
 def test_wrong_geometry_is_refused(name: str, dst: Any, src: Any, parameters: Any, message: str) -> None:
     """Arrays and bare geometries are refused alike, before anything moves."""
     target = np.full(dst, 7, np.float32)
@@ -116,7 +117,7 @@ WRONG_PARTS: list[tuple[str, str, str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "dst", "src", "parameters", "message"), WRONG_PARTS)
+@every("name, dst, src, parameters, message", WRONG_PARTS)
 def test_wrong_parts_of_elements_are_refused(name: str, dst: str, src: str, parameters: Any, message: str) -> None:
     """Phase, ratio and the sizes of both elements have to belong together."""
     parameters = {**({"dst_offsets": (0,)} if name == "shrink_deslice" else {}), **parameters}
@@ -135,7 +136,7 @@ def test_phase_and_ratio_are_ints(wrong: dict[str, Any]) -> None:
             OPERATIONS[name](np.zeros(3, dst), np.zeros(3, src), **{**parameters, **wrong})
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@every("name", OPERATIONS)
 def test_right_geometry_passes_without_memory(name: str) -> None:
     """A check needs shapes and types only; what it accepts, also lists and numpy's ints, can be applied."""
     case = EXAMPLES[name]
@@ -151,7 +152,7 @@ def test_right_geometry_passes_without_memory(name: str) -> None:
         assert target[0].any() and target[0].tobytes() == dst.tobytes()
 
 
-@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"memcpy", "memset", "slice_expand", "shrink_deslice"}))
+@every("name", sorted(set(EXAMPLES) - {"memcpy", "memset", "slice_expand", "shrink_deslice"}))
 def test_element_types_must_be_the_same(name: str) -> None:
     """Even of one size, one type is never taken for another; memcpy and the parts of elements alone move bytes."""
     case = EXAMPLES[name]
@@ -167,8 +168,8 @@ def test_offsets_are_ints(wrong: Any) -> None:
         OPERATIONS["slice"].check(Geometry((2, 2)), Geometry((2, 2)), offsets=wrong)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
+@every(
+    "kind, value",
     [
         (np.uint8, 256), (np.uint8, -1), (np.int8, 128), (np.int32, 1.5), (np.int32, float("nan")), (np.bool_, 2),
         (np.float16, 1e6), (ml_dtypes.bfloat16, 1e39), (np.float32, "1"), (np.float32, None), (np.int32, [1, 2]),
@@ -246,7 +247,7 @@ def test_every_operation_that_reads_its_source_is_tried_for_overlap() -> None:
     assert line.tolist() == [0, 9, 9, 9, 4, 5]
 
 
-@pytest.mark.parametrize("name", overlapping())
+@every("name", overlapping())
 def test_overlap_is_refused(name: str) -> None:
     """Where the order of moving would decide the result, nothing moves."""
     dst, src, parameters = overlapping()[name]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from atops.device.dte.operations import OPERATIONS
 from tests.device.transform_cases import EXAMPLES, draw_array, draw_case, random_array
 from tests.device.transform_oracles import ORACLES, cells, expected
+from tests.every import every
 
 FIRST_TABLE = [
     "memcpy", "memset", "slice", "deslice", "transpose", "slice_transpose", "transpose_deslice", "pad", "mirror_tb",
@@ -41,7 +42,7 @@ def test_each_operation_is_its_oracle(name: str, data: st.DataObject) -> None:
     assert src is None or src.tobytes() == before
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@every("name", OPERATIONS)
 def test_each_example_is_its_oracle(name: str) -> None:
     """The fixed cases move something, or the tests that use them would prove nothing."""
     case = EXAMPLES[name]
@@ -79,8 +80,8 @@ def padded(array: Any, widths: Any) -> Any:
     return whole
 
 
-@pytest.mark.parametrize("kind", [np.uint8, np.float32, np.float64, ml_dtypes.bfloat16])
-@pytest.mark.parametrize(("name", "shape", "parameters", "view"), LARGE)
+@every("kind", [np.uint8, np.float32, np.float64, ml_dtypes.bfloat16])
+@every("name, shape, parameters, view", LARGE)
 def test_large_arrays_move_alike(name: str, shape: Any, parameters: Any, view: Any, kind: Any) -> None:
     """What is moved some rows at a time, or filled first, because that is faster, ends as it would in one step."""
     src = random_array(shape, np.dtype(kind))
@@ -173,7 +174,7 @@ RANK_ZERO: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", RANK_ZERO)
+@every("name", RANK_ZERO)
 def test_rank_zero(name: str) -> None:
     """An array without dimensions has one element, and moves like any other."""
     for kind in (np.int32, ml_dtypes.bfloat16):

@@ -19,6 +19,7 @@ from atops.device.exec.block import Progress
 from atops.device.exec.grid import RoundRobin, Seeded
 from atops.device.exec.thread import Request, current_thread, maybe_current_thread
 from tests.device.kernel_host import MODES, Host, line_of, signal, syncblocks, syncthreads, turn
+from tests.every import every
 
 
 @pytest.mark.parametrize("workers", MODES)
@@ -141,9 +142,9 @@ def test_current_thread_belongs_to_the_kernel():
     assert grid.error is None
 
 
-@pytest.mark.parametrize("workers", MODES)
-@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit, StopIteration])
-@pytest.mark.parametrize("colour", ["async", "plain"])
+@every("workers", MODES)
+@every("kind", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit, StopIteration])
+@every("colour", ["async", "plain"])
 def test_what_a_kernel_raises_is_the_failure_of_its_launch(workers, kind, colour):
     """The failure names kernel, block, thread, exception and line, and has the kernel's traceback as its cause."""
     host = Host(workers)
@@ -484,8 +485,8 @@ def test_abort_closes_parked_threads_at_once(workers, park):
     assert len(host.chips[0].signals._lots) == 0 or all(len(lot) == 0 for lot in host.chips[0].signals._lots.values())
 
 
-@pytest.mark.parametrize("workers", [2, "sip"])
-@pytest.mark.parametrize("when", range(0, 60, 3))
+@every("workers", [2, "sip"])
+@every("when", range(0, 60, 3))
 def test_abort_at_any_point_ends_the_grid(workers, when):
     """Whenever the abort comes, between any two suspensions, the grid ends once and nothing hangs."""
     host = Host(workers)

@@ -10,6 +10,7 @@ import pytest
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.memory.allocation import KEEPS_THE_GIL, Allocation, fill, move
 from atops.device.memory.device_memory import GlobalMemory
+from tests.every import every
 
 Make = Callable[..., Allocation]
 
@@ -105,9 +106,9 @@ def test_a_move_that_does_not_fit_writes_nothing(memory: GlobalMemory):
     assert (dst.data == 2).all()
 
 
-@pytest.mark.parametrize("width", [1, 2, 4, 8, 12, 16, 20_000])
-@pytest.mark.parametrize("offset", [0, 3, 16])
-@pytest.mark.parametrize("total", [0, 16, 4096, KEEPS_THE_GIL, KEEPS_THE_GIL + 16, (1 << 18) + 48])
+@every("width", [1, 2, 4, 8, 12, 16, 20_000])
+@every("offset", [0, 3, 16])
+@every("total", [0, 16, 4096, KEEPS_THE_GIL, KEEPS_THE_GIL + 16, (1 << 18) + 48])
 def test_a_fill_repeats_its_pattern_at_any_alignment(memory: GlobalMemory, width: int, offset: int, total: int):
     """Short and long fills of every width store the pattern whole, and nothing around it."""
     allocation = memory.allocate(total + 64)

@@ -12,6 +12,7 @@ from atops import kernels as k
 from atops.base.errors import DteError, IllegalAddress, IllegalState, InvalidValue, LaunchFailure
 from atops.device.memory.value_wait import Condition, Watch
 from atops.device.span.span import Access, Space, Span
+from tests.every import every
 from tests.kernel_bench import Bench, benches
 
 
@@ -340,7 +341,7 @@ VALUES: dict[str, Callable[[Span], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@every("name", VIEWS)
 def test_views_of_an_array_come_back_as_spans(make_bench: Callable[..., Bench], name: str):
     """What only views is no access, on gcu210 as well; the span names the bytes that numpy's view has."""
     host = np.arange(12, dtype=np.float32).reshape(2, 6)
@@ -355,7 +356,7 @@ def test_views_of_an_array_come_back_as_spans(make_bench: Callable[..., Bench], 
     assert x.flags.c_contiguous and not x.T.flags.c_contiguous
 
 
-@pytest.mark.parametrize("name", [*COPIES, *VALUES])
+@every("name", [*COPIES, *VALUES])
 def test_what_only_reads_is_what_numpy_makes_of_an_array(make_bench: Callable[..., Bench], name: str):
     """In strict mode a span gives numpy's own result, as an array that is no view, observed and without an escape."""
     method = {**COPIES, **VALUES}[name]

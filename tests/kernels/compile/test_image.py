@@ -22,6 +22,7 @@ from atops.kernels.compile.image import CodeImage, image_size
 from atops.kernels.compile.loading import load_module
 from atops.kernels.compile.program import Program, compile_source
 from atops.kernels.source.python_front_end import PythonFrontEnd
+from tests.every import every
 from tests.kernel_bench import Bench
 from tests.kernels.source_texts import SCALE, declarations
 
@@ -156,7 +157,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", DAMAGED)
+@every("case", DAMAGED)
 def test_a_damaged_image_says_what_is_wrong(case: str):
     """Each kind of damage is named, also where all checksums are right."""
     data, why = DAMAGED[case]

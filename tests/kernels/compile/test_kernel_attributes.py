@@ -14,6 +14,7 @@ from atops.kernels.compile.kernel_attributes import FunctionAttributes, function
 from atops.kernels.compile.program import compile_source
 from atops.kernels.launch.target import compile_target
 from atops.kernels.memory.private import private
+from tests.every import every
 from tests.kernel_bench import Bench
 from tests.kernels.source_texts import declarations
 
@@ -85,7 +86,7 @@ def attributes(text: str, target: str = "gcu300") -> FunctionAttributes:
     return compile_source(text, options=[f"-arch={target}", "-w"]).module().attributes("f")
 
 
-@pytest.mark.parametrize("case", BODIES)
+@every("case", BODIES)
 def test_memory_is_told_from_the_text(case: str):
     """Calls are added as the allocators will; what cannot be told is None and not invented."""
     body, (local, shared, private) = BODIES[case]
@@ -98,7 +99,7 @@ def _tells(case: str) -> bool:
     return None not in BODIES[case][1] and case not in ("both branches", "a function of functions")
 
 
-@pytest.mark.parametrize("case", [each for each in BODIES if _tells(each)])
+@every("case", [each for each in BODIES if _tells(each)])
 def test_a_launch_takes_what_was_told(case: str, bench: Bench):
     """The figures are those of the running thread's L1 and of its block's L2."""
     body, (local, shared, _) = BODIES[case]

@@ -19,6 +19,7 @@ from atops.kernels.dte import operations_gcu300 as dte_operations_gcu300
 from atops.kernels.dte.configuration import tops_dte_ctx_t
 from tests.device.transform_cases import EXAMPLES, random_array
 from tests.device.transform_oracles import cells, expected
+from tests.every import every
 from tests.kernel_bench import Bench, benches
 
 NAMES = list(OPERATIONS)
@@ -43,7 +44,7 @@ def plain(name: str) -> Callable[..., object]:
     return getattr(dte_operations if hasattr(dte_operations, name) else dte_operations_gcu300, name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_methods_are_as_the_plain_forms(name: str):
     """A method has the parameters of the operation of its name, in their order, with their defaults and types."""
     ours = inspect.signature(getattr(tops_dte_ctx_t, f"config_{name}"))
@@ -62,8 +63,8 @@ def refused(bench: Bench, said: str, *, config: tuple[int, int] = (1, 1)) -> Cal
     return run
 
 
-@pytest.mark.parametrize("mode", MODES, ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@every("mode", MODES, ids=str)
+@every("name", NAMES)
 def test_each_operation_is_configured_once_and_triggered_often(make_bench: Callable[..., Bench], name: str, mode: dict):
     """Triggered twice, and a third time at other addresses, an operation does each time what its oracle says."""
     bench, case = make_bench(**mode), EXAMPLES[name]
@@ -95,8 +96,8 @@ def test_each_operation_is_configured_once_and_triggered_often(make_bench: Calla
     assert cells(y.host[2]) == cells(before)
 
 
-@pytest.mark.parametrize("role", ["src", "dst"])
-@pytest.mark.parametrize("name", NAMES)
+@every("role", ["src", "dst"])
+@every("name", NAMES)
 def test_offsets_are_patched(bench: Bench, name: str, role: str):
     """Each window moves where a patch says, also where it leaves src; an operation without one says what it has."""
     case = EXAMPLES[name]
@@ -361,8 +362,8 @@ def test_ping_pong(make_bench: Callable[..., Bench], mode: dict):
     assert np.array_equal(y.host, x.host * 3)
 
 
-@pytest.mark.parametrize("mode", [*MODES, *({"dte": dte, "offload": True} for dte in ("eager", "seeded"))], ids=str)
-@pytest.mark.parametrize("backwards", [False, True])
+@every("mode", [*MODES, *({"dte": dte, "offload": True} for dte in ("eager", "seeded"))], ids=str)
+@every("backwards", [False, True])
 def test_a_chain_is_waited_for_at_its_end(make_bench: Callable[..., Bench], mode: dict, backwards: bool):
     """Three connected contexts, started in either order and often: the last wait sees all three, in their order."""
     options = {name: value for name, value in mode.items() if name != "offload"}
@@ -536,9 +537,9 @@ LAST = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["private", "shared"])
-@pytest.mark.parametrize("backwards", [False, True], ids=["in order", "backwards"])
-@pytest.mark.parametrize("mode", LAST, ids=str)
+@every("shared", [False, True], ids=["private", "shared"])
+@every("backwards", [False, True], ids=["in order", "backwards"])
+@every("mode", LAST, ids=str)
 def test_the_last_event_of_a_chain_is_enough(
     make_bench: Callable[..., Bench], mode: dict, backwards: bool, shared: bool
 ):  # fmt: skip
@@ -574,7 +575,7 @@ def test_the_last_event_of_a_chain_is_enough(
     assert np.array_equal(y.host.reshape(4, TILE), x.host.reshape(4, TILE)[:, ::-1])
 
 
-@pytest.mark.parametrize("mode", LAST, ids=str)
+@every("mode", LAST, ids=str)
 def test_rows_are_flipped_by_two_contexts(make_bench: Callable[..., Bench], mode: dict):
     """What the guide shows: fetch and store are connected, each thread has several rows, only stores are awaited."""
     bench = make_bench(**{name: value for name, value in mode.items() if name != "offload"})

@@ -12,6 +12,7 @@ from atops import kernels as k
 from atops.base.errors import DteError
 from atops.device.dte.operations import OPERATIONS
 from atops.kernels.dte import operations as dte_operations
+from tests.every import every
 from tests.kernel_bench import Bench
 
 SOURCE = np.arange(1, 13, dtype=np.int16).reshape(3, 4)
@@ -34,9 +35,9 @@ CASES: list[tuple[str, tuple[int, ...], dict[str, Any], Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize(("name", "shape", "parameters", "expected"), CASES, ids=[case[0] for case in CASES])
+@every("strict", [False, True])
+@every("asynchronous", [False, True])
+@every("name, shape, parameters, expected", CASES, ids=[case[0] for case in CASES])
 def test_each_operation(make_bench: Any, name: str, shape: tuple[int, ...], parameters: dict[str, Any], expected: Any,
                         asynchronous: bool, strict: bool):  # fmt: skip
     """Each does to global and local memory what its row says, at once and asynchronously."""

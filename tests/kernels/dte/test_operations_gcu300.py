@@ -13,6 +13,7 @@ from atops.base.errors import DteError
 from atops.device.dte.operations import OPERATIONS
 from atops.kernels.dte import operations_gcu300 as dte_operations_gcu300
 from tests.device.transform_cases import EXAMPLES, random_array
+from tests.every import every
 from tests.kernel_bench import Bench
 
 NAMES = [row.name for row in OPERATIONS.values() if row.gcu_arch == 300]
@@ -35,8 +36,8 @@ def test_every_operation_of_gcu300_has_its_two_functions():
     assert sorted(dte_operations_gcu300.__all__) == sorted([*NAMES, *(f"{name}_async" for name in NAMES)])
 
 
-@pytest.mark.parametrize("form", ["{}", "{}_async"])
-@pytest.mark.parametrize("name", NAMES)
+@every("form", ["{}", "{}_async"])
+@every("name", NAMES)
 def test_gcu210_has_none_of_them(make_bench: Any, name: str, form: str):
     """The refusal names thread, line, operation and chip; nothing has moved."""
     bench, case = make_bench(arch="gcu210"), EXAMPLES[name]

@@ -6,7 +6,6 @@ import itertools
 from typing import Any
 
 import numpy as np
-import pytest
 
 from atops import kernels as k
 from atops.base.errors import DteError
@@ -15,6 +14,7 @@ from atops.kernels.dte import operations as dte_operations
 from atops.kernels.dte import operations_gcu300 as dte_operations_gcu300
 from tests.device.transform_cases import EXAMPLES, random_array
 from tests.device.transform_oracles import cells, expected
+from tests.every import every
 
 SPACES = ("global", "shared", "local")
 WAYS = [(*pair, waits) for pair in itertools.product(SPACES, repeat=2) for waits in (False, True)]
@@ -69,27 +69,27 @@ def attempt(bench: Any, name: str, *, shared_context: bool) -> None:
     assert all(np.array_equal(each, source) for each in sources.host)
 
 
-@pytest.mark.parametrize("mode", MODES, ids=str)
-@pytest.mark.parametrize("name", BOTH)
+@every("mode", MODES, ids=str)
+@every("name", BOTH)
 def test_a_private_context_moves_between_any_two_spaces(make_bench: Any, name: str, mode: dict[str, Any]):
     """Global, shared and local memory, each to each and to itself, at once and asynchronously, in every mode."""
     attempt(make_bench(**mode), name, shared_context=False)
 
 
-@pytest.mark.parametrize("name", BOTH)
+@every("name", BOTH)
 def test_a_shared_context_moves_between_global_and_shared_memory(make_bench: Any, name: str):
     """Local memory on either side is refused before anything moves."""
     attempt(make_bench(), name, shared_context=True)
 
 
-@pytest.mark.parametrize("shared_context", [False, True])
-@pytest.mark.parametrize("name", FIRST)
+@every("shared_context", [False, True])
+@every("name", FIRST)
 def test_gcu210_has_the_first_table(make_bench: Any, name: str, shared_context: bool):
     """The eleven move between all spaces there too, though its kernels cannot index global memory."""
     attempt(make_bench(arch="gcu210"), name, shared_context=shared_context)
 
 
-@pytest.mark.parametrize("name", [name for name in BOTH if set(OPERATIONS[name].parameters) - {"value"}])
+@every("name", [name for name in BOTH if set(OPERATIONS[name].parameters) - {"value"}])
 def test_parameters_count_as_they_are_at_the_issue(make_bench: Any, name: str):
     """A list that the kernel changes before the wait, for its next transfer, changes nothing in this one."""
     bench, case = make_bench(), EXAMPLES[name]

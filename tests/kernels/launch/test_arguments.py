@@ -14,6 +14,7 @@ from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, PeerAccessNotEnabled
 from atops.device.span.span import Span
 from atops.kernels.launch.restrict import restrict
+from tests.every import every
 from tests.kernel_bench import Bench, DeviceArray
 
 PAIR = np.dtype([("n", np.int32), ("x", np.float32)])
@@ -108,8 +109,8 @@ def test_overflow_is_refused(annotation: object, value: object):
         taken(annotation, value)
 
 
-@pytest.mark.parametrize(
-    ("annotation", "value", "right"),
+@every(
+    "annotation, value, right",
     [(np.int32, 2.5, "scalar of int32"), (np.int32, 2.0, "scalar of int32"), (int, 1.5, "scalar of int"),
      (np.float32, "3", "scalar of float32"), (np.float32, 1j, "scalar of float32"), (Any, "text", "number"),
      (Any, None, "number"), (Any, {}, "number"), (k.Span, 3, "memory of the device"),

@@ -26,6 +26,7 @@ from atops.base.errors import (
 from atops.device.arch import ARCHITECTURES
 from atops.kernels.memory import device_variables as variables
 from atops.kernels.memory.device_variables import Variable, constant, device_variable, variables_named
+from tests.every import every
 from tests.kernel_bench import Bench
 
 CHIPS = pytest.mark.parametrize("chip", ARCHITECTURES)
@@ -372,8 +373,8 @@ def test_what_a_variable_begins_as(dtype: object, init: object, shape: object, e
         assert initial.dtype == expected.dtype and np.array_equal(initial, expected)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "init", "shape", "error", "why"),
+@every(
+    "dtype, init, shape, error, why",
     [(np.int8, 128, None, InvalidValue, "out of the range of int8"), (np.uint8, -1, None, InvalidValue, "uint8"),
      (np.uint32, [0, -1], None, InvalidValue, "uint32"), (np.int32, 1.5, None, InvalidValue, "int32"),
      (np.float16, 1e6, None, InvalidValue, "float16"), (np.bool_, 2, None, InvalidValue, "bool"),

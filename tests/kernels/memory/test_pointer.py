@@ -18,6 +18,7 @@ from atops.kernels.memory.device_variables import constant, device_variable
 from atops.kernels.memory.pointer import Pointer, generic, pointer
 from atops.kernels.memory.private import private
 from atops.kernels.memory.spaces import common_space, is_below
+from tests.every import every
 from tests.kernel_bench import Bench
 
 SPACES = [Generic, k.Global, k.Shared, k.Local, Constant, Private]
@@ -83,8 +84,8 @@ def test_arithmetic_is_that_of_integers(start: int, step: int):
     bench.memory.close()
 
 
-@pytest.mark.parametrize("space", SPACES, ids=str)
-@pytest.mark.parametrize("index", [-1, 4])
+@every("space", SPACES, ids=str)
+@every("index", [-1, 4])
 def test_nothing_beside_its_memory_is_reached(bench: Bench, space: Any, index: int):
     """Reading, storing and slicing one element outside is an IllegalAddress naming thread and element."""
     said = rf"thread \(0,0,0\).*element {index} of <{space} pointer to int32.* of 16"
@@ -140,8 +141,8 @@ def test_gcu210_reaches_named_memory_only(make_bench: Callable[..., Bench]):
     bench.launch(use, (1, 1), bench.empty(4, np.int32))
 
 
-@pytest.mark.parametrize("to", SPACES, ids=str)
-@pytest.mark.parametrize("of", SPACES, ids=str)
+@every("to", SPACES, ids=str)
+@every("of", SPACES, ids=str)
 def test_conversions_of_specific_pointers(bench: Bench, of: Any, to: Any):
     """Into its own space and, but for a constant, into the generic one; never into another, which names both."""
 
@@ -158,8 +159,8 @@ def test_conversions_of_specific_pointers(bench: Bench, of: Any, to: Any):
         fails(bench, convert, InvalidType, f"a {of} pointer never becomes a {to} pointer")
 
 
-@pytest.mark.parametrize("of", [k.Global, k.Shared, k.Local, Private], ids=str)
-@pytest.mark.parametrize("to", [k.Global, k.Shared, k.Local, Private], ids=str)
+@every("of", [k.Global, k.Shared, k.Local, Private], ids=str)
+@every("to", [k.Global, k.Shared, k.Local, Private], ids=str)
 def test_a_generic_pointer_goes_back_where_it_lies(bench: Bench, of: Any, to: Any):
     """An explicit cast of a generic pointer is checked against the bytes; the error names both spaces."""
 

@@ -6,6 +6,7 @@ import pytest
 
 from atops.device.dte.operations import OPERATIONS
 from atops.kernels.tables.functions import FUNCTIONS
+from tests.every import every
 from tests.kernels.source_texts import log_of
 
 OLD = ("-arch=gcu210", "-arch=agcu200")
@@ -22,7 +23,7 @@ def using(*lines: str) -> str:
     return "@k.kernel\ndef f(x, dte):\n" + "".join(f"    {line}\n" for line in lines)
 
 
-@pytest.mark.parametrize("name", LACKING)
+@every("name", LACKING)
 def test_what_a_chip_lacks_is_warned_of_where_it_is_named(name: str):
     """Each operation, function and vector type of gcu300 is told for the older targets, and never for gcu300."""
     word = name.partition(".")[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atops.kernels.source.diagnostics import DiagnosticLog, SourcePosition, SourceText
+from tests.every import every
 from tests.kernels.source_texts import declarations, log_of
 
 __all__ = ("declarations",)  # a fixture
@@ -234,7 +235,7 @@ TEXTS: dict[str, tuple[str, list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", TEXTS)
+@every("case", TEXTS)
 def test_what_is_wrong_is_told_with_its_place(case: str):
     """Each fault of a text has its own diagnostic, at the line and column that it is about, and there are no others."""
     text, expected = TEXTS[case]

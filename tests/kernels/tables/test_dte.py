@@ -17,6 +17,7 @@ from atops.kernels.dte import operations as dte_operations
 from atops.kernels.dte import operations_gcu300 as dte_operations_gcu300
 from atops.kernels.tables.construct import Construct
 from atops.kernels.tables.dte import DTE
+from tests.every import every
 from tests.kernel_bench import Bench
 
 CALLS = {row: match for row in DTE if (match := re.fullmatch(r"tops::(\w+)\((.*)\)", row.cpp))}
@@ -79,7 +80,7 @@ def test_every_operation_has_its_row():
     assert len({row.cpp for row in DTE}) == len(DTE) == len(CALLS) + len(STATEMENTS)
 
 
-@pytest.mark.parametrize("row", CALLS, ids=lambda row: CALLS[row][1])
+@every("row", CALLS, ids=lambda row: CALLS[row][1])
 def test_an_operation_is_called_as_its_row_says(row: Construct):
     """The row has the function's signature, and explains each parameter that has another name than the text's."""
     name = CALLS[row][1]
@@ -96,7 +97,7 @@ def test_an_operation_is_called_as_its_row_says(row: Construct):
     assert bool(row.differs) is (theirs != shown)
 
 
-@pytest.mark.parametrize("row", STATEMENTS, ids=lambda row: row.cpp)
+@every("row", STATEMENTS, ids=lambda row: row.cpp)
 def test_a_construct_runs_as_its_row_says(bench: Bench, row: Construct):
     """What the row has kernels write, between what it needs, moves x to y."""
     before, after = AROUND[row.python]

@@ -30,6 +30,7 @@ from atops.kernels.memory.pointer import generic, pointer
 from atops.kernels.memory.private import private
 from atops.kernels.tables.construct import Construct
 from atops.kernels.tables.spaces import SPACES
+from tests.every import every
 from tests.kernel_bench import Bench
 from tests.runtime import boards
 
@@ -67,7 +68,7 @@ def refused(bench: Bench, body: Callable[..., object], error: type, why: str, co
     assert isinstance(caught.value.__cause__, error)
 
 
-@pytest.mark.parametrize("row", SPACES, ids=lambda row: f"{row.section} {row.cpp}")
+@every("row", SPACES, ids=lambda row: f"{row.section} {row.cpp}")
 def test_the_row_is_true(row: Construct, make_bench: Callable[..., Bench]):
     """What the row says holds."""
     PROOFS[row.cpp](make_bench)

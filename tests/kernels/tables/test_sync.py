@@ -14,6 +14,7 @@ from atops.kernels.assertion import assert_
 from atops.kernels.printf import printf
 from atops.kernels.signals import signal_add, signal_read, signal_wait, signal_write
 from atops.kernels.tables.sync import SYNC
+from tests.every import every
 from tests.kernel_bench import Bench
 
 NAMED = {each.__name__: each for each in (printf, assert_, signal_add, signal_read, signal_wait, signal_write)}
@@ -149,8 +150,8 @@ def test_every_row_has_a_proof():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("python", PROOFS)
-@pytest.mark.parametrize("arch", ["gcu210", "gcu300"])
+@every("python", PROOFS)
+@every("arch", ["gcu210", "gcu300"])
 def test_a_row_holds(make_bench: Callable[..., Bench], python: str, arch: str):
     """A cooperative grid of two blocks with three threads each does what the row says, on either chip."""
     body, holds = PROOFS[python]

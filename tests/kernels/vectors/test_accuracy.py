@@ -9,10 +9,10 @@ from typing import Any
 import ml_dtypes
 import mpmath
 import numpy as np
-import pytest
 
 from atops.kernels.tables.functions import FUNCTIONS
 from atops.kernels.vectors.numerics import numeric
+from tests.every import every
 
 SAMPLES = 300
 BOUNDS = {row.name: row.ulp for row in FUNCTIONS if row.name not in ("mod", "isfinite")}
@@ -131,8 +131,8 @@ def operands(name: str, element: np.dtype) -> list[np.ndarray]:
     return [points(), points()] if name in ("div", "atan2") else [points()]
 
 
-@pytest.mark.parametrize("element", FLOATS, ids=str)
-@pytest.mark.parametrize("name", BOUNDS)
+@every("element", FLOATS, ids=str)
+@every("name", BOUNDS)
 def test_sampled_errors_stay_within_the_bound(name: str, element: np.dtype):
     """Hundreds of points of every function and type, at borders, bends and all magnitudes, against mpmath."""
     given = operands(name, element)
@@ -147,8 +147,8 @@ def test_sampled_errors_stay_within_the_bound(name: str, element: np.dtype):
     assert worst <= BOUNDS[name], where
 
 
-@pytest.mark.parametrize("element", FLOATS[1:], ids=str)
-@pytest.mark.parametrize("name", IN_FLOAT64)
+@every("element", FLOATS[1:], ids=str)
+@every("name", IN_FLOAT64)
 def test_every_half_and_bfloat16(name: str, element: np.dtype):
     """All 65536 inputs stay within the bound, which is no looser than it has to be."""
     every = np.arange(1 << 16, dtype=np.uint16).view(element)

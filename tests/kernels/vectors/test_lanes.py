@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from atops.base.errors import InvalidType, InvalidValue
 from atops.kernels.vectors.lanes import converted, exact, lanes_of, shift_count
+from tests.every import every
 
 FLOAT, HALF, BRAIN = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 INT, BYTE, LONG, BOOL = np.dtype(np.int32), np.dtype(np.uint8), np.dtype(np.int64), np.dtype(np.bool_)
 
 
-@pytest.mark.parametrize(
-    ("element", "value"),
+@every(
+    "element, value",
     [(FLOAT, 2), (FLOAT, 0.5), (FLOAT, np.float64(0.25)), (FLOAT, math.inf), (FLOAT, -0.0), (FLOAT, 1 << 24),
      (FLOAT, ml_dtypes.bfloat16(2)), (FLOAT, np.array(2.5)), (HALF, 65504), (BRAIN, 3.0), (BRAIN, np.float32(256)),
      (INT, -(1 << 31)), (INT, 7.0), (INT, np.array(4, np.int16)), (BYTE, 255), (BYTE, np.int64(3)), (BYTE, True),
@@ -41,8 +42,8 @@ def test_nan_is_a_float():
             exact(element, math.nan, "y")
 
 
-@pytest.mark.parametrize(
-    ("element", "value", "match"),
+@every(
+    "element, value, match",
     [(FLOAT, 0.1, r"0\.1, which float cannot hold exactly; float32\(0\.1\) rounds it"), (FLOAT, 1e300, "which float"),
      (FLOAT, (1 << 24) + 1, "16777217, which float"), (FLOAT, np.int64((1 << 53) + 1), "float"),
      (HALF, 65520, "__fp16"), (BRAIN, 257, r"257, which __bf16 .*bfloat16\(257\)"), (BRAIN, 10**400, "__bf16"),

@@ -7,6 +7,7 @@ import pytest
 
 from atops.base.errors import InvalidType, InvalidValue
 from atops.kernels.vectors.vector_type import VectorType, vector, vector2, vector4
+from tests.every import every
 from tests.kernels.vector_host import FLOATS, INTEGERS, MASKS, sample
 
 
@@ -56,7 +57,7 @@ def test_a_mask_answers():
     assert mask[1].any() and not mask[0].any()
 
 
-@pytest.mark.parametrize("kind", FLOATS + INTEGERS + MASKS, ids=str)
+@every("kind", FLOATS + INTEGERS + MASKS, ids=str)
 def test_selection(kind: VectorType):
     """Lanes come from x where the mask is true and from y elsewhere; one of them may be a scalar."""
     x, y = kind.wrap(sample(kind, 1)), kind.wrap(sample(kind, 2))

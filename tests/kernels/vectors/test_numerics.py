@@ -11,6 +11,7 @@ import pytest
 
 from atops.kernels.tables.functions import FUNCTIONS
 from atops.kernels.vectors.numerics import numeric
+from tests.every import every
 
 FLOATS = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
 INTEGERS = [np.dtype(kind) for kind in "bBhHiI"]
@@ -73,8 +74,8 @@ def same(got: np.ndarray, right: np.ndarray) -> bool:
     return bool((both_nan | ((got == right) & (np.signbit(got) == np.signbit(right)))).all())
 
 
-@pytest.mark.parametrize("element", FLOATS, ids=str)
-@pytest.mark.parametrize("name", SPECIAL)
+@every("element", FLOATS, ids=str)
+@every("name", SPECIAL)
 def test_special_values(name: str, element: np.dtype):
     """Zeros with their signs, infinities, NaN, poles, domain errors and overflow give what IEEE and C give."""
     operands, right = (np.array(side, element) for side in zip(*SPECIAL[name], strict=True))
@@ -140,7 +141,7 @@ def test_the_absolute_value_of_integers_wraps(element: np.dtype):
     assert numeric("abs", element)(values).tolist() == right
 
 
-@pytest.mark.parametrize("name", sorted(SPECIAL))
+@every("name", sorted(SPECIAL))
 def test_large_arrays_and_small_ones_agree(name: str):
     """An array of vectors gives what its vectors give, whatever its shape and however large."""
     values = np.random.default_rng(3).normal(0, 2, (300, 128)).astype(np.float32)

@@ -7,6 +7,7 @@ import pytest
 from atops.base.errors import InvalidType
 from atops.kernels.tables.vectors import OPERATORS, TYPE_SETS
 from atops.kernels.vectors.vector_type import VECTOR_TYPES
+from tests.every import every
 from tests.kernels.vector_host import FLOATS, INTEGERS, MASKS, TYPES, UNSIGNED
 
 LONG = [each for each in TYPES if "long" in each.name]
@@ -20,7 +21,7 @@ PERMITTED = {
 }
 
 
-@pytest.mark.parametrize("cpp", PERMITTED)
+@every("cpp", PERMITTED)
 def test_each_operator_has_the_types_of_the_text(cpp: str):
     """A type that the text permits computes; any other raises, naming operator, type and what is permitted."""
     for kind in TYPES:

@@ -18,6 +18,7 @@ from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.kernels.vectors.mask import Mask
 from atops.kernels.vectors.vector import Vector
 from atops.kernels.vectors.vector_type import VectorType, vector, vector4
+from tests.every import every
 from tests.kernel_bench import Bench
 from tests.kernels.vector_host import FLOATS, INTEGERS, MASKS, TYPES, UNSIGNED, fails, in_kernel, sample
 
@@ -245,7 +246,7 @@ def test_assignment_shares_and_copy_does_not():
     assert (y[0], z[0], w[0]) == (1, 0, 0)
 
 
-@pytest.mark.parametrize("run", [*ARITHMETIC.values(), *COMPARISONS.values(), *BITS.values(), operator.lshift])
+@every("run", [*ARITHMETIC.values(), *COMPARISONS.values(), *BITS.values(), operator.lshift])
 def test_operands_of_other_types_are_refused(run: Callable):
     """Another vector type, memory, text, None and rounded floats are errors on either side."""
     x = vector["unsigned int"].wrap(np.ones(32, np.uint32))

@@ -32,6 +32,7 @@ from atops.runtime.device import Device
 from atops.runtime.executables.graph import Graph
 from atops.runtime.resources.bundle import create_bundle
 from atops.runtime.resources.placement import BundleRequest
+from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, board, device, leftovers, works
 from tests.runtime.executable_models import BIAS, SHAPE, WEIGHT, endless, fixed, linear, model, picked, places, tensor
 
@@ -104,8 +105,8 @@ def torn():
     return model([helper.make_node("Relu", ["z"], ["y"])], [tensor("x", [2])], [tensor("y", [2])])
 
 
-@pytest.mark.parametrize(
-    ("make", "options", "error", "says"),
+@every(
+    "make, options, error, says",
     [
         (lambda: 3, {}, InvalidType, "ModelProto"),
         (lambda: b"\xff\xff\xff", {}, InvalidValue, "no ONNX"),

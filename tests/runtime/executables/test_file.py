@@ -20,6 +20,7 @@ from atops import executable
 from atops.base.errors import InvalidImage, InvalidType
 from atops.runtime.executables.file import ExecutableFile, SectionKind
 from atops.runtime.executables.tables import ALIGNMENT
+from tests.every import every
 from tests.runtime.executable_models import endless, fixed, linear
 
 HEADER = 56  # bytes, of which the last 32 are the digest
@@ -227,7 +228,7 @@ def outside_in_the_body(model: ModelProto) -> None:
 HOSTILE = dict(hostile())
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+@every("what", HOSTILE)
 def test_a_hostile_file_is_refused(what: str):
     """Each lie in a file with right sums is found."""
     assert not opens_or_is_refused(HOSTILE[what])

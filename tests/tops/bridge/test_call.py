@@ -18,6 +18,7 @@ from atops.tops.bridge.call import TWINS, call, rtc_call
 from atops.tops.bridge.codes import CodeError
 from atops.tops.bridge.last_error import last
 from atops.tops.bridge.waiting import until
+from tests.every import every
 from tests.runtime.boards import Latch
 
 FAULT = errors.PriorLaunchFailure("skipped")
@@ -62,7 +63,7 @@ def raising(error: BaseException, bridge=call):
     return topsModuleGetGlobal
 
 
-@pytest.mark.parametrize(("error", "code"), RAISED, ids=[f"{type(e).__name__}-{c.name}" for e, c in RAISED])
+@every("error, code", RAISED, ids=[f"{type(e).__name__}-{c.name}" for e, c in RAISED])
 def test_exceptions_become_codes(error, code):
     """Each exception has one code; every result is None; the failure is stored with its words."""
     assert raising(error)(1, "x") == (code, None, None)

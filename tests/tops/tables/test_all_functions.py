@@ -12,6 +12,7 @@ import atops.tops as tops
 from atops.tops import aio
 from atops.tops.bridge.call import TWINS
 from atops.tops.tables.all_functions import FUNCTIONS
+from tests.every import every
 from tests.tops.conformance import implementation
 
 SECTIONS = {
@@ -34,7 +35,7 @@ def test_every_function_exists():
     assert not MISSING
 
 
-@pytest.mark.parametrize("name", PRESENT)
+@every("name", PRESENT)
 def test_signature(name):
     """A function takes the parameters of its row by their names in C, and tells that it returns a code and results."""
     signature = inspect.signature(implementation(name))
@@ -48,7 +49,7 @@ def test_signature(name):
     assert implementation(name).__doc__
 
 
-@pytest.mark.parametrize("name", PRESENT)
+@every("name", PRESENT)
 def test_twin(name):
     """A function has an awaitable twin if, and only if, its row says that it can block."""
     assert hasattr(aio, name) == (name in aio.__all__) == FUNCTIONS[name].waits

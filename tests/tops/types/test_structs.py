@@ -10,6 +10,7 @@ import pytest
 import atops.tops as tops
 from atops.base.errors import InvalidValue
 from atops.tops.types.structs import Struct
+from tests.every import every
 
 SIZES = {
     "topsDeviceProp_t": 792, "topsPointerAttribute_t": 32, "topsFuncAttributes": 56, "topsExtLaunchParams_t": 208,
@@ -20,7 +21,7 @@ SIZES = {
 MODES = tops.topsResBundlMode
 
 
-@pytest.mark.parametrize("name", SIZES)
+@every("name", SIZES)
 def test_layout(name):
     """A struct has the size that C gives it; its fields follow each other inside it; its bytes bring it back."""
     kind = getattr(tops, name)

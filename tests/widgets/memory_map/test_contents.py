@@ -11,6 +11,7 @@ import pytest
 from atops.device.memory.allocation import Allocation
 from atops.runtime.driver import Driver
 from atops_widgets.memory_map.contents import DTYPES, WINDOW, Contents, Look, rows_of, told
+from tests.every import every
 from tests.runtime.boards import board
 
 
@@ -43,7 +44,7 @@ def test_values_are_typed(driver: Driver) -> None:
     assert contents.look(*place(driver, held), 10**9).first == 2 * WINDOW
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("dtype", DTYPES)
 def test_every_type_tells_its_values(dtype: str) -> None:
     """A value written as a type is read as that type; bytes that make no whole value are left out."""
     data = np.array([1.5 if "float" in dtype else 3], dtype=dtype if dtype != "bfloat16" else ml_dtypes.bfloat16)

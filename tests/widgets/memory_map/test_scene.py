@@ -19,6 +19,7 @@ from atops_widgets.feed.feed import Feed, feed_of
 from atops_widgets.memory_map.lanes import State
 from atops_widgets.memory_map.scene import MemoryPicture
 from atops_widgets.memory_map.touches import Touch, operations_on
+from tests.every import every
 from tests.runtime.boards import PATIENCE, board
 from tests.widgets.memory_map_traces import BANK, GIB, MIB, crowded, given, training
 from tests.widgets.traces import US, record
@@ -205,7 +206,7 @@ def test_a_range_knows_its_operations() -> None:
     assert told["generation"] == 13 and "model.py:140" in told["text"][0] and "recorded trace" in told["text"][1]
 
 
-@pytest.mark.parametrize("options", [
+@every("options", [
     {"zoom": 7}, {"zoom": {"device": 0}}, {"zoom": {"device": 0, "bank": 0, "from": 5, "to": 5}},
     {"zoom": {"device": 0, "bank": "x", "from": 0, "to": 9}}, {"zoom": {"device": 9, "bank": 0, "from": 0, "to": 9}},
     {"zoom": {"device": 0, "bank": 0, "from": float("nan"), "to": 9.0}}, {"first": "a"}, {"first": 1e300},

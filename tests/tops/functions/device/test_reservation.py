@@ -60,6 +60,10 @@ def crowded(world):
 class TestReservation(Conformance):
     """The function, by its rows."""
 
+    def after_row(self) -> None:
+        """Have no default bundle again."""
+        set_chosen_bundle(None)
+
     functions = reservation.__all__
     good: ClassVar = {NAME: lambda world: (1, threads(12))}
     bad = (

@@ -85,6 +85,10 @@ def no_default():
 class TestResource(Conformance):
     """Every function about bundles, by its rows."""
 
+    def after_row(self) -> None:
+        """Have no default bundle again."""
+        set_chosen_bundle(None)
+
     functions = resource_bundle.__all__
     good: ClassVar = {
         "topsCreateResource": lambda world: (request(cluster_num=1),),

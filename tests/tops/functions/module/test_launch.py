@@ -40,6 +40,11 @@ PAIR = np.dtype([("a", np.int8), ("b", np.int32)], align=True)
 def nothing_configured() -> Iterator[None]:
     """Leave no configuration for the next test."""
     yield
+    forget_configurations()
+
+
+def forget_configurations() -> None:
+    """Take back what `topsConfigureCall` left."""
     while POP()[0] == tops.topsSuccess:
         pass
 
@@ -116,6 +121,10 @@ def shapes(name: str, *, listed: bool = False) -> Iterator[Case]:
 
 class TestLaunch(Conformance):
     """The launches of 2.8 and every function of 2.9, by their rows."""
+
+    def after_row(self) -> None:
+        """Leave no configuration for the next row."""
+        forget_configurations()
 
     functions = (*LAUNCHES, *(name for name, each in FUNCTIONS.items() if each.family == "Clang"))
     good: ClassVar = {

@@ -133,6 +133,10 @@ def elsewhere(world):
 class TestMultiCluster(Conformance):
     """The function, by its rows."""
 
+    def after_row(self) -> None:
+        """Have no default bundle again."""
+        set_chosen_bundle(None)
+
     functions = multi_cluster.__all__
     good: ClassVar = {NAME: lambda world: (pair(), 2, 2, 12, 0)}
     bad = (

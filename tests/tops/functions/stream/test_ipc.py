@@ -7,7 +7,7 @@ import socket
 import statistics
 import threading
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -39,6 +39,7 @@ def other():
 @pytest.fixture(scope="module", autouse=True)
 def lender(other):
     """What conformance rows borrow, whose world cannot ask for fixtures."""
+    OTHERS[:] = [other]
     pointer = other.do("malloc", size=SIZE)[1]
     event = other.do("create")[1]
     LENT.update(memory=bytes.fromhex(other.do("export", pointer=pointer)),
@@ -49,11 +50,17 @@ def lender(other):
 def nothing_lent(other):
     """Have every loan to the other process end with its test, so that one that fails takes no other along."""
     yield
+    give_back(other)
+
+
+def give_back(other) -> None:
+    """End every loan to the other process."""
     other.do("give_back")
     until(lambda: not EXPORTER or EXPORTER[0].leases == 0)
 
 
 LENT: dict[str, bytes] = {}
+OTHERS: list[Any] = []  # the process that lends to conformance rows
 
 
 def malloc(size: int = SIZE) -> int:
@@ -115,6 +122,10 @@ def second_device(call):
 
 class TestIpc(Conformance):
     """Every function between processes by its rows."""
+
+    def after_row(self) -> None:
+        """End every loan to the other process."""
+        give_back(OTHERS[0])
 
     functions = tuple(name for name in FUNCTIONS if name.startswith("topsIpc"))
     good: ClassVar = {
