@@ -19,7 +19,7 @@ from atops.device.exec.os_threads import SipBlock
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import GlobalMemory
 from atops.kernels.kernel import Kernel
-from atops.kernels.launch.launch_config import LaunchConfig
+from atops.kernels.launch_config import LaunchConfig
 
 
 class DeviceArray:

@@ -14,12 +14,10 @@ from pathlib import Path
 
 from atops import kernels
 from atops.apps.language_texts import BESIDE, HEAD, INTRODUCTIONS, OTHER_NAMES, TITLES
-from atops.kernels.tables.construct import Construct
+from atops.kernels.tables.constructs import SPACES, SYNC, Construct
 from atops.kernels.tables.dte import DTE
 from atops.kernels.tables.functions import FUNCTION_TYPES, FUNCTIONS
 from atops.kernels.tables.shapes import SHAPES
-from atops.kernels.tables.spaces import SPACES
-from atops.kernels.tables.sync import SYNC
 from atops.kernels.tables.vectors import FORMS, KEYWORD_BYTES, OPERATORS, TYPE_SETS, VECTORS
 
 __all__ = ("CONSTRUCTS", "language_reference", "main")

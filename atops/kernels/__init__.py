@@ -19,10 +19,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from atops.device.span.span import Space, Span
-from atops.kernels.architecture_macros import MACROS, macro
-from atops.kernels.assertion import assert_
-from atops.kernels.builtin_variables import blockDim, blockIdx, gridDim, thread_count, thread_id, threadIdx, tiles
-from atops.kernels.device_function import device
+from atops.kernels.arguments import restrict
+from atops.kernels.bound import BoundKernel
+from atops.kernels.builtin_variables import (
+    MACROS,
+    blockDim,
+    blockIdx,
+    gridDim,
+    macro,
+    thread_count,
+    thread_id,
+    threadIdx,
+    tiles,
+)
 from atops.kernels.dte.contexts import (
     dte_scope,
     event,
@@ -80,11 +89,9 @@ from atops.kernels.dte.operations_gcu300 import (
     sub_sample,
     sub_sample_async,
 )
-from atops.kernels.host_function import host
+from atops.kernels.execution_spaces import device, host
 from atops.kernels.kernel import Kernel, cooperative, kernel
-from atops.kernels.launch.bound import BoundKernel
-from atops.kernels.launch.launch_config import LaunchConfig
-from atops.kernels.launch.restrict import restrict
+from atops.kernels.launch_config import LaunchConfig
 from atops.kernels.memory.arrays import (
     Constant,
     Generic,
@@ -95,19 +102,22 @@ from atops.kernels.memory.arrays import (
     dynamic_shared,
     local,
     mdspan,
+    private,
     shared,
 )
 from atops.kernels.memory.device_variables import Variable, constant, device_variable
 from atops.kernels.memory.pointer import Pointer, generic, pointer
-from atops.kernels.memory.private import private
-from atops.kernels.printf import printf
-from atops.kernels.signals import signal_add, signal_read, signal_wait, signal_write
+from atops.kernels.output import assert_, printf
 from atops.kernels.sync import (
     BarrierScope,
     CountedBarrier,
     __syncblocks,
     __syncthreads,
     barrier,
+    signal_add,
+    signal_read,
+    signal_wait,
+    signal_write,
     syncblocks,
     syncthreads,
 )
@@ -142,16 +152,14 @@ from atops.kernels.vectors.functions import (
     tan,
     tanh,
 )
-from atops.kernels.vectors.mask import Mask
-from atops.kernels.vectors.vector import Vector
+from atops.kernels.vectors.vector import Mask, Vector
 from atops.kernels.vectors.vector_type import VectorType, sizeof, vector, vector2, vector4
 
 if TYPE_CHECKING:
     from atops.kernels.compile.image import CodeImage
     from atops.kernels.compile.kernel_attributes import FunctionAttributes, function_attributes
-    from atops.kernels.compile.loading import load_module
     from atops.kernels.compile.module import Module
-    from atops.kernels.compile.program import CompiledProgram, Program, compile_source
+    from atops.kernels.compile.program import CompiledProgram, Program, compile_source, load_module
     from atops.kernels.source.diagnostics import Diagnostic, DiagnosticLog, Severity
     from atops.kernels.source.options import CompileOptions
 
@@ -164,7 +172,7 @@ COMPILING = {
     "FunctionAttributes": "atops.kernels.compile.kernel_attributes",
     "function_attributes": "atops.kernels.compile.kernel_attributes",
     "CodeImage": "atops.kernels.compile.image",
-    "load_module": "atops.kernels.compile.loading",
+    "load_module": "atops.kernels.compile.program",
     "Module": "atops.kernels.compile.module",
     "CompiledProgram": "atops.kernels.compile.program",
     "Program": "atops.kernels.compile.program",
@@ -182,9 +190,8 @@ def __getattr__(name: str) -> Any:
     if name in MACROS:
         return macro(name)
     # Importers and inspectors ask for dunder names all the time; for those nothing is loaded and nothing searched.
-    hint = "" if name.startswith("__") else import_module("atops.kernels.source.nearest").nearest(name, __all__)
+    hint = "" if name.startswith("__") else import_module("atops.kernels.source.diagnostics").nearest(name, __all__)
     raise AttributeError(f"module 'atops.kernels' has no attribute {name!r}{hint}")
-
 
 __all__ = (
     "BarrierScope",

@@ -17,12 +17,12 @@ from atops.base.html_table import columns, html_table
 from atops.device.arch import Architecture
 from atops.device.call_site import file_shown
 from atops.device.exec.thread import maybe_current_thread
-from atops.kernels.execution_space import ExecutionSpace, execution_space
-from atops.kernels.launch.arguments import Parameter, parameter
-from atops.kernels.launch.bound import BoundKernel
-from atops.kernels.launch.inspection import constants_of, dynamic_shared_lines, uses_dynamic_shared
-from atops.kernels.launch.launch_config import LaunchConfig
-from atops.kernels.launch.target import compile_target
+from atops.kernels.arguments import Parameter, parameter
+from atops.kernels.bound import BoundKernel
+from atops.kernels.execution_spaces import ExecutionSpace, execution_space
+from atops.kernels.inspection import constants_of, dynamic_shared_lines, uses_dynamic_shared
+from atops.kernels.launch_config import LaunchConfig
+from atops.kernels.target import compile_target
 
 __all__ = ("Kernel", "cooperative", "kernel")
 

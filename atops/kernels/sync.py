@@ -1,19 +1,27 @@
-"""Synchronisation inside a kernel: functions that return the request to await. TOPS C++, 8.8.
+"""Synchronisation inside a kernel: barriers (TOPS C++, 8.8) and kernel signals.
 
-They are plain functions, and a request that is made and never awaited raises MissingAwait naming its line.
+Functions that wait return the request to await; a request that is never awaited raises MissingAwait with its line.
+Signals are 32-bit values of the chip. The host's side of them is TOPS Runtime API, 2.11; the language text has no names
+for the kernels' side.
 """
 
 from __future__ import annotations
 
+import operator
 from sys import _getframe
+from typing import SupportsIndex
 
-from atops.base.errors import IllegalState, LaunchFailure
+from atops.base.errors import IllegalState, InvalidType, LaunchFailure
 from atops.device.call_site import caller
-from atops.device.exec.barrier import Barrier, Scope, barrier_form, grid_sync
+from atops.device.exec.barrier import Barrier, Scope, SignalWait, barrier_form, grid_sync
 from atops.device.exec.thread import THREAD_SLOT, Request, current_thread, missing_await
+from atops.device.memory.value_wait import Condition
 from atops.kernels.memory.sharing import shared_object
 
-__all__ = ("BarrierScope", "CountedBarrier", "__syncblocks", "__syncthreads", "barrier", "syncblocks", "syncthreads")
+__all__ = (
+    "BarrierScope", "CountedBarrier", "__syncblocks", "__syncthreads", "barrier", "signal_add", "signal_read",
+    "signal_wait", "signal_write", "syncblocks", "syncthreads",
+)  # fmt: skip
 
 BarrierScope = Scope
 
@@ -117,3 +125,47 @@ def barrier(scope: Scope | int, count: int) -> CountedBarrier:
 # As C++ spells them. Inside a class body Python would change such names, and kernels are no methods.
 __syncthreads = syncthreads
 __syncblocks = syncblocks
+
+
+def signal_read(handle: SupportsIndex) -> int:
+    """Return the value of a signal, 0 to 2**32 - 1 (for the host: Runtime API, 2.11).
+
+    All four functions take the handle that the host passed to the kernel. They raise InvalidValue for a handle that the
+    chip does not have, InvalidType for what is no integer, IllegalState on the host.
+    """
+    return current_thread().grid.chip.signals.read(_whole(handle, "handle"))
+
+
+def signal_write(handle: SupportsIndex, value: SupportsIndex) -> None:
+    """Store `value`, modulo 2**32, and let those go on whose condition it meets (for the host: 2.11)."""
+    current_thread().grid.chip.signals.set(_whole(handle, "handle"), _whole(value, "value"))
+
+
+def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
+    """Add `value`, modulo 2**32, in one step that no other thread can come between; return the value before.
+
+    Neither the language text nor Runtime API, 2.11 has such a function.
+    """
+    return current_thread().grid.chip.signals.add(_whole(handle, "handle"), _whole(value, "value"))
+
+
+def signal_wait(handle: SupportsIndex, value: SupportsIndex, condition: Condition | str = "gte") -> Request:
+    """Return the request that waits until a signal meets a condition: `await k.signal_wait(handle, value)`.
+
+    Conditions are the runtime's value waits': "gte" (cyclic over 32 bits), "gteunsigned" (not cyclic), "eq", "and" (a
+    common bit) and "nor" (a bit that neither has), in any case, or a Condition. Whoever may set it (the host, other
+    kernels) is unknown, so such a wait is no deadlock; an abort ends it. Neither the language text nor Runtime API,
+    2.11 has such a function. Raises InvalidValue for another condition, MissingAwait when an earlier request was never
+    awaited.
+    """
+    thread = current_thread()
+    signals = thread.grid.chip.signals
+    return SignalWait(signals, _whole(handle, "handle"), condition, _whole(value, "value")).made_by(thread)
+
+
+def _whole(value: SupportsIndex, what: str) -> int:
+    """Return `value` as an int of any size. Raises InvalidType where it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidType(f"signal {what} is {type(value).__name__} {value!r}; an integer is right") from None

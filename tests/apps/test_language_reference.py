@@ -14,11 +14,9 @@ from atops import kernels as k
 from atops.apps.language_reference import CONSTRUCTS, language_reference, main
 from atops.apps.language_texts import INTRODUCTIONS, OTHER_NAMES, TITLES
 from atops.device.dte.transfer import DteEvent
-from atops.kernels.tables.construct import Construct
+from atops.kernels.tables.constructs import SPACES, SYNC, Construct
 from atops.kernels.tables.dte import DTE
 from atops.kernels.tables.functions import FUNCTIONS
-from atops.kernels.tables.spaces import SPACES
-from atops.kernels.tables.sync import SYNC
 from atops.kernels.tables.vectors import FORMS, VECTORS
 from tests.every import every
 

@@ -50,7 +50,7 @@ FOLDERS = (
     ("atops.trace",),
     (
         "atops.kernels.tables", "atops.kernels.memory", "atops.kernels.dte", "atops.kernels.vectors",
-        "atops.kernels.launch", "atops.kernels", "atops.kernels.source", "atops.kernels.compile",
+        "atops.kernels", "atops.kernels.source", "atops.kernels.compile",
     ),
     (
         "atops.runtime.executors", "atops.runtime.core", "atops.runtime.memory", "atops.runtime.board",

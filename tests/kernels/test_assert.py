@@ -11,7 +11,7 @@ import pytest
 from atops import kernels as k
 from atops.base.errors import KernelAssert, LaunchFailure
 from atops.base.result_codes import Result
-from atops.kernels.assertion import assert_
+from atops.kernels.output import assert_
 from tests.kernel_bench import Bench
 
 

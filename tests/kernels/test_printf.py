@@ -12,7 +12,7 @@ from atops import kernels as k
 from atops.base.errors import InvalidType, LaunchFailure
 from atops.kernels.memory.device_variables import constant, device_variable
 from atops.kernels.memory.pointer import pointer
-from atops.kernels.printf import printf
+from atops.kernels.output import printf
 from tests.kernel_bench import Bench
 
 

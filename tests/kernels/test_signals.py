@@ -11,7 +11,7 @@ import pytest
 from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, LaunchFailure, MissingAwait
 from atops.device.memory.value_wait import Condition
-from atops.kernels.signals import signal_add, signal_read, signal_wait, signal_write
+from atops.kernels.sync import signal_add, signal_read, signal_wait, signal_write
 from tests.every import every
 from tests.kernel_bench import Bench
 

@@ -15,10 +15,10 @@ from atops.base.errors import InvalidType
 from atops.device.arch import Architecture
 from atops.kernels.compile.static_memory import static_memory
 from atops.kernels.kernel import Kernel
-from atops.kernels.launch.target import CompileTarget, compile_target
 from atops.kernels.memory.arrays import ALIGNMENT
 from atops.kernels.source.function_source import plain_function, variables_of
 from atops.kernels.source.options import DEFAULT_TARGET
+from atops.kernels.target import CompileTarget, compile_target
 
 __all__ = ("FunctionAttributes", "function_attributes")
 

@@ -1,27 +1,67 @@
-"""A loaded module: the kernels, functions and device variables of a compiled program, found by name.
+"""A loaded module: the kernels, functions and variables of a compiled program, by name. TOPS Runtime API, 2.8 and 2.10.
 
-Each module has variables of its own. It knows no device: a variable makes its instance on each that uses it.
+Each module has variables of its own. A lowered name is a C identifier made of a kernel's name and the types of its
+parameters: `_T5scale_any_any_float32` is `scale` with three, the last a float32. No two names have the same.
 """
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
+from atops.base.dtypes import element_name
 from atops.base.errors import InvalidHandle, InvalidType, NotFound
 from atops.base.fork_locks import fork_safe
 from atops.device.arch import Architecture
+from atops.kernels.arguments import Parameter
 from atops.kernels.compile.kernel_attributes import FunctionAttributes, function_attributes
-from atops.kernels.compile.lowered_names import lowered_name, lowered_name_of
 from atops.kernels.kernel import Kernel
-from atops.kernels.launch.target import CompileTarget
 from atops.kernels.memory.device_variables import Variable
+from atops.kernels.source.diagnostics import nearest
 from atops.kernels.source.front_end import Definitions
-from atops.kernels.source.nearest import nearest
+from atops.kernels.target import CompileTarget
 
-__all__ = ("Module",)
+__all__ = ("Module", "lowered_name", "lowered_name_of", "name_expression")
+
+_C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def lowered_name(name: str, parameters: Iterable[Parameter] | None) -> str:
+    """Return the lowered name of a kernel with these parameters, or of a variable, which has None."""
+    if _C_NAME.fullmatch(name):
+        coded = f"_T{len(name)}{name}"
+    else:  # a C identifier has ASCII only
+        digits = name.encode("utf-8", "surrogatepass").hex()
+        coded = f"_Tu{len(digits)}{digits}"
+    if parameters is None:
+        return coded
+    return "_".join([coded, *([_type_code(each) for each in parameters] or ["void"])])
+
+
+def lowered_name_of(kernel: Kernel) -> str:
+    """Return the lowered name of a kernel."""
+    return lowered_name(kernel.name, kernel.parameters.values())
+
+
+def name_expression(text: str) -> str:
+    """Return the name that a name expression is about: `scale` and `&scale` are about scale."""
+    return text.strip().removeprefix("&").strip()
+
+
+def _type_code(parameter: Parameter) -> str:
+    if parameter.memory:
+        return "span" if parameter.elements is None else f"span{element_name(parameter.elements)}"
+    if parameter.dtype is None:
+        return "any"
+    if isinstance(parameter.dtype, type):
+        return parameter.dtype.__name__
+    dtype: np.dtype[np.generic] = parameter.dtype
+    return f"struct{dtype.itemsize}" if dtype.fields else element_name(dtype)
 
 
 class Module:

@@ -1,11 +1,9 @@
-"""A program: a source text with a name and headers, compiled to kernels. TOPS Runtime API, 2.10.
-
-It knows no language: a front end reads the text.
-"""
+"""A program: a source text with a name and headers, compiled to kernels. TOPS Runtime API, 2.8 and 2.10."""
 
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,21 +11,29 @@ from types import MappingProxyType
 from typing import Any
 
 from atops.base.dtypes import element_name
-from atops.base.errors import CompilationError, IllegalState, InvalidOption, InvalidType, InvalidValue, NotFound
+from atops.base.errors import (
+    AtopsError,
+    CompilationError,
+    IllegalState,
+    InvalidImage,
+    InvalidOption,
+    InvalidType,
+    InvalidValue,
+    NotFound,
+)
 from atops.base.python_ast import expression_tree
 from atops.kernels.compile.image import CodeImage, FunctionEntry, VariableEntry
 from atops.kernels.compile.kernel_attributes import function_attributes
-from atops.kernels.compile.lowered_names import lowered_name, lowered_name_of, name_expression
-from atops.kernels.compile.module import Module
+from atops.kernels.compile.module import Module, lowered_name, lowered_name_of, name_expression
 from atops.kernels.kernel import Kernel
 from atops.kernels.memory.device_variables import set_aside
-from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.source.diagnostics import DiagnosticLog, SourceText, nearest
 from atops.kernels.source.front_end import Definitions, Unit
 from atops.kernels.source.languages import front_end_of
-from atops.kernels.source.nearest import nearest
 from atops.kernels.source.options import CompileOptions, parse_options
+from atops.kernels.target import TARGETS
 
-__all__ = ("CompiledProgram", "Program", "compile_source")
+__all__ = ("CompiledProgram", "Program", "compile_source", "load_module")
 
 Options = CompileOptions | Sequence[str]
 
@@ -220,3 +226,38 @@ def compile_source(
     Raises as `Program` and `Program.compile` do.
     """
     return Program(source, name, headers).compile(options)
+
+
+def load_module(image: CodeImage | bytes | bytearray | memoryview | str | os.PathLike[str]) -> Module:
+    """Return the module of an image: the image itself, its bytes, or the path of its file (2.8, topsModuleLoad).
+
+    Raises InvalidImage for what is none, here or when a function of it is first asked for; OSError where the file
+    cannot be read; InvalidType for anything else.
+    """
+    if isinstance(image, str | os.PathLike):
+        image = CodeImage.load(image)
+    elif isinstance(image, bytes | bytearray | memoryview):
+        image = CodeImage.from_bytes(image)
+    elif not isinstance(image, CodeImage):
+        raise InvalidType(f"image is {image!r}; a code image, its bytes or the path of its file is right")
+    target = TARGETS.get(image.arch)
+    if target is None:
+        raise InvalidImage(f"code image {image.name} is for {image.arch}; {', '.join(TARGETS)} are known")
+    return Module(image.name, target, lambda: _definitions(image))
+
+
+def _definitions(image: CodeImage) -> Definitions:
+    """Compile the text of an image and compare what it defines with what the image says."""
+    try:
+        program = Program(image.source, image.name, dict(image.headers))
+        for expression in image.expressions:
+            program.add_name_expression(expression)
+        compiled = program.compile(image.options)
+        found = compiled.image()
+    except AtopsError as error:
+        raise InvalidImage(f"code image {image.name}: its text does not compile:\n{error}") from None
+    for what in ("arch", "language", "options", "expressions", "functions", "variables", "headers"):
+        says, is_so = getattr(image, what), getattr(found, what)
+        if says != is_so:
+            raise InvalidImage(f"code image {image.name} says that its {what} are {says}; its text has {is_so}")
+    return compiled.unit.execute()

@@ -13,9 +13,8 @@ from types import FunctionType
 from typing import Any
 
 from atops.base.errors import AtopsError
-from atops.kernels.memory.arrays import ALIGNMENT, local, shared
-from atops.kernels.memory.extents import extents_of
-from atops.kernels.memory.private import private
+from atops.kernels.memory.arrays import ALIGNMENT, local, private, shared
+from atops.kernels.memory.declarations import extents_of
 from atops.kernels.source.constant_folding import NotConstant, fold, resolve
 from atops.kernels.source.function_source import FunctionNode, bound_names, function_tree, plain_function, variables_of
 

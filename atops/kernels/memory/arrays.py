@@ -1,4 +1,4 @@
-"""The memory that a kernel declares: local in L1, shared in L2, and mdspans of either or of global memory.
+"""The memory that a kernel declares: local in L1, shared in L2, private on the stack, and mdspans of any.
 
 TOPS C++, 8.2 and 8.7. The default mode hands out plain arrays, strict mode spans that observe each access.
 """
@@ -14,18 +14,19 @@ from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
 from atops.device.call_site import caller
 from atops.device.chip import POISON
+from atops.device.dte.operands import PRIVATE_ARRAYS
 from atops.device.exec.thread import KernelThread, current_thread
 from atops.device.geometry import Array
 from atops.device.span.span import Space, Span
-from atops.kernels.memory.block_overrides import dynamic_bytes
+from atops.kernels.memory.declarations import Shape, extents_of
 from atops.kernels.memory.device_variables import Variable
-from atops.kernels.memory.extents import Shape, extents_of
 from atops.kernels.memory.pointer import Pointer
-from atops.kernels.memory.sharing import shared_object, shared_once
+from atops.kernels.memory.sharing import dynamic_bytes, shared_object, shared_once
 from atops.kernels.memory.spaces import AnySpace, LanguageSpace, is_below, space_in
 
 __all__ = (
-    "Constant", "Generic", "Global", "Local", "Private", "Shared", "dynamic_shared", "local", "mdspan", "shared",
+    "Constant", "Generic", "Global", "Local", "Private", "Shared", "dynamic_shared", "local", "mdspan", "private",
+    "shared",
 )  # fmt: skip
 
 Global, Shared, Local = Space.GLOBAL, Space.SHARED, Space.LOCAL
@@ -166,3 +167,26 @@ def _carve(
     if space is Space.SHARED:  # what an earlier block left here is no business of this one's
         memory[start : start + array.nbytes] = POISON
     return Span(None, array, start, space)
+
+
+def private(shape: Shape, dtype: DTypeLike) -> Any:
+    """Return an array of the running thread's stack: `shape` elements of `dtype`, for this thread and no DTE.
+
+    It lives as long as the thread; every call takes more. It begins as zeros, in strict mode as 0xA5. Raises
+    LaunchOutOfResources, naming the thread and what is in use, when the stack has no room left; IllegalState on the
+    host (TOPS C++, 8.2).
+    """
+    thread = current_thread()
+    extents, element, size = extents_of(shape, dtype)
+    if thread.sites is None:
+        thread.sites = {}
+    held = thread.sites.setdefault(PRIVATE_ARRAYS, [])
+    used, room = sum(each.nbytes for each in held), thread.grid.arch.stack_bytes
+    if used + size > room:
+        raise LaunchOutOfResources(
+            f"{thread} at {caller()}: private memory of {size} bytes was asked for; {used} of the {room} bytes of its "
+            "stack are in use, and each call takes more"
+        )
+    memory = np.full(size, POISON if thread.grid.options.strict else 0, np.uint8)
+    held.append(memory)
+    return np.ndarray(extents, element, memory)

@@ -24,9 +24,8 @@ from atops.device.chip import Chip
 from atops.device.exec.thread import KernelThread, maybe_current_thread
 from atops.device.span.numpy_functions import READING
 from atops.device.span.span import Span
-from atops.kernels.memory.block_overrides import CONSTANTS
-from atops.kernels.memory.extents import Shape
-from atops.kernels.memory.initial_value import initial_value
+from atops.kernels.memory.declarations import Shape, initial_value
+from atops.kernels.memory.sharing import CONSTANTS
 from atops.kernels.memory.spaces import LanguageSpace
 
 __all__ = ("Variable", "constant", "device_variable", "set_aside", "variables_named")

@@ -1,11 +1,11 @@
-"""What the threads of a block share because they ask for it on the same line. Knows no memory and no context."""
+"""What the threads of a block share: objects made at the same line, and what their block has of its own."""
 
 from __future__ import annotations
 
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from atops.base.errors import LaunchFailure
@@ -14,7 +14,7 @@ from atops.device.call_site import Site, caller, expression_at
 from atops.device.exec.grid import Grid
 from atops.device.exec.thread import KernelThread
 
-__all__ = ("shared_object", "shared_once")
+__all__ = ("CONSTANTS", "DYNAMIC_BYTES", "dynamic_bytes", "shared_object", "shared_once")
 
 T = TypeVar("T")
 
@@ -70,3 +70,13 @@ def shared_once(thread: KernelThread, what: str, make: Callable[[], T], depth: i
 def _of_grid(thread: KernelThread) -> dict[Any, Any]:
     with _making:
         return _grids.setdefault(thread.grid, {})
+
+
+CONSTANTS: Final = "constants of the block"  # by variable, the span that stands for its instance; None: no difference
+DYNAMIC_BYTES: Final = "dynamic shared bytes of the block"
+
+
+def dynamic_bytes(thread: KernelThread) -> int:
+    """Return how many bytes of dynamic shared memory the thread's block has."""
+    size: int = thread.block.shared.get(DYNAMIC_BYTES, thread.grid.shared_bytes)
+    return size

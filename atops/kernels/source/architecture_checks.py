@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from atops.device.dte.operations import OPERATIONS
-from atops.kernels.architecture_macros import macros_of
-from atops.kernels.launch.target import TARGETS, CompileTarget
+from atops.kernels.builtin_variables import macros_of
 from atops.kernels.source.constant_folding import NotConstant, fold
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
 from atops.kernels.source.function_source import FunctionNode
-from atops.kernels.source.kernel_language import language
+from atops.kernels.source.names import language
 from atops.kernels.tables.functions import FUNCTIONS
 from atops.kernels.tables.vectors import VECTORS
+from atops.kernels.target import TARGETS, CompileTarget
 
 __all__ = ("check_architecture",)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from atops.base.dtypes import as_dtype
 from atops.base.fp_errors import quietly
-from atops.kernels.architecture_macros import MACROS
+from atops.kernels.builtin_variables import MACROS
 
 __all__ = ("NotConstant", "fold", "resolve")
 

@@ -1,17 +1,16 @@
-"""What a compiler says of a source text: errors, warnings and notes with their place, printed as gcc and clang do.
-
-It knows text and places; it does not know which language the text is written in.
-"""
+"""What a compiler says of a source text: errors, warnings and notes with their place, printed as gcc and clang do."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Protocol
 
-__all__ = ("Diagnostic", "DiagnosticLog", "Located", "Severity", "SourcePosition", "SourceText")
+__all__ = ("Diagnostic", "DiagnosticLog", "Located", "Severity", "SourcePosition", "SourceText", "nearest")
 
 _END_OF_LINE = re.compile("\r\n|\r|\n")  # as Python counts lines; `str.splitlines` knows more ends
 MOST_ERRORS = 50  # a source with more is broken in a way that the first ones tell
@@ -177,3 +176,23 @@ def _diagnostic(
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+# What C++, CUDA or numpy call a thing that has another name in the kernel language, not one that is spelled alike.
+CALLED_OTHERWISE: Mapping[str, str] = MappingProxyType(
+    {
+        "atomicAdd": "signal_add", "atomic_add": "signal_add", "fabs": "abs", "fmod": "mod", "log": "ln", "logf": "ln",
+        "pow": "power", "powf": "power", "rcp": "rec", "reciprocal": "rec", "__constant__": "constant",
+        "__device__": "device", "__global__": "kernel", "__local__": "local", "__shared__": "shared",
+    }
+)  # fmt: skip
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for what is meant or the nearest of the known names, nothing where none is near."""
+    known = tuple(known)
+    meant = CALLED_OTHERWISE.get(name)
+    if meant in known:
+        return f"; did you mean '{meant}'?"
+    found = difflib.get_close_matches(name, [each for each in known if not each.startswith("__")], 1, 0.6)
+    return f"; did you mean '{found[0]}'?" if found else ""

@@ -16,15 +16,15 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import InvalidType
 from atops.base.python_ast import expression_tree
 from atops.device.span.span import Span
-from atops.kernels.architecture_macros import macros_of
-from atops.kernels.launch.target import TARGETS
+from atops.kernels.builtin_variables import macros_of
 from atops.kernels.memory.arrays import dynamic_shared, local
 from atops.kernels.source.architecture_checks import check_architecture
 from atops.kernels.source.constant_folding import NotConstant, fold, resolve
 from atops.kernels.source.diagnostics import DiagnosticLog, Located, SourceText
 from atops.kernels.source.function_source import FunctionNode, bound_names, own_nodes
-from atops.kernels.source.kernel_language import DECORATORS
+from atops.kernels.source.names import DECORATORS
 from atops.kernels.sync import syncblocks
+from atops.kernels.target import TARGETS
 
 __all__ = ("FunctionChecks", "decorators_of")
 

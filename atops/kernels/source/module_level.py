@@ -11,10 +11,9 @@ from typing import Any
 
 from atops.kernels.memory.device_variables import constant, device_variable
 from atops.kernels.source.constant_folding import NotConstant, fold, resolve
-from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
+from atops.kernels.source.diagnostics import DiagnosticLog, SourceText, nearest
 from atops.kernels.source.function_source import FunctionNode
-from atops.kernels.source.kernel_language import importable, predefined
-from atops.kernels.source.nearest import nearest
+from atops.kernels.source.names import importable, predefined
 from atops.kernels.source.python_unit import Bind, Include, PythonUnit, UnitStep, module_of
 
 __all__ = ("Declaration", "Headers", "ModuleReader")

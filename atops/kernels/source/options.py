@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from atops.base.errors import InvalidType
 from atops.device.arch import ARCHITECTURES
-from atops.kernels.architecture_macros import MACROS, macros_of
-from atops.kernels.launch.target import TARGETS, CompileTarget
+from atops.kernels.builtin_variables import MACROS, macros_of
 from atops.kernels.source.diagnostics import DiagnosticLog
+from atops.kernels.target import TARGETS, CompileTarget
 
 __all__ = ("CompileOptions", "parse_options")
 

@@ -15,14 +15,14 @@ from atops.base.python_ast import expression_tree
 from atops.kernels.source.constant_folding import NotConstant, fold
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText
 from atops.kernels.source.function_checks import FunctionChecks
-from atops.kernels.source.kernel_language import predefined
 from atops.kernels.source.module_level import Declaration, Headers, ModuleReader
-from atops.kernels.source.name_checks import check_names
+from atops.kernels.source.names import check_names, predefined
 from atops.kernels.source.options import CompileOptions
 from atops.kernels.source.python_unit import Bind, Include, PythonUnit, Run, UnitStep
 from atops.kernels.source.syntax import TOO_DEEP, compile_definition, parse
 
 __all__ = ("PythonFrontEnd",)
+
 
 class PythonFrontEnd:
     """Compiles Python text in which `k` and `np` are there without an import."""

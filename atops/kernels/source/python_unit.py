@@ -15,7 +15,7 @@ from atops.kernels.kernel import Kernel
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.source.diagnostics import Located, SourceText
 from atops.kernels.source.front_end import Definitions
-from atops.kernels.source.kernel_language import BUILTINS
+from atops.kernels.source.names import BUILTINS
 
 __all__ = ("Bind", "Include", "PythonUnit", "Run", "UnitStep", "file_name", "module_of")
 

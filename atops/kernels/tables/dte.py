@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atops.kernels.tables.construct import Construct
+from atops.kernels.tables.constructs import Construct
 
 __all__ = ("DTE",)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from atops.kernels.tables.construct import Construct
+from atops.kernels.tables.constructs import Construct
 from atops.kernels.tables.vectors import FORMS
 
 __all__ = ("FUNCTIONS", "FUNCTION_TYPES", "MathFunction")

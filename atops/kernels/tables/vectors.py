@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from atops.base.dtypes import ELEMENTS, SPELLINGS
-from atops.kernels.tables.construct import Construct
+from atops.kernels.tables.constructs import Construct
 
 __all__ = ("FORMS", "KEYWORD_BYTES", "OPERATORS", "TYPE_SETS", "VECTORS", "VectorForm")
 

@@ -14,11 +14,9 @@ import numpy as np
 from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
 from atops.kernels.tables.functions import FUNCTIONS
 from atops.kernels.tables.vectors import FORMS
-from atops.kernels.vectors.lanes import exact
-from atops.kernels.vectors.mask import Mask
+from atops.kernels.vectors.lanes import exact, here
 from atops.kernels.vectors.numerics import numeric
-from atops.kernels.vectors.vector import Vector
-from atops.kernels.vectors.vector_thread import here
+from atops.kernels.vectors.vector import Mask, Vector
 from atops.kernels.vectors.vector_type import VECTOR_TYPES, VectorType
 
 __all__ = (

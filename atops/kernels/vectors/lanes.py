@@ -1,7 +1,4 @@
-"""What may become a vector's lanes: scalars and sequences, converted as C++ would and refused where a value is lost.
-
-It knows element types and lane counts; it knows no vector and no operator.
-"""
+"""What may become a vector's lanes: scalars and sequences, converted as C++ does, without losing a value."""
 
 from __future__ import annotations
 
@@ -12,12 +9,34 @@ import ml_dtypes
 import numpy as np
 
 from atops.base.dtypes import element_name, spelling
-from atops.base.errors import InvalidType, InvalidValue
+from atops.base.errors import IllegalState, InvalidType, InvalidValue, NotSupported
 from atops.base.fp_errors import quietly
+from atops.device.call_site import caller
+from atops.device.exec.thread import THREAD_SLOT, KernelThread, maybe_current_thread
 from atops.device.geometry import Array
-from atops.kernels.vectors.vector_thread import here
 
-__all__ = ("converted", "exact", "lanes_of", "shift_count")
+__all__ = ("converted", "exact", "here", "lanes_of", "shift_count", "vector_thread")
+
+
+def vector_thread(name: str) -> KernelThread:
+    """Return the running thread, which makes a vector of type `name`.
+
+    Raises IllegalState on the host, and NotSupported, naming the thread and its line, on a chip without vector types.
+    """
+    cell = THREAD_SLOT.get()
+    thread = None if cell is None else cell.thread
+    if thread is None:
+        raise IllegalState(f"a {name} was asked for on the host; vectors are made inside a kernel (TOPS C++, 8.3)")
+    if not thread.grid.arch.vector_types:
+        raise NotSupported(f"{here()}{name} needs gcu300, which has vector types; this is {thread.grid.arch.name}")
+    return thread
+
+
+def here() -> str:
+    """Return how a message begins that speaks of the running thread and its line; nothing on the host."""
+    thread = maybe_current_thread()
+    return "" if thread is None else f"{thread} at {caller()}: "
+
 
 FLOATS = frozenset((np.float32, np.float16, ml_dtypes.bfloat16))
 SMALL = 60_000  # whatever is less is finite in each of them

@@ -19,7 +19,7 @@ from atops.device.span.span import Span
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.memory.pointer import Pointer
 from atops.kernels.memory.spaces import AnySpace, LanguageSpace, space_in
-from atops.kernels.vectors.vector_thread import here, vector_thread
+from atops.kernels.vectors.lanes import here, vector_thread
 
 if TYPE_CHECKING:
     from atops.kernels.vectors.vector_type import VectorType

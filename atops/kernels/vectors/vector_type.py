@@ -1,12 +1,13 @@
-"""The vector types as values: `vector4[np.float32]` names one, and calling or loading it makes a vector.
+"""The vector types as values: `vector4[np.float32]` is one, and calling or loading it makes a vector. TOPS C++, 8.3.
 
-TOPS C++, 8.3. Which types there are is read from the language's tables.
+Which types there are, and which operators each has, is read from the language's tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -14,16 +15,62 @@ import numpy as np
 
 from atops.base.dtypes import SPELLINGS, DTypeLike, as_dtype
 from atops.base.errors import InvalidType
+from atops.base.fp_errors import quietly
 from atops.device.geometry import Array
-from atops.kernels.tables.vectors import FORMS, VectorForm
-from atops.kernels.vectors.lanes import lanes_of
+from atops.kernels.tables.vectors import FORMS, OPERATORS, TYPE_SETS, VectorForm
+from atops.kernels.vectors.lanes import here, lanes_of, vector_thread
 from atops.kernels.vectors.load_store import load
-from atops.kernels.vectors.mask import Mask
-from atops.kernels.vectors.operators import Operators
-from atops.kernels.vectors.vector import Vector
-from atops.kernels.vectors.vector_thread import here, vector_thread
+from atops.kernels.vectors.vector import Mask, Vector
 
-__all__ = ("VECTOR_TYPES", "VectorFamily", "VectorType", "sizeof", "vector", "vector2", "vector4")
+__all__ = (
+    "VECTOR_TYPES", "Compute", "Operators", "VectorFamily", "VectorType", "sizeof", "vector", "vector2", "vector4",
+)  # fmt: skip
+
+Compute = Callable[..., Any]
+
+# By the text's spelling. The combined operators (x&~y) are two of these in turn.
+COMPUTE: Mapping[str, Compute] = {
+    "x+y": np.add,
+    "x-y": np.subtract,
+    "x*y": np.multiply,
+    "x<<y": np.left_shift,  # numpy's shifts give 0 where the count is the width or more
+    "x>>y": np.right_shift,
+    "-x": np.negative,
+    "++x": np.add,
+    "--x": np.subtract,
+    "x==y": np.equal,
+    "x!=y": np.not_equal,
+    "x<y": np.less,
+    "x<=y": np.less_equal,
+    "x>y": np.greater,
+    "x>=y": np.greater_equal,
+    "x&y": np.bitwise_and,
+    "x|y": np.bitwise_or,
+    "x^y": np.bitwise_xor,
+    "~x": np.invert,
+}
+
+class Operators(dict[str, Compute]):
+    """The operators that a vector type has, by the text's spelling; asking for another raises InvalidType."""
+
+    __slots__ = ("_form",)
+
+    def __init__(self, form: VectorForm) -> None:
+        self._form = form
+        floats = form.spelling in ("float", "__fp16", "__bf16")
+        for row in OPERATORS:
+            if row.cpp in COMPUTE and any(form.cpp in TYPE_SETS[words] for words in row.types):
+                run = COMPUTE[row.cpp]
+                self[row.cpp] = partial(quietly, run) if floats else run
+
+    def __missing__(self, cpp: str) -> Compute:
+        words = next(row.types for row in OPERATORS if row.cpp == cpp)
+        alike = ", ".join(
+            form.cpp
+            for form in FORMS
+            if form.keyword == self._form.keyword and any(form.cpp in TYPE_SETS[each] for each in words)
+        )
+        raise InvalidType(f"{here()}{cpp} is not for {self._form.cpp}; it is for {' and '.join(words)}: {alike}")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

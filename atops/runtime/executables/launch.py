@@ -12,7 +12,7 @@ import numpy as np
 
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, PeerAccessNotEnabled, StreamAborted
 from atops.device.memory.allocation import Allocation
-from atops.kernels.launch.launch_config import LaunchConfig
+from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.core.commands import Launch, LaunchOptions
 from atops.runtime.core.completion import Completion
 from atops.runtime.executables.graph import Graph

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 from atops.device.memory.allocation import Allocation
-from atops.kernels.launch.arguments import MemoryArgument
-from atops.kernels.launch.bound import BoundKernel
+from atops.kernels.arguments import MemoryArgument
+from atops.kernels.bound import BoundKernel
 from atops.runtime.core.commands import Launch, Reduce, ScatteredCopy
 from atops.runtime.memory.scatter import Scattered
 

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from atops.base.errors import InvalidImage, InvalidType, NotFound
 from atops.base.result_codes import Result
 from atops.kernels.compile.image import CodeImage, image_size
-from atops.kernels.compile.loading import load_module
-from atops.kernels.compile.program import Program, compile_source
+from atops.kernels.compile.program import Program, compile_source, load_module
 from atops.kernels.source.python_front_end import PythonFrontEnd
 from tests.every import every
 from tests.kernel_bench import Bench

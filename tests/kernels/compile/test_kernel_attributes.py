@@ -12,8 +12,8 @@ from atops.device.arch import architecture
 from atops.device.exec.thread import current_thread
 from atops.kernels.compile.kernel_attributes import FunctionAttributes, function_attributes
 from atops.kernels.compile.program import compile_source
-from atops.kernels.launch.target import compile_target
-from atops.kernels.memory.private import private
+from atops.kernels.memory.arrays import private
+from atops.kernels.target import compile_target
 from tests.every import every
 from tests.kernel_bench import Bench
 from tests.kernels.source_texts import declarations

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure
-from atops.kernels.memory.arrays import Constant, Generic, Private
+from atops.kernels.memory.arrays import Constant, Generic, Private, private
 from atops.kernels.memory.device_variables import constant, device_variable
 from atops.kernels.memory.pointer import Pointer, generic, pointer
-from atops.kernels.memory.private import private
 from atops.kernels.memory.spaces import common_space, is_below
 from tests.every import every
 from tests.kernel_bench import Bench

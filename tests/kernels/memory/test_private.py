@@ -9,7 +9,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import DteError, IllegalState, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
-from atops.kernels.memory.private import private
+from atops.kernels.memory.arrays import private
 from tests.kernel_bench import Bench
 
 

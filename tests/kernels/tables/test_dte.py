@@ -15,7 +15,7 @@ from atops.base.errors import DteError
 from atops.device.dte.operations import OPERATIONS
 from atops.kernels.dte import operations as dte_operations
 from atops.kernels.dte import operations_gcu300 as dte_operations_gcu300
-from atops.kernels.tables.construct import Construct
+from atops.kernels.tables.constructs import Construct
 from atops.kernels.tables.dte import DTE
 from tests.every import every
 from tests.kernel_bench import Bench

@@ -20,16 +20,13 @@ from atops.base.errors import (
     LaunchOutOfResources,
     NotSupported,
 )
-from atops.kernels.architecture_macros import macro
-from atops.kernels.device_function import device
-from atops.kernels.host_function import host
-from atops.kernels.launch.restrict import restrict
-from atops.kernels.memory.arrays import Constant, Generic
+from atops.kernels.arguments import restrict
+from atops.kernels.builtin_variables import macro
+from atops.kernels.execution_spaces import device, host
+from atops.kernels.memory.arrays import Constant, Generic, private
 from atops.kernels.memory.device_variables import constant, device_variable
 from atops.kernels.memory.pointer import generic, pointer
-from atops.kernels.memory.private import private
-from atops.kernels.tables.construct import Construct
-from atops.kernels.tables.spaces import SPACES
+from atops.kernels.tables.constructs import SPACES, Construct
 from tests.every import every
 from tests.kernel_bench import Bench
 from tests.runtime import boards

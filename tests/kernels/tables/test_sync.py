@@ -10,10 +10,9 @@ import pytest
 from atops import kernels as k
 from atops.base.c_format import CONVERSIONS, c_format
 from atops.base.errors import KernelAssert
-from atops.kernels.assertion import assert_
-from atops.kernels.printf import printf
-from atops.kernels.signals import signal_add, signal_read, signal_wait, signal_write
-from atops.kernels.tables.sync import SYNC
+from atops.kernels.output import assert_, printf
+from atops.kernels.sync import signal_add, signal_read, signal_wait, signal_write
+from atops.kernels.tables.constructs import SYNC
 from tests.every import every
 from tests.kernel_bench import Bench
 

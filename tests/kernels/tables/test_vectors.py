@@ -12,7 +12,7 @@ import pytest
 from atops import kernels
 from atops.base.errors import InvalidType
 from atops.device.arch import ARCHITECTURES
-from atops.kernels.tables.construct import Construct
+from atops.kernels.tables.constructs import Construct
 from atops.kernels.tables.vectors import FORMS, KEYWORD_BYTES, OPERATORS, TYPE_SETS, VECTORS
 from atops.kernels.vectors import vector_type
 from atops.kernels.vectors.vector_type import VECTOR_TYPES, VectorType, sizeof

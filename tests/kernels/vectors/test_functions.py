@@ -11,8 +11,8 @@ from atops import kernels as k
 from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
 from atops.kernels.tables.functions import FUNCTIONS, MathFunction
 from atops.kernels.vectors import functions
-from atops.kernels.vectors.mask import Mask
 from atops.kernels.vectors.numerics import numeric
+from atops.kernels.vectors.vector import Mask
 from atops.kernels.vectors.vector_type import VECTOR_TYPES, vector, vector2, vector4
 from tests.kernel_bench import Bench
 from tests.kernels.vector_host import fails, in_kernel, sample

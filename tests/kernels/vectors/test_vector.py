@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
-from atops.kernels.vectors.mask import Mask
-from atops.kernels.vectors.vector import Vector
+from atops.kernels.vectors.vector import Mask, Vector
 from atops.kernels.vectors.vector_type import VectorType, vector, vector4
 from tests.every import every
 from tests.kernel_bench import Bench

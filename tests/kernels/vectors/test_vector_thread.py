@@ -8,7 +8,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import IllegalState, LaunchFailure, NotSupported
-from atops.kernels.vectors.vector_thread import here, vector_thread
+from atops.kernels.vectors.lanes import here, vector_thread
 from tests.kernel_bench import Bench
 from tests.kernels.vector_host import fails, in_kernel
 

@@ -11,8 +11,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, NotSupported
-from atops.kernels.vectors.mask import Mask
-from atops.kernels.vectors.vector import Vector
+from atops.kernels.vectors.vector import Mask, Vector
 from atops.kernels.vectors.vector_type import VECTOR_TYPES, sizeof, vector, vector2, vector4
 from tests.kernel_bench import Bench
 from tests.kernels.vector_host import MASKS, TYPES, fails, in_kernel

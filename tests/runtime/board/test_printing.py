@@ -14,7 +14,7 @@ import atops
 from atops import kernels as k
 from atops.base.errors import InvalidType, LaunchFailure, StreamAborted, WouldDeadlock
 from atops.base.options import EmulatorOptions
-from atops.kernels.printf import printf
+from atops.kernels.output import printf
 from atops.runtime.board.printing import to_stdout
 from tests.runtime.boards import PATIENCE
 from tests.runtime.hosts import board, on_every_host

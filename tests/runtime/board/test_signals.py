@@ -10,7 +10,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.errors import InvalidHandle, InvalidType, LaunchOutOfResources, StreamAborted
-from atops.kernels.signals import signal_wait, signal_write
+from atops.kernels.sync import signal_wait, signal_write
 from tests.runtime.boards import PATIENCE
 from tests.runtime.hosts import board, on_every_host
 

@@ -14,7 +14,7 @@ from atops.base.errors import LaunchFailure, PriorLaunchFailure, StreamAborted
 from atops.base.options import EmulatorOptions
 from atops.device.exec.block import Progress
 from atops.device.memory.value_wait import Condition
-from atops.kernels.signals import signal_wait, signal_write
+from atops.kernels.sync import signal_wait, signal_write
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.core.kernel_worker import KernelLane
 from atops.runtime.device import Device

@@ -27,7 +27,7 @@ from atops.base.errors import (
     PriorLaunchFailure,
 )
 from atops.base.options import EmulatorOptions
-from atops.kernels.launch.launch_config import LaunchConfig
+from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver

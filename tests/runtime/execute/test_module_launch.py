@@ -11,8 +11,7 @@ import pytest
 import atops
 from atops.base.errors import InvalidValue, KernelDeadlock, LaunchFailure, NotSupported
 from atops.base.result_codes import Result
-from atops.kernels.compile.loading import load_module
-from atops.kernels.compile.program import Program, compile_source
+from atops.kernels.compile.program import Program, compile_source, load_module
 from atops.runtime.device import Device
 from atops.runtime.stream import Stream
 from tests.kernels.source_texts import SCALE, declarations

@@ -11,8 +11,8 @@ import atops
 from atops import executable
 from atops import kernels as k
 from atops.base.trace.events import MemoryUse
-from atops.kernels.launch.block_kernels import BlockKernel, BlockKernels
-from atops.kernels.launch.launch_config import LaunchConfig
+from atops.kernels.block_kernels import BlockKernel, BlockKernels
+from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.core.commands import PLAIN_LAUNCH, Launch, Reduce
 from atops.runtime.memory.buffer import Buffer
 from atops.trace.file import load, save

@@ -21,8 +21,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from atops.base.errors import AtopsError, InvalidType, InvalidValue
+from atops.kernels.arguments import Parameter
 from atops.kernels.kernel import Kernel
-from atops.kernels.launch.arguments import Parameter
 from atops.runtime.memory.buffer import Buffer
 from atops.tops.bridge.arguments import size_of
 from atops.tops.bridge.pointers import host_address, host_view, is_null, memory_from, pinned_at

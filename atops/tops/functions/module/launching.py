@@ -9,7 +9,7 @@ from atops.base.errors import InvalidValue
 from atops.base.result_codes import Result
 from atops.device.arch import Architecture
 from atops.kernels.kernel import Kernel
-from atops.kernels.launch.launch_config import LaunchConfig
+from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.stream import Stream
 from atops.tops.bridge.arguments import dims_of, size_of

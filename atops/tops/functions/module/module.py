@@ -15,8 +15,8 @@ from atops.base.fork_locks import fork_safe
 from atops.base.result_codes import Result
 from atops.kernels.compile.image import MOST_BYTES, image_size
 from atops.kernels.compile.kernel_attributes import function_attributes
-from atops.kernels.compile.loading import load_module
 from atops.kernels.compile.module import Module
+from atops.kernels.compile.program import load_module
 from atops.kernels.kernel import Kernel
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.current_driver import current_driver

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, NotSupported
-from atops.kernels.launch.block_kernels import BlockKernel, BlockKernels, Segment
-from atops.kernels.launch.bound import BoundKernel
-from atops.kernels.launch.launch_config import LaunchConfig
+from atops.kernels.block_kernels import BlockKernel, BlockKernels, Segment
+from atops.kernels.bound import BoundKernel
+from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.core.commands import Launch, LaunchOptions
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import Scattered

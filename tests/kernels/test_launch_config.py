@@ -14,7 +14,7 @@ from atops.base.errors import (
     LaunchOutOfResources,
 )
 from atops.device.arch import architecture
-from atops.kernels.launch.launch_config import LaunchConfig
+from atops.kernels.launch_config import LaunchConfig
 
 ARCH = architecture("gcu300")
 

@@ -1,6 +1,6 @@
-"""What a launch passes to a kernel: scalars of the annotated type, device memory, and nothing that was not uploaded.
+"""What a launch passes to a kernel: scalars of the annotated type, and device memory.
 
-It knows what can be told before anything runs; what becomes of device memory is told by whoever resolves it.
+Types and ranges are checked here, before anything runs; whether memory may be reached is checked at the launch.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, Protocol, TypeVar, Union, get_args, get_origin
+from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
@@ -20,11 +20,11 @@ from atops.base.dtypes import as_dtype, element_name
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.fp_errors import quietly
 from atops.device.memory.allocation import Allocation
+from atops.device.span.spaces import Element
 from atops.device.span.span import Space, Span
-from atops.kernels.launch.restrict import restricted_type
 from atops.kernels.memory.spaces import LanguageSpace
 
-__all__ = ("KernelArgument", "MemoryArgument", "Parameter", "parameter")
+__all__ = ("KernelArgument", "MemoryArgument", "Parameter", "aliases", "parameter", "restrict", "restricted_type")
 
 # What an annotation can be, as a message says it; the types that say no more than what `_plain` takes anyway; and
 # numpy's types without a size, which stand for several.
@@ -235,3 +235,39 @@ def _is_template(annotation: Any) -> bool:
 
 def _type_name(dtype: np.dtype[Any] | type) -> str:
     return dtype.__name__ if isinstance(dtype, type) else element_name(dtype)
+
+
+class restrict(Span, Generic[Element]):  # the language's own name
+    """An annotation: device memory that no other argument of the launch reaches. It arrives as a Span.
+
+    `x: k.restrict`, or `x: k.restrict[np.float32]` for elements of this type only. Nothing checks it by default; strict
+    mode reports a launch that breaks it (TOPS C++, 8.2, `__restrict__`).
+    """
+
+    __slots__ = ()
+
+
+def restricted_type(annotation: Any) -> tuple[bool, Any]:
+    """Return whether an annotation is `restrict`, and the element type it names or None."""
+    if annotation is restrict:
+        return True, None
+    if get_origin(annotation) is restrict:
+        return True, annotation.__args__[0]
+    return False, None
+
+
+def aliases(kernel: str, restricted: Iterable[MemoryArgument], memory: Sequence[MemoryArgument]) -> list[str]:
+    """Say in words which other arguments reach bytes of a restricted one, each pair once."""
+    found: list[str] = []
+    seen: set[frozenset[str]] = set()
+    for one in restricted:
+        for other in memory:
+            pair = frozenset((one.name, other.name))
+            if len(pair) < 2 or pair in seen or not one.overlaps(other):
+                continue
+            seen.add(pair)
+            found.append(
+                f"kernel {kernel}: parameter {one.name} is restrict, and parameter {other.name} reaches its bytes: "
+                f"{one!r} and {other!r}"
+            )
+    return found

@@ -13,7 +13,7 @@ import pytest
 from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, PeerAccessNotEnabled
 from atops.device.span.span import Span
-from atops.kernels.launch.restrict import restrict
+from atops.kernels.arguments import restrict
 from tests.every import every
 from tests.kernel_bench import Bench, DeviceArray
 

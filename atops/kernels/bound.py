@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from atops.base.errors import LaunchFailure, PeerAccessNotEnabled
 from atops.device.dte.transfer import finish_transfers
 from atops.device.memory.allocation import Allocation
-from atops.kernels.launch.arguments import MemoryArgument
-from atops.kernels.launch.restrict import aliases
-from atops.kernels.launch.target import CompileTarget, held_to
+from atops.kernels.arguments import MemoryArgument, aliases
+from atops.kernels.target import CompileTarget, held_to
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid

@@ -11,7 +11,7 @@ from atops import kernels as k
 from atops.base.errors import InvalidValue, LaunchFailure, NotSupported
 from atops.base.result_codes import Result
 from atops.device.arch import ARCHITECTURES
-from atops.kernels.launch.target import TARGETS, held_to
+from atops.kernels.target import TARGETS, held_to
 from tests.kernel_bench import Bench
 
 

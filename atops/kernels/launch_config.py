@@ -20,7 +20,7 @@ from atops.base.errors import (
 )
 from atops.base.result_codes import Result
 from atops.device.arch import Architecture
-from atops.kernels.launch.target import CompileTarget
+from atops.kernels.target import CompileTarget
 
 __all__ = ("LaunchConfig", "LaunchedKernel")
 

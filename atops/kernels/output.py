@@ -1,20 +1,22 @@
-"""`printf` of kernels: it formats as C does and leaves the text to the device. Knows no output (TOPS C++, 8.2)."""
+"""What a kernel prints and asserts: `printf` and `assert` of TOPS C++, 8.2."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from atops.base.c_format import c_format
-from atops.base.errors import InvalidType, InvalidValue
+from atops.base.errors import InvalidType, InvalidValue, KernelAssert
 from atops.device.call_site import caller
 from atops.device.exec.thread import maybe_current_thread
+from atops.device.source_text import asserted
 from atops.device.span.span import Span
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.memory.pointer import Pointer
 
-__all__ = ("printf",)
+__all__ = ("assert_", "printf")
 
 
 def printf(format: str, /, *arguments: Any) -> int:
@@ -54,3 +56,20 @@ def _address_of(value: Any) -> int | None:
         if root is thread.sip.l1 or root is thread.block.cluster.l2:
             return int(value.ctypes.data - root.ctypes.data)
     return None
+
+
+def assert_(condition: object, message: object = None) -> None:
+    """Go on if `condition` is true; otherwise end the launch with KernelAssert: topsErrorAssert (Runtime API, 2.3).
+
+    The error names the condition as it is written, its line, block and thread. Python's own `assert` ends a launch
+    alike, but `python -O` removes it. On the host, in functions of both sides, AssertionError is raised.
+    """
+    if condition:
+        return
+    frame = sys._getframe(1)
+    text = asserted(frame.f_code, frame.f_lasti, by_call=True)
+    said = f"assertion {f'`{text}` ' if text else ''}failed" + (f": {message}" if message is not None else "")
+    thread = maybe_current_thread()
+    if thread is None:
+        raise AssertionError(f"{caller()}: {said}")
+    raise KernelAssert(f"{thread} at {caller()}: {said}")

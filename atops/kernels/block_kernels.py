@@ -13,10 +13,10 @@ import numpy as np
 from atops.base.errors import InvalidValue, PeerAccessNotEnabled
 from atops.device.memory.allocation import Allocation
 from atops.device.span.span import Span
-from atops.kernels.launch.bound import BoundKernel
-from atops.kernels.launch.inspection import constants_of
-from atops.kernels.memory.block_overrides import CONSTANTS, DYNAMIC_BYTES
+from atops.kernels.bound import BoundKernel
+from atops.kernels.inspection import constants_of
 from atops.kernels.memory.device_variables import Variable
+from atops.kernels.memory.sharing import CONSTANTS, DYNAMIC_BYTES
 from atops.kernels.memory.spaces import LanguageSpace
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, LaunchFailure
-from atops.kernels.device_function import device
-from atops.kernels.execution_space import ExecutionSpace, execution_space
-from atops.kernels.host_function import host
+from atops.kernels.execution_spaces import ExecutionSpace, device, execution_space, host
 from tests.kernel_bench import Bench
 
 
@@ -33,7 +31,7 @@ def test_a_host_function_is_the_hosts(bench: Bench):
             log(2)  # here
 
     said = (
-        r"thread \(1,0,0\) of block \(0,0,0\) of kernel wrong raised IllegalState at test_execution_space.py:\d+ .*: "
+        r"thread \(1,0,0\) of block \(0,0,0\) of kernel wrong raised IllegalState at test_execution_spaces.py:\d+ .*: "
         "host function twice"
     )
     with pytest.raises(LaunchFailure, match=said) as caught:
@@ -111,7 +109,7 @@ def test_a_kernel_has_no_other_space(space):
 @pytest.mark.parametrize("what", [3, print, None, int])
 def test_what_is_no_function_is_refused(space, what: object):
     """Numbers, builtins and classes have no execution space."""
-    with pytest.raises(InvalidType, match="function is made of a function"):
+    with pytest.raises(InvalidType, match="expects a function, got"):
         space(what)
 
 

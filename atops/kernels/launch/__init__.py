@@ -1,1 +1,0 @@
-"""From a kernel and its arguments to a launch: target, geometry, arguments."""
