@@ -1,19 +1,24 @@
-"""One block of a grid as its threads see it: where it runs, what they share, and how it is stepped and resumed.
+"""One block of a grid: where it runs, what its threads share, and how they are served, ended and closed.
 
-How its threads are run is the interpreter's business, which builds on this class.
+The two kinds of blocks differ in what steps their threads: interpreter.py has one, os_threads.py the other. What a
+kernel raises ends in its grid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from enum import Enum
 from typing import Any, Protocol
 
-from atops.device.chip import Cluster
+from atops.base.errors import LaunchFailure
+from atops.device.chip import Cluster, Sip
+from atops.device.exec.barrier import equip
 from atops.device.exec.cooperative import Reach
 from atops.device.exec.grid import Grid
+from atops.device.exec.launch_failure import failure_of
+from atops.device.exec.thread import KernelThread, Request, ThreadSlot, make_threads, missing_await
 
-__all__ = ("Block", "Progress", "Task")
+__all__ = ("Block", "Progress", "Task", "serve")
 
 
 class Progress(Enum):
@@ -32,7 +37,7 @@ class Task(Protocol):
 
 
 def _no_resume(task: Task) -> None:
-    """Resume nothing: whoever steps this block by hand looks for itself."""
+    """Resume nothing: the caller steps this block by hand."""
 
 
 class Block:
@@ -41,7 +46,7 @@ class Block:
     The runtime sets `resume`. It is called with no lock held, from any OS thread, once for each PARKED that a task of
     this block returned, maybe before the step that parked has returned; a task is never handed out twice at a time.
 
-    `shared` and `l2_top` belong to the kernel language. `threads` are KernelThreads, which stand on this file.
+    `shared` and `l2_top` belong to the kernel language.
     """
 
     __slots__ = (
@@ -49,51 +54,64 @@ class Block:
         "size", "threads",
     )  # fmt: skip
 
-    def __init__(self, grid: Grid, linear: int, cluster: Cluster) -> None:
+    def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
         self.grid = grid
         self.linear = linear
         self.index = grid.grid_dim.index(linear)
         self.cluster = cluster
-        self.resume: Callable[[Any], None] = _no_resume
-        self.shared: dict[Any, Any] = {}
+        self.resume: Callable[[Task], None] = _no_resume
+        self.shared: dict[Hashable, Any] = {}
         self.l2_top = 0
         self.size = grid.threads_per_block
         self.left = 0  # threads that have left the kernel
-        self.threads: list[Any] = []
-        # The two hottest waits of all are bare lists and no ParkingLots: everyone arrives, nobody gives up, and the
-        # list of those who arrived becomes the list of those who run.
-        self.arrived: list[Any] = []  # at the block barrier
-        self.at_grid: list[Any] = []  # at the grid barrier
-        self.idle = False
+        # The two most frequent waits are plain lists and no ParkingLots: all threads arrive, none gives up, and the
+        # list of those that arrived becomes the list of those that run.
+        self.arrived: list[KernelThread] = []  # at the block barrier
+        self.at_grid: list[KernelThread] = []  # at the grid barrier
+        self.idle = False  # changes under the grid barrier's lock
+        if sips[0].sync is None:
+            equip(cluster.sips)
+        self.threads: list[KernelThread] = make_threads(self, grid, sips)
+        if grid.options.strict:
+            cluster.poison()
+        grid.opened(self)
+
+    # ---- what each kind of block does in its own way
 
     def tasks(self) -> list[Task]:
         """Return what the runtime steps, each on one OS thread at a time, until it is DONE."""
         raise NotImplementedError
 
-    def make_ready(self, threads: Iterable[Any]) -> bool:
-        """Make parked threads runnable. The grid barrier's lock is held. Return whether `reschedule` must follow."""
+    def make_ready(self, threads: Iterable[KernelThread]) -> bool:
+        """Make parked threads runnable. The barrier's lock is held. Return whether `reschedule` must follow."""
         raise NotImplementedError
-
-    def pass_grid_barrier(self) -> bool:
-        """Make the threads at the grid barrier runnable. Locking and result as for `make_ready`."""
-        threads, self.at_grid = self.at_grid, []
-        return self.make_ready(threads)
-
-    def arrive_at_grid(self) -> None:
-        """Arrive at the grid barrier, now or before anything else is run: all threads stand there."""
-        raise NotImplementedError  # each kind of block has its own way
 
     def cancel(self) -> bool:
         """Make every parked thread see that the grid has stopped. Locking and result as for `make_ready`."""
         raise NotImplementedError
 
     def reschedule(self) -> None:
-        """Have the block stepped again."""
+        """Have the block stepped again. No lock is held."""
         raise NotImplementedError
 
     def open_barrier(self) -> None:
         """Make every thread at the block barrier runnable, in the order they arrived."""
         raise NotImplementedError
+
+    def arrive_at_grid(self) -> None:
+        """Have the block arrive at the grid barrier, before anything else of it is run: all its threads are there."""
+        raise NotImplementedError
+
+    def running(self) -> list[KernelThread]:
+        """Return the threads that are being run at this moment."""
+        raise NotImplementedError
+
+    # ---- what both have in common
+
+    def pass_grid_barrier(self) -> bool:
+        """Make the threads at the grid barrier runnable. Locking and result as for `make_ready`."""
+        threads, self.at_grid = self.at_grid, []
+        return self.make_ready(threads)
 
     def reach(self) -> Reach:
         """Return the farthest that any of its parked threads may be woken from."""
@@ -103,15 +121,86 @@ class Block:
                 farthest = max(farthest, thread.waiting.reach)
         return farthest
 
-    def inward(self) -> bool:
-        """Return whether only its own threads could wake those that are parked."""
-        if self.at_grid:
-            return False
-        return all(thread.waiting is None or thread.waiting.reach is Reach.BLOCK for thread in self.threads)
+    def ended(self, thread: KernelThread, value: object = None) -> None:
+        """Settle with a thread whose kernel has returned `value`."""
+        thread.ended = True
+        self.left += 1
+        try:
+            if thread.unawaited is not None:
+                raise missing_await(thread)
+            if value is not None or thread.transfers:
+                thread.grid.entry.finish(thread, value)
+        except BaseException as error:
+            self.grid.stop(failure_of(thread, error))
+            thread.unawaited = None
+        _forget_frames(thread)
 
-    def running(self) -> list[Any]:
-        """Return the threads that are being run at this moment."""
-        raise NotImplementedError
+    def fault(self, thread: KernelThread, error: BaseException) -> None:
+        """End the grid with what a thread's kernel raised."""
+        thread.ended = True
+        self.left += 1
+        self.grid.stop(failure_of(thread, error))
+        _forget_frames(thread)
+        thread.unawaited = None
+
+    def close_thread(self, thread: KernelThread, slot: ThreadSlot) -> None:
+        """Close a thread that has not ended; a kernel that refuses is left suspended and named in the warnings."""
+        slot.thread = thread
+        if self.grid.observer is not None:
+            self.grid.observer("close", thread, None)
+        if not thread.close():
+            self.grid.warnings.append(f"{thread} awaits again whenever it is closed; it was left suspended")
+        _forget_frames(thread)
+        thread.unawaited = None
+        self.left += 1
+
+    def over(self) -> Progress:
+        """End the block, once all its threads have left."""
+        self.threads = []  # threads refer to their block; without this the two would keep each other alive
+        self.shared = {}
+        self.grid.block_done(self)
+        return Progress.DONE
 
     def __repr__(self) -> str:
         return f"<Block {self.index} of kernel {self.grid.name}: {self.size - self.left} of {self.size} threads>"
+
+
+def serve(thread: KernelThread, request: object) -> bool:
+    """Serve what `thread` awaits. Return whether it goes on at once; else it is parked until it is woken.
+
+    An unfit request, or a failure in serving it, is raised at the kernel's `await` when it goes on.
+    """
+    try:
+        if request is thread.unawaited and request is not None:
+            thread.unawaited = None
+        elif not isinstance(request, Request):
+            raise LaunchFailure(f"{thread} awaited {_foreign(thread, request)}; kernels may only await kernel requests")
+        elif thread.unawaited is not None:
+            raise missing_await(thread)
+        thread.waiting = request
+        if not request.serve(thread):
+            return False
+    except BaseException as error:
+        thread.raise_at_await(error)
+    thread.waiting = None
+    return True
+
+
+def _forget_frames(thread: KernelThread) -> None:
+    """Drop the frames that the barrier requests noted: the requests outlive the thread."""
+    thread.sync.frame = None
+    if thread.grid_sync is not None:
+        thread.grid_sync.frame = None
+
+
+def _foreign(thread: KernelThread, request: object) -> str:
+    """Name what a kernel awaits that is no kernel request: the coroutine it called, or the object itself."""
+    awaited: object = thread.coro
+    names = []
+    while (awaited := getattr(awaited, "cr_await", None)) is not None:
+        if (code := getattr(awaited, "cr_code", None)) is not None:
+            frame = getattr(awaited, "cr_frame", None)
+            module = frame.f_globals.get("__name__", "?") if frame is not None else "?"
+            names.append(f"{module}.{code.co_qualname}")
+    said = f"{type(request).__name__} {request!r}" if request is not None else "None"
+    return f"{said} in {names[-1]}" if names else said

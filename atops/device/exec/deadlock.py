@@ -1,58 +1,38 @@
-"""Who waits for what in grids that stand still, in words: threads and blocks that wait alike are one group.
+"""The reports of grids in which no thread can go on: threads and blocks that wait alike are one group.
 
-It reads blocks and threads and changes nothing; the barrier's lock is held by whoever asks.
+It reads blocks and threads and changes nothing; the caller holds the barrier's lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from atops.base.errors import KernelDeadlock
 from atops.device.call_site import file_shown
 
-__all__ = ("StandingGrid", "block_deadlock", "deadlock", "waiting_lines")
+if TYPE_CHECKING:
+    from atops.device.exec.block import Block
+    from atops.device.exec.grid import Grid
+
+__all__ = ("block_deadlock", "deadlock", "waiting_lines")
 
 
-class StandingGrid(Protocol):
-    """A grid as a report sees it."""
-
-    @property
-    def name(self) -> str:
-        """The kernel's name."""
-
-    @property
-    def blocks(self) -> Mapping[int, Any]:
-        """The blocks that are placed and not done, by their position."""
-
-    @property
-    def total_blocks(self) -> int:
-        """How many blocks there are in all."""
-
-    @property
-    def remaining(self) -> int:
-        """How many of them are not done."""
-
-    @property
-    def placement(self) -> Any:
-        """Who places its blocks, or None."""
-
-
-def deadlock(grids: Iterable[Any]) -> KernelDeadlock:
-    """Return the error for grids of which no thread can go on, naming all that stand and what they stand at."""
+def deadlock(grids: Iterable[Grid]) -> KernelDeadlock:
+    """Return the error for grids of which no thread can go on, naming all threads and what they wait at."""
     lines = [line for grid in grids for line in waiting_lines(grid)]
     return KernelDeadlock("deadlock, no thread can go on: " + "; ".join(lines))
 
 
-def block_deadlock(block: Any) -> KernelDeadlock:
+def block_deadlock(block: Block) -> KernelDeadlock:
     """Return the error for one block whose threads can only wait for each other."""
     return KernelDeadlock(
         f"deadlock, no thread can go on: kernel {block.grid.name}, block {block.linear}: {_threads(block)}"
     )
 
 
-def waiting_lines(grid: StandingGrid) -> list[str]:
-    """Return a line for each group of blocks of the grid that stand alike, and one for those that do not stand."""
+def waiting_lines(grid: Grid) -> list[str]:
+    """Return a line for each group of blocks that wait alike, and one each for those that are over or not placed."""
     groups: dict[str, list[int]] = {}
     for linear, block in sorted(grid.blocks.items()):
         if any(thread.stands_at() for thread in block.threads):
@@ -69,8 +49,8 @@ def waiting_lines(grid: StandingGrid) -> list[str]:
     return lines
 
 
-def _threads(block: Any) -> str:
-    """Say what each group of threads of a block stands at, and where."""
+def _threads(block: Block) -> str:
+    """Say what each group of threads of a block waits at, and where."""
     groups: dict[str, list[int]] = {}
     for thread in block.threads:
         if thread.ended:

@@ -1,35 +1,19 @@
 """Grids that start together, on one device or on several: all of them have their clusters at once, or none holds any.
 
-Two such launches that each waited with half of its clusters would wait for each other for ever. It knows launches and
-the arrays that they wait in, whose locks it takes together.
+Two such launches that each held half of their clusters would wait for each other for ever. A gang takes the locks of
+all the arrays that its launches wait in together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
-from typing import Any, Protocol
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-__all__ = ("Gang", "GangArray", "match")
+if TYPE_CHECKING:
+    from atops.device.exec.block_scheduler import ClusterArray, Launch
 
-
-class GangArray(Protocol):
-    """The clusters of one device, as a gang sees them."""
-
-    number: int
-
-    @property
-    def lock(self) -> AbstractContextManager[Any]:
-        """Guards who waits and who has what."""
-
-    def room_for(self, members: Sequence[Any]) -> dict[Any, list[int]] | None:
-        """Return clusters for every block of these launches, None where there are not enough. The lock is held."""
-
-    def give(self, chosen: dict[Any, list[int]]) -> list[Any]:
-        """Take the clusters for these launches; returns what `open_placed` takes. The lock is held."""
-
-    def open_placed(self, placed: list[Any]) -> None:
-        """Make the blocks that got clusters. No lock is held."""
+__all__ = ("Gang", "match")
 
 
 class Gang:
@@ -37,11 +21,11 @@ class Gang:
 
     def __init__(self, priority: int = 0) -> None:
         self.priority = priority
-        self._members: list[tuple[GangArray, Any]] = []
+        self._members: list[tuple[ClusterArray, Launch]] = []
         self._complete = False
         self._started = False
 
-    def add(self, array: GangArray, launch: Any) -> None:
+    def add(self, array: ClusterArray, launch: Launch) -> None:
         """Take in a launch that waits in an array."""
         self._members.append((array, launch))
 
@@ -75,7 +59,7 @@ class Gang:
 def match(wants: Sequence[tuple[int, Sequence[int]]]) -> list[list[int]] | None:
     """Return for each (count, clusters) so many of its clusters, none twice; None where that cannot be.
 
-    By augmenting paths: who finds all of its clusters taken lets one of those who took them look for another.
+    By augmenting paths: a seat whose clusters are all taken makes the seat that took one look for another.
     """
     seats = [place for place, (count, _) in enumerate(wants) for _ in range(count)]
     taken: dict[int, int] = {}  # the seat of each cluster

@@ -6,9 +6,9 @@ It does not know who runs its threads nor where its blocks are placed.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from atops.base.dims import Dim3, DimLike
 from atops.base.errors import ExecutionError
@@ -17,49 +17,41 @@ from atops.device.chip import Chip
 from atops.device.exec.cooperative import GridBarrier
 from atops.device.exec.deadlock import deadlock, waiting_lines
 
-__all__ = ("ROUND_ROBIN", "Entry", "Grid", "Observer", "Placement", "Policy", "RoundRobin", "Seeded")
+if TYPE_CHECKING:
+    from atops.device.exec.block import Block
+    from atops.device.exec.block_scheduler import ClusterArray
+    from atops.device.exec.thread import KernelCoroutine, KernelThread
+
+__all__ = ("ROUND_ROBIN", "Entry", "Grid", "Observer", "Policy", "RoundRobin", "Seeded")
 
 # Being suspended only to go on costs more than a small transfer, so most waits for one are over at once. Not all: a
 # thread that polls by DTE must let others run.
 TURNS = 64
 
-Observer = Callable[[str, Any, Any], None]
+Observer = Callable[[str, "KernelThread", Any], None]
 Offload = Callable[[Callable[[], None]], None]
 
 
 class Entry(Protocol):
-    """A kernel bound to its arguments. Threads are KernelThreads, which stand on this file."""
+    """A kernel bound to its arguments."""
 
     name: str
-    make: Callable[[], Coroutine[Any, Any, Any]] | None
+    make: Callable[[], KernelCoroutine] | None
     """Makes the coroutine of any thread, where that is all there is to starting one: it saves a call a thread."""
     prepares: bool
     """Whether it has something to look at before the first thread runs."""
 
-    def prepare(self, grid: Any, /) -> None:
+    def prepare(self, grid: Grid, /) -> None:
         """Look at the grid before its first thread runs."""
 
-    def start(self, thread: Any, /) -> Coroutine[Any, Any, Any] | None:
+    def start(self, thread: KernelThread, /) -> KernelCoroutine | None:
         """Return the coroutine of this thread; or run a plain function to its end and return None. May raise."""
 
-    def finish(self, thread: Any, value: object, /) -> None:
+    def finish(self, thread: KernelThread, value: object, /) -> None:
         """Settle what a thread left behind whose kernel ended without an error. May raise.
 
         Called where there is something: transfers that were issued, or a returned `value` that is not None.
         """
-
-
-class Placement(Protocol):
-    """Whoever places the blocks of a grid."""
-
-    def retire(self, block: Any) -> None:
-        """Take back the cluster of a block that is done."""
-
-    def withdraw(self, grid: Any) -> None:
-        """Drop the blocks that were not placed, and report them with `dropped`."""
-
-    def stranded(self, grid: Any) -> int:
-        """Return how many blocks cannot be placed before one of this grid's own ends."""
 
 
 class Policy(Protocol):
@@ -137,7 +129,7 @@ class Grid:
 
     aborted: ExecutionError | None
     error: ExecutionError | None
-    placement: Placement | None
+    placement: ClusterArray | None
     _rng: random.Random | None
 
     def __init__(
@@ -175,7 +167,7 @@ class Grid:
         self.error, self.aborted, self.started = None, None, False
         self.turns = TURNS if observer is None and type(self.policy) is RoundRobin and _waits_move(options) else 0
         self.warnings: list[str] = []
-        self.blocks: dict[int, Any] = {}  # placed and not done; changes under the barrier's lock
+        self.blocks: dict[int, Block] = {}  # placed and not done; changes under the barrier's lock
         self.placement, self._rng, self.used = None, None, 0  # used: a bit for each cluster that its blocks got
         self.barrier = barrier or GridBarrier(1, self, self.total_blocks)
         if barrier is not None:
@@ -198,7 +190,7 @@ class Grid:
         """Whether no block is left."""
         return self.remaining == 0
 
-    def opened(self, block: Any) -> None:
+    def opened(self, block: Block) -> None:
         """Take in a block that has been placed."""
         with self.barrier.lock:
             self.blocks[block.linear] = block
@@ -229,7 +221,7 @@ class Grid:
         for other in self.barrier.grids:
             other.stop(error)
 
-    def block_done(self, block: Any) -> None:
+    def block_done(self, block: Block) -> None:
         """Take back a block whose threads have all ended."""
         with self.barrier.lock:
             if self.blocks.pop(block.linear, None) is None:
@@ -278,7 +270,7 @@ class Grid:
         if blocks:
             self.dropped(len(blocks))
 
-    def running(self) -> list[Any]:
+    def running(self) -> list[KernelThread]:
         """Return the threads that are being run at this moment."""
         with self.barrier.lock:
             return [thread for block in self.blocks.values() for thread in block.running()]

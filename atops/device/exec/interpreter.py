@@ -7,19 +7,18 @@ kernel raises ends in its grid and never comes out of `step`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from atops.device.chip import Cluster, Sip
-from atops.device.exec.block import Progress, Task
+from atops.device.exec.block import Block, Progress, Task, serve
+from atops.device.exec.cooperative import Reach
 from atops.device.exec.deadlock import block_deadlock
 from atops.device.exec.grid import Grid, RoundRobin
-from atops.device.exec.runnable_block import ThreadedBlock, serve
 from atops.device.exec.thread import KernelThread, ThreadSlot, slot_here
 
 __all__ = ("StepBlock",)
 
 
-class StepBlock(ThreadedBlock):
+class StepBlock(Block):
     """A block that one OS thread steps at a time; it is its own task."""
 
     __slots__ = ("begun", "inbox", "ready", "slot", "straight")
@@ -29,7 +28,7 @@ class StepBlock(ThreadedBlock):
         self.slot: ThreadSlot | None = None  # of the OS thread that steps it
         self.ready: list[KernelThread] = []
         self.begun = False
-        self.straight: Any = None  # what started the first threads; it closes the kernel that it awaits when it goes
+        self.straight: object = None  # closes the kernel that it awaits when it is dropped
         super().__init__(grid, linear, cluster, sips)
 
     def tasks(self) -> list[Task]:
@@ -69,7 +68,7 @@ class StepBlock(ThreadedBlock):
     def _begin(self, slot: ThreadSlot, budget: int) -> int:
         """Start the kernel in every thread and run it to its first request. Return what is left of the budget."""
         grid, threads = self.grid, iter(self.threads)
-        straight: Any = self._run_straight(slot, threads)
+        straight = self._run_straight(slot, threads)
         try:
             request = straight.send(None)
         except StopIteration:
@@ -77,7 +76,7 @@ class StepBlock(ThreadedBlock):
         thread = slot.thread
         assert thread is not None
         self.straight = straight
-        thread.coro = coro = straight.cr_await  # the kernel's, which from now on is resumed without the detour
+        thread.coro = coro = straight.cr_await  # type: ignore[attr-defined]  # the kernel's: resumed directly from now on
         thread.send = coro.send
         budget = self._attend(thread, request, budget)
         for thread in threads:
@@ -187,7 +186,7 @@ class StepBlock(ThreadedBlock):
         self._try_grid_barrier()
         return budget - turn + left
 
-    def _attend_seen(self, thread: KernelThread, request: Any, budget: int) -> int:
+    def _attend_seen(self, thread: KernelThread, request: object, budget: int) -> int:
         """As `_attend`, with every request shown to the observer, and how the thread goes on."""
         grid = self.grid
         try:
@@ -209,7 +208,7 @@ class StepBlock(ThreadedBlock):
             self._show("fault", thread, error)
         return budget
 
-    def _attend(self, thread: KernelThread, request: Any, budget: int) -> int:
+    def _attend(self, thread: KernelThread, request: object, budget: int) -> int:
         """Serve a thread's requests until it is parked, ends or has used up the budget. Return what is left of it."""
         grid = self.grid
         if request is thread.unawaited and request is thread.grid_sync and request is not None:  # without the calls
@@ -266,7 +265,7 @@ class StepBlock(ThreadedBlock):
         with barrier.lock:
             if self.inbox or grid.error is not None:
                 return None
-            dead = self.inward()
+            dead = self.reach() is Reach.BLOCK
             if not dead:
                 stuck = barrier.note_idle(self)
                 if not stuck:
@@ -278,7 +277,7 @@ class StepBlock(ThreadedBlock):
             grid.deadlocked()
         return None
 
-    def make_ready(self, threads: Iterable[Any]) -> bool:
+    def make_ready(self, threads: Iterable[KernelThread]) -> bool:
         """Put woken threads in the inbox."""
         for thread in threads:
             thread.waiting = None
@@ -307,6 +306,6 @@ class StepBlock(ThreadedBlock):
         slot = self.slot
         return [slot.thread] if slot is not None and slot.thread is not None else []
 
-    def _show(self, kind: str, thread: KernelThread, detail: Any = None) -> None:
+    def _show(self, kind: str, thread: KernelThread, detail: object = None) -> None:
         if self.grid.observer is not None:
             self.grid.observer(kind, thread, detail)

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import Any
 
 from atops.device.chip import Cluster, Sip
-from atops.device.exec.block import Progress, Task
+from atops.device.exec.block import Block, Progress, Task, serve
+from atops.device.exec.cooperative import Reach
 from atops.device.exec.deadlock import block_deadlock
 from atops.device.exec.grid import Grid
-from atops.device.exec.runnable_block import ThreadedBlock, serve
 from atops.device.exec.thread import KernelThread, ThreadSlot, slot_here
 
 __all__ = ("SipBlock", "SipTask")
 
 
-class SipBlock(ThreadedBlock):
+class SipBlock(Block):
     """A block whose threads are its tasks. `parked` and `gone` count them, under the barrier's lock."""
 
     __slots__ = ("gone", "parked", "serving", "steps")
@@ -47,7 +46,7 @@ class SipBlock(ThreadedBlock):
             threads, self.at_grid = self.at_grid, []
             barrier.wake(threads)
 
-    def make_ready(self, threads: Iterable[Any]) -> bool:
+    def make_ready(self, threads: Iterable[KernelThread]) -> bool:
         """Open the gates of woken threads."""
         for thread in threads:
             thread.waiting = None
@@ -64,7 +63,7 @@ class SipBlock(ThreadedBlock):
     def over(self) -> Progress:
         """End the block, and let go of its tasks."""
         for task in self.steps:
-            task.thread.task = None
+            del task.thread.task
         self.steps = []
         return super().over()
 
@@ -131,7 +130,7 @@ class SipTask:
             if observer is not None:
                 observer("fault", thread, error)
 
-    def _serve(self, request: Any) -> bool:
+    def _serve(self, request: object) -> bool:
         if getattr(request, "alone", True):  # a kernel may have awaited anything
             with self.block.serving:
                 return serve(self.thread, request)
@@ -178,7 +177,7 @@ class SipTask:
         with barrier.lock:
             if block.idle or not block.parked or block.parked < block.size - block.gone or grid.error is not None:
                 return
-            dead = block.inward()
+            dead = block.reach() is Reach.BLOCK
             stuck = not dead and barrier.note_idle(block)
             if stuck:
                 barrier.note_busy(block)

@@ -11,17 +11,21 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import ContextVar
 from threading import get_ident
 from types import FrameType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from atops.base.errors import IllegalState, MissingAwait
 from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.chip import Sip
-from atops.device.exec.block import Block
 from atops.device.exec.cooperative import Reach
-from atops.device.exec.grid import Grid
+
+if TYPE_CHECKING:
+    from atops.device.exec.block import Block
+    from atops.device.exec.grid import Grid
+    from atops.device.exec.os_threads import SipTask
 
 __all__ = (
     "THREAD_SLOT",
+    "KernelCoroutine",
     "KernelThread",
     "Request",
     "ThreadSlot",
@@ -32,6 +36,8 @@ __all__ = (
     "missing_await",
     "slot_here",
 )
+
+KernelCoroutine: TypeAlias = Coroutine[object, None, object]  # yields what it awaits: Requests, if it is right
 
 new_object = object.__new__
 MOST_CLOSINGS = 16  # how often a kernel may await while it is being closed before it is left alone
@@ -57,7 +63,7 @@ class Request:
     frame: FrameType | None  # where it was made; unset until it is noted
     lasti: int
 
-    def __await__(self) -> Generator[Any, Any, None]:
+    def __await__(self) -> Generator[Request, None, None]:
         """Suspend the kernel thread until the request is served. Returns None."""
         return iter((self,))  # type: ignore[return-value]  # any iterator serves, and a tuple's is the cheapest
 
@@ -131,16 +137,16 @@ class KernelThread:
     grid_sync: Request | None  # of a cooperative grid only
     unawaited: Request | None
     waiting: Request | None
-    coro: Coroutine[Any, Any, Any] | None
-    send: Callable[[None], Any]  # the coroutine's; not there before the kernel was started
+    coro: KernelCoroutine | None
+    send: Callable[[None], object]  # the coroutine's; not there before the kernel was started
     sites: dict[Any, Any] | None  # made when first needed, as the next
     transfers: list[Any] | None
     ended: bool
     l1_top: int
     turns: int  # how many more transfers it may do at their await before a wait suspends it
-    task: Any  # whoever steps it, where every thread has an OS thread
+    task: SipTask  # what steps it; set only where every thread has an OS thread
 
-    def begin(self, nothing: None) -> Any:
+    def begin(self, nothing: None) -> object:
         """Start the kernel and return its first request. Raises StopIteration when it has ended, as `send` does."""
         try:
             coro = self.grid.entry.start(self)
@@ -157,7 +163,7 @@ class KernelThread:
         coro = self.coro
         assert coro is not None
 
-        def send(nothing: None) -> Any:
+        def send(nothing: None) -> object:
             self.send = coro.send
             return coro.throw(error)
 
@@ -190,7 +196,7 @@ class KernelThread:
     def where(self) -> tuple[str, int]:
         """Return the file and line of its innermost await outside this package."""
         place, ours = ("?", 0), True
-        awaited: Any = self.coro
+        awaited: object = self.coro
         while awaited is not None:
             frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
             if frame is None:
@@ -242,7 +248,7 @@ def make_threads(block: Block, grid: Grid, sips: Sequence[Sip]) -> list[KernelTh
     return threads
 
 
-def _over(nothing: None) -> Any:
+def _over(nothing: None) -> object:
     """Send nothing to a kernel that was closed."""
     raise StopIteration
 
