@@ -75,27 +75,10 @@ from atops.tops.functions.stream import event, ipc, stream
 from atops.tops.functions.stream.event import *  # noqa: F403  # as above
 from atops.tops.functions.stream.ipc import *  # noqa: F403  # as above
 from atops.tops.functions.stream.stream import *  # noqa: F403  # as above
-from atops.tops.types import (
-    constants,
-    device_structs,
-    enumerations,
-    error_codes,
-    executable_enumerations,
-    graph_enumerations,
-    launch_structs,
-    memory_enumerations,
-    resource_structs,
-    structs,
-)
+from atops.tops.types import constants, enumerations, error_codes, structs
 from atops.tops.types.constants import *  # noqa: F403  # as above
-from atops.tops.types.device_structs import *  # noqa: F403  # as above
 from atops.tops.types.enumerations import *  # noqa: F403  # as above
 from atops.tops.types.error_codes import *  # noqa: F403  # as above
-from atops.tops.types.executable_enumerations import *  # noqa: F403  # as above
-from atops.tops.types.graph_enumerations import *  # noqa: F403  # as above
-from atops.tops.types.launch_structs import *  # noqa: F403  # as above
-from atops.tops.types.memory_enumerations import *  # noqa: F403  # as above
-from atops.tops.types.resource_structs import *  # noqa: F403  # as above
 from atops.tops.types.structs import *  # noqa: F403  # as above
 
 FAMILIES = (
@@ -104,10 +87,7 @@ FAMILIES = (
     launch_configuration, rtc, dims, scatter, resource_bundle, reservation, multi_cluster, executable,
     executable_launch, executable_query, executable_refit,
 )  # fmt: skip
-VALUES = (
-    constants, device_structs, enumerations, error_codes, executable_enumerations, graph_enumerations, launch_structs,
-    memory_enumerations, resource_structs, structs,
-)  # fmt: skip
+VALUES = (constants, enumerations, error_codes, structs)
 __all__ = tuple(
     sorted({"aio", "check", "host_view", *(name for part in (*FAMILIES, *VALUES) for name in part.__all__)})
 )

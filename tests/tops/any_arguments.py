@@ -35,7 +35,7 @@ TEXTS = ("", "x", "fill", "empty", "calls", "weights", "no such name", "a\0b", "
 BYTES = (b"", b"\0", b"empty", bytes(64), bytes(range(64)), b"\xff" * 4096, IMAGE)
 STRUCTS = tuple(
     each for module in tops.VALUES for name in module.__all__
-    if isinstance(each := getattr(module, name), type) and hasattr(each, "to_bytes") and hasattr(each, "LAYOUT")
+    if isinstance(each := getattr(module, name), type) and hasattr(each, "to_bytes") and hasattr(each, "layout")
 )  # fmt: skip
 
 

@@ -4,26 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = (
-    "MAX_CDMA_ENGINE_NUM_ON_20", "TOPS_IPC_HANDLE_SIZE", "TOPS_LAUNCH_PARAM_BUFFER_POINTER",
-    "TOPS_LAUNCH_PARAM_BUFFER_SIZE", "TOPS_LAUNCH_PARAM_END", "TOPS_SHAPE_INFER_MAX_DIMS", "topsArrayCubemap",
-    "topsArrayDefault", "topsArrayLayered", "topsArraySurfaceLoadStore", "topsArrayTextureGather",
-    "topsCooperativeLaunchMultiDeviceNoPostSync", "topsCooperativeLaunchMultiDeviceNoPreSync", "topsCpuDeviceId",
-    "topsDeviceLmemResizeToMax", "topsDeviceMallocDefault", "topsDeviceMallocFinegrained", "topsDeviceMapHost",
-    "topsDeviceScheduleAuto", "topsDeviceScheduleBlockingSync", "topsDeviceScheduleMask", "topsDeviceScheduleSpin",
-    "topsDeviceScheduleYield", "topsEventBlockingSync", "topsEventDefault", "topsEventDisableQueryAndSync",
-    "topsEventDisableTiming", "topsEventInterprocess", "topsEventRecordOnce", "topsEventReleaseToDevice",
-    "topsEventReleaseToSystem", "topsEventStrongOrder", "topsExtAnyOrderLaunch", "topsExtHostRegisterCoarseGrained",
-    "topsHostMallocCoherent", "topsHostMallocDefault", "topsHostMallocMapped", "topsHostMallocNonCoherent",
-    "topsHostMallocNumaUser", "topsHostMallocPortable", "topsHostMallocWriteCombined", "topsHostRegisterDefault",
-    "topsHostRegisterIoMemory", "topsHostRegisterMapped", "topsHostRegisterPortable", "topsInvalidDeviceId",
-    "topsIpcMemLazyEnablePeerAccess", "topsMallocForbidMergeMove", "topsMallocHostAccessable",
-    "topsMallocPreferHighSpeedMem", "topsMallocSignalMemory", "topsMallocTopDown", "topsMemAttachGlobal",
-    "topsMemAttachHost", "topsMemAttachSingle", "topsOccupancyDefault", "topsStreamCallbackBlocking",
-    "topsStreamDefault", "topsStreamNonBlocking", "topsStreamNonMerging", "topsStreamPerThread",
-    "topsStreamWaitValueAnd", "topsStreamWaitValueEq", "topsStreamWaitValueGte", "topsStreamWaitValueNor",
-)  # fmt: skip
-
 # Streams and events (2.4, 2.5).
 topsStreamDefault: Final = 0
 topsStreamNonBlocking: Final = 1
@@ -96,3 +76,9 @@ topsIpcMemLazyEnablePeerAccess: Final = 0
 TOPS_IPC_HANDLE_SIZE: Final = 64
 MAX_CDMA_ENGINE_NUM_ON_20: Final = 4
 TOPS_SHAPE_INFER_MAX_DIMS: Final = 8
+
+__all__ = tuple(sorted(name for name in vars().copy() if name.startswith(("TOPS_", "tops", "MAX_"))))
+
+# The versions that the C-style functions report (2.1): release 2.2 is 2020.
+RTC_VERSION: Final = (2, 2)
+DRIVER_VERSION: Final = 1000 * RTC_VERSION[0] + 10 * RTC_VERSION[1]

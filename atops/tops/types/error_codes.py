@@ -4,38 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = (
-    "TOPSRTC_ERROR_BUILTIN_OPERATION_FAILURE", "TOPSRTC_ERROR_COMPILATION", "TOPSRTC_ERROR_INTERNAL_ERROR",
-    "TOPSRTC_ERROR_INVALID_INPUT", "TOPSRTC_ERROR_INVALID_OPTION", "TOPSRTC_ERROR_INVALID_PROGRAM",
-    "TOPSRTC_ERROR_NAME_EXPRESSION_NOT_VALID", "TOPSRTC_ERROR_OUT_OF_MEMORY",
-    "TOPSRTC_ERROR_PROGRAM_CREATION_FAILURE", "TOPSRTC_SUCCESS", "topsErrorAlreadyAcquired",
-    "topsErrorAlreadyMapped", "topsErrorArrayIsMapped", "topsErrorAssert", "topsErrorCapturedEvent",
-    "topsErrorContextAlreadyCurrent", "topsErrorContextAlreadyInUse", "topsErrorContextIsDestroyed",
-    "topsErrorCooperativeLaunchTooLarge", "topsErrorDeInitialized", "topsErrorDeinitialized",
-    "topsErrorDeviceAlreadyInUse", "topsErrorECCNotCorrectable", "topsErrorFileNotFound",
-    "topsErrorGraphExecUpdateFailure", "topsErrorHostMemoryAlreadyRegistered", "topsErrorHostMemoryNotRegistered",
-    "topsErrorIllegalAddress", "topsErrorIllegalState", "topsErrorInitializationError",
-    "topsErrorInsufficientDriver", "topsErrorInvalidConfiguration", "topsErrorInvalidContext",
-    "topsErrorInvalidDevice", "topsErrorInvalidDeviceFunction", "topsErrorInvalidDevicePointer",
-    "topsErrorInvalidGraphicsContext", "topsErrorInvalidHandle", "topsErrorInvalidImage",
-    "topsErrorInvalidKernelFile", "topsErrorInvalidMemcpyDirection", "topsErrorInvalidPitchValue",
-    "topsErrorInvalidResourceHandle", "topsErrorInvalidSource", "topsErrorInvalidSymbol", "topsErrorInvalidValue",
-    "topsErrorLaunchFailure", "topsErrorLaunchOutOfResources", "topsErrorLaunchTimeOut",
-    "topsErrorMapBufferObjectFailed", "topsErrorMapFailed", "topsErrorMemoryAllocation", "topsErrorMemoryFree",
-    "topsErrorMissingConfiguration", "topsErrorNoBinaryForGcu", "topsErrorNoDevice", "topsErrorNotFound",
-    "topsErrorNotInitialized", "topsErrorNotMapped", "topsErrorNotMappedAsArray", "topsErrorNotMappedAsPointer",
-    "topsErrorNotReady", "topsErrorNotSupported", "topsErrorOperatingSystem", "topsErrorOutOfMemory",
-    "topsErrorPeerAccessAlreadyEnabled", "topsErrorPeerAccessNotEnabled", "topsErrorPeerAccessUnsupported",
-    "topsErrorPriorLaunchFailure", "topsErrorProfilerAlreadyStarted", "topsErrorProfilerAlreadyStopped",
-    "topsErrorProfilerDisabled", "topsErrorProfilerNotInitialized", "topsErrorRuntimeMemory",
-    "topsErrorRuntimeOther", "topsErrorSetOnActiveProcess", "topsErrorSharedObjectInitFailed",
-    "topsErrorSharedObjectSymbolNotFound", "topsErrorStreamCaptureImplicit", "topsErrorStreamCaptureInvalidated",
-    "topsErrorStreamCaptureIsolation", "topsErrorStreamCaptureMerge", "topsErrorStreamCaptureUnjoined",
-    "topsErrorStreamCaptureUnmatched", "topsErrorStreamCaptureUnsupported", "topsErrorStreamCaptureWrongThread",
-    "topsErrorTbd", "topsErrorTooManyPeers", "topsErrorUnknown", "topsErrorUnmapFailed",
-    "topsErrorUnsupportedLimit", "topsError_t", "topsInvalidDevice", "topsSuccess", "topsrtcResult",
-)  # fmt: skip
-
 
 class topsError_t(IntEnum):
     """What a call returns first (2.3). A name that shares a value with an earlier one is its alias."""
@@ -139,6 +107,8 @@ class topsrtcResult(IntEnum):
     TOPSRTC_ERROR_NAME_EXPRESSION_NOT_VALID = 10
     TOPSRTC_ERROR_INTERNAL_ERROR = 11
 
+
+__all__ = tuple(sorted({"topsError_t", "topsrtcResult", *topsError_t.__members__, *topsrtcResult.__members__}))
 
 # An enumeration yields its members without aliases, in the header's order.
 (

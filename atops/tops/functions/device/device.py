@@ -15,8 +15,8 @@ from atops.tops.bridge.context import current_device, device_at
 from atops.tops.bridge.waiting import Wait, until, until_reset
 from atops.tops.functions.device.properties import attribute_of, mismatch, properties_of
 from atops.tops.types.constants import topsDeviceLmemResizeToMax, topsDeviceMapHost, topsDeviceScheduleMask
-from atops.tops.types.device_structs import topsDeviceProp_t
 from atops.tops.types.enumerations import topsDeviceAttribute_t, topsLimit_t
+from atops.tops.types.structs import topsDeviceProp_t
 
 __all__ = (
     "topsChooseDevice",

@@ -9,7 +9,7 @@ from atops.runtime.current_driver import current_driver
 from atops.tops.bridge.arguments import flags_in, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import device_at
-from atops.tops.types.versions import DRIVER_VERSION
+from atops.tops.types.constants import DRIVER_VERSION
 
 __all__ = (
     "topsDeviceComputeCapability",

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from atops.device.arch import Architecture
 from atops.runtime.device import Device
-from atops.tops.types.device_structs import topsDeviceProp_t
 from atops.tops.types.enumerations import topsDeviceAttribute_t
+from atops.tops.types.structs import topsDeviceProp_t
 
 __all__ = ("attribute_of", "mismatch", "properties_of")
 

@@ -7,7 +7,7 @@ from atops.runtime.resources.bundle import resources_of
 from atops.tops.bridge.arguments import size_of
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import device_at
-from atops.tops.types.resource_structs import topsResourceRequestV2_t
+from atops.tops.types.structs import topsResourceRequestV2_t
 
 __all__ = ("topsSetDeviceAndResourceReservation",)
 

@@ -13,8 +13,8 @@ from atops.tops.bridge.arguments import member, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import current_device
 from atops.tops.functions.executable.arguments import executable_of
-from atops.tops.types.executable_enumerations import topsExecutableInfoType_t, topsExtExecutableSectionHeaderType_t
-from atops.tops.types.resource_structs import topsExtExecutableSectionInfo_t
+from atops.tops.types.enumerations import topsExecutableInfoType_t, topsExtExecutableSectionHeaderType_t
+from atops.tops.types.structs import topsExtExecutableSectionInfo_t
 
 __all__ = (
     "topsExecutableGetSectionCount",

@@ -16,7 +16,7 @@ from atops.tops.bridge.arguments import member, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.handles import usable_stream_of
 from atops.tops.bridge.pointers import device_memory
-from atops.tops.types.executable_enumerations import topsReduceDataType, topsReduceOpType
+from atops.tops.types.enumerations import topsReduceDataType, topsReduceOpType
 
 __all__ = ("topsMemoryReduceAsync",)
 

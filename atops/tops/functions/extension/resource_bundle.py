@@ -19,8 +19,8 @@ from atops.tops.bridge.pointers import is_null, own
 from atops.tops.bridge.waiting import until
 from atops.tops.functions.executable.arguments import executable_of
 from atops.tops.functions.extension.bank_arguments import check_total
-from atops.tops.types.executable_enumerations import topsHbmPolicy, topsResBundlMode, topsResourceBundleInfoType_t
-from atops.tops.types.resource_structs import topsResourceBundle_t, topsResourceRequest_t
+from atops.tops.types.enumerations import topsHbmPolicy, topsResBundlMode, topsResourceBundleInfoType_t
+from atops.tops.types.structs import topsResourceBundle_t, topsResourceRequest_t
 
 __all__ = (
     "topsCreateResource",

@@ -9,9 +9,8 @@ from atops.base.errors import InvalidType, InvalidValue
 from atops.tops.bridge.arguments import member, whole
 from atops.tops.bridge.call import call
 from atops.tops.functions.memory.pointer_facts import Facts, facts_of
-from atops.tops.types.device_structs import topsPointerAttribute_t
-from atops.tops.types.enumerations import topsMemoryType, topsPointer_attribute
-from atops.tops.types.memory_enumerations import topsMemAllocationHandleType
+from atops.tops.types.enumerations import topsMemAllocationHandleType, topsMemoryType, topsPointer_attribute
+from atops.tops.types.structs import topsPointerAttribute_t
 
 __all__ = ("topsDrvPointerGetAttributes", "topsPointerGetAttribute", "topsPointerGetAttributes")
 

@@ -16,8 +16,7 @@ from atops.tops.bridge.aliases import alias_at
 from atops.tops.bridge.context import current_device
 from atops.tops.bridge.pointers import address_of, host_pointer, known_memory
 from atops.tops.functions.memory.host_origins import ORIGINS
-from atops.tops.types.enumerations import topsMemoryType
-from atops.tops.types.memory_enumerations import topsMemAccessFlags
+from atops.tops.types.enumerations import topsMemAccessFlags, topsMemoryType
 
 __all__ = ("Facts", "facts_of")
 

@@ -29,7 +29,7 @@ from atops.tops.bridge.handles import drop, live, register, take
 from atops.tops.bridge.pointers import find_host, host_pointer, is_null
 from atops.tops.functions.module.launching import LoadedFunction, function_of
 from atops.tops.types.enumerations import topsFunction_attribute, topsJitOption
-from atops.tops.types.launch_structs import topsFuncAttributes
+from atops.tops.types.structs import topsFuncAttributes
 
 __all__ = (
     "topsFuncGetAttribute",

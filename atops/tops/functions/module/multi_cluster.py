@@ -18,8 +18,7 @@ from atops.tops.bridge.call import call
 from atops.tops.bridge.pointers import is_null, operand
 from atops.tops.functions.module.launch_arguments import arguments_in, bytes_at
 from atops.tops.functions.module.launching import Geometry, function_of, geometry_of, stream_for
-from atops.tops.types.launch_structs import topsExtLaunchParams_t, topsKernelDescriptor_t
-from atops.tops.types.structs import dim3
+from atops.tops.types.structs import dim3, topsExtLaunchParams_t, topsKernelDescriptor_t
 
 __all__ = ("topsExtLaunchCooperativeKernelMultiCluster",)
 

@@ -12,8 +12,8 @@ from atops.tops.bridge.arguments import whole
 from atops.tops.bridge.call import rtc_call
 from atops.tops.bridge.handles import live, register, take
 from atops.tops.bridge.pointers import is_null
+from atops.tops.types.constants import RTC_VERSION
 from atops.tops.types.error_codes import topsrtcResult
-from atops.tops.types.versions import RTC_VERSION
 
 __all__ = (
     "topsrtcAddNameExpression",

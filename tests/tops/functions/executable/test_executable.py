@@ -17,8 +17,8 @@ from atops import executable as object_api
 from atops.runtime.executables.file import SectionKind
 from atops.tops.functions.executable import executable
 from atops.tops.functions.executable import query as executable_query
-from atops.tops.types.executable_enumerations import topsExecutableInfoType_t as Info
-from atops.tops.types.executable_enumerations import topsExtExecutableSectionHeaderType_t as Kind
+from atops.tops.types.enumerations import topsExecutableInfoType_t as Info
+from atops.tops.types.enumerations import topsExtExecutableSectionHeaderType_t as Kind
 from tests.runtime.boards import PATIENCE
 from tests.runtime.executable_models import places
 from tests.tops.conformance import Case, Conformance
