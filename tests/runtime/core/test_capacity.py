@@ -212,6 +212,25 @@ async def test_room_is_first_come_first_served(device):
 
 
 @on_every_host
+async def test_a_verb_of_two_commands_leaves_the_room_that_others_wait_for(device):
+    """With one place of its own and another wanted by somebody who waits, it is refused as a whole."""
+    stream = device.create_stream(capacity=3)
+
+    async def reserve():
+        async with stream.room(3):
+            pass
+
+    async with anyio.create_task_group() as tasks, stream.room(1):
+        tasks.start_soon(reserve)
+        while not stream.statistics().waiting_for_room:
+            await anyio.lowlevel.checkpoint()
+        with pytest.raises(StreamFull, match="2 more are wanted"):
+            stream.zeros(4)
+        await stream.fill(device.empty(1), 1)
+    assert free(stream) == 3
+
+
+@on_every_host
 async def test_a_cancelled_wait_for_room_lets_the_next_one_in(device):
     """Who gives up waiting holds nothing, and whoever it held up is served."""
     stream = device.create_stream(capacity=2)

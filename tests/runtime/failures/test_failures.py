@@ -426,3 +426,21 @@ def test_a_relayed_copy_whose_first_half_cannot_be_described(monkeypatch):
         monkeypatch.undo()
         stream.clear_error()
         stream.fill(device.empty(4), 0).wait_sync(30)
+
+
+@on_every_host
+async def test_a_device_raises_the_failure_of_its_first_stream(device):
+    """Of several streams that have failed it is that of the one made first, whichever failed first."""
+
+    def fail(number):
+        raise ValueError(f"number {number}")
+
+    streams = [device.create_stream() for _ in range(8)]
+    for number in reversed(range(8)):
+        with pytest.raises(HostCallFailure):
+            await streams[number].call(fail, number)
+    for number, stream in enumerate(streams):
+        with pytest.raises(HostCallFailure, match=f"number {number}"):
+            await device.wait()
+        stream.clear_error()
+    await device.wait()

@@ -25,6 +25,7 @@ from atops.runtime.driver import Driver
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.stream import Stream
 from tests.runtime.boards import PATIENCE, Latch, board, leftovers, settle
+from tests.runtime.hosts import on_every_host
 
 Calls = Callable[[Stream, DeviceArray], Any]
 
@@ -398,3 +399,16 @@ def test_a_slice_of_no_ints(array: DeviceArray) -> None:
     """What is no int in a slice is named."""
     with pytest.raises(InvalidType, match=r"slice\('a', None, None\).*ints"):
         array["a":]  # type: ignore[misc]
+
+
+@on_every_host
+async def test_waiting_makes_every_pool_give_back(device):
+    """Idle memory beyond the threshold goes back from the default pool and from any other: by stream and device."""
+    pools = device.default_pool, device.create_pool(), device.create_pool()
+    stream = device.create_stream()
+    for wait in (lambda: stream, device.wait):
+        for pool in pools:
+            stream.free(stream.allocate(4096, pool))
+        assert [pool.reserved_current for pool in pools] == [4096] * 3
+        await wait()
+        assert [pool.reserved_current for pool in pools] == [0] * 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.errors import HostCallFailure, IllegalState, LaunchFailure, WouldDeadlock
+from atops.kernels.sync import signal_wait
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import StreamLatch, hold
 
@@ -248,35 +250,67 @@ async def test_a_foreign_thread_is_refused(device):
 # ---- stalls
 
 
-@on_hosts("inline", clock="virtual")
-async def test_a_stall_is_reported_once(device):
-    """When every stream has been parked for a second, one report says who waits for what."""
-    log = logging.getLogger("atops.stall")
-    reports: list[str] = []
+@pytest.fixture
+def reports() -> Iterator[list[str]]:
+    """What the driver has said of stalls."""
+    log, messages = logging.getLogger("atops.stall"), []
 
     class Collect(logging.Handler):
         """Keep the messages."""
 
         def emit(self, record):
-            reports.append(record.getMessage())
+            messages.append(record.getMessage())
 
     handler = Collect()
     log.addHandler(handler)
-    try:
-        first, second = device.create_stream(name="first"), device.create_stream(name="second")
-        latch = hold(first)
-        second.wait(first.record())
-        await anyio.sleep(60)
-        assert len(reports) == 1
-        assert "first: " in reports[0] and "waits for a value" in reports[0]
-        assert "second: " in reports[0] and "waits for <Event" in reports[0]
+    yield messages
+    log.removeHandler(handler)
+
+
+@on_hosts("inline", clock="virtual")
+async def test_a_stall_is_reported_once(device, reports):
+    """When every stream has been parked for a second, one report says who waits for what."""
+    first, second = device.create_stream(name="first"), device.create_stream(name="second")
+    latch = hold(first)
+    second.wait(first.record())
+    await anyio.sleep(60)
+    assert len(reports) == 1
+    assert "first: " in reports[0] and "waits for a value" in reports[0]
+    assert "second: " in reports[0] and "waits for <Event" in reports[0]
+    latch.release()
+    await second
+    latch = StreamLatch(device)
+    latch.hold(first)
+    await anyio.sleep(60)
+    assert len(reports) == 2 and "second: " not in reports[1]
+    latch.release()
+    await first
+
+
+@on_hosts("inline", clock="virtual")
+async def test_a_stall_of_a_kernel_names_what_its_threads_wait_for(device, reports):
+    """The report has the kernel, and a line of each wait in it."""
+    stream, question = device.create_stream(), device.signals.allocate()
+
+    @k.kernel
+    async def asks(question):
+        await signal_wait(question, 7, "eq")
+
+    stream.launch(asks, (2, 1), question)
+    await anyio.sleep(60)
+    assert len(reports) == 1
+    assert re.search(r"runs kernel asks; .*signal 0", reports[0]), reports[0]
+    device.signals.write(question, 7)
+    await stream
+
+
+@on_hosts("inline", clock="virtual")
+async def test_a_stream_that_moves_slowly_is_no_stall(device, reports):
+    """At every look something waits, but never what waited a second before."""
+    stream = device.create_stream()
+    latches = [hold(stream) for _ in range(10)]
+    for latch in latches:
+        await anyio.sleep(0.9)
         latch.release()
-        await second
-        latch = StreamLatch(device)
-        latch.hold(first)
-        await anyio.sleep(60)
-        assert len(reports) == 2 and "second: " not in reports[1]
-        latch.release()
-        await first
-    finally:
-        log.removeHandler(handler)
+    await stream
+    assert reports == []
