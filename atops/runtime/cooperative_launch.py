@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from atops.base.errors import AtopsError, CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchFailure
-from atops.base.waiting.locks import reentered
-from atops.base.waiting.parking_lot import Waiter
+from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchFailure
 from atops.device.exec.cooperative import GridBarrier
 from atops.device.exec.gang import Gang
 from atops.runtime.core.commands import Command
-from atops.runtime.core.completion import PENDING, Completion
-from atops.runtime.core.failures import wake
+from atops.runtime.core.completion import Completion
 from atops.runtime.queues.queue import StreamQueue
+from atops.runtime.queues.submission import submit_items
 from atops.runtime.stream import Stream
 
 __all__ = ("EndedEarly", "Rendezvous", "check_clusters", "launch_together", "submit_together")
@@ -30,55 +28,8 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
     if any(stream.driver is not driver for stream, _ in commands):
         raise InvalidValue("streams of several drivers cannot be given commands together")
     items = [Completion(stream, command) for stream, command in commands]
-    if driver.called_amid():
-        raise reentered(f"{len(items)} commands were enqueued together")
-    woken: list[Waiter] = []
-    try:
-        with driver.lock:
-            _enqueue(items, woken)
-    except AtopsError:  # one of them is refused: nothing was enqueued
-        wake(woken)
-        raise
-    except RuntimeError:  # no thread is left to run them, and none has begun
-        for item in items:
-            item.stream.take_back(item, queued=True)
-        raise
-    except BaseException:  # Ctrl-C
-        with driver.lock:
-            _all_or_none(items, woken)
-        wake(woken)
-        raise
+    submit_items(items)
     return items
-
-
-def _enqueue(items: list[Completion], woken: list[Waiter]) -> None:
-    """Enqueue commands when there is a place for each. With the driver's lock held; whom to wake comes into `woken`."""
-    try:
-        for item in items:
-            item.stream.admit(item)
-    except AtopsError:
-        _give_up(items, woken)
-        raise
-    for item in items:
-        if item.stream.append(item):
-            item.stream.driver.post(item.stream.drain)
-
-
-def _all_or_none(items: list[Completion], woken: list[Waiter]) -> None:
-    """Enqueue the rest where some are enqueued already, else give back the places of all. The lock is held."""
-    left = [item for item in items if item._state == PENDING and item not in item.stream.pending()]
-    if len(left) == len(items):
-        _give_up(items, woken)
-        return
-    for item in left:
-        item.stream.append(item)
-    for item in items:
-        item.stream.driver.post(item.stream.drain)  # where that was done already, it finds nothing to do
-
-
-def _give_up(items: list[Completion], woken: list[Waiter]) -> None:
-    for item in items:
-        woken += item.stream.give_up_place(item)
 
 
 def launch_together(

@@ -32,7 +32,7 @@ from atops.runtime.execute.call import is_async
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import word_of
 from atops.runtime.pools.reuse import order_of
-from atops.runtime.queues.submission import check_event, enqueue_marked
+from atops.runtime.queues.submission import check_event, submit_items
 from atops.runtime.stream_memory import StreamMemory
 from atops.runtime.stream_report import StreamStatistics, describe, html_of, log_unseen, statistics
 
@@ -75,7 +75,7 @@ class Stream(StreamMemory):
             priority=priority,
             blocking=not nonblocking,
             null=null,
-            capacity=None if capacity is None else Capacity(capacity),
+            capacity=None if capacity is None else Capacity(capacity, context.driver),
             label=name,
             cluster_mask=cluster_mask,
             sip_mask=sip_mask,
@@ -205,7 +205,8 @@ class Stream(StreamMemory):
         for event in events:
             self.check_ours(event)
             check_event(self, event)
-        return enqueue_marked(self, item, events, launch)
+        submit_items((item,), events, launch)
+        return item
 
     def wait(self, event: Event | Stream) -> Completion:
         """Enqueue a wait: later work starts after the event's current record. Never recorded: no wait.
@@ -307,9 +308,11 @@ class Stream(StreamMemory):
                 self._loose = True  # should the queue be empty again by now, this costs a look and no more
         return item
 
-    def room(self, places: int = 1) -> Room:
+    def room(self, places: int | None = None) -> Room:
         """Reserve places in a stream with a capacity: `async with stream.room(n):`, first come, first served.
 
+        Inside the block n commands are taken and no more; without a number as many as there are places free, at least
+        one. `upload` and `zeros` are two commands, any other verb is one; frees and callbacks take no place.
         Raises InvalidValue for more places than the capacity, IllegalState for a stream without one.
         """
         return Room(self, places)

@@ -24,7 +24,7 @@ from atops.runtime.memory.scatter import Scattered
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.queues.copy_batch import checksum
 from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.queues.submission import enqueue_marked
+from atops.runtime.queues.submission import submit_items
 
 __all__ = ("StreamMemory", "aligned_empty", "taken")
 
@@ -92,7 +92,8 @@ class StreamMemory(StreamQueue):
         """Enqueue a copy that is held to the copy engines of a resource bundle."""
         item = Completion(self, copy)
         item.share, item._result = share, result
-        return enqueue_marked(self, item)
+        submit_items((item,))
+        return item
 
     def _copy_size(self, room: int, size: int, nbytes: int | None) -> int:
         if nbytes is None:

@@ -1,56 +1,97 @@
 """Back-pressure of one stream: how many commands it takes, and reservations in order of arrival.
 
-Guarded by the driver's lock; waiters are woken after it is released.
+A place is held by a command that is not over, by a reservation, or free. It gives itself back when nothing holds it any
+more: what an error or Ctrl-C leaves behind takes none. Reservations are guarded by the driver's lock.
 """
 
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from atops.base.errors import AtopsError, IllegalState, InvalidValue, StreamFull
 from atops.base.options import whole
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import ParkingLot, Waiter
-from atops.runtime.core.completion import Owner
+from atops.runtime.core.services import DriverServices
 
-__all__ = ("Capacity", "Room")
+if TYPE_CHECKING:
+    from atops.runtime.core.completion import Owner
 
+__all__ = ("Capacity", "Place", "Room")
+
+new_tuple = tuple.__new__
 ROOMS: ContextVar[tuple[Room, ...]] = ContextVar("atops_rooms", default=())
 
 
+class Place(tuple["Capacity"]):
+    """The right to one command in a stream of that capacity. It gives itself back when it is dropped."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        capacity = self[0]
+        try:
+            capacity.spare.append(capacity)
+        finally:
+            if capacity.parked:
+                capacity.hand_on()
+
+
 class Capacity:
-    """Places in a stream: used by commands that are not over, held by reservations, or free."""
+    """The places of a stream."""
 
-    __slots__ = ("_waiting", "free", "limit", "refusal")
+    __slots__ = ("_driver", "limit", "parked", "refusal", "spare")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, driver: DriverServices) -> None:
         if not whole(limit) or limit < 1:
             raise InvalidValue(f"capacity is {limit!r}; at least 1 command is right, or None for no limit")
         self.limit = limit
-        self.free = limit
         self.refusal: AtopsError | None = None  # why nobody gets room any more
-        self._waiting: ParkingLot[Room] = ParkingLot("room in a stream")
+        self.spare = [self] * limit  # one for each free place: taken and given back without a lock
+        self.parked: ParkingLot[Room] = ParkingLot("room in a stream")
+        self._driver = driver
 
-    def take(self, stream: Owner) -> Room | None:
-        """Use one place: of the innermost reservation in force here, else a free one. Raises StreamFull.
+    @property
+    def free(self) -> int:
+        """How many places are free."""
+        return len(self.spare)
 
-        Returns the reservation that gave it, for `untake`.
+    @property
+    def waiting(self) -> int:
+        """How many reservations wait."""
+        return len(self.parked)
+
+    def take(self, stream: Owner) -> Place:
+        """Take one place: of the innermost reservation in force here, else a free one. Raises StreamFull.
+
+        Inside reservations of a number of places there are only these.
         """
-        for room in reversed(ROOMS.get()):
-            if room.stream is stream and room.left > 0:
-                room.left -= 1
-                return room
-        if self.free < 1 or len(self._waiting):
-            raise self._full(stream, "one more is")
-        self.free -= 1
-        return None
+        rooms = [room for room in ROOMS.get() if room.stream is stream]
+        for room in reversed(rooms):
+            if room.held:
+                return room.held.pop()
+        if rooms and all(room.places for room in rooms):
+            raise StreamFull(f"the {rooms[-1].places} places of this room in {stream.label} are used; reserve more")
+        if not self.parked:
+            try:
+                return self._take_spare()
+            except IndexError:
+                pass
+        raise self._full(stream, "one more is")
+
+    def _take_spare(self) -> Place:
+        """Make a spare into a place. In one call of C, so that Ctrl-C comes before or after. Raises IndexError."""
+        return new_tuple(Place, map(list.pop, (self.spare,)))
 
     def check(self, stream: Owner, places: int) -> None:
         """Raise StreamFull unless so many commands in a row would be taken here now."""
-        reserved = sum(room.left for room in ROOMS.get() if room.stream is stream)
-        if places > reserved + (0 if len(self._waiting) else self.free):
+        rooms = [room for room in ROOMS.get() if room.stream is stream]
+        limited = bool(rooms) and all(room.places for room in rooms)
+        free = 0 if limited or self.parked else self.free
+        if places > free + sum(room.left for room in rooms):
             raise self._full(stream, f"{places} more are")
 
     def _full(self, stream: Owner, wanted: str) -> StreamFull:
@@ -59,75 +100,75 @@ class Capacity:
             f"{wanted} wanted; wait for some to finish, or enqueue inside `async with stream.room(n)`"
         )
 
-    def untake(self, room: Room | None) -> list[Waiter]:
-        """Undo a `take`; returns whom to wake. The place of a reservation that has ended is free, as the rest of it."""
-        if room is None or room.ended:
-            return self.give_back(1)
-        room.left += 1
-        return []
+    def hand_on(self) -> None:
+        """Have the driver hand free places to reservations. From any thread and any finalizer."""
+        self._driver.post(self.serve)
 
-    def give_back(self, places: int) -> list[Waiter]:
-        """Free places and hand them to reservations in order of arrival; returns whom to wake."""
-        self.free += places
-        served: list[Waiter] = []
-        while len(self._waiting):
-            room = next(iter(self._waiting))
-            if room.places > self.free:
-                break  # first come, first served: a small reservation does not overtake a large one
-            self._waiting.take()
-            self.free -= room.places
-            room.left = room.places
-            room.granted = True
-            if room.waiter is not None:
-                served.append(room.waiter)
-        return served
+    def serve(self) -> None:
+        """Hand free places to reservations in order of arrival: a small one does not overtake a large one."""
+        served: list[LoopWaiter] = []
+        with self._driver.lock:
+            while self.parked:
+                room = next(iter(self.parked))
+                if room.wanted > self.free:
+                    break
+                self.parked.take()
+                for _ in range(room.wanted):
+                    room.held.append(self._take_spare())
+                room.granted = True
+                if room.waiter is not None:
+                    served.append(room.waiter)
+        for waiter in served:
+            waiter.wake()
 
     def reserve(self, room: Room) -> None:
-        """Grant a reservation now, or park it. Raises what the stream refuses room with."""
+        """Line a reservation up. With the driver's lock held; `serve` comes next. Raises what refuses room."""
         if self.refusal is not None:
             raise self.refusal.fresh()
-        self._waiting.park(room)
-        self.give_back(0)
+        self.parked.park(room)
 
-    def withdraw(self, room: Room) -> list[Waiter]:
-        """End a reservation, granted or not; returns whom to wake."""
-        self._waiting.discard(room)
-        left, room.left, room.ended = room.left, 0, True
-        return self.give_back(left)
+    def withdraw(self, room: Room) -> None:
+        """End a reservation, granted or not, and let those behind it have its places. With no lock held."""
+        with self._driver.lock:
+            self.parked.discard(room)
+        room.held.clear()
+        self.serve()
 
     def close(self, refusal: AtopsError) -> list[Waiter]:
-        """Refuse room from now on, to those who wait for it too; returns whom to wake."""
+        """Refuse room from now on, to those who wait for it too; returns whom to wake. With the driver's lock held."""
         self.refusal = refusal
-        return [room.waiter for room in self._waiting.take_all() if room.waiter is not None]
-
-    @property
-    def waiting(self) -> int:
-        """How many reservations wait."""
-        return len(self._waiting)
+        return [room.waiter for room in self.parked.take_all() if room.waiter is not None]
 
 
 class Room:
     """A reservation of places in a stream: an async context manager.
 
-    Commands enqueued inside the block use it up; what is left goes back when the block ends or the wait is cancelled.
-    Entering it raises InvalidHandle when the stream is closed, or is closed before there is room, and StreamAborted
-    when its device is reset or its driver closed meanwhile; later it raises what the stream itself does.
+    Commands enqueued inside the block use it up, and no others are taken there; what is left goes back when the block
+    ends or the wait is cancelled. Without a number it waits until there is one place, and more are taken as commands
+    come and places are free. Entering it raises InvalidHandle when the stream is closed, or is closed before there is
+    room, and StreamAborted when its device is reset or its driver closed meanwhile; later it raises what the stream
+    itself does.
     """
 
-    def __init__(self, stream: Owner, places: int) -> None:
+    def __init__(self, stream: Owner, places: int | None) -> None:
         capacity = stream.capacity
         if capacity is None:
             raise IllegalState(f"{stream.label} has no capacity; create it with create_stream(capacity=n)")
-        if not whole(places) or not 1 <= places <= capacity.limit:
+        if places is not None and (not whole(places) or not 1 <= places <= capacity.limit):
             raise InvalidValue(f"room for {places!r} commands in {stream.label}; 1 to {capacity.limit} is right")
         self.stream = stream
         self.places = places
-        self.left = 0
+        self.wanted = places or 1
+        self.held: list[Place] = []
         self.granted = False
-        self.ended = False
         self.waiter: LoopWaiter | None = None
-        self._capacity = capacity
+        self._capacity: Capacity = capacity
         self._token: Token[tuple[Room, ...]] | None = None
+
+    @property
+    def left(self) -> int:
+        """How many of its places no command has used."""
+        return len(self.held)
 
     def add_waiter(self, waiter: LoopWaiter) -> bool:
         """Wait for the grant. Returns False when it came already."""
@@ -144,14 +185,15 @@ class Room:
     async def __aenter__(self) -> Room:
         if self.granted:
             raise IllegalState(f"room in {self.stream.label} was entered already; a room of its own each time is right")
-        context = self.stream.context
+        context, capacity = self.stream.context, self._capacity
         with self.stream.driver.lock:
             context.check_alive()
-            self._capacity.reserve(self)
-            context.rooms[self] = self._capacity
+            capacity.reserve(self)
+            context.rooms[self] = capacity
         try:
+            capacity.serve()
             await current_loop_adapter().park(self)
-            if not self.granted and (refusal := self._capacity.refusal) is not None:
+            if not self.granted and (refusal := capacity.refusal) is not None:
                 raise refusal.fresh()
         except BaseException:
             self._end()
@@ -172,8 +214,5 @@ class Room:
             self._end()
 
     def _end(self) -> None:
-        with self.stream.driver.lock:
-            self.stream.context.rooms.pop(self, None)
-            served = self._capacity.withdraw(self)
-        for waiter in served:
-            waiter.wake()
+        self.stream.context.rooms.pop(self, None)
+        self._capacity.withdraw(self)

@@ -13,6 +13,7 @@ from atops.base.errors import AtopsError, ExecutionError, InvalidType, NotReady
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import Waiter
+from atops.runtime.core.capacity import Place
 from atops.runtime.core.html_reports import completion_html
 from atops.runtime.core.in_process import InProcess
 from atops.runtime.core.services import DriverServices
@@ -57,23 +58,14 @@ class Owner(Protocol):
     def pending(self) -> tuple[Completion, ...]:
         """Return the commands that are not over."""
 
-    def enqueue(self, item: Completion) -> bool:
-        """Admit and append a command. With the driver's lock held; returns whether the drain must be posted."""
-
     def admit(self, item: Completion) -> Any:
         """Refuse a command that may not be enqueued. With the driver's lock held."""
 
     def append(self, item: Completion) -> bool:
         """Number and append an admitted command. With the driver's lock held."""
 
-    def take_back(self, item: Completion, queued: bool) -> None:
-        """Give back the place of a command that did not come into the queue, and with `queued` of one that has."""
-
-    def give_up_place(self, item: Completion) -> list[Waiter]:
-        """Give back the place of a command that never came. With the driver's lock held; returns whom to wake."""
-
-    def interrupted(self, error: BaseException, item: Completion) -> None:
-        """Put right what an error in the middle of enqueueing a command has left."""
+    def forget(self, item: Completion) -> None:
+        """Take a command that has not started out of the queue. With the driver's lock held."""
 
     def raise_error(self) -> None:
         """Raise a fresh exception for its failure, if there is one."""
@@ -96,7 +88,7 @@ class Completion(InProcess):
     seq = 0  # the driver's number, given at submission
     duty = False  # runs in spite of poison and abort
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
-    placed: tuple[Any] | None = None  # where a stream with a capacity had a place for it
+    place: Place | None = None  # in a stream with a capacity; it gives itself back
     parked: Any = None  # what it waits for now, for reports
     cancel: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
     aborted: ExecutionError | None = None  # an abort came when there was no way yet, or it is a duty
@@ -228,6 +220,8 @@ class Completion(InProcess):
             self._state = FAILED
         if self.parked is not None or self.cancel is not None or self.deps is not None:
             self.parked = self.cancel = self.deps = None
+        if self.place is not None:
+            self.place = None
         return None if self._waiters is None else self.take_waiters()
 
     def take_waiters(self) -> list[Waiter]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 
-from atops.base.errors import ExecutionError, StreamAborted
+from atops.base.errors import AtopsError, ExecutionError, StreamAborted
 from atops.base.waiting.parking_lot import Waiter
-from atops.runtime.core.completion import DONE, PENDING, Completion
+from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion
 from atops.runtime.core.failures import wake
 from atops.runtime.queues.state import StreamState
 
-__all__ = ("abort_stream", "catch_up", "note")
+__all__ = ("abort_stream", "break_off", "catch_up", "note")
 
 
 def abort_stream(stream: StreamState, reason: ExecutionError | None, newest: int | None = None) -> int:
@@ -64,8 +65,6 @@ def _drop(
         woken += item.settle(error) or ()
         if driver.tracer.active:
             driver.trace(item, error)
-        if item.placed is not None and stream.capacity is not None:
-            woken += stream.capacity.give_back(1)
     queue.__init__(kept)  # type: ignore[misc]  # one call: no Ctrl-C comes between emptying and filling it
     stream.keep_order(kept)
     if not kept:
@@ -79,6 +78,36 @@ def _drop(
     cancels = [cancel for item in running if (cancel := note(item, error))]
     driver.post(stream.drain)
     return len(dropped), unstarted, cancels
+
+
+def break_off(items: Sequence[Completion], error: BaseException) -> None:
+    """Put right what an error in the middle of enqueueing commands has left: Ctrl-C, or that no thread can be started.
+
+    One command runs if it is in its queue by then. Several go together: what has not started is taken out again, what
+    has is cancelled. Places give themselves back.
+    """
+    driver = items[0].stream.driver
+    if isinstance(error, AtopsError):  # with which nothing was enqueued
+        for item in items:
+            item.place = None
+        return
+    if len(items) == 1 and not isinstance(error, RuntimeError):
+        with suppress(RuntimeError):
+            driver.post(items[0].stream.drain)  # where that was done already, it finds nothing to do
+            return
+    reason = StreamAborted(f"enqueueing {len(items)} commands was broken off by {error!r}")
+    cancels = []
+    with driver.lock:
+        for item in items:
+            item.stream.forget(item)
+            item.place = None
+            if item._state == RUNNING and (cancel := note(item, reason)):
+                cancels.append(cancel)
+    for cancel in cancels:
+        cancel(reason)
+    for item in items:
+        with suppress(RuntimeError):
+            driver.post(item.stream.drain)
 
 
 def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], None] | None:

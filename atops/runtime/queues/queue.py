@@ -16,13 +16,12 @@ from weakref import finalize, ref
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClosed, PriorLaunchFailure, StreamAborted
 from atops.base.waiting.locks import reentered, take_patiently
 from atops.base.waiting.parking_lot import Waiter
-from atops.runtime.core.capacity import Room
 from atops.runtime.core.commands import Alloc, Call, Command, Copy, Launch, WaitEvent
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.core.failures import as_failure, log_if_left, verb, wake
 from atops.runtime.executors.executor import HERE, StepWaiter
 from atops.runtime.queues import command_events as moments
-from atops.runtime.queues.abort import abort_stream, catch_up
+from atops.runtime.queues.abort import abort_stream, break_off, catch_up
 from atops.runtime.queues.copy_batch import carry_out_run, claim_run, settle_run
 from atops.runtime.queues.state import PERHAPS_NOTHING, StreamState, has_effect
 
@@ -78,25 +77,9 @@ class StreamQueue(StreamState):
                 else:
                     driver.post(self.drain)
         except BaseException as error:
-            self.interrupted(error, item)
+            break_off((item,), error)
             raise
         return item
-
-    def interrupted(self, error: BaseException, item: Completion) -> None:
-        """Have what is queued run although Ctrl-C ended a submission, and give the place back of what is not."""
-        if isinstance(error, AtopsError):  # with which nothing was enqueued
-            return
-        self.take_back(item, queued=isinstance(error, RuntimeError))  # which says that no thread is left to run it
-        try:
-            self.driver.post(self.drain)  # where that was done already, it finds nothing to do
-        except RuntimeError:
-            self.take_back(item, queued=True)
-
-    def enqueue(self, item: Completion) -> bool:
-        """Number and append a command, with the driver's lock held. Returns whether the drain must be posted."""
-        if (self._unusual or self.context.dead is not None) and not item.duty:
-            self.admit(item)
-        return self.append(item)
 
     def append(self, item: Completion) -> bool:
         """Number and append an admitted command. As `enqueue`."""
@@ -128,16 +111,14 @@ class StreamQueue(StreamState):
         queue.append(item)
         return first
 
-    def admit(self, item: Completion) -> Room | None:
-        """Refuse a command on a closed or full stream or a dead device. Returns whose room it takes. Lock held."""
+    def admit(self, item: Completion) -> None:
+        """Refuse a command on a closed or full stream or a dead device, or give it a place. With the lock held."""
         if self.context.dead is not None:
             raise self.context.dead.fresh()
         if self._closed:
             raise InvalidHandle(f"{self.label} is closed; {verb(item)} came too late")
-        if self.capacity is None:
-            return None
-        item.placed = (self.capacity.take(self),)
-        return item.placed[0]
+        if self.capacity is not None:
+            item.place = self.capacity.take(self)
 
     def close_queue(self) -> None:
         """Refuse commands from now on, duties excepted, and room for them. Those enqueued still run."""
@@ -282,8 +263,6 @@ class StreamQueue(StreamState):
         if error is not None:
             self._fail(item, error)
         waiters = item.settle(error)
-        if item.placed is not None and self.capacity is not None:
-            waiters = (waiters or []) + self.capacity.give_back(1)
         return waiters
 
     def _fail(self, item: Completion, error: AtopsError) -> None:

@@ -10,12 +10,10 @@ from collections import deque
 from typing import Any
 
 from atops.base.errors import AtopsError, ExecutionError, StreamAborted
-from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.commands import Call, Command, Copy, Fill, ScatteredCopy, WaitEvent
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion
-from atops.runtime.core.failures import wake
 from atops.runtime.core.in_process import InProcess
 from atops.runtime.core.services import DriverServices
 
@@ -138,29 +136,14 @@ class StreamState(InProcess, ABC):
         if not self._detached:
             self.context.active.pop(self, None)
 
-    def take_back(self, item: Completion, queued: bool) -> None:
-        """Give back the place of a command that did not come into the queue, and with `queued` of one that has."""
-        with self.driver.lock:
-            waiters = self._take_back(item, queued)
-        wake(waiters)
-
-    def _take_back(self, item: Completion, queued: bool) -> list[Waiter]:
-        queue = self._queue or deque()
-        if item._state != PENDING:
-            return []
-        if item in queue:
-            if not queued:
-                return []
+    def forget(self, item: Completion) -> None:
+        """Take a command that has not started out of the queue, if it is there. With the driver's lock held."""
+        queue = self._queue
+        if queue and item._state == PENDING and item in queue:
             queue.remove(item)
             self.keep_order(list(queue))
             if not queue:
                 self.retire()
-        return self.give_up_place(item)
-
-    def give_up_place(self, item: Completion) -> list[Waiter]:
-        """Give back the place of a command that never came. With the driver's lock held; returns whom to wake."""
-        placed, item.placed = item.placed, None
-        return [] if placed is None or self.capacity is None else self.capacity.untake(placed[0])
 
     def keep_order(self, kept: list[Completion]) -> None:
         """Let what an abort kept stand for the stream's place in the order. With the driver's lock held."""

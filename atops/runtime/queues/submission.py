@@ -1,15 +1,18 @@
-"""Enqueueing a command whose completion is made already, with the events that it marks, if there are any."""
+"""Enqueueing what is more than a command of its own: several together, and those that mark events."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from atops.base.errors import InvalidHandle, InvalidType
 from atops.base.waiting.locks import reentered
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.core.failures import verb
+from atops.runtime.queues.abort import break_off
 from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("check_event", "enqueue_marked")
+__all__ = ("check_event", "submit_items")
 
 
 def check_event(stream: StreamQueue, event: object) -> None:
@@ -22,32 +25,27 @@ def check_event(stream: StreamQueue, event: object) -> None:
         )
 
 
-def enqueue_marked(
-    queue: StreamQueue, item: Completion, events: tuple[Event, ...] = (), launch: Completion | None = None
-) -> Completion:
-    """Enqueue a command; none of its events is seen with a record that is not in the queue yet. Raises as `submit`.
+def submit_items(items: Sequence[Completion], events: tuple[Event, ...] = (), launch: Completion | None = None) -> None:
+    """Enqueue commands whose completions are made already, all or none, with nothing of another thread in between.
 
-    `launch` is the launch that the events are bound to, if they are.
+    They are of streams of one driver. `events` get the first one as their record, and none of them is seen with a
+    record that is not in its queue yet; `launch` is the launch that they are bound to, if any. Raises as `submit`.
     """
-    driver = queue.driver
+    driver = items[0].stream.driver
     if driver.called_amid():
-        raise reentered(f"{verb(item)} was enqueued on {queue.label}")
+        raise reentered(f"{verb(items[0])} was enqueued on {items[0].stream.label}")
     try:
         with driver.lock:
-            _enqueue(queue, item, events, launch)
+            for event in events:
+                event.check_recordable()
+            for item in items:
+                item.stream.admit(item)
+            for item in items:
+                if item.stream.append(item):
+                    driver.post(item.stream.drain)
+            for event in events:
+                event.launch = launch
+                event.recorded_by(items[0])
     except BaseException as error:
-        queue.interrupted(error, item)
+        break_off(items, error)
         raise
-    return item
-
-
-def _enqueue(queue: StreamQueue, item: Completion, events: tuple[Event, ...], launch: Completion | None) -> None:
-    """Do what `enqueue_marked` does under the driver's lock."""
-    for event in events:
-        event.check_recordable()
-    first = queue.enqueue(item)
-    for event in events:
-        event.launch = launch
-        event.recorded_by(item)
-    if first:
-        queue.driver.post(queue.drain)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import atops
+from atops import kernels as k
 from atops.base.errors import (
     HostCallFailure,
     IllegalState,
@@ -29,6 +30,11 @@ def device() -> Iterator[atops.Device]:
     """Device 0 of a threaded driver."""
     with board() as device:
         yield device
+
+
+@k.kernel
+def nothing() -> None:
+    """Do nothing."""
 
 
 def free(stream: atops.Stream) -> int | None:
@@ -126,6 +132,26 @@ async def test_room_is_consumed_inside_and_returned_on_exit(device):
     latch.release()
     await stream
     assert free(stream) == 4
+
+
+@on_every_host
+async def test_a_room_of_a_number_takes_no_more(device):
+    """On an idle stream too one command more is refused, and a verb of two where one place is left."""
+    stream, x = device.create_stream(capacity=8), device.empty(1)
+    async with stream.room(2):
+        stream.fill(x, 1)
+        with pytest.raises(StreamFull):
+            stream.zeros(1)
+        stream.fill(x, 1)
+        for verb in (lambda: stream.fill(x, 1), stream.record, lambda: stream.launch(nothing, (1, 1))):
+            with pytest.raises(StreamFull, match="the 2 places of this room in stream"):
+                verb()
+        assert free(stream) >= 6
+        async with stream.room():
+            stream.fill(x, 1)
+            stream.fill(x, 1)
+    await stream
+    assert free(stream) == 8
 
 
 @on_every_host
