@@ -101,15 +101,29 @@ def test_no_seed_is_first_come_first_served() -> None:
     assert inline(main) == [0, 1, 2, 3, 4]
 
 
-# ---- the virtual clock
-
-
 def test_what_is_not_chosen_keeps_its_order() -> None:
     """The policy's number counts from what has waited longest, whatever was chosen before."""
     ready = executors.ChoosingDeque(lambda count: min(2, count - 1))
     ready.extend("abcde")
     assert [ready.popleft() for _ in range(5)] == ["c", "d", "e", "b", "a"]
 
+
+def test_a_seed_chooses_between_two() -> None:
+    """Two tasks that are both ready run in either order, which the seed decides."""
+
+    async def main() -> str:
+        order: list[str] = []
+
+        async def note(name: str) -> None:
+            order.append(name)
+
+        await asyncio.gather(note("a"), note("b"))
+        return "".join(order)
+
+    assert {inline(main, seed=seed) for seed in range(20)} == {"ab", "ba"}
+
+
+# ---- the virtual clock
 
 def test_hours_of_sleep_end_at_once() -> None:
     """Under the virtual clock sleeping costs nothing and is exact; tasks wake in the order of their times."""
@@ -194,6 +208,23 @@ def test_a_kernel_that_never_ends_does_not_stop_the_clock(
         assert "stands still" not in caplog.text
 
     inline(main, clock="virtual", seed=seed)
+
+
+def test_much_work_does_not_move_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many host calls the program waits for, no time passes: only kernels that go on and on move the clock."""
+    monkeypatch.setattr(executors, "ENDLESS", 50)
+
+    async def main() -> None:
+        stream, loop = atops.Device(0).create_stream(), asyncio.get_running_loop()
+        napping, started = asyncio.create_task(asyncio.sleep(1)), loop.time()
+        for number in range(400):
+            stream.call(int, number)
+        await stream
+        assert loop.time() == started
+        await napping
+        assert loop.time() == pytest.approx(started + 1, abs=1e-6)
+
+    inline(main, clock="virtual")
 
 
 def test_a_kernel_that_the_null_stream_holds_stands_still(caplog: pytest.LogCaptureFixture) -> None:
