@@ -17,7 +17,7 @@ from atops.device.exec.grid import Grid
 from atops.device.exec.interpreter import StepBlock
 from atops.device.exec.os_threads import SipBlock
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.device_memory import GlobalMemory
+from atops.device.memory.device_memory import DeviceMemory
 from atops.kernels.kernel import Kernel
 from atops.kernels.launch_config import LaunchConfig
 
@@ -46,7 +46,7 @@ class Bench:
     def __init__(self, options: EmulatorOptions) -> None:
         self.options = options
         self.arch = architecture(options.arch)
-        self.memory = GlobalMemory(self.arch.l3_bytes, self.arch.banks, 0, 1 << 36, options.warm_bytes)
+        self.memory = DeviceMemory(self.arch.l3_bytes, self.arch.banks, 0, 1 << 36, options.warm_bytes)
         self.chip = Chip(self.arch, 0, options, self.memory)
 
     @classmethod

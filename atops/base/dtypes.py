@@ -1,8 +1,9 @@
-"""Element types: what the device stores, what each is called, and how TOPS C++ spells it. Knows no memory."""
+"""Element types: what the device stores, what each is called, how TOPS C++ spells it; and how overflow is treated."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import Context
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +13,9 @@ import numpy as np
 
 from atops.base.errors import InvalidType
 
-__all__ = ("ELEMENTS", "SPELLINGS", "DTypeLike", "Element", "as_dtype", "element_name", "spelling")
+__all__ = (
+    "ELEMENTS", "SPELLINGS", "DTypeLike", "Element", "as_dtype", "element_name", "quietly", "spelling", "strictly",
+)  # fmt: skip
 
 DTypeLike = Any  # a numpy dtype or scalar type, int, float, bool, or a name; as_dtype says which
 
@@ -123,3 +126,22 @@ def spelling(dtype: DTypeLike) -> str:
         if row.dtype == dtype:
             return row.spelling
     raise InvalidType(f"TOPS C++ has no element type {element_name(dtype)}; it has {', '.join(ELEMENTS)}")
+
+
+# A `with np.errstate(...)` would keep the setting when Ctrl-C comes between its beginning and its block.
+_QUIET, _STRICT = Context(), Context()
+_QUIET.run(np.seterr, all="ignore")
+_STRICT.run(np.seterr, over="raise", invalid="raise")
+
+
+def quietly(function: Callable[..., Any], *values: Any) -> Any:
+    """Call a pure function with numpy's floating-point warnings off: the lanes of a chip overflow in silence.
+
+    A copy of a context costs a tenth of np.errstate, and unlike one context it can be entered by many OS threads.
+    """
+    return _QUIET.copy().run(function, *values)
+
+
+def strictly(function: Callable[..., Any], *values: Any) -> Any:
+    """Call a pure function that raises FloatingPointError on overflow and for invalid operations."""
+    return _STRICT.copy().run(function, *values)

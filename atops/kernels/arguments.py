@@ -16,12 +16,10 @@ from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
-from atops.base.dtypes import as_dtype, element_name
+from atops.base.dtypes import as_dtype, element_name, quietly
 from atops.base.errors import InvalidType, InvalidValue
-from atops.base.fp_errors import quietly
 from atops.device.memory.allocation import Allocation
-from atops.device.span.spaces import Element
-from atops.device.span.span import Space, Span
+from atops.device.span.span import Element, Space, Span
 from atops.kernels.memory.spaces import LanguageSpace
 
 __all__ = ("KernelArgument", "MemoryArgument", "Parameter", "aliases", "parameter", "restrict", "restricted_type")

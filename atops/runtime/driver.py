@@ -21,8 +21,7 @@ from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.locks import make_lock
 from atops.base.waiting.parking_lot import seconds
 from atops.device.arch import architecture
-from atops.device.memory.address_space import AddressSpace
-from atops.device.memory.host_memory import HostMemory
+from atops.device.memory.host_memory import AddressSpace, HostMemory
 from atops.device.topology import Topology
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.commands import Copy

@@ -8,24 +8,39 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeAlias
 
-from atops.base.trace.events import ThreadEvent
+from atops.base.trace.events import ThreadEvent, ThreadState
 from atops.base.trace.records import MOVES, CounterSample, Kind, Status, TraceNames, TraceRecord
-from atops.trace.chrome_events import Event, micros, track
-from atops.trace.chrome_threads import thread_tracks
+from atops.device.call_site import file_shown
 from atops.trace.intervals import lanes
 from atops.trace.summary import KIND_NAMES, interval, rows
 
-__all__ = ("to_chrome", "write_chrome")
+__all__ = ("Event", "micros", "thread_tracks", "to_chrome", "track", "write_chrome")
 
 # Viewers take process 0 for the idle task, and a thread numbered as its process for the main thread: avoid both.
 HOST_PROCESS: Final = 1
 FIRST_TRACK: Final = 1000
+FIRST_LAUNCH: Final = 100  # processes of launches, behind those of the host and the devices
+WORDS: Final[Mapping[ThreadState, str]] = {
+    ThreadState.RUNS: "runs",
+    ThreadState.BARRIER: "waits at the block barrier",
+    ThreadState.GRID_BARRIER: "waits at the grid barrier",
+    ThreadState.COUNTED_BARRIER: "waits at counted barrier",
+    ThreadState.DTE: "waits for transfer",
+    ThreadState.SIGNAL: "waits for signal",
+    ThreadState.ENDED: "ended",
+    ThreadState.FAILED: "failed",
+}
+NUMBERED: Final = frozenset({ThreadState.COUNTED_BARRIER, ThreadState.DTE, ThreadState.SIGNAL})
+OVER: Final = frozenset({ThreadState.ENDED, ThreadState.FAILED})
+
+Event: TypeAlias = dict[str, Any]
 
 
 def to_chrome(
@@ -189,3 +204,58 @@ def _process(device: int, names: TraceNames) -> list[Event]:
         {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": label}},
         {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}},
     ]
+
+
+# ---- kernel threads: a process for each launch, a track for each thread, a slice for each thing it did
+
+
+def thread_tracks(
+    steps: Iterable[ThreadEvent], records: Sequence[TraceRecord], names: TraceNames, origin: int
+) -> tuple[list[Event], list[tuple[int, Event]]]:
+    """Return the names of the tracks, and (time in nanoseconds, event) for all that the threads did.
+
+    A step lasts until the thread's next one; the last one that is no end is a point.
+    """
+    threads: dict[tuple[int, int, int], list[ThreadEvent]] = defaultdict(list)
+    for step in steps:
+        threads[step.launch, step.block, step.thread].append(step)
+    kernels = {record.seq: record.name for record in records if record.kind is Kind.LAUNCH}
+    launches = {launch: pid for pid, launch in enumerate(sorted({key[0] for key in threads}), FIRST_LAUNCH)}
+    metadata: list[Event] = []
+    for launch, pid in launches.items():
+        label = f"threads of {kernels.get(launch, 'launch')} (command {launch})"
+        metadata.append({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": label}})
+        metadata.append({"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}})
+    timed: list[tuple[int, Event]] = []
+    for number, ((launch, block, thread), own) in enumerate(sorted(threads.items()), FIRST_TRACK):
+        place = (launches[launch], number)
+        metadata += track(place, f"block {block} thread {thread}")
+        for step, end in zip(own, [*(each.at_ns for each in own[1:]), own[-1].at_ns], strict=True):
+            timed.append((step.at_ns, _turn(step, end, place, names, origin)))
+    return metadata, timed
+
+
+def _turn(step: ThreadEvent, end: int, place: tuple[int, int], names: TraceNames, origin: int) -> Event:
+    arguments: dict[str, object] = {"l1_bytes": step.l1_bytes, "l2_bytes": step.l2_bytes}
+    if (site := names.sites.get(step.site)) is not None:
+        arguments["at"] = f"{file_shown(site.file)}:{site.line} in {site.function}"
+    name = WORDS[step.turn] + (f" {step.on}" if step.turn in NUMBERED else "")
+    where = {"name": name, "cat": "kernel thread", "ts": micros(step.at_ns - origin), "pid": place[0], "tid": place[1]}
+    if step.turn in OVER:
+        return {"ph": "i", "s": "t", **where, "args": arguments}
+    return {"ph": "X", **where, "dur": micros(max(0, end - step.at_ns)), "args": arguments}
+
+
+def track(place: tuple[int, int], label: str) -> list[Event]:
+    """Return the events that name the track at (process, track), and put it where its number says."""
+    pid, tid = place
+    return [
+        {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": label}},
+        {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}},
+    ]
+
+
+def micros(ns: int) -> float:
+    """Return microseconds that give exactly `ns` again when multiplied by 1000 and cut to an integer."""
+    value = ns / 1000
+    return value if int(value * 1000) == ns else math.nextafter(value, math.inf)

@@ -27,7 +27,6 @@ SHADOWING_NAMES: dict[str, str] = {
     "atops.base.trace": "the field's word",
     "atops.trace": "the field's word",
     "atops.tops.types": "the header's types",
-    "atops.device.memory.statistics": "what a memory says of itself",
 }
 CROWDED_FOLDERS: dict[str, str] = {}
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from atops.base.dtypes import ELEMENTS, SPELLINGS, as_dtype, element_name, spelling
+from atops.base.dtypes import ELEMENTS, SPELLINGS, as_dtype, element_name, quietly, spelling, strictly
 from atops.base.errors import InvalidType
 from tests.every import every
+from tests.interruption import every_point, interrupted
 
 
 @every(
@@ -70,3 +72,44 @@ def test_a_type_without_a_tops_spelling_is_refused() -> None:
     """The message names the type."""
     with pytest.raises(InvalidType, match="complex64"):
         spelling(np.complex64)
+
+
+MANY = np.full(5000, 3e38, np.float32)
+
+
+def test_computing_is_silent() -> None:
+    """Overflow gives its values and no warning, on any OS thread at once, and the caller's setting stays."""
+
+    def body() -> None:
+        for _ in range(20):
+            results.append(bool(np.isinf(quietly(np.multiply, MANY, MANY)).all()))
+
+    results: list[bool] = []
+    threads = [threading.Thread(target=body) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 80
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        np.multiply(MANY, MANY)
+
+
+def test_overflow_is_raised() -> None:
+    """Where a value must fit, what does not is an error, whatever the caller's setting is."""
+    with np.errstate(all="ignore"), pytest.raises(FloatingPointError):
+        strictly(np.multiply, MANY, MANY)
+    assert strictly(np.add, 1, 2) == 3
+
+
+@pytest.mark.parametrize("call", [quietly, strictly])
+def test_ctrl_c_changes_no_setting(call) -> None:
+    """Wherever it comes, numpy's setting is the caller's afterwards."""
+
+    def use() -> None:
+        call(np.add, 1, 2)
+
+    before = np.geterr()
+    for points in every_point(use):
+        interrupted(points, use)
+        assert np.geterr() == before

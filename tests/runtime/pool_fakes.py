@@ -11,7 +11,7 @@ from weakref import WeakSet
 from atops.base.waiting.locks import make_lock
 from atops.device.arch import architecture
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.device_memory import GlobalMemory
+from atops.device.memory.device_memory import DeviceMemory
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.pools.reuse import order_of
 
@@ -21,7 +21,7 @@ MIB = 1 << 20
 def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) -> Any:
     """Return what a pool needs of a device, with `total` bytes in one bank."""
     driver = driver or SimpleNamespace(options=SimpleNamespace(devices=2), lock=threading.Lock(), seq=0)
-    memory = GlobalMemory(total, 1, ordinal, (2 * ordinal + 1) << 36, 0)
+    memory = DeviceMemory(total, 1, ordinal, (2 * ordinal + 1) << 36, 0)
     context = SimpleNamespace(driver=driver, ordinal=ordinal, memory=memory, arch=architecture("gcu300"), dead=None)
     context.pools = WeakSet()
     context.known_pools = lambda: list(context.pools)

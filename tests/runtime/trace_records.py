@@ -18,7 +18,7 @@ from atops.base.trace.events import (
     ThreadState,
 )
 from atops.base.trace.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
-from atops.trace.chrome_events import Event
+from atops.trace.chrome import Event
 from atops.trace.intervals import Interval, overlapping
 
 NAMES = st.sampled_from(["", "scale", "größe", 'a "quoted" name', "a\nbreak", "x" * 60])

@@ -15,6 +15,7 @@ from atops.base.trace.events import (
     Change,
     CommandEvent,
     DetailBatch,
+    Kind,
     MemoryUse,
     Phase,
     Place,
@@ -22,7 +23,6 @@ from atops.base.trace.events import (
     ThreadEvent,
     ThreadState,
 )
-from atops.base.trace.kinds import Kind
 from atops.base.trace.ring_buffer import Ring
 
 __all__ = ("ChangeTuple", "DetailLog", "DetailTuples", "Detailing", "MomentTuple", "StepTuple", "UseTuple")

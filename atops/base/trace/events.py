@@ -1,4 +1,4 @@
-"""What a trace holds beyond finished commands, when somebody asks: commands under way, who has or uses memory, threads.
+"""The kinds and ends of commands, and the details of a trace: commands under way, uses of memory, kernel threads.
 
 Values only: they know no tracer, no stream and no device. Places of a program are numbers into `TraceNames.sites`.
 """
@@ -6,16 +6,48 @@ Values only: they know no tracer, no stream and no device. Places of a program a
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple, TypeAlias
-
-from atops.base.trace.kinds import Kind
+from typing import Final, NamedTuple, TypeAlias
 
 __all__ = (
-    "AllocationEvent", "Change", "CommandEvent", "DetailBatch", "MemoryUse", "Phase", "Place", "Position",
-    "ThreadEvent", "ThreadState",
+    "COPIES", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "DetailBatch", "Kind", "MemoryUse",
+    "Phase", "Place", "Position", "Status", "ThreadEvent", "ThreadState",
 )  # fmt: skip
 
 Position: TypeAlias = tuple[int, int, int, int]  # opaque to readers: a place in each of the four rings
+
+
+class Kind(IntEnum):
+    """What a record is about."""
+
+    COPY_H2D = 0
+    COPY_D2H = 1
+    COPY_D2D = 2
+    COPY_H2H = 3
+    COPY_PEER = 4
+    FILL = 5
+    LAUNCH = 6
+    RECORD = 7
+    WAIT_EVENT = 8
+    WAIT_VALUE = 9
+    WRITE_VALUE = 10
+    CALL = 11
+    ALLOC = 12
+    FREE = 13
+    API = 14
+
+
+WAITS: Final = frozenset({Kind.WAIT_EVENT, Kind.WAIT_VALUE})
+COPIES: Final = frozenset({Kind.COPY_H2D, Kind.COPY_D2H, Kind.COPY_D2D, Kind.COPY_H2H, Kind.COPY_PEER})
+MOVES: Final = COPIES | {Kind.FILL}  # what copy engines carry out
+
+
+class Status(IntEnum):
+    """How it ended."""
+
+    DONE = 0
+    FAILED = 1
+    SKIPPED = 2
+    ABORTED = 3
 
 
 class Place(NamedTuple):

@@ -9,8 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from atops.base.trace.events import AllocationEvent, CommandEvent, MemoryUse, Place, ThreadEvent
-from atops.base.trace.kinds import COPIES, MOVES, WAITS, Kind, Status
+from atops.base.trace.events import (
+    COPIES,
+    MOVES,
+    WAITS,
+    AllocationEvent,
+    CommandEvent,
+    Kind,
+    MemoryUse,
+    Place,
+    Status,
+    ThreadEvent,
+)
 
 __all__ = (
     "COPIES",

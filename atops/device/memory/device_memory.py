@@ -1,14 +1,18 @@
-"""The L3 memory of one device: allocations with an owner, a place and a fate, and the arena that holds their bytes.
+"""The L3 memory of one device: its allocations, from their beginning to their end, and the arena with their bytes.
 
-It knows banks and addresses; it does not know streams, commands or kernels.
+Which addresses are free is the allocator's to know; this owns the lock, the bytes, the errors and the figures.
 """
 
 from __future__ import annotations
 
+import operator
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from atops.base.errors import AtopsError, IllegalAddress, InvalidValue, NotInitialized
+from atops.base.errors import AtopsError, IllegalAddress, InvalidType, InvalidValue, NotInitialized, OutOfMemory
+from atops.base.trace.events import Change
+from atops.base.trace.tracer import Tracer
 from atops.base.waiting.locks import attempt, check_entry, make_lock
 from atops.device.call_site import Site, caller
 from atops.device.memory.allocation import Allocation
@@ -16,16 +20,45 @@ from atops.device.memory.allocator.banks import Banks
 from atops.device.memory.allocator.bitmap_set import IntegerSet
 from atops.device.memory.allocator.ranges import NoRoom
 from atops.device.memory.arena import PAGE, Arena
-from atops.device.memory.faults import checked_size, in_no_allocation, out_of_memory
-from atops.device.memory.statistics import BankStatistics, MemoryStatistics, figures_of
-from atops.device.memory.usage_log import MemoryLog
 
-__all__ = ("BankStatistics", "GlobalMemory", "MemoryStatistics")
+__all__ = ("BankStatistics", "DeviceMemory", "MemoryLog", "MemoryStatistics")
 
-REMEMBERED = 4096
+REMEMBERED = 4096  # allocations that are over, for the texts of errors
+ALLOCATED, FREED, REUSED = (int(change) for change in Change)
 
 
-class GlobalMemory:
+@dataclass(frozen=True, slots=True)
+class BankStatistics:
+    """One bank, in bytes. `largest_free` is what an allocation on this bank can still have."""
+
+    total: int
+    used: int
+    free: int
+    largest_free: int
+    peak: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatistics:
+    """One device's memory, in bytes; `live` counts allocations, `quarantined` bytes of ranges that are never reused.
+
+    `used` counts whole granules and quarantined ranges, so that used + free = total. `fragmentation` is
+    1 - largest_free / free.
+    """
+
+    total: int
+    used: int
+    free: int
+    largest_free: int
+    fragmentation: float
+    peak: int
+    live: int
+    quarantined: int
+    warm: int
+    banks: tuple[BankStatistics, ...]
+
+
+class DeviceMemory:
     """The memory of device `device`: `arch_l3_bytes` in `banks` equal parts from `base_address`.
 
     Any thread may call anything. `free` never waits for the lock: it takes effect at once and whoever holds the lock
@@ -109,7 +142,7 @@ class GlobalMemory:
         whose it is. Raises OutOfMemory, InvalidValue for a negative size or a bank unknown, NotInitialized when closed.
         """
         if type(size) is not int or size <= 0:
-            size = checked_size(size, zero_ok)
+            size = _checked_size(size, zero_ok)
         if bank is not None and not 0 <= bank < self._bank_count:
             raise InvalidValue(f"bank {bank} of device {self.device}; 0 to {self._bank_count - 1} are right")
         if site is None:
@@ -139,9 +172,9 @@ class GlobalMemory:
             return allocation
         except NoRoom:
             with self.lock:
-                raise out_of_memory(self._banks, self.device, size, bank) from None
+                raise _out_of_memory(self._banks, self.device, size, bank) from None
         except BaseException as error:
-            self._interrupted(error, allocation)
+            self._repair(error, allocation)
             raise
 
     def free(self, allocation: Allocation, by: object = None) -> None:
@@ -158,7 +191,7 @@ class GlobalMemory:
             self._past.append(allocation)
             self._give_back(allocation)
         except BaseException as error:
-            self._interrupted(error, allocation)
+            self._repair(error, allocation)
             raise
         if (log := self.log) is not None and log.tracer.detail:  # `_tell_end` without its frame
             log.ended(allocation, self._banks.used)
@@ -223,6 +256,70 @@ class GlobalMemory:
         """Return the newest allocation in the range that begins at `offset`, live or retired; None if none is."""
         return self._at.get(offset)
 
+    # ---- ranges that are cut and joined again: what a reservation has. Their bytes stay put, and no other owner
+    # can have the range in between.
+
+    def cut(
+        self, old: Allocation, size: int | None, by: object, site: object = None, label: str = ""
+    ) -> tuple[Allocation, Allocation | None]:
+        """End `old` and begin two allocations in its place: `size` bytes from its start on, and the granules after it.
+
+        `size` None takes all granules. The second is None where none is left. `by` says who ends it. Raises
+        IllegalAddress when `old` is over, InvalidValue for a size that it does not hold.
+        """
+        room = self._rounded(old.size)
+        size = room if size is None else size
+        taken = self._rounded(size)
+        if not 1 <= size <= room:
+            raise InvalidValue(f"{size} bytes cut from {old!r}; 1 to {room} are right")
+        with self.lock:
+            self._leave(old, by)
+            front = self._begin(old, 0, size, caller() if site is None else site, label)
+            rest = self._begin(old, taken, room - taken, old.site, old.label) if taken < room else None
+        self._replace((old,), (front, rest), by)
+        return front, rest
+
+    def join(self, low: Allocation, high: Allocation, by: object) -> Allocation | None:
+        """End two allocations and begin one in their place.
+
+        None, and nothing done, unless `high` follows `low` in one bank and both live. `by` says who ends them; nobody
+        else may at the same time.
+        """
+        if low.bank != high.bank or low.offset + self._rounded(low.size) != high.offset:
+            return None
+        with self.lock:
+            if not (low.alive and high.alive):
+                return None
+            room = self._leave(low, by) + self._leave(high, by)
+            whole = self._begin(low, 0, room, low.site, low.label)
+        self._replace((low, high), (whole,), by)
+        return whole
+
+    # ---- ranges that other processes have mapped
+
+    def pin(self, allocation: Allocation) -> bool:
+        """Keep the range of `allocation` from being used again until `unpin`, even if it is freed meanwhile.
+
+        Returns False, and does nothing, when it is over. Callers take turns with each other, not with those who free.
+        """
+        self._pinned[allocation.serial] = self._pinned.get(allocation.serial, 0) + 1
+        if not allocation.alive:  # looked at last: who frees ends it before he looks for pins
+            self.unpin(allocation)
+            return False
+        return True
+
+    def unpin(self, allocation: Allocation) -> None:
+        """Undo one `pin`; the last gives the range back if its allocation is over."""
+        left = self._pinned.pop(allocation.serial) - 1
+        if left:
+            self._pinned[allocation.serial] = left
+        elif not allocation.alive:
+            self._give_back(allocation)
+
+    def is_pinned(self, allocation: Allocation) -> bool:
+        """Tell whether another process has the range mapped, so that it must not be used again now."""
+        return allocation.serial in self._pinned
+
     # ---- questions
 
     def find(self, address: int, who: object = "") -> Allocation:
@@ -265,9 +362,9 @@ class GlobalMemory:
         try:
             with self.lock:
                 self._settle()
-                return figures_of(self._banks, len(self._live), self._quarantined, self._granule)
-        except BaseException as error:  # looking tidies the books
-            self._interrupted(error)
+                return self._figures()
+        except BaseException as error:  # even looking changes the free ranges
+            self._repair(error)
             raise
 
     @property
@@ -277,7 +374,7 @@ class GlobalMemory:
 
     def __repr__(self) -> str:
         """Say whose memory it is and how full."""
-        return (f"<GlobalMemory of device {self.device}: {self._banks.used} of {self.total} bytes in {len(self._live)} "
+        return (f"<DeviceMemory of device {self.device}: {self._banks.used} of {self.total} bytes in {len(self._live)} "
                 f"allocations{', closed' if self._closed else ''}>")
 
     # ---- under the lock
@@ -319,24 +416,23 @@ class GlobalMemory:
 
     def _settle(self) -> None:
         """Catch up with the frees that found the lock taken, and give back the pages beyond what may stay warm."""
-        returned = self._returned
+        banks, returned = self._banks, self._returned
         try:
             while returned:
                 ended = returned[0]
                 if (size := self._forget(ended)) >= 0:
-                    self._banks.free(ended.offset, size)
+                    banks.free(ended.offset, size)
                 returned.popleft()
         except BaseException as error:
-            self._interrupted(error)
+            self._repair(error)
             raise
-        banks = self._banks
         while banks.warm.total > self._warm_limit:
             start, end = banks.cool((banks.warm.total - self._warm_limit) * self._granule, PAGE)
             if start < end and self._arena is not None:
                 self._arena.punch(start, end - start)
 
-    def _interrupted(self, error: BaseException, half: Allocation | None = None) -> None:
-        """After Ctrl-C in a change of the books, undo what is half done and make the free ranges anew from the rest."""
+    def _repair(self, error: BaseException, half: Allocation | None = None) -> None:
+        """After Ctrl-C inside a change, end the allocation that is half made or freed and rebuild the free ranges."""
         if isinstance(error, AtopsError):
             return
         with self.lock:
@@ -348,6 +444,18 @@ class GlobalMemory:
             kept = dict(item for item in self._kept.items() if item[0] in self._at)
             taken = ((offset, kept.get(offset) or each.size) for offset, each in self._at.items())
             self._banks, self._kept, self._starts = self._banks.renewed(sorted((*taken, *self._lost))), kept, None
+
+    def _figures(self) -> MemoryStatistics:
+        banks = self._banks
+        free, largest = banks.capacity - banks.used, banks.largest_free
+        parts = tuple(
+            BankStatistics(part.capacity, part.used, part.capacity - part.used, part.largest_free, part.peak)
+            for part in banks.parts
+        )
+        return MemoryStatistics(
+            banks.capacity, banks.used, free, largest, 1 - largest / free if free else 0.0, banks.peak,
+            len(self._live), self._quarantined, banks.warm.total * self._granule, parts,
+        )
 
     def _forget(self, ended: Allocation) -> int:
         """Take the range of an ended allocation out of the index and return its bytes; -1 if it is not its own now.
@@ -397,4 +505,122 @@ class GlobalMemory:
             return IllegalAddress(f"{start}; its addresses are {self._extent}")
         above = self._order().at_least(offset // self._granule + 1)
         nearest = None if above < 0 else self._at[above * self._granule]
-        return in_no_allocation(start, offset, below, nearest, self._past.copy())
+        return _in_no_allocation(start, offset, below, nearest, self._past.copy())
+
+    def _leave(self, old: Allocation, who: object) -> int:
+        """Take a live allocation out of the books, its range not given back. Returns its bytes in whole granules."""
+        if self._live.pop(old.serial, None) is None:
+            raise old.violation(0, old.size, who)
+        del self._at[old.offset]
+        if self._starts is not None:
+            self._starts.remove(old.offset // self._granule)
+        return self._rounded(old.size)
+
+    def _begin(self, old: Allocation, start: int, size: int, site: object, label: str) -> Allocation:
+        """Begin an allocation of `size` bytes, `start` bytes into the range of `old`."""
+        assert self._arena is not None  # `old` lives in it
+        offset = old.offset + start
+        allocation = Allocation(
+            old.address + start, size, self.device, offset, old.bank, 0, self._arena.source, site, label,
+            old.host_address + start,
+        )
+        self._at[offset] = allocation
+        if self._starts is not None:
+            self._starts.add(offset // self._granule)
+        self._live[allocation.serial] = allocation
+        return allocation
+
+    def _replace(self, old: Iterable[Allocation], new: Iterable[Allocation | None], by: object) -> None:
+        """End the old allocations, which are out of the books, and tell of that and of those in their place."""
+        for each in old:
+            self._end(each, by)
+            self._tell_end(each)
+        if (log := self.log) is not None and log.tracer.detail:
+            for begun in new:
+                if begun is not None:
+                    log.begun(begun, self._banks.used, -1, again=True)
+
+
+class MemoryLog:
+    """What one memory tells: each change of its allocations. `tracer` says whether anybody listens.
+
+    As long as the bytes in use stay between `low` and `high`, there is nothing to sample.
+    """
+
+    __slots__ = ("_device", "high", "low", "tracer")
+
+    def __init__(self, tracer: Tracer, device: int) -> None:
+        self.tracer = tracer
+        self._device = device
+        self.low, self.high = 1, 0  # nothing was told yet
+
+    def sample(self, used: int, peak: int) -> None:
+        """Tell the bytes in use, and what would be the same to within a 1024th of the peak."""
+        slack = peak >> 10
+        self.low, self.high = max(1, used - slack), used + slack  # 0 is told whenever it is so
+        self.tracer.counter(self._device, used)
+
+    def begun(self, allocation: Allocation, used: int, stream: int, again: bool = False) -> None:
+        """Note a new allocation; `again`: in a range that was set aside before."""
+        self.change(REUSED if again else ALLOCATED, allocation, used, allocation.site, stream)
+
+    def ended(self, allocation: Allocation, used: int) -> None:
+        """Note the end of an allocation; its range may stay set aside."""
+        self.change(FREED, allocation, used, allocation.freed_by)
+
+    def standing(self, allocations: Iterable[Allocation], used: int) -> None:
+        """Note allocations that were there before anybody looked, and the end of those that have ended just now."""
+        for allocation in allocations:
+            self.change(ALLOCATED, allocation, used, allocation.site)
+            if not allocation.alive:  # who ended it may have told so before
+                self.change(FREED, allocation, used, allocation.freed_by)
+
+    def change(self, change: int, allocation: Allocation, used: int, site: object, stream: int = -1) -> None:
+        """Emit one `MemoryChange`."""
+        tracer, log = self.tracer, self.tracer.details
+        where = log.site(site.code, site.instruction) if type(site) is Site else -1
+        log.changes.add((
+            tracer.clock.now(), self._device, allocation.offset, allocation.size, allocation.bank, change,
+            log.generation(allocation.serial), used, where, stream,
+        ))  # fmt: skip
+
+
+def _checked_size(size: object, zero_ok: bool) -> int:
+    """Return a size that is not a plain positive int as one. Raises InvalidType, InvalidValue."""
+    try:
+        number = operator.index(size)  # type: ignore[arg-type]  # which tells
+    except TypeError:
+        raise InvalidType(f"an allocation of {size!r} bytes; an int is right") from None
+    if number < 0 or (number == 0 and not zero_ok):
+        raise InvalidValue(f"an allocation of {number} bytes; {'0' if zero_ok else '1'} or more are right")
+    return number
+
+
+def _out_of_memory(banks: Banks, device: int, size: int, bank: int | None) -> OutOfMemory:
+    """Return the error for a request that no free range holds, naming what is free."""
+    part = banks if bank is None else banks.parts[bank]
+    free, largest = part.capacity - part.used, part.largest_free
+    place = f"device {device}" if bank is None else f"bank {bank} of device {device}"
+    return OutOfMemory(
+        f"{place} has no {size} bytes in one piece: {free} of {part.capacity} bytes are free, the largest free "
+        f"range has {largest} (fragmentation {1 - largest / free if free else 0:.0%})"
+    )
+
+
+def _in_no_allocation(
+    start: str, offset: int, below: Allocation | None, above: Allocation | None, past: Iterable[Allocation]
+) -> IllegalAddress:
+    """Return the error for an offset that is in no live allocation; `start` says so.
+
+    It names the allocations next to it, and of those that are over, `past`, the one that it was in last.
+    """
+    parts = [start]
+    if below is not None and below.alive:
+        parts.append(f"{offset - below.offset - below.size} bytes after the end of {below!r}")
+    if above is not None:
+        parts.append(f"{above.offset - offset} bytes before {above!r}")
+    for old in reversed(list(past)):
+        if old.offset <= offset < old.offset + max(old.size, 1):
+            parts.append(f"it was in {old!r}, freed by {old.freed_by}")
+            break
+    return IllegalAddress("; ".join(parts))

@@ -10,7 +10,7 @@ import ctypes
 import mmap
 import operator
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -24,13 +24,20 @@ from atops.base.waiting.locks import attempt, check_entry, make_lock
 from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation, Bytes
 from atops.device.memory.allocator.ranges import NoRoom, RangeAllocator
+from atops.device.memory.device_memory import DeviceMemory
 
-__all__ = ("WINDOWS", "HostMemory", "HostStatistics")
+__all__ = ("SLOT_SHIFT", "WINDOWS", "AddressSpace", "HostMemory", "HostStatistics", "device_base")
 
 PAGE = mmap.PAGESIZE
-SLOT = 1 << 36
+SLOT_SHIFT = 36
+SLOT = 1 << SLOT_SHIFT
 # Device d owns slot 2 * d + 1 of the 40-bit space; host memory has the even slots, the first from 4 GiB up.
 WINDOWS = ((4 << 30, SLOT), *((2 * slot * SLOT, (2 * slot + 1) * SLOT) for slot in range(1, 8)))
+
+
+def device_base(device: int) -> int:
+    """Return the first address of device `device`: slot 2 * device + 1 of 64 GiB each, so that 8 fit in 40 bits."""
+    return 2 * device + 1 << SLOT_SHIFT
 
 
 class _Kind(Enum):
@@ -261,6 +268,29 @@ class HostMemory:
     def _below(index: SortedDict[int, Allocation], address: int) -> Allocation | None:
         position = index.bisect_right(address) - 1
         return None if position < 0 else index.peekitem(position)[1]
+
+
+class AddressSpace:
+    """All device addresses of one board: each device's memory in its slot, host and managed memory elsewhere."""
+
+    __slots__ = ("_host", "_slots")
+
+    def __init__(self, memories: Sequence[DeviceMemory], host: HostMemory) -> None:
+        """Know the memories of the board, one to a slot."""
+        self._slots = {memory.base_address >> SLOT_SHIFT: memory for memory in memories}
+        self._host = host
+
+    def find(self, address: int, who: object = "") -> Allocation:
+        """Return the live allocation that `address` lies in, on any device or on the host.
+
+        Raises IllegalAddress naming the address, `who` asked and what lies near it.
+        """
+        memory = self._slots.get(address >> SLOT_SHIFT)
+        return self._host.find(address, who) if memory is None else memory.find(address, who)
+
+    def __repr__(self) -> str:
+        """Say how many memories there are."""
+        return f"<AddressSpace of {len(self._slots)} devices>"
 
 
 def _pages(size: int) -> tuple[Bytes, memoryview, int]:

@@ -5,10 +5,12 @@ It knows allocations and the thread that is running; it knows no context, no tra
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Iterator
+from enum import Enum
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -18,17 +20,46 @@ from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.call_site import caller
 from atops.device.exec.thread import current_thread, get_slot, maybe_current_thread
-from atops.device.geometry import Array
+from atops.device.geometry import Array, Shaped
 from atops.device.memory.allocation import Allocation
-from atops.device.span.indexing import check_bounds, is_basic
 from atops.device.span.numpy_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods, out_of
-from atops.device.span.spaces import Access, Element, Space
 
-__all__ = ("FREE_THREADED", "Access", "Space", "Span")
+__all__ = ("FREE_THREADED", "Access", "Element", "Space", "Span", "check_bounds", "is_basic")
 
 # With the interpreter lock nothing reorders a store and the look at `watches`; without it `wrote` has the fence.
 FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 _new_span = object.__new__
+_BASIC = (int, np.integer, slice, type(None), type(...), str)
+
+# The element type that `Span[np.float32]` tells to a type checker. With its default `Span` alone is complete, too.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Element = TypeVar("Element", default=Any)
+else:
+    from typing import TypeVar
+
+    Element = TypeVar("Element")
+
+
+class Space(Enum):
+    """The memory space that a view lies in (TOPS C++, 8.2)."""
+
+    GLOBAL = "global"
+    SHARED = "shared"
+    LOCAL = "local"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Access(NamedTuple):
+    """What an observer is told of one access: bytes from `offset` of a device's memory, or of a thread's L1 or L2."""
+
+    space: Space
+    device: int | None  # None where the memory is the host's
+    offset: int
+    size: int
 
 
 class Span(NDArrayOperatorsMixin, Generic[Element]):
@@ -398,3 +429,48 @@ def _replaced(value: Any, unwrap: Any) -> Any:
     if type(value) is dict:
         return {name: _replaced(each, unwrap) for name, each in value.items()}
     return value
+
+
+def is_basic(key: Any) -> bool:
+    """Tell whether `key` selects by integers, slices, `...`, `None` and field names only, so that no copy is made."""
+    if type(key) is tuple:
+        return all(isinstance(each, _BASIC) and type(each) is not bool for each in key)
+    return isinstance(key, _BASIC) and type(key) is not bool
+
+
+def check_bounds(array: Shaped, key: Any) -> None:
+    """Raise IllegalAddress, naming dimension, index and extent, where a basic `key` leaves the extents of `array`.
+
+    Unlike numpy's, a slice must begin and end inside; negative positions count from the end.
+    """
+    keys = key if type(key) is tuple else (key,)
+    shape = array.shape
+    used = sum(each is not None and each is not ... and type(each) is not str for each in keys)
+    if used > len(shape):
+        raise _outside(array, f"{used} indices, but it has {len(shape)} dimensions")
+    axis = 0
+    for each in keys:
+        if each is None or type(each) is str:
+            continue
+        if each is ...:
+            axis += len(shape) - used
+            continue
+        extent = shape[axis]
+        if isinstance(each, slice):
+            for position in (each.start, each.stop):
+                if position is not None and not -extent <= operator.index(position) <= extent:
+                    raise _outside(array, f"slice {_text(each)} of dimension {axis}, whose extent is {extent}")
+        elif not -extent <= each < extent:
+            raise _outside(array, f"index {each} of dimension {axis}, whose extent is {extent}")
+        axis += 1
+
+
+def _outside(array: Shaped, what: str) -> IllegalAddress:
+    thread = maybe_current_thread()
+    who = "" if thread is None else f"{thread} at {caller()}: "
+    return IllegalAddress(f"{who}{what}, in {array!r}")
+
+
+def _text(part: slice) -> str:
+    edges = [part.start, part.stop] if part.step is None else [part.start, part.stop, part.step]
+    return ":".join("" if edge is None else str(edge) for edge in edges)

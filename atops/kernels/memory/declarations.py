@@ -9,9 +9,8 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from atops.base.dtypes import DTypeLike, as_dtype, element_name
+from atops.base.dtypes import DTypeLike, as_dtype, element_name, quietly
 from atops.base.errors import InvalidType, InvalidValue, OutOfMemory
-from atops.base.fp_errors import quietly
 from atops.device.arch import ARCHITECTURES
 
 __all__ = ("Shape", "extents_of", "initial_value")

@@ -17,8 +17,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from atops.base.dtypes import as_dtype
-from atops.base.fp_errors import quietly
+from atops.base.dtypes import as_dtype, quietly
 from atops.kernels.builtin_variables import MACROS
 
 __all__ = ("NotConstant", "fold", "resolve")

@@ -8,9 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from atops.base.dtypes import element_name, spelling
+from atops.base.dtypes import element_name, quietly, spelling
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, NotSupported
-from atops.base.fp_errors import quietly
 from atops.device.call_site import caller
 from atops.device.exec.thread import THREAD_SLOT, KernelThread, maybe_current_thread
 from atops.device.geometry import Array

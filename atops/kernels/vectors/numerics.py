@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from atops.base.fp_errors import quietly
+from atops.base.dtypes import quietly
 from atops.device.geometry import Array
 
 __all__ = ("Numeric", "numeric")

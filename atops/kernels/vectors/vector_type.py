@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from atops.base.dtypes import SPELLINGS, DTypeLike, as_dtype
+from atops.base.dtypes import SPELLINGS, DTypeLike, as_dtype, quietly
 from atops.base.errors import InvalidType
-from atops.base.fp_errors import quietly
 from atops.device.geometry import Array
 from atops.kernels.tables.vectors import FORMS, OPERATORS, TYPE_SETS, VectorForm
 from atops.kernels.vectors.lanes import here, lanes_of, vector_thread

@@ -14,10 +14,9 @@ from atops.device.call_site import Site
 from atops.device.chip import Chip
 from atops.device.copy_engine import CopyEngines
 from atops.device.exec.block_scheduler import ClusterArray
-from atops.device.memory.address_space import device_base
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.divided_memory import DividedMemory
-from atops.device.memory.usage_log import MemoryLog
+from atops.device.memory.device_memory import DeviceMemory, MemoryLog
+from atops.device.memory.host_memory import device_base
 from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.capacity import Capacity
@@ -87,7 +86,7 @@ class DeviceContext:
         self.driver = driver
         self.ordinal = ordinal
         self.arch = arch
-        self.memory = DividedMemory(
+        self.memory = DeviceMemory(
             arch.l3_bytes, arch.banks, ordinal, device_base(ordinal), options.warm_bytes, arch.malloc_alignment
         )
         self.memory.log = MemoryLog(driver.tracer, ordinal)

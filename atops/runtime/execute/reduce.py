@@ -10,7 +10,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from atops.base.fp_errors import quietly
+from atops.base.dtypes import quietly
 from atops.runtime.core.commands import Reduce
 from atops.runtime.core.completion import Completion
 from atops.runtime.execute.copy import run_here_or_beside

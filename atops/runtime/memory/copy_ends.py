@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from atops.base.dtypes import strictly
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
-from atops.base.fp_errors import strictly
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.value_wait import Condition

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from atops.base.errors import OutOfMemory
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.device_memory import GlobalMemory
+from atops.device.memory.device_memory import DeviceMemory
 from atops.runtime.pools.blocks import Block
 from atops.runtime.pools.reuse import FreeBlocks, Origin
 
@@ -25,7 +25,7 @@ class Ledger:
     __slots__ = ("blocks", "counts", "destroyed", "early", "freed", "given", "granule", "lent", "limit", "memory",
                  "reserved", "reserved_high", "threshold", "used", "used_high")  # fmt: skip
 
-    def __init__(self, memory: GlobalMemory, granule: int, limit: int) -> None:
+    def __init__(self, memory: DeviceMemory, granule: int, limit: int) -> None:
         self.memory = memory
         self.granule = granule
         self.limit = limit  # the most to reserve

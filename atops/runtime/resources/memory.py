@@ -6,7 +6,7 @@ import threading
 
 from atops.base.errors import OutOfMemory
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.divided_memory import DividedMemory
+from atops.device.memory.device_memory import DeviceMemory
 
 __all__ = ("ReservedMemory",)
 
@@ -16,7 +16,7 @@ LABEL = "reserved by a resource bundle"
 class ReservedMemory:
     """Ranges of a device's memory for one bundle, taken from `banks` in this order, and allocations of them."""
 
-    def __init__(self, memory: DividedMemory, banks: tuple[int, ...]) -> None:
+    def __init__(self, memory: DeviceMemory, banks: tuple[int, ...]) -> None:
         self.banks = banks
         self._memory = memory
         self._lock = threading.Lock()

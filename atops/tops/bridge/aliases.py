@@ -15,8 +15,8 @@ from sortedcontainers import SortedDict
 
 from atops.base.errors import OutOfMemory
 from atops.base.fork_locks import fork_safe
-from atops.device.memory.address_space import SLOT_SHIFT, device_base
 from atops.device.memory.allocator.ranges import NoRoom, RangeAllocator
+from atops.device.memory.host_memory import SLOT_SHIFT, device_base
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.driver import Driver
 from atops.runtime.memory.buffer import Buffer

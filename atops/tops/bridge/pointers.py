@@ -13,8 +13,8 @@ import numpy as np
 
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.base.result_codes import Result
-from atops.device.memory.address_space import SLOT_SHIFT
 from atops.device.memory.allocation import Allocation, Bytes
+from atops.device.memory.host_memory import SLOT_SHIFT
 from atops.runtime.current_driver import current_driver
 from atops.runtime.driver import Driver
 from atops.runtime.memory.buffer import Buffer

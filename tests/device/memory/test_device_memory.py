@@ -13,18 +13,18 @@ import pytest
 
 from atops.base.errors import IllegalAddress, InvalidValue, NotInitialized, OutOfMemory
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.device_memory import GlobalMemory, MemoryStatistics
+from atops.device.memory.device_memory import DeviceMemory, MemoryStatistics
 
 GIB, MIB, BASE = 1 << 30, 1 << 20, 7 << 36
 
 
-def make(total: int = 4 * GIB, *, banks: int = 4) -> GlobalMemory:
+def make(total: int = 4 * GIB, *, banks: int = 4) -> DeviceMemory:
     """Make the memory of device 3."""
-    return GlobalMemory(total, banks, 3, BASE, 256 * MIB)
+    return DeviceMemory(total, banks, 3, BASE, 256 * MIB)
 
 
 @pytest.fixture
-def memory() -> Iterator[GlobalMemory]:
+def memory() -> Iterator[DeviceMemory]:
     """4 GiB in four banks."""
     memory = make()
     yield memory
@@ -34,7 +34,7 @@ def memory() -> Iterator[GlobalMemory]:
 # ---- placement
 
 
-def test_addresses_are_base_plus_offset_in_granules(memory: GlobalMemory):
+def test_addresses_are_base_plus_offset_in_granules(memory: DeviceMemory):
     """Addresses begin at the base, are multiples of 256, and stay the same from run to run."""
     sizes = (1, 256, 257, 1000, 5)
     found = [memory.allocate(size) for size in sizes]
@@ -52,7 +52,7 @@ def test_nothing_is_mapped_before_the_first_allocation():
         memory.close()
 
 
-def test_zero_bytes_have_distinct_addresses(memory: GlobalMemory):
+def test_zero_bytes_have_distinct_addresses(memory: DeviceMemory):
     """Each empty allocation has its own address, is found by it, and is freed once."""
     empty = [memory.allocate(0) for _ in range(3)]
     assert len({allocation.address for allocation in empty}) == 3
@@ -67,16 +67,16 @@ def test_zero_bytes_have_distinct_addresses(memory: GlobalMemory):
 
 
 @pytest.mark.parametrize("bad", [{"size": -1}, {"size": 1, "bank": 4}, {"size": 1, "bank": -1}])
-def test_wrong_sizes_and_banks_are_refused(memory: GlobalMemory, bad: dict[str, int]):
+def test_wrong_sizes_and_banks_are_refused(memory: DeviceMemory, bad: dict[str, int]):
     """Negative sizes and unknown banks are InvalidValue and take nothing."""
     with pytest.raises(InvalidValue):
         memory.allocate(**bad)  # type: ignore[arg-type]  # the parameters are all numbers
     assert memory.statistics().used == 0
     with pytest.raises(InvalidValue, match="no 0 banks"):
-        GlobalMemory(GIB, 0, 0, BASE, 0)
+        DeviceMemory(GIB, 0, 0, BASE, 0)
 
 
-def test_banks_hold_what_is_placed_on_them(memory: GlobalMemory):
+def test_banks_hold_what_is_placed_on_them(memory: DeviceMemory):
     """An allocation on a bank lies in it; `bank_of` and the statistics agree; a full bank does not spill."""
     for bank in range(4):
         allocation = memory.allocate(3 * MIB, bank=bank)
@@ -91,7 +91,7 @@ def test_banks_hold_what_is_placed_on_them(memory: GlobalMemory):
             memory.bank_of(outside)
 
 
-def test_top_down_takes_the_highest_address(memory: GlobalMemory):
+def test_top_down_takes_the_highest_address(memory: DeviceMemory):
     """Top down allocations grow from the end of the memory, or of their bank, towards its beginning."""
     first, second = memory.allocate(1000, top_down=True), memory.allocate(1000, top_down=True)
     assert first.offset == 4 * GIB - 1024
@@ -99,7 +99,7 @@ def test_top_down_takes_the_highest_address(memory: GlobalMemory):
     assert memory.allocate(1000, top_down=True, bank=0).offset == GIB - 1024
 
 
-def test_one_allocation_may_be_the_whole_memory(memory: GlobalMemory):
+def test_one_allocation_may_be_the_whole_memory(memory: DeviceMemory):
     """Without a bank a request may be as large as all of them; every bank counts its part."""
     whole = memory.allocate(4 * GIB)
     seen = memory.statistics()
@@ -110,7 +110,7 @@ def test_one_allocation_may_be_the_whole_memory(memory: GlobalMemory):
     assert memory.statistics().largest_free == 4 * GIB
 
 
-def test_out_of_memory_tells_the_figures(memory: GlobalMemory):
+def test_out_of_memory_tells_the_figures(memory: DeviceMemory):
     """The message has what was asked for, what is free, the largest range and the fragmentation."""
     parts = [memory.allocate(GIB // 2) for _ in range(8)]
     for part in parts[::2]:
@@ -125,7 +125,7 @@ def test_out_of_memory_tells_the_figures(memory: GlobalMemory):
 # ---- lookups
 
 
-def test_every_byte_of_an_allocation_leads_to_it(memory: GlobalMemory):
+def test_every_byte_of_an_allocation_leads_to_it(memory: DeviceMemory):
     """First, middle and last byte are found; the padding behind it and freed memory are not."""
     before, allocation, after = (memory.allocate(1000) for _ in range(3))
     for offset in (0, 1, 500, 999):
@@ -140,7 +140,7 @@ def test_every_byte_of_an_allocation_leads_to_it(memory: GlobalMemory):
     assert memory.find(after.address) is after
 
 
-def test_lookups_agree_with_a_plain_search(memory: GlobalMemory):
+def test_lookups_agree_with_a_plain_search(memory: DeviceMemory):
     """After many allocations and frees every address belongs to whom a search of all of them says."""
     random = np.random.default_rng(3)
     live: list[Allocation] = []
@@ -160,7 +160,7 @@ def test_lookups_agree_with_a_plain_search(memory: GlobalMemory):
     assert memory.live() == sorted(live, key=lambda one: one.serial)
 
 
-def test_an_illegal_address_explains_itself(memory: GlobalMemory):
+def test_an_illegal_address_explains_itself(memory: DeviceMemory):
     """The message names the address, who asked, both neighbours, and what was there and who freed it."""
     below, gone, above = (memory.allocate(1000, label=label) for label in ("below", "gone", "above"))
     memory.free(gone, by="stream 2, command #8")
@@ -176,7 +176,7 @@ def test_an_illegal_address_explains_itself(memory: GlobalMemory):
         memory.find(BASE - 1)
 
 
-def test_freed_memory_names_the_last_of_several_owners(memory: GlobalMemory):
+def test_freed_memory_names_the_last_of_several_owners(memory: DeviceMemory):
     """Where several allocations were freed one after the other, the newest is named."""
     for name in ("first", "second"):
         memory.free(memory.allocate(256), by=name)
@@ -187,7 +187,7 @@ def test_freed_memory_names_the_last_of_several_owners(memory: GlobalMemory):
 # ---- ends
 
 
-def test_a_double_free_names_the_first(memory: GlobalMemory):
+def test_a_double_free_names_the_first(memory: DeviceMemory):
     """The second free is IllegalAddress with both names; the range may have a new owner, who is not harmed."""
     allocation = memory.allocate(1000)
     memory.free(allocation, by="command #3")
@@ -199,7 +199,7 @@ def test_a_double_free_names_the_first(memory: GlobalMemory):
     assert heir.serial != allocation.serial
 
 
-def test_free_names_its_caller(memory: GlobalMemory):
+def test_free_names_its_caller(memory: DeviceMemory):
     """Without a name the place of the call is remembered."""
     allocation = memory.allocate(10)
     memory.free(allocation)
@@ -207,7 +207,7 @@ def test_free_names_its_caller(memory: GlobalMemory):
     assert str(allocation.site).endswith("in test_free_names_its_caller")
 
 
-def test_foreign_allocations_are_refused(memory: GlobalMemory):
+def test_foreign_allocations_are_refused(memory: DeviceMemory):
     """An allocation of another memory cannot be freed or quarantined here, and stays alive."""
     other = make()
     foreign = other.allocate(100)
@@ -218,7 +218,7 @@ def test_foreign_allocations_are_refused(memory: GlobalMemory):
     other.close()
 
 
-def test_a_quarantined_range_is_not_used_again_before_a_reset(memory: GlobalMemory):
+def test_a_quarantined_range_is_not_used_again_before_a_reset(memory: DeviceMemory):
     """It is dead for users and counted as used; other allocations avoid it; a reset brings it back."""
     allocation = memory.allocate(MIB)
     writer = allocation.data
@@ -239,7 +239,7 @@ def test_a_quarantined_range_is_not_used_again_before_a_reset(memory: GlobalMemo
     assert memory.allocate(MIB).offset == 0
 
 
-def test_a_reset_ends_everything_and_starts_fresh(memory: GlobalMemory):
+def test_a_reset_ends_everything_and_starts_fresh(memory: DeviceMemory):
     """All allocations die, bytes are 0 again, peaks restart, late writers reach nothing."""
     old = [memory.allocate(MIB) for _ in range(5)]
     late = old[0].data
@@ -271,7 +271,7 @@ def test_a_closed_memory_refuses():
         memory.allocate(1)
 
 
-def test_a_finalizer_may_free_while_the_lock_is_held(memory: GlobalMemory):
+def test_a_finalizer_may_free_while_the_lock_is_held(memory: DeviceMemory):
     """A free that comes while this thread is inside the memory takes effect at once and is booked later."""
     allocation = memory.allocate(1000)
     with memory.lock:
@@ -286,7 +286,7 @@ def test_a_finalizer_may_free_while_the_lock_is_held(memory: GlobalMemory):
 # ---- ranges with several lives
 
 
-def test_a_range_can_have_a_next_owner_before_its_last_one_ends(memory: GlobalMemory):
+def test_a_range_can_have_a_next_owner_before_its_last_one_ends(memory: DeviceMemory):
     """Renewed, the range answers to its new owner; the old one's end frees nothing, the new one's frees all of it."""
     old = memory.allocate(1000)
     new = memory.renew(old, 300, label="next")
@@ -305,7 +305,7 @@ def test_a_range_can_have_a_next_owner_before_its_last_one_ends(memory: GlobalMe
     assert memory.statistics().used == memory.statistics().live == 0
 
 
-def test_a_retired_range_stays_set_aside_until_released(memory: GlobalMemory):
+def test_a_retired_range_stays_set_aside_until_released(memory: DeviceMemory):
     """Retired memory is dead for users, not given to others, and free once released."""
     allocation = memory.allocate(1000)
     assert memory.retire(allocation, "pool")
@@ -320,7 +320,7 @@ def test_a_retired_range_stays_set_aside_until_released(memory: GlobalMemory):
 # ---- figures
 
 
-def test_figures_add_up(memory: GlobalMemory):
+def test_figures_add_up(memory: DeviceMemory):
     """Used and free make the total, in sum and per bank; peaks stay when memory is freed."""
     kept = [memory.allocate(size, bank=bank) for bank, size in enumerate((MIB, 2 * MIB, 3 * MIB, 5))]
     memory.free(kept[2])
@@ -335,7 +335,7 @@ def test_figures_add_up(memory: GlobalMemory):
     assert "3 allocations" in repr(memory)
 
 
-def check_whole(memory: GlobalMemory, seen: MemoryStatistics) -> None:
+def check_whole(memory: DeviceMemory, seen: MemoryStatistics) -> None:
     """Assert that nothing is left and nothing was lost."""
     assert seen.live == seen.used == 0
     assert seen.largest_free == seen.total
@@ -346,7 +346,7 @@ def check_whole(memory: GlobalMemory, seen: MemoryStatistics) -> None:
 # ---- threads
 
 
-def test_threads_share_one_memory(memory: GlobalMemory):
+def test_threads_share_one_memory(memory: DeviceMemory):
     """Four threads allocate, mark, look up and free at once: ranges never overlap and nothing is lost."""
     ready = threading.Barrier(4)
 
@@ -374,7 +374,7 @@ def test_threads_share_one_memory(memory: GlobalMemory):
     check_whole(memory, memory.statistics())
 
 
-def test_one_of_many_concurrent_frees_wins(memory: GlobalMemory):
+def test_one_of_many_concurrent_frees_wins(memory: DeviceMemory):
     """When several threads free the same allocations each is freed exactly once, and the others are told."""
     targets = [memory.allocate(100) for _ in range(500)]
     ready = threading.Barrier(4)

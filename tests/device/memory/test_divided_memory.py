@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atops.base.errors import IllegalAddress, InvalidValue
-from atops.device.memory.divided_memory import DividedMemory
+from atops.device.memory.device_memory import DeviceMemory
 
 GRANULE = 256
 BY = "the test"
@@ -14,7 +14,7 @@ BY = "the test"
 @pytest.fixture
 def memory():
     """Two banks of 64 KiB."""
-    memory = DividedMemory(128 << 10, 2, 0, 1 << 36, 0, GRANULE)
+    memory = DeviceMemory(128 << 10, 2, 0, 1 << 36, 0, GRANULE)
     yield memory
     memory.close(BY)
 

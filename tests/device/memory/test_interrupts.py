@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.divided_memory import DividedMemory
+from atops.device.memory.device_memory import DeviceMemory
 from tests.interruption import every_point, interrupted
 
 BANKS, SIZE = 2, 1 << 16
@@ -15,7 +15,7 @@ class Owner:
     """A memory and who has what of it."""
 
     def __init__(self) -> None:
-        self.memory = DividedMemory(SIZE, BANKS, 0, 1 << 36, 1 << 12)
+        self.memory = DeviceMemory(SIZE, BANKS, 0, 1 << 36, 1 << 12)
         self.held: list[Allocation] = []
 
     def turn(self) -> None:

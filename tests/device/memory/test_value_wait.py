@@ -14,7 +14,7 @@ import pytest
 
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.memory.allocation import Allocation, fill, move
-from atops.device.memory.device_memory import GlobalMemory
+from atops.device.memory.device_memory import DeviceMemory
 from atops.device.memory.value_wait import Condition, Watch, satisfied
 
 GTE, EQ, AND, NOR, GTE_UNSIGNED = Condition.Gte, Condition.Eq, Condition.And, Condition.Nor, Condition.GteUnsigned
@@ -49,15 +49,15 @@ ROWS: list[Row] = [
 
 
 @pytest.fixture
-def memory() -> Iterator[GlobalMemory]:
+def memory() -> Iterator[DeviceMemory]:
     """One small device memory."""
-    memory = GlobalMemory(1 << 24, 4, 0, 1 << 36, 1 << 20)
+    memory = DeviceMemory(1 << 24, 4, 0, 1 << 36, 1 << 20)
     yield memory
     memory.close()
 
 
 @pytest.fixture
-def cells(memory: GlobalMemory) -> Allocation:
+def cells(memory: DeviceMemory) -> Allocation:
     """80,000 zero bytes: room for 10,000 64-bit values."""
     allocation = memory.allocate(80_000)
     allocation.data[:] = 0
@@ -128,7 +128,7 @@ def test_a_watch_fires_once(cells: Allocation):
     assert cells.watches is None
 
 
-def test_a_cancelled_watch_hears_nothing(memory: GlobalMemory, cells: Allocation):
+def test_a_cancelled_watch_hears_nothing(memory: DeviceMemory, cells: Allocation):
     """After a cancel neither a store nor the end of the memory is told."""
     told = Told()
     watch = told.watch(cells, 0, 1)
@@ -145,7 +145,7 @@ def test_a_cancelled_watch_hears_nothing(memory: GlobalMemory, cells: Allocation
     assert other.watches is None
 
 
-def test_every_way_of_writing_is_seen(memory: GlobalMemory, cells: Allocation):
+def test_every_way_of_writing_is_seen(memory: DeviceMemory, cells: Allocation):
     """Fills, moves of both sizes, and `wrote` after a plain store wake a watch inside their range."""
     source = memory.allocate(80_000)
     source.data[:] = 0
@@ -178,7 +178,7 @@ def test_only_overlapping_watches_are_tested(cells: Allocation):
     assert told.true == 1
 
 
-def test_the_end_of_the_memory_ends_its_watches(memory: GlobalMemory, cells: Allocation):
+def test_the_end_of_the_memory_ends_its_watches(memory: DeviceMemory, cells: Allocation):
     """Watches of freed memory are told the error, once, and never that they are true."""
     told = Told()
     for offset in (0, 8, 8000):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from atops.base.errors import IllegalAddress, OutOfMemory
-from atops.device.memory.divided_memory import DividedMemory
+from atops.device.memory.device_memory import DeviceMemory
 from atops.runtime.resources.memory import ReservedMemory
 
 KIB = 1 << 10
@@ -19,7 +19,7 @@ SITE = "the test"
 @pytest.fixture
 def memory():
     """Four banks of 64 KiB."""
-    memory = DividedMemory(4 * BANK, 4, 0, 1 << 36, 0)
+    memory = DeviceMemory(4 * BANK, 4, 0, 1 << 36, 0)
     yield memory
     memory.close(SITE)
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from atops.device.memory.allocator.range_index import AddressIndex, RangeIndex, SizeIndex
+from atops.device.memory.allocator.range_index import AddressIndex, SizeIndex
 from atops.device.memory.allocator.resident import WarmIndex
 
 __all__ = ("FreeRanges",)
 
-Index = TypeVar("Index", bound=RangeIndex)
+Index = TypeVar("Index", SizeIndex, AddressIndex)
 
 
 class FreeRanges:

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from typing import Protocol
 
 from atops.device.memory.allocator.bitmap_set import IntegerSet
 
-__all__ = ("AddressIndex", "RangeIndex", "SizeIndex")
+__all__ = ("AddressIndex", "SizeIndex")
 
 STALE_SLACK = 1024
-
-
-class RangeIndex(Protocol):
-    """Something that follows which ranges are free."""
-
-    def add(self, start: int, length: int) -> None:
-        """Put in a range of granules that has become free."""
-
-    def remove(self, start: int, length: int) -> None:
-        """Take out a range that is no longer free as it was."""
 
 
 class SizeIndex:

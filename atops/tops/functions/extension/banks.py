@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from atops.base.errors import InvalidValue
-from atops.device.memory.statistics import BankStatistics
+from atops.device.memory.device_memory import BankStatistics
 from atops.tops.bridge.arguments import flags_in, size_of, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import current_device

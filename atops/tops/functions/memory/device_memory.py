@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atops.base.errors import WouldDeadlock
-from atops.device.memory.address_space import SLOT_SHIFT
+from atops.device.memory.host_memory import SLOT_SHIFT
 from atops.runtime.current_driver import current_driver
 from atops.runtime.device import Device
 from atops.tops.bridge.aliases import Alias, alias_at

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from atops.base.errors import InvalidConfiguration, InvalidHandle, InvalidType, InvalidValue
 from atops.base.fork_locks import fork_safe
 from atops.base.result_codes import Result
-from atops.device.memory.address_space import SLOT_SHIFT
+from atops.device.memory.host_memory import SLOT_SHIFT
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.ipc.event import export_event, import_event
 from atops.runtime.ipc.handle import Handle, Kind

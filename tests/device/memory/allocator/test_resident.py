@@ -11,19 +11,19 @@ from atops.device.memory.allocation import Allocation
 from atops.device.memory.allocator.banks import Banks
 from atops.device.memory.allocator.resident import WarmIndex
 from atops.device.memory.arena import PAGE
-from atops.device.memory.device_memory import GlobalMemory
+from atops.device.memory.device_memory import DeviceMemory
 
 MIB = 1 << 20
 
 linux_only = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="pages go back only where there is a memfd")
 
 
-def make(*, warm: int) -> GlobalMemory:
+def make(*, warm: int) -> DeviceMemory:
     """Make a memory of 4 GiB that keeps `warm` bytes of freed pages."""
-    return GlobalMemory(4 << 30, 4, 3, 7 << 36, warm)
+    return DeviceMemory(4 << 30, 4, 3, 7 << 36, warm)
 
 
-def resident(memory: GlobalMemory) -> int:
+def resident(memory: DeviceMemory) -> int:
     """Return the bytes that the memory really occupies."""
     assert memory.arena is not None
     return memory.arena.resident
