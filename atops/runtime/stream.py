@@ -51,7 +51,7 @@ class Stream(StreamMemory):
     `with stream:` only makes it the current stream of its device (`Device.current_stream`), and ends nothing.
     """
 
-    __slots__ = ("_handle", "flags", "waited")
+    __slots__ = ("_handle", "flags")
 
     def __init__(
         self,
@@ -81,7 +81,6 @@ class Stream(StreamMemory):
             sip_mask=sip_mask,
         )
         self.flags = flags
-        self.waited: dict[int, int] | None = None  # by another stream's order: the newest record of its waited for
         self._handle = 0  # what C-style calls know it by, once somebody asked
 
     # ---- lifecycle

@@ -14,7 +14,6 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
-from atops.runtime.board.context import Pool
 from atops.runtime.core.commands import Alloc, Copy, Fill, Free, ScatteredCopy
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
@@ -37,11 +36,12 @@ TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is 
 class StreamMemory(StreamQueue):
     """Enqueue copies, fills, allocations and frees; own the buffers that were made here."""
 
-    __slots__ = ("_owned",)
+    __slots__ = ("_owned", "waited")
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._owned: dict[Buffer, None] | None = None
+        self.waited: dict[int, int] | None = None  # by another stream's order: the newest record of its waited for
 
     # ---- moving bytes
 
@@ -235,8 +235,8 @@ class StreamMemory(StreamQueue):
         """The buffers that the stream's verbs made and that nobody has given back, in order: a snapshot."""
         return dict(self._owned or {})
 
-    def _take(self, nbytes: int, chosen: MemoryPool | None) -> tuple[Pool, Allocation]:
-        pool: Pool = self.context.current_pool if chosen is None else chosen
+    def _take(self, nbytes: int, chosen: MemoryPool | None) -> tuple[MemoryPool, Allocation]:
+        pool: MemoryPool = self.context.current_pool if chosen is None else chosen
         if chosen is not None and not isinstance(chosen, MemoryPool):
             raise InvalidType(f"the pool is {chosen!r}; a MemoryPool is right")
         allocation, after, own = pool.take(nbytes, self)
@@ -249,7 +249,7 @@ class StreamMemory(StreamQueue):
             raise
         return pool, allocation
 
-    def _release(self, pool: Pool, buffer: Buffer, stream: Any) -> None:
+    def _release(self, pool: MemoryPool, buffer: Buffer, stream: Any) -> None:
         if stream is LATER:
             allocation = buffer.allocation
             self.driver.post(lambda: self._release(pool, Buffer(allocation), None))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from atops.base.html_table import columns, html_table
 from atops.runtime.core.failures import log_if_unseen, verb
+from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.queues.stall import why
-from atops.runtime.queues.state import StreamState
 
 __all__ = ("StreamStatistics", "describe", "html_of", "log_unseen", "statistics")
 
@@ -33,7 +33,7 @@ class StreamStatistics:
     head: str | None
 
 
-def statistics(stream: StreamState) -> StreamStatistics:
+def statistics(stream: StreamQueue) -> StreamStatistics:
     """Return a snapshot of `stream`: how many commands wait, and what the head waits for."""
     detached, queued = stream.snapshot()
     capacity = stream.capacity
@@ -51,7 +51,7 @@ def statistics(stream: StreamState) -> StreamStatistics:
     )
 
 
-def describe(stream: StreamState) -> str:
+def describe(stream: StreamQueue) -> str:
     """Return the repr of a stream: its place, what it holds, and its failure."""
     state = statistics(stream)
     parts = [f"{state.label} on device {state.device}"]
@@ -68,7 +68,7 @@ def describe(stream: StreamState) -> str:
     return f"<Stream {', '.join(parts)}>"
 
 
-def html_of(stream: StreamState) -> str:
+def html_of(stream: StreamQueue) -> str:
     """Return a table for a stream in a notebook: its place, its queue, why its head waits, and its failure."""
     state = statistics(stream)
     items = stream.pending()
@@ -91,7 +91,7 @@ def html_of(stream: StreamState) -> str:
     ))  # fmt: skip
 
 
-def log_unseen(stream: StreamState) -> None:
+def log_unseen(stream: StreamQueue) -> None:
     """Log the stream's failure if nobody has looked at it. Once."""
     if stream._error is not None:
         log_if_unseen(stream.label, stream._error)

@@ -29,7 +29,10 @@ def upward(known: dict[str, Module]) -> list[str]:
 
 
 def rightward(known: dict[str, Module]) -> list[str]:
-    """Return every import of a folder that stands later in its floor, and every folder without a place in the order."""
+    """Return every import of a folder that stands later in its floor, and every folder without a place in the order.
+
+    Imports for types only never run: on one floor they may name any neighbour.
+    """
     faults = []
     rank = {folder: (row, place) for row, folders in enumerate(FOLDERS) for place, folder in enumerate(folders)}
     for module in known.values():
@@ -42,7 +45,9 @@ def rightward(known: dict[str, Module]) -> list[str]:
             continue
         for found in imports(module, known):
             target = known.get(found.target)
-            if is_face or target is None or target.path.stem == "__init__" or target.folder not in rank:
+            if is_face or not found.runs or target is None:
+                continue
+            if target.path.stem == "__init__" or target.folder not in rank:
                 continue
             (row, place), (their_row, their_place) = rank[module.folder], rank[target.folder]
             if row == their_row and their_place > place:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
@@ -29,47 +29,11 @@ from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.constants import ConstantBuffers
 from atops.runtime.memory.prefetch import PrefetchBuffer
 
-__all__ = ("ActiveStream", "DeviceContext", "Pool", "Taken")
+if TYPE_CHECKING:
+    from atops.runtime.pools.pool import MemoryPool
+    from atops.runtime.queues.queue import StreamQueue
 
-
-class ActiveStream(Protocol):
-    """A stream that has work, as its device sees it."""
-
-    @property
-    def blocking(self) -> bool:
-        """Whether it takes part in null-stream order."""
-
-    def abort(self, reason: ExecutionError | None = None) -> int:
-        """Drop what has not started."""
-
-    def outstanding(self) -> list[Completion]:
-        """Return what synchronising must wait for."""
-
-
-# Memory, and what must be over before it is used: commands of other streams, and of the stream that it is for.
-Taken = tuple[Allocation, tuple[Completion, ...], tuple[Completion, ...]]
-
-
-class Pool(Protocol):
-    """A memory pool, as the device and its streams see it."""
-
-    def take(self, nbytes: int, stream: Any) -> Taken:
-        """Find memory now, and say what must be over before it is used."""
-
-    def give(self, allocation: Allocation, stream: Any, item: Completion) -> None:
-        """Note that a free was enqueued."""
-
-    def returned(self, allocation: Allocation, by: object) -> None:
-        """End an allocation, in its stream's order."""
-
-    def cancel(self, allocation: Allocation) -> None:
-        """Undo a `take`."""
-
-    def trim(self, min_bytes_to_keep: int = 0) -> int:
-        """Give idle memory back to the device."""
-
-    def release_excess(self) -> int:
-        """Give back what exceeds the release threshold."""
+__all__ = ("DeviceContext",)
 
 
 class DeviceContext:
@@ -80,7 +44,7 @@ class DeviceContext:
     dropped_at = 0  # the board's newest command when an abort last dropped some that null-stream order counts
 
     def __init__(
-        self, driver: DriverServices, ordinal: int, arch: Architecture, default_pool: Callable[[DeviceContext], Pool]
+        self, driver: DriverServices, ordinal: int, arch: Architecture, make_pool: Callable[[DeviceContext], MemoryPool]
     ) -> None:
         options = driver.options
         self.driver = driver
@@ -105,23 +69,23 @@ class DeviceContext:
         self.replaced: ReferenceType[DeviceContext] | None = None  # what a reset put it in the place of
         # Guarded by the driver's lock:
         self.dead: AtopsError | None = None  # after a reset
-        self.active: dict[Any, None] = {}  # streams with unfinished work
-        self.poisoned: WeakSet[Any] = WeakSet()
+        self.active: dict[StreamQueue, None] = {}  # streams with unfinished work
+        self.poisoned: WeakSet[StreamQueue] = WeakSet()
         self.null_last: Completion | None = None  # the null stream's newest command
         self.null_stream: Any = None
         self.facade: Any = None  # the Device that calls without one of their own share
-        self.pools: WeakSet[Any] = WeakSet()
+        self.pools: WeakSet[MemoryPool] = WeakSet()
         self.pool_lock = make_lock()  # of all pools here
-        self.default_pool: Pool = default_pool(self)
+        self.default_pool: MemoryPool = make_pool(self)
         self.locks = self.memory.lock, self.pool_lock  # what work needs, and whoever allocates holds
-        self.pool: Pool | None = None  # what allocations without a pool use; None is the default pool
+        self.pool: MemoryPool | None = None  # what allocations without a pool use; None is the default pool
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
         self.rooms: dict[Any, Capacity] = {}  # who asked for room in a stream, until they leave it
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
         self.granted = Granted(driver, ordinal)  # allocations elsewhere that they may reach all the same
 
     @property
-    def current_pool(self) -> Pool:
+    def current_pool(self) -> MemoryPool:
         """The pool of allocations that name none."""
         return self.pool or self.default_pool
 
@@ -138,11 +102,11 @@ class DeviceContext:
         for pool in self.known_pools() if len(self.pools) > 1 else (self.default_pool,):
             pool.release_excess()
 
-    def trim_pools(self, but: Pool | None = None) -> int:
+    def trim_pools(self, but: MemoryPool | None = None) -> int:
         """Have every pool but one give back its idle memory, because there is none left. Returns the bytes given."""
         return sum(pool.trim() for pool in self.known_pools() if pool is not but)
 
-    def known_pools(self) -> list[Any]:
+    def known_pools(self) -> list[MemoryPool]:
         """Return the pools that somebody has: a snapshot, while other threads make some."""
         with self.pool_lock:
             return list(self.pools)
@@ -171,7 +135,7 @@ class DeviceContext:
         if self.dead is not None:
             raise self.dead.fresh()
 
-    def failed_streams(self) -> list[Any]:
+    def failed_streams(self) -> list[StreamQueue]:
         """Return the streams that have failed, by number. With the driver's lock held.
 
         Not those that are closed and whose failure somebody has seen: nobody could clear it any more.
@@ -201,6 +165,7 @@ class DeviceContext:
         """Refuse and abort all work, because the driver closes."""
         self.dead = error
         for stream in list(self.poisoned):
-            if not isinstance(stream._error, LoopClosed):  # as at the exit of a program whose loop went first
-                log_if_unseen(stream.label, stream._error)
+            failure = stream._error
+            if failure is not None and not isinstance(failure, LoopClosed):  # the program's loop went first
+                log_if_unseen(stream.label, failure)
         self.fail_all(StreamAborted(f"the driver of device {self.ordinal} was closed"))

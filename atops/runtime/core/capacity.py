@@ -18,7 +18,7 @@ from atops.base.waiting.parking_lot import ParkingLot, Waiter
 from atops.runtime.core.services import DriverServices
 
 if TYPE_CHECKING:
-    from atops.runtime.core.completion import Owner
+    from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("Capacity", "Place", "Room")
 
@@ -64,7 +64,7 @@ class Capacity:
         """How many reservations wait."""
         return len(self.parked)
 
-    def take(self, stream: Owner) -> Place:
+    def take(self, stream: StreamQueue) -> Place:
         """Take one place: of the innermost reservation in force here, else a free one. Raises StreamFull.
 
         Inside reservations of a number of places there are only these.
@@ -86,7 +86,7 @@ class Capacity:
         """Make a spare into a place. In one call of C, so that Ctrl-C comes before or after. Raises IndexError."""
         return new_tuple(Place, map(list.pop, (self.spare,)))
 
-    def check(self, stream: Owner, places: int) -> None:
+    def check(self, stream: StreamQueue, places: int) -> None:
         """Raise StreamFull unless so many commands in a row would be taken here now."""
         rooms = [room for room in ROOMS.get() if room.stream is stream]
         limited = bool(rooms) and all(room.places for room in rooms)
@@ -94,7 +94,7 @@ class Capacity:
         if places > free + sum(room.left for room in rooms):
             raise self._full(stream, f"{places} more are")
 
-    def _full(self, stream: Owner, wanted: str) -> StreamFull:
+    def _full(self, stream: StreamQueue, wanted: str) -> StreamFull:
         return StreamFull(
             f"{stream.label} holds {self.limit - self.free} of {self.limit} commands (reservations included), and "
             f"{wanted} wanted; wait for some to finish, or enqueue inside `async with stream.room(n)`"
@@ -150,7 +150,7 @@ class Room:
     itself does.
     """
 
-    def __init__(self, stream: Owner, places: int | None) -> None:
+    def __init__(self, stream: StreamQueue, places: int | None) -> None:
         capacity = stream.capacity
         if capacity is None:
             raise IllegalState(f"{stream.label} has no capacity; create it with create_stream(capacity=n)")

@@ -15,6 +15,7 @@ from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 
 __all__ = (
+    "PERHAPS_NOTHING",
     "PLAIN_LAUNCH",
     "Alloc",
     "Call",
@@ -30,6 +31,7 @@ __all__ = (
     "WaitEvent",
     "WaitValue",
     "WriteValue",
+    "has_effect",
 )
 
 
@@ -176,3 +178,14 @@ Command = (
     | Alloc
     | Free
 )
+
+PERHAPS_NOTHING = frozenset({Copy, Fill, ScatteredCopy, WaitEvent})  # the commands that may have no effect
+
+
+def has_effect(command: Command) -> bool:
+    """Tell whether a command is one to null-stream order: a copy of no bytes is not, nor a wait for no record."""
+    if isinstance(command, WaitEvent):
+        return command.record is not None
+    if isinstance(command, Fill):
+        return command.times > 0
+    return not isinstance(command, Copy | ScatteredCopy) or command.size > 0

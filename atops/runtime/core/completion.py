@@ -7,7 +7,7 @@ waiters come and go without a lock, and are woken after it is released.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidType, NotReady
 from atops.base.waiting.current_loop import current_loop_adapter
@@ -16,65 +16,15 @@ from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.core.capacity import Place
 from atops.runtime.core.html_reports import completion_html
 from atops.runtime.core.in_process import InProcess
-from atops.runtime.core.services import DriverServices
 from atops.runtime.core.verbs import verb_of
 
-__all__ = ("CallbackWaiter", "Completion", "Owner", "look_at")
+if TYPE_CHECKING:
+    from atops.runtime.queues.queue import StreamQueue
+
+__all__ = ("CallbackWaiter", "Completion", "look_at")
 
 PENDING, RUNNING, DONE, FAILED = range(4)
 STATES = ("pending", "running", "done", "failed")
-
-
-class Owner(Protocol):
-    """The stream of a completion, as the completion and whoever follows it back see it."""
-
-    @property
-    def driver(self) -> DriverServices:
-        """Its driver."""
-
-    @property
-    def context(self) -> Any:
-        """Its device."""
-
-    @property
-    def capacity(self) -> Any:
-        """How many commands it takes, or None."""
-
-    @property
-    def number(self) -> int:
-        """Its number in its driver."""
-
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-
-    @property
-    def gap(self) -> int:
-        """The newest command of the board when the stream last left out a wait, or 0."""
-
-    def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
-        """Return the commands that left the queue unfinished, and the queue."""
-
-    def pending(self) -> tuple[Completion, ...]:
-        """Return the commands that are not over."""
-
-    def admit(self, item: Completion) -> Any:
-        """Refuse a command that may not be enqueued. With the driver's lock held."""
-
-    def append(self, item: Completion) -> bool:
-        """Number and append an admitted command. With the driver's lock held."""
-
-    def forget(self, item: Completion) -> None:
-        """Take a command that has not started out of the queue. With the driver's lock held."""
-
-    def raise_error(self) -> None:
-        """Raise a fresh exception for its failure, if there is one."""
-
-    def drain(self) -> None:
-        """Run commands from the head."""
-
-    def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
-        """Settle a command that did not end inside the drain."""
 
 
 class Completion(InProcess):
@@ -105,7 +55,7 @@ class Completion(InProcess):
     _waiters: dict[Waiter | LoopWaiter, None] | None = None  # in order of arrival
     _callbacks: CallbackWaiter | None = None
 
-    def __init__(self, stream: Owner, command: Any) -> None:
+    def __init__(self, stream: StreamQueue, command: Any) -> None:
         self.stream = stream
         self.command = command  # one of `Command`; whoever reads it knows which by the table that led there
 

@@ -156,7 +156,7 @@ class SharedRecords:
                     if state == TicketState.DONE:
                         page.words.wrote(page.slot(ticket), 4)
                     elif not item.over:
-                        item.stream.abort(self._failure(ticket, state))  # type: ignore[attr-defined]  # it is a queue
+                        item.stream.abort(self._failure(ticket, state))
                 if not self._remote:
                     self._watching = False
                     return

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from atops.runtime.core.services import DriverServices
 
-__all__ = ("Granted", "SharedPool")
-
-
-class SharedPool(Protocol):
-    """A memory pool, as whoever asks for access sees it."""
-
-    def opens(self, serial: int, ordinal: int) -> bool:
-        """Whether an allocation is this pool's, and a device has access to it."""
+__all__ = ("Granted",)
 
 
 class Granted:
@@ -43,5 +34,5 @@ class Granted:
         """Whether an allocation may be reached. Without the driver's lock."""
         if serial in self._times:
             return True
-        pools: list[SharedPool] = [pool for context in self._driver.contexts for pool in context.known_pools()]
+        pools = [pool for context in self._driver.contexts for pool in context.known_pools()]
         return any(pool.opens(serial, self._ordinal) for pool in pools)

@@ -9,18 +9,22 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfMemory
 from atops.base.waiting.locks import reentered
 from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
-from atops.runtime.board.context import DeviceContext, Taken
-from atops.runtime.core.completion import Completion, Owner
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.core.completion import Completion
 from atops.runtime.core.in_process import InProcess
 from atops.runtime.pools.access import Access, AccessTable, Flags
 from atops.runtime.pools.blocks import Block
 from atops.runtime.pools.ledger import Ledger
 from atops.runtime.pools.reuse import ANY, Origin, order_of
+
+if TYPE_CHECKING:
+    from atops.runtime.stream_memory import StreamMemory
 
 __all__ = ("MemoryPool", "PoolStatistics")
 
@@ -50,6 +54,10 @@ class PoolStatistics:
     opportunistic: int
     after_event: int
     internal_dependency: int
+
+
+# Memory, and what must be over before it is used: commands of other streams, and of the stream that it is for.
+Taken = tuple[Allocation, tuple[Completion, ...], tuple[Completion, ...]]
 
 
 class MemoryPool(InProcess):
@@ -132,7 +140,7 @@ class MemoryPool(InProcess):
 
     # ---- for streams
 
-    def take(self, nbytes: int, stream: Owner) -> Taken:
+    def take(self, nbytes: int, stream: StreamMemory) -> Taken:
         """Find `nbytes` bytes for `stream`, at the call; the second part is what must be over before they are used.
 
         The third: the free in the stream's own order that is to come before. Raises OutOfMemory, InvalidValue for a
@@ -152,7 +160,7 @@ class MemoryPool(InProcess):
                 raise
             return self._find(size, stream, site)
 
-    def _find(self, size: int, stream: Owner, site: object) -> Taken:
+    def _find(self, size: int, stream: StreamMemory, site: object) -> Taken:
         ledger = self._ledger
         allocation: Allocation | None = None
         try:
@@ -182,7 +190,7 @@ class MemoryPool(InProcess):
                 self.cancel(allocation)
             raise
 
-    def give(self, allocation: Allocation, stream: Owner, item: Completion) -> None:
+    def give(self, allocation: Allocation, stream: StreamMemory, item: Completion) -> None:
         """Note that a free of `allocation` was enqueued on `stream` as `item`: it counts as used no more.
 
         Raises InvalidHandle when it is not memory of this pool, or was freed before and that is known by now. Takes no
@@ -373,7 +381,7 @@ class MemoryPool(InProcess):
             raise InvalidValue(f"an allocation of {nbytes!r} bytes; an int, 0 or more, is right")
         return size
 
-    def _check_user(self, stream: Owner) -> None:
+    def _check_user(self, stream: StreamMemory) -> None:
         context, user = self.context, stream.context
         if context.dead is not None:
             raise context.dead.fresh()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from atops.runtime.core.completion import Owner
 from atops.runtime.pools.blocks import Block, Shelf
+
+if TYPE_CHECKING:
+    from atops.runtime.queues.queue import StreamQueue
+    from atops.runtime.stream_memory import StreamMemory
 
 __all__ = ("ANY", "FreeBlocks", "Origin", "order_of", "waited_for")
 
@@ -63,7 +67,7 @@ class FreeBlocks:
         if not shelf.total:
             self._spare = self.promised.pop(block.order)
 
-    def find(self, least: int, most: int, order: int, stream: Owner) -> tuple[Block, Origin] | None:
+    def find(self, least: int, most: int, order: int, stream: StreamMemory) -> tuple[Block, Origin] | None:
         """Return a block of `least` to `most` bytes that `stream` may have without waiting, and by which rule."""
         events = self.events
         own = self.promised.get(order)
@@ -79,7 +83,7 @@ class FreeBlocks:
                         return block, Origin.SAME_STREAM
                     if events and block.seq < waited_for(stream, block.order):
                         return block, Origin.AFTER_EVENT
-        if events and getattr(stream, "waited", None):
+        if events and stream.waited:
             for other, shelf in self.promised.items():
                 seq = waited_for(stream, other)
                 block = shelf.freed_before(seq, least, most) if seq else None
@@ -103,18 +107,17 @@ class FreeBlocks:
         return sum(shelf.total for shelf in self.promised.values())
 
 
-def order_of(stream: Owner) -> int:
+def order_of(stream: StreamQueue) -> int:
     """Return a number for a stream's order: its own, and one below 0 for the null stream of each device."""
     return stream.number or ~stream.context.ordinal
 
 
-def waited_for(stream: Owner, order: int) -> int:
+def waited_for(stream: StreamMemory, order: int) -> int:
     """Return the newest record in another order that `stream` waits for, by the driver's number; 0 if there is none."""
-    waited: dict[int, int] | None = getattr(stream, "waited", None)
-    return waited.get(order, 0) if waited else 0
+    return stream.waited.get(order, 0) if stream.waited else 0
 
 
-def _in_use(block: Block, *streams: Owner) -> bool:
+def _in_use(block: Block, *streams: StreamMemory) -> bool:
     """Return whether others may use the block after its frees: a stream has left out a wait for what uses it.
 
     Then its free is over, or will be, before the block comes back.

@@ -7,17 +7,20 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from atops.base.errors import AtopsError, ExecutionError, StreamAborted
 from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion
 from atops.runtime.core.failures import wake
-from atops.runtime.queues.state import StreamState
+
+if TYPE_CHECKING:
+    from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("abort_stream", "break_off", "catch_up", "note")
 
 
-def abort_stream(stream: StreamState, reason: ExecutionError | None, newest: int | None = None) -> int:
+def abort_stream(stream: StreamQueue, reason: ExecutionError | None, newest: int | None = None) -> int:
     """Do what `StreamQueue.abort` promises. Returns how many commands were dropped.
 
     `newest` is the number of the last command that it means, where it is done later than it was asked for.
@@ -36,7 +39,7 @@ def abort_stream(stream: StreamState, reason: ExecutionError | None, newest: int
         raise
 
 
-def _abort(stream: StreamState, error: ExecutionError, newest: int, woken: list[Waiter]) -> int:
+def _abort(stream: StreamQueue, error: ExecutionError, newest: int, woken: list[Waiter]) -> int:
     """Drop what has not started and end what runs, up to command `newest`. Whom to wake comes into `woken`."""
     with stream.driver.lock:
         dropped, unstarted, cancels = _drop(stream, error, newest, woken)
@@ -49,7 +52,7 @@ def _abort(stream: StreamState, error: ExecutionError, newest: int, woken: list[
 
 
 def _drop(
-    stream: StreamState, error: ExecutionError, newest: int, woken: list[Waiter]
+    stream: StreamQueue, error: ExecutionError, newest: int, woken: list[Waiter]
 ) -> tuple[int, list[Completion], list[Callable[[ExecutionError], None]]]:
     """Take what is dropped out of the queue. With the driver's lock held.
 

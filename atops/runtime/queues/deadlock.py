@@ -6,13 +6,17 @@ Used to refuse a blocking wait that could never end, and to report streams that 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from atops.base.errors import WouldDeadlock
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.base.waiting.locks import OwnedLock
 from atops.runtime.core.commands import Call, WaitEvent
-from atops.runtime.core.completion import Completion, Owner
+from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import HERE
+
+if TYPE_CHECKING:
+    from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("check_blocking", "check_locks", "upstream")
 
@@ -21,7 +25,7 @@ def upstream(target: Completion) -> Iterator[Completion]:
     """Yield every unfinished command that must be over before `target` is, itself included. A snapshot walk."""
     todo = [target]
     seen: set[Completion] = set()
-    walked: dict[tuple[Owner, int], int] = {}
+    walked: dict[tuple[StreamQueue, int], int] = {}
     while todo:
         item = todo.pop()
         if item in seen:

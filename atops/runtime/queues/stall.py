@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from atops.device.exec.grid import Grid
 from atops.runtime.core.commands import Call, Launch, WaitEvent, WaitValue
-from atops.runtime.core.completion import Completion, Owner
+from atops.runtime.core.completion import Completion
 from atops.runtime.core.services import DriverServices
+
+if TYPE_CHECKING:
+    from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("StallWatch", "why")
 
@@ -66,7 +70,7 @@ class StallWatch:
         self._last = standing if parked else ()
         self._driver.executor.later(PATIENCE_NS, self._look)
 
-    def _active(self, streams: dict[Owner, None]) -> list[Owner]:
+    def _active(self, streams: dict[StreamQueue, None]) -> list[StreamQueue]:
         with self._driver.lock:
             return list(streams)
 
@@ -76,7 +80,7 @@ class StallWatch:
         grid = item.parked  # None where it has just ended; a command where null-stream order holds it
         return grid is None or (isinstance(grid, Grid) and grid.moves())
 
-    def report(self, heads: list[tuple[Owner, Completion]]) -> str:
+    def report(self, heads: list[tuple[StreamQueue, Completion]]) -> str:
         """Say for each stream what its head waits for."""
         lines = [f"  {stream.label}: {item!r} {why(item)}" for stream, item in heads]
         return "every stream stands still:\n" + "\n".join(lines)
