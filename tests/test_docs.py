@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +11,7 @@ from typing import Any
 
 import pytest
 
-from atops import kernels as k
 from atops.device.arch import ARCHITECTURES
-from atops.device.dte.operations import OPERATIONS
-from tests.every import every
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples" / "README.md"]
@@ -102,16 +98,6 @@ def test_a_block_that_fails_is_named(tmp_path: Path):
     page.write_text("```python fragment\na b\n```\n", encoding="utf-8")
     with pytest.raises(SyntaxError):
         run(page, "page.md")
-
-
-@every("name", OPERATIONS)
-def test_the_operation_table_has_every_signature(name: str):
-    """The kernel page lists each DTE operation as the code has it: its parameters in order, and their defaults."""
-    shown = [
-        each.name if each.default is each.empty else f"{each.name}={each.default!r}"
-        for each in inspect.signature(getattr(k, name)).parameters.values()
-    ]
-    assert f"| `{name}({', '.join(shown)})` |" in (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
 
 
 def test_the_limits_are_those_of_the_chips():

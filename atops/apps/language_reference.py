@@ -14,10 +14,10 @@ from pathlib import Path
 
 from atops import kernels
 from atops.apps.language_texts import BESIDE, HEAD, INTRODUCTIONS, OTHER_NAMES, TITLES
+from atops.device.dte.operations import OPERATIONS
 from atops.kernels.tables.constructs import SPACES, SYNC, Construct
 from atops.kernels.tables.dte import DTE
 from atops.kernels.tables.functions import FUNCTION_TYPES, FUNCTIONS
-from atops.kernels.tables.shapes import SHAPES
 from atops.kernels.tables.vectors import FORMS, KEYWORD_BYTES, OPERATORS, TYPE_SETS, VECTORS
 
 __all__ = ("CONSTRUCTS", "language_reference", "main")
@@ -111,7 +111,7 @@ def _functions() -> Iterator[str]:
 
 def _engine() -> Iterator[str]:
     """Yield section 8.7: contexts, parameters and events, the operations with their shapes, configured contexts."""
-    calls = {row: match[1] for row in DTE if (match := _OPERATION.fullmatch(row.cpp)) and match[1] in SHAPES}
+    calls = {row: match[1] for row in DTE if (match := _OPERATION.fullmatch(row.cpp)) and match[1] in OPERATIONS}
     first, last = (DTE.index(row) for row in (next(iter(calls)), next(reversed(calls))))
     yield from _constructs(DTE[:first])
     yield (
@@ -119,7 +119,7 @@ def _engine() -> Iterator[str]:
         "`memcpy` any number, for the broadcasts at least as many; so have offsets, shapes and strides.\n"
     )
     rows = [
-        [_code(row.cpp), _code(row.python), row.summary, "<br>".join(map(_code, SHAPES[name])) or "any",
+        [_code(row.cpp), _code(row.python), row.summary, "<br>".join(map(_code, OPERATIONS[name].work.rules)) or "any",
          _sentence(row.differs), _CHIPS[row.gcu_arch]]
         for row, name in calls.items()
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""How the elements of one array get into another: whole, cut, surrounded by a fill. Knows no operation and no check.
+"""How the elements of one array get into another: whole, repeated, surrounded by a fill.
 
 Bits are moved, never converted. Each function trusts that shapes fit, and that places are apart or the very same.
 """
@@ -11,14 +11,12 @@ import numpy as np
 
 from atops.device.geometry import Array, Ints, may_overlap, spread, window
 
-__all__ = (
-    "HELD_BYTES", "LOCKED_ELEMENTS", "WORDS", "assign", "cut", "fill", "fill_around", "move", "repeat", "surround",
-)  # fmt: skip
+__all__ = ("WORDS", "assign", "copy_bytes", "fill", "fill_around", "move", "repeat", "surround")
 
 # Up to here one contiguous run is moved through memoryviews, which keep the interpreter lock: numpy lets it go, and
 # beside a busy Python thread each getting back costs a whole switch interval.
-HELD_BYTES = 128 << 10
-LOCKED_ELEMENTS = 500  # up to here numpy keeps it too, and is faster
+_HELD_BYTES = 128 << 10
+_LOCKED_ELEMENTS = 500  # up to here numpy keeps it too, and is faster
 
 # Element types that a memoryview can assign; of others the bytes are moved.
 _BUFFER_CODES = frozenset("?bBhHiIlLqQefd")
@@ -38,7 +36,7 @@ WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 def move(dst: Array, src: Array) -> None:
     """Copy src to dst, which have one shape and element type, by the shortest way."""
-    if dst.nbytes > HELD_BYTES or not (dst.flags.c_contiguous and src.flags.c_contiguous):
+    if dst.nbytes > _HELD_BYTES or not (dst.flags.c_contiguous and src.flags.c_contiguous):
         assign(dst, src)
         return
     if dst.ndim != 1:
@@ -51,7 +49,7 @@ def move(dst: Array, src: Array) -> None:
 def assign(dst: Array, src: Array) -> None:
     """Copy src to dst, which have one shape and element type, by numpy's assignment."""
     dst, src = _bits(dst), _bits(src)
-    if dst.nbytes > HELD_BYTES and dst.itemsize in dst.strides:
+    if dst.nbytes > _HELD_BYTES and dst.itemsize in dst.strides:
         axis = dst.strides.index(dst.itemsize)
         apart, nearest = abs(src.strides[axis]), min(map(abs, src.strides))
         aliasing = math.gcd(apart, _WAY_BYTES)
@@ -63,6 +61,32 @@ def assign(dst: Array, src: Array) -> None:
                 dst[rows] = src[rows]
             return
     dst[...] = src
+
+
+def copy_bytes(dst: Array, src: Array) -> None:
+    """Copy all bytes of src, in row-major order, to the first bytes of dst; the types may differ."""
+    if dst.size <= _LOCKED_ELEMENTS and dst.dtype is src.dtype and dst.shape == src.shape:
+        dst[...] = src
+        return
+    if dst.ndim == 1 and dst.nbytes <= _HELD_BYTES:
+        try:
+            memoryview(dst)[:] = memoryview(src)  # type: ignore[arg-type]  # nearly always: one shape, one plain type
+            return
+        except (ValueError, TypeError, NotImplementedError):  # of other shapes, and of types that buffers do not know
+            pass
+    if dst.dtype == src.dtype and dst.shape == src.shape:
+        move(dst, src)
+        return
+    octets = np.ascontiguousarray(src).reshape(-1).view(np.uint8)
+    if dst.flags.c_contiguous:
+        move(dst.reshape(-1).view(np.uint8)[: octets.size], octets)
+        return
+    whole, rest = divmod(octets.size, dst.itemsize)
+    dst.flat[:whole] = octets[: whole * dst.itemsize].view(dst.dtype)
+    if rest:  # the last element takes only some of its bytes
+        last = np.array([dst.flat[whole]], dst.dtype)
+        last.view(np.uint8)[:rest] = octets[-rest:]
+        dst.flat[whole] = last[0]
 
 
 def repeat(dst: Array, src: Array) -> None:
@@ -91,17 +115,6 @@ def fill_around(dst: Array, first: Ints, extents: Ints, value: object) -> None:
         if end < whole:
             dst[(*inner, slice(end, None))] = value
         inner = (*inner, slice(start, end))
-
-
-def cut(dst: Array, src: Array, offsets: Ints, value: object) -> None:
-    """Copy src's window of dst's shape at `offsets` to dst and fill with `value` what of dst lies beyond src."""
-    inside = src[window(offsets, dst.shape)]
-    if inside.shape == dst.shape:
-        move(dst, inside)
-        return
-    origin = (0,) * dst.ndim
-    fill_around(dst, origin, inside.shape, value)
-    assign(dst[window(origin, inside.shape)], inside)
 
 
 def surround(dst: Array, src: Array, low: Ints, high: Ints, mid: Ints, value: object) -> None:

@@ -6,21 +6,160 @@ operation demands is checked when a transfer is triggered, as far as a patch cou
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any
 
+import numpy as np
+
+from atops.base.dtypes import element_name
 from atops.base.errors import DteError, InvalidType, InvalidValue
-from atops.device.call_site import caller
+from atops.device.call_site import Site, caller
 from atops.device.dte.chain import connect, reaches
-from atops.device.dte.context import DteContext, check_arch, lend, new_event, start
-from atops.device.dte.descriptor import Descriptor
-from atops.device.dte.operands import fault, no_context, operand_of
-from atops.device.dte.operations import OPERATIONS
-from atops.device.dte.transfer import PENDING, DteEvent, Operand
+from atops.device.dte.context import DteContext, check_arch, lend, start
+from atops.device.dte.operands import Operand, apart, fault, no_context, operand_of
+from atops.device.dte.operations import Operation, memcpy
+from atops.device.dte.stages import Parameters, Stages
+from atops.device.dte.transfer import PENDING, DteEvent
 from atops.device.exec.thread import THREAD_SLOT, KernelThread, current_thread
+from atops.device.geometry import Array, frozen
 from atops.device.span.span import Span
 
-__all__ = ("ConfiguredContext",)
+__all__ = ("ConfiguredContext", "Descriptor")
+
+_new_event = object.__new__
+_ANY_OFFSET = (1 << 63) - 1
+_Form = tuple[tuple[int, ...], np.dtype[Any]]  # shape and element type
+
+
+class Descriptor:
+    """One configured operation: its operands, in the form that they were configured in, and its parameters.
+
+    `work` is dst, src and their arrays. `valid` says that the operation's demands have been checked since anything
+    changed that could break them.
+    """
+
+    __slots__ = ("_forms", "_given", "_most", "operation", "parameters", "site", "valid", "work")
+
+    work: tuple[Operand, Operand | None, Array, Array | None]
+
+    def __init__(
+        self, operation: Operation[...], dst: Operand, src: Operand | None, parameters: Parameters, site: Site
+    ) -> None:  # fmt: skip
+        """Configure an operation, at `site`. `src` is None where it takes none."""
+        self.operation = operation
+        self.parameters = {name: frozen(value) for name, value in parameters.items()}
+        self.site = site
+        for name in operation.work.offsets.values():
+            if isinstance(numbers := self.parameters[name], tuple):
+                self.parameters[name] = list(numbers)  # this is what patches change
+        given = {"dst": dst} if src is None else {"dst": dst, "src": src}
+        self._given = given
+        self._forms: dict[str, _Form] = {role: (each.shape, each.dtype) for role, each in given.items()}
+        self._most: dict[str, list[int]] = {}
+        self._place(given)
+        self.valid = False
+
+    def check(self) -> None:
+        """Raise what the operation raises unless its demands are met, and note which offsets meet them, too."""
+        destination, source, into, out = self.work
+        self.operation.check(into, out, self.parameters)
+        self.valid = True
+        work = self.operation.work
+        for role, name in work.offsets.items():
+            offsets = self.parameters[name]
+            if source is None or out is None or not isinstance(work, Stages) or not apart(destination, source):
+                self._most[role] = [-1] * len(offsets)  # each patch might make them overlap
+            elif role == "src":  # where a window leaves src it is filled
+                self._most[role] = [_ANY_OFFSET] * len(offsets)
+            else:
+                extents = work.extents(into, out, self.parameters)
+                self._most[role] = [whole - width for whole, width in zip(into.shape, extents, strict=True)]
+
+    def readdress(self, role: str, memory: Operand) -> None:
+        """Let an operand lie at the start of `memory`, in the shape and with the type that it was configured with.
+
+        Raises InvalidValue where `memory` is too small, or has gaps and another shape; or there is no such operand.
+        """
+        if role not in self._given:
+            raise InvalidValue(f"{self.operation.name} has no {role}; it has {' and '.join(self._given)}")
+        shape, element = self._forms[role]
+        array = _array(memory)
+        formed = memory
+        if array.shape != shape or array.dtype != element:
+            formed = _formed(memory, self._forms[role], f"{role} of {self.operation.name}")
+            array = _array(formed)
+        self._given[role] = memory
+        destination, source, into, out = self.work
+        self.work = (formed, source, array, out) if role == "dst" else (destination, formed, into, array)
+        moved = self.work[0], self.work[1]
+        if self.valid and moved[1] is not None and not apart(moved[0], moved[1]):
+            self.valid = False
+
+    def set_offset(self, role: str, dim: int, offset: int) -> None:
+        """Change one offset of the window in an operand.
+
+        Raises InvalidValue where the operation has no such window or dimension, and InvalidType for what is no int.
+        """
+        names = self.operation.work.offsets
+        if role not in names:
+            has = " and ".join(f"{each} offsets" for each in names) or "no offsets at all"
+            raise InvalidValue(f"{self.operation.name} has no {role} offsets; it has {has}")
+        try:
+            if bool in (type(dim), type(offset)):
+                raise TypeError  # as in the lists that it changes
+            axis, value = operator.index(dim), operator.index(offset)
+        except TypeError:
+            raise InvalidType(f"dimension {dim!r} and offset {offset!r}; two ints are right") from None
+        numbers = self.parameters[names[role]]
+        if not isinstance(numbers, list) or not 0 <= axis < len(numbers):
+            raise InvalidValue(f"{self.operation.name} has the {role} offsets {numbers!r} and no dimension {axis}; "
+                               "the outermost is 0")  # fmt: skip
+        numbers[axis] = value
+        if self.valid and not 0 <= value <= self._most[role][axis]:
+            self.valid = False
+
+    def set_total_size(self, size: int) -> None:
+        """Let memcpy move the first `size` bytes. Raises InvalidValue where it cannot, InvalidType for no int."""
+        if self.operation is not memcpy:
+            raise InvalidValue(f"{self.operation.name} has no total size, only memcpy has; shapes say what it moves")
+        try:
+            count = operator.index(size)
+        except TypeError:
+            raise InvalidType(f"total size {size!r}; a number of bytes is right") from None
+        if count < 0:
+            raise InvalidValue(f"total size {count}; 0 or more is right")
+        form: _Form = ((count,), np.dtype(np.uint8))
+        self._place({role: _formed(each, form, f"{role} of memcpy") for role, each in self._given.items()})
+        self._forms = dict.fromkeys(self._given, form)
+        self.valid = False
+
+    def _place(self, operands: dict[str, Operand]) -> None:
+        destination, source = operands["dst"], operands.get("src")
+        self.work = destination, source, _array(destination), None if source is None else _array(source)
+
+    def __repr__(self) -> str:
+        return f"<{self.operation.name} configured at {self.site}>"
+
+
+def _array(operand: Operand) -> Array:
+    return operand.array if isinstance(operand, Span) else operand
+
+
+def _formed(memory: Operand, form: _Form, what: str) -> Operand:
+    """Return the first elements of `memory` in a form. Raises InvalidValue where there are not so many, or gaps."""
+    shape, element = form
+    size = element.itemsize
+    for extent in shape:
+        size *= extent
+    where = f"{element_name(memory.dtype)}{list(memory.shape)}"
+    if size > memory.nbytes:
+        raise InvalidValue(
+            f"{what}: {element_name(element)}{list(shape)} has {size} bytes; {where} has {memory.nbytes}"
+        )
+    if not _array(memory).flags.c_contiguous:
+        raise InvalidValue(f"{what}: {where} has gaps, and is no {element_name(element)}{list(shape)}")
+    return memory.reshape(-1).view(np.uint8)[:size].view(element).reshape(shape)
 
 
 class ConfiguredContext(DteContext):
@@ -38,11 +177,11 @@ class ConfiguredContext(DteContext):
 
         Raises DteError where `memory` has fewer bytes, or gaps and another shape; and for one that it cannot reach.
         """
-        self._move("src", memory)
+        self._set_address("src", memory)
 
     def set_dst_addr(self, memory: Operand) -> None:
         """Write to the start of `memory` from now on, in the configured shape and type. Raises as set_src_addr does."""
-        self._move("dst", memory)
+        self._set_address("dst", memory)
 
     def set_src_offset(self, dim: int, offset: int) -> None:
         """Begin the window in src at `offset` of dimension `dim`, the outermost being 0.
@@ -93,12 +232,12 @@ class ConfiguredContext(DteContext):
                                 "ever begin")  # fmt: skip
         connect(self, other)
 
-    def _configure(self, name: str, dst: Any, src: Any, **parameters: Any) -> None:
+    def configure(self, operation: Operation[...], dst: Any, src: Any, parameters: Parameters) -> None:
         """Keep an operation with its operands and parameters, to be done at each trigger.
 
         Raises DteError where the chip lacks it, and for operands that no transfer of this context may have.
         """
-        thread, operation = current_thread(), OPERATIONS[name]
+        thread, name = current_thread(), operation.name
         self.check(thread, f"config_{name}")
         check_arch(thread, operation)
         dst, _ = operand_of(thread, dst, "dst", name, self.shared)
@@ -128,7 +267,7 @@ class ConfiguredContext(DteContext):
             if type(operand) is Span and (allocation := operand.allocation) is not None and not allocation.alive:
                 what = f"{descriptor.operation.name} of {thread} at {caller()}"
                 raise allocation.violation(operand.offset, operand.nbytes, what)
-        event: DteEvent = new_event(DteEvent)
+        event: DteEvent = _new_event(DteEvent)
         event.state, event.thread, event.context = PENDING, thread, self
         event.destination, event.source, event.into = destination, source, into
         event.out, event.operation = out, descriptor.operation
@@ -136,11 +275,11 @@ class ConfiguredContext(DteContext):
         start(event, thread, self, sys._getframe(depth))
         return event
 
-    def _move(self, role: str, memory: Any) -> None:
+    def _set_address(self, role: str, memory: Any) -> None:
         thread, descriptor = self._patched(f"set_{role}_addr")
         operand, _ = operand_of(thread, memory, role, descriptor.operation.name, self.shared)
         try:
-            descriptor.move(role, operand)
+            descriptor.readdress(role, operand)
         except InvalidValue as error:
             raise fault(thread, str(error)) from error
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,20 +15,21 @@ import numpy as np
 from atops.base.errors import DteError, InvalidType, InvalidValue
 from atops.device.dte.operands import apart, fault, no_context, operand_of
 from atops.device.dte.operations import Operation, memcpy
-from atops.device.dte.transfer import MEMCPY, PENDING, DteEvent, perform, poison
+from atops.device.dte.stages import Parameters
+from atops.device.dte.transfer import PENDING, DteEvent, perform, poison
 from atops.device.exec.thread import current_thread, get_slot, missing_await
 from atops.device.geometry import Array
 from atops.device.span.span import Space, Span
 
 if TYPE_CHECKING:
     from atops.device.dte.chain import Chain
-    from atops.device.dte.descriptor import Descriptor
+    from atops.device.dte.configured import Descriptor
     from atops.device.exec.block import Block
     from atops.device.exec.thread import KernelThread
 
-__all__ = ("DteContext", "check_arch", "copy_now", "issue", "lend", "new_event", "start", "transfer")
+__all__ = ("DteContext", "check_arch", "issue", "lend", "start", "transfer")
 
-new_event = object.__new__
+_new_event = object.__new__
 ndarray, GLOBAL = np.ndarray, Space.GLOBAL  # an enumeration's member takes longer to find than a transfer to check
 DECLARED, READY, DESTROYED = "declared", "ready", "destroyed"
 
@@ -42,9 +42,9 @@ class DteContext:
     in flight at most: from its issue until its event has been waited for.
     """
 
-    __slots__ = ("busy", "chain", "descriptor", "home", "lock", "owner", "shared", "state", "user")
+    __slots__ = ("busy", "chain", "descriptor", "lock", "owner", "scratchpad", "shared", "state", "user")
 
-    home: Array  # the scratchpad whose plain arrays are known at sight: L1, or L2 of a shared context
+    scratchpad: Array  # the scratchpad whose plain arrays are known at sight: L1, or L2 of a shared context
     lock: threading.RLock  # of a shared context only
     busy: DteEvent | None
     chain: Chain | None  # what it is connected to
@@ -56,7 +56,7 @@ class DteContext:
         cell = get_slot()
         thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
         self.busy = self.chain = self.descriptor = self.user = None
-        self.home = thread.sip.l1
+        self.scratchpad = thread.sip.l1
         self.owner: KernelThread | Block = thread
         self.shared = False
         self.state = DECLARED
@@ -66,7 +66,7 @@ class DteContext:
         """Declare a context that all threads of `block` share."""
         context = cls.__new__(cls)
         context.busy = context.chain = context.descriptor = context.user = None
-        context.home = block.cluster.l2
+        context.scratchpad = block.cluster.l2
         context.owner = block
         context.shared = True
         context.state = DECLARED
@@ -128,7 +128,7 @@ class DteContext:
 
 
 def issue(
-    operation: Operation, context: DteContext, destination: Any, source: Any, parameters: Mapping[str, Any],
+    operation: Operation[...], context: DteContext, destination: Any, source: Any, parameters: Parameters,
     depth: int = 2, now: bool = False,
 ) -> DteEvent:  # fmt: skip
     """Issue a transfer for the running thread, `depth` frames below the kernel's line, and return its event.
@@ -145,13 +145,13 @@ def issue(
     if not free:
         return _issue_lent(thread, operation, context, destination, source, parameters, depth + 2, now)
     # An array of the context's own scratchpad is known at sight, and live global memory; everything else is looked at.
-    if type(destination) is ndarray and destination.base is context.home:
+    if type(destination) is ndarray and destination.base is context.scratchpad:
         into = destination
     elif type(destination) is Span and destination.space is GLOBAL and destination.allocation.alive:  # type: ignore[union-attr]  # global: it has one
         into = destination.array
     else:
         destination, into = operand_of(thread, destination, "dst", operation.name, context.shared)
-    if source is None or (type(source) is ndarray and source.base is context.home):
+    if source is None or (type(source) is ndarray and source.base is context.scratchpad):
         out = source
     elif type(source) is Span and source.space is GLOBAL and source.allocation.alive:  # type: ignore[union-attr]  # global: it has one
         out = source.array
@@ -159,9 +159,9 @@ def issue(
         source, out = operand_of(thread, source, "src", operation.name, context.shared)
     # A plain copy between memories that are apart is the most frequent by far, and can have no other fault.
     near = type(destination) is type(source) and not apart(destination, source)
-    if near or operation is not MEMCPY or out is None or into.nbytes < out.nbytes:
+    if near or operation is not memcpy or out is None or into.nbytes < out.nbytes:
         _check_geometry(thread, operation, into, out, parameters)
-    event = new_event(DteEvent)  # its constructor makes an event of no transfer
+    event = _new_event(DteEvent)  # its constructor makes an event of no transfer
     event.state, event.thread, event.context = PENDING, thread, context
     event.operation, event.parameters, event.into = operation, parameters, into
     event.destination, event.source, event.out = destination, source, out
@@ -196,7 +196,7 @@ def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: Fra
 
 
 def transfer(
-    operation: Operation, context: DteContext, destination: Any, source: Any, parameters: Mapping[str, Any]
+    operation: Operation[...], context: DteContext, destination: Any, source: Any, parameters: Parameters
 ) -> None:  # fmt: skip
     """Do a transfer for the running thread, from check to effect. Raises what `issue` raises."""
     event = issue(operation, context, destination, source, parameters, 3, True)
@@ -204,39 +204,9 @@ def transfer(
         event.complete()
 
 
-def copy_now(context: DteContext, destination: Any, source: Any) -> bool:
-    """Do a memcpy for the running thread if it is of the usual kind; return whether it was.
-
-    Usual is a free context of the thread's own, with live memory of the device on one side and L1 on the other: there
-    is no other fault it could have, and nothing is in flight for anybody to see. `memcpy_async` spells out the same
-    look, to save the call and its answer.
-    """
-    try:
-        thread: Any = get_slot().thread  # type: ignore[union-attr]  # AttributeError on the host
-        usual = thread.grid.turns and thread.unawaited is None and context.user is thread
-        if not usual or context.busy is not None or context.chain is not None:
-            return False
-    except AttributeError:  # of what is no context, too
-        return False
-    if type(source) is Span and type(destination) is ndarray:
-        span, local, into, out = source, destination, destination, source.array
-    elif type(destination) is Span and type(source) is ndarray:
-        span, local, into, out = destination, source, destination.array, source
-    else:
-        return False
-    allocation: Any = span.allocation
-    if local.base is not context.home or span.space is not GLOBAL or not allocation.alive or into.nbytes < out.nbytes:
-        return False
-    context.descriptor = None  # the engine is set up for this one now
-    memcpy(into, out)
-    if span is destination:
-        span.stored()
-    return True
-
-
 def _issue_lent(
-    thread: KernelThread, operation: Operation, context: DteContext, destination: Any, source: Any,
-    parameters: Mapping[str, Any], depth: int, now: bool,
+    thread: KernelThread, operation: Operation[...], context: DteContext, destination: Any, source: Any,
+    parameters: Parameters, depth: int, now: bool,
 ) -> DteEvent:  # fmt: skip
     """Issue a transfer of a block's context; raise for any other, which is not free."""
     lend(context, thread, operation.name)
@@ -266,17 +236,17 @@ def lend(context: DteContext, thread: KernelThread, what: str) -> None:
 
 
 def _check_geometry(
-    thread: KernelThread, operation: Operation, into: Array, out: Array | None, parameters: Mapping[str, Any]
+    thread: KernelThread, operation: Operation[...], into: Array, out: Array | None, parameters: Parameters
 ) -> None:
     """Raise DteError where shapes, types, offsets or places do not fit, or the chip lacks the operation."""
     check_arch(thread, operation)
     try:
-        operation.check(into, out, **parameters)
+        operation.check(into, out, parameters)
     except (InvalidValue, InvalidType) as error:
         raise fault(thread, str(error)) from error
 
 
-def check_arch(thread: KernelThread, operation: Operation) -> None:
+def check_arch(thread: KernelThread, operation: Operation[...]) -> None:
     """Raise DteError where the chip lacks the operation."""
     arch = thread.grid.arch
     if operation.gcu_arch > arch.gcu_arch:

@@ -11,13 +11,13 @@ import numpy as np
 
 from atops.base.errors import DteError
 from atops.device.call_site import caller
-from atops.device.dte.transfer import Operand
 from atops.device.exec.thread import KernelThread
 from atops.device.geometry import Array
 from atops.device.span.span import Space, Span
 
-__all__ = ("PRIVATE_ARRAYS", "apart", "fault", "no_context", "operand_of")
+__all__ = ("PRIVATE_ARRAYS", "Operand", "apart", "fault", "no_context", "operand_of")
 
+Operand = Span | Array  # of a transfer: its dst or its src
 PRIVATE_ARRAYS = "private arrays"  # where a thread's `sites` keep those that the language made for it
 
 

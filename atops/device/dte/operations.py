@@ -1,184 +1,355 @@
-"""The DTE's operations as pure numpy functions and one table of them. Knows no engine, no context and no span.
+"""The DTE's operations: one row each, from which everything else about them is made. TOPS C++, 8.7.
 
-Here are the eleven that every architecture has; a second file has those of gcu300, and the table has all. Destination
-first, dimension 0 outermost. A function trusts that its check has passed; `Operation` pairs the two. Bits are moved,
-never converted. Where source and destination overlap in memory, see `check_overlap`.
+A row is a declaration. Its name, its parameters with their types and defaults, and its documentation are the
+operation's; its body returns what one call was given. The decorator says what the operation is made of, which
+architecture has it first, and how C++ spells it. Made from the rows are the functions and methods of kernels
+(kernels/dte/operations.py), their checks, and the rows of the language reference. A new operation needs a row here and
+a name there.
+
+The destination comes first, shapes are outermost first; offsets, shapes, widths and strides have an int for each
+dimension. Nothing is converted: dst and src have one element type unless the row says otherwise. dst and src may be the
+same memory only where no byte would be written before it is read.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Generic, ParamSpec
 
-import numpy as np
+from atops.device.dte.stages import (
+    ALL,
+    EXPAND,
+    MIRROR_X,
+    MIRROR_Y,
+    PADDED,
+    PERMUTE,
+    PLAIN,
+    REPEATED,
+    REPLACE,
+    SHRINK,
+    STRIDE,
+    WHOLE,
+    Memcpy,
+    Memset,
+    Parameters,
+    Stages,
+    Work,
+    landing_window,
+    taken_window,
+)
+from atops.device.geometry import Array, Ints, Shaped
 
-from atops.device.dte import checks
-from atops.device.dte import checks_gcu300 as checks_300
-from atops.device.dte import operations_gcu300 as moves_300
-from atops.device.dte.array_copy import HELD_BYTES, LOCKED_ELEMENTS, assign, cut, fill, move, repeat, surround
-from atops.device.dte.checks import MIRRORED_AXIS
-from atops.device.geometry import Array, Ints, inverse, mirrored, window
+if TYPE_CHECKING:
+    from atops.device.dte.context import DteContext
+    from atops.device.dte.operands import Operand
 
 __all__ = (
     "OPERATIONS",
+    "Call",
     "Operation",
     "broadcast",
     "deslice",
     "memcpy",
     "memset",
+    "memset_deslice",
     "mirror_lr",
+    "mirror_lr_deslice",
+    "mirror_lr_pad",
     "mirror_tb",
+    "mirror_tb_deslice",
+    "mirror_tb_pad",
     "pad",
-    "slice_",
+    "shrink_deslice",
+    "slice",
+    "slice_broadcast",
+    "slice_deslice",
+    "slice_expand",
+    "slice_pad",
     "slice_transpose",
+    "sub_sample",
     "transpose",
     "transpose_deslice",
 )
 
+P = ParamSpec("P")
+Call = tuple["DteContext", "Operand", "Operand | None", Parameters]  # context, dst, src, what was given beside them
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One DTE operation: what it takes, what it demands and what it does.
+_rows: dict[str, Operation[...]] = {}
 
-    `check(dst, src, **parameters)` raises InvalidValue before anything moves; it reads shapes and element types, and
-    places where both are arrays. `apply(dst, src, **parameters)` writes into the array `dst` and trusts the check.
-    `parameters` are the names in order, those in `defaults` may be left out. `takes_source` is False where `src` is
-    None. `gcu_arch` is the first architecture that has it, 210 or 300; `section` is where it is specified.
+
+class Operation(Generic[P]):
+    """One DTE operation, made from its row.
+
+    `call` is the declaration. `check(dst, src, parameters)` raises InvalidValue before anything moves; it reads
+    shapes and element types, and places where both are arrays. `apply(dst, src, parameters)` writes into the array
+    `dst` and trusts the check. `parameters` are the names beside dst and src in order; those in `defaults` may be left
+    out. `takes_source` is False where there is no src. `summary` is the first paragraph of the documentation.
+    `gcu_arch` is the first architecture that has it, 210 or 300; `cpp` its parameters in C++, `differs` how it differs
+    from there; `section` where it is specified.
     """
 
-    name: str
-    parameters: tuple[str, ...]
-    defaults: Mapping[str, object]
-    check: Callable[..., None]
-    apply: Callable[..., None]
-    summary: str
-    gcu_arch: int = 210
-    takes_source: bool = True
-    section: str = "TOPS C++, 8.7"
+    section = "8.7"
+
+    def __init__(self, call: Callable[P, Call], work: Work, cpp: str, differs: str, gcu_arch: int) -> None:
+        """Read a row."""
+        self.name = call.__name__
+        self.call = call
+        self.work = work
+        self.cpp, self.differs, self.gcu_arch = cpp, differs, gcu_arch
+        self.signature = inspect.signature(call)
+        self.takes_source = "src" in self.signature.parameters
+        given = [each for name, each in self.signature.parameters.items() if name not in ("ctx", "dst", "src")]
+        self.parameters = tuple(each.name for each in given)
+        self.defaults = {each.name: each.default for each in given if each.default is not each.empty}
+        self.documentation = inspect.getdoc(call) or ""
+        self.summary = self.documentation.partition("\n\n")[0].replace("\n", " ")
+
+    def check(self, dst: Shaped, src: Shaped | None, parameters: Parameters) -> None:
+        """Raise InvalidValue where the operation's demands are not met, InvalidType for what is no number."""
+        self.work.check(self.name, dst, src, parameters)  # type: ignore[arg-type]  # a src where it takes one
+
+    def apply(self, dst: Array, src: Array | None, parameters: Parameters) -> None:
+        """Write what the operation makes of src into dst."""
+        self.work.apply(dst, src, parameters)  # type: ignore[arg-type]  # as above
 
     def __call__(self, dst: Array, src: Array | None, **parameters: object) -> None:
         """Check, then apply. Raises what the check raises; then nothing has moved."""
-        self.check(dst, src, **parameters)
-        self.apply(dst, src, **parameters)
+        self.check(dst, src, parameters)
+        self.apply(dst, src, parameters)
+
+    def __repr__(self) -> str:
+        return f"<DTE operation {self.name}>"
 
 
-def memcpy(dst: Array, src: Array) -> None:
-    """Copy all bytes of src, in row-major order, to the first bytes of dst; the types may differ."""
-    if dst.size <= LOCKED_ELEMENTS and dst.dtype is src.dtype and dst.shape == src.shape:
-        dst[...] = src
-        return
-    if dst.ndim == 1 and dst.nbytes <= HELD_BYTES:
-        try:
-            memoryview(dst)[:] = memoryview(src)  # type: ignore[arg-type]  # nearly always: one shape, one plain type
-            return
-        except (ValueError, TypeError, NotImplementedError):  # of other shapes, and of types that buffers do not know
-            pass
-    if dst.dtype == src.dtype and dst.shape == src.shape:
-        move(dst, src)
-        return
-    octets = np.ascontiguousarray(src).reshape(-1).view(np.uint8)
-    if dst.flags.c_contiguous:
-        move(dst.reshape(-1).view(np.uint8)[: octets.size], octets)
-        return
-    whole, rest = divmod(octets.size, dst.itemsize)
-    dst.flat[:whole] = octets[: whole * dst.itemsize].view(dst.dtype)
-    if rest:  # the last element takes only some of its bytes
-        last = np.array([dst.flat[whole]], dst.dtype)
-        last.view(np.uint8)[:rest] = octets[-rest:]
-        dst.flat[whole] = last[0]
+def _row(
+    work: Work, cpp: str, differs: str = "", gcu_arch: int = 210
+) -> Callable[[Callable[P, Call]], Operation[P]]:  # fmt: skip
+    """Return the decorator that makes an operation of a declaration and enters it into the table."""
+
+    def made(call: Callable[P, Call]) -> Operation[P]:
+        _rows[call.__name__] = operation = Operation(call, work, cpp, differs, gcu_arch)
+        return operation
+
+    return made
 
 
-def memset(dst: Array, src: None = None, *, value: object) -> None:
-    """Set every element of dst to `value`, a value of dst's element type."""
-    fill(dst, value)
+_OFFSET = "`offset` is `offsets`, one int for each dimension"
+_FILL = f"{_OFFSET}; what lies beyond `src` is `value`, which may be left out and is then 0"
+_PADDING = "`pad_low`, `pad_high`, `pad_mid` are `low`, `high`, `mid`, one int for each dimension"
+_PAD_VALUE = f"{_PADDING}; `pad_value` is `value`, which may be left out and is then 0"
+_MIRROR_PAD = f"{_PADDING}; `value` may be left out and is then 0"
+_TAKEN = taken_window("src_offsets", "slice_shape")
+_LANDING = landing_window("dst_offsets")
 
 
-def slice_(dst: Array, src: Array, *, offsets: Ints, value: object = 0) -> None:
-    """Copy the window of dst's shape at `offsets` of src to dst; what lies beyond src is `value`."""
-    cut(dst, src, offsets, value)
+@_row(Memcpy(), "ctx, dst, src")
+def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> Call:
+    """Copy all bytes of `src`, in row-major order, to the first bytes of `dst`; the types may differ.
+
+    `dst` has at least as many bytes.
+    """
+    return ctx, dst, src, {}
 
 
-def deslice(dst: Array, src: Array, *, offsets: Ints) -> None:
-    """Copy src over the window of its shape at `offsets` of dst; the rest of dst stays."""
-    move(dst[window(offsets, src.shape)], src)
+@_row(Memset(), "ctx, dst, const_value", "`const_value` is `value`, a value of dst's element type")
+def memset(ctx: DteContext, dst: Operand, value: object) -> Call:
+    """Set every element of `dst` to `value`, a value of its element type."""
+    return ctx, dst, None, {"value": value}
 
 
-def transpose(dst: Array, src: Array, *, layout: Ints) -> None:
-    """Copy src so that dimension i of dst is dimension `layout[i]` of src: numpy.transpose(src, layout)."""
-    move(dst, src.transpose(layout))
+@_row(Stages(taken_window("offsets"), PLAIN, WHOLE), "ctx, dst, src, offset", _FILL)
+def slice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, value: object = 0) -> Call:
+    """Copy the window of `dst`'s shape at `offsets` of `src`; what lies beyond `src` becomes `value`.
+
+    `offsets` has an int, not negative, for each dimension, outermost first.
+    """
+    return ctx, dst, src, {"offsets": offsets, "value": value}
 
 
-def slice_transpose(dst: Array, src: Array, *, offsets: Ints, layout: Ints, value: object = 0) -> None:
-    """Transpose the window of src at `offsets` into dst; its shape `s` has dst.shape[i] == s[layout[i]]."""
-    cut(dst.transpose(inverse(layout)), src, offsets, value)
+@_row(Stages(ALL, PLAIN, landing_window("offsets")), "ctx, dst, src, offset", _OFFSET)
+def deslice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints) -> Call:
+    """Copy `src` over the window of its shape at `offsets` of `dst`; the rest of `dst` stays.
+
+    The window lies inside `dst`.
+    """
+    return ctx, dst, src, {"offsets": offsets}
 
 
-def transpose_deslice(dst: Array, src: Array, *, offsets: Ints, layout: Ints) -> None:
-    """Transpose src by `layout`, then copy it over the window at `offsets` of dst; the rest of dst stays."""
-    turned = src.transpose(layout)
-    move(dst[window(offsets, turned.shape)], turned)
+@_row(Stages(ALL, PERMUTE, WHOLE), "ctx, dst, src, layout")
+def transpose(ctx: DteContext, dst: Operand, src: Operand, layout: Ints) -> Call:
+    """Copy `src` with its dimensions permuted: `dst.shape[i] == src.shape[layout[i]]`, as numpy.transpose.
+
+    `layout` is a permutation of the dimensions.
+    """
+    return ctx, dst, src, {"layout": layout}
 
 
-def pad(dst: Array, src: Array, *, low: Ints, high: Ints, mid: Ints, value: object = 0) -> None:
-    """Surround and spread src: per dimension `low` before, `mid` between neighbours and `high` after, all `value`."""
-    surround(dst, src, low, high, mid, value)
+@_row(Stages(taken_window("offsets"), PERMUTE, WHOLE), "ctx, dst, src, offset, layout", _FILL)
+def slice_transpose(
+    ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints, value: object = 0
+) -> Call:  # fmt: skip
+    """Cut a window at `offsets` of `src` and transpose it by `layout` into `dst`; beyond `src` is `value`.
+
+    The window has the shape `s` with `dst.shape[i] == s[layout[i]]`.
+    """
+    return ctx, dst, src, {"offsets": offsets, "layout": layout, "value": value}
 
 
-def mirror_tb(dst: Array, src: Array) -> None:
-    """Last axis: copy src with its last axis (X, the last entry of the shape) reversed."""
-    assign(dst, mirrored(src, MIRRORED_AXIS["mirror_tb"]))
+@_row(Stages(ALL, PERMUTE, landing_window("offsets")), "ctx, dst, src, offset, layout", _OFFSET)
+def transpose_deslice(ctx: DteContext, dst: Operand, src: Operand, offsets: Ints, layout: Ints) -> Call:
+    """Transpose `src` by `layout` and copy it over the window at `offsets` of `dst`; the rest stays.
+
+    The window lies inside `dst`.
+    """
+    return ctx, dst, src, {"offsets": offsets, "layout": layout}
 
 
-def mirror_lr(dst: Array, src: Array) -> None:
-    """Last axis but one: copy src with its last axis but one (Y) reversed."""
-    assign(dst, mirrored(src, MIRRORED_AXIS["mirror_lr"]))
+@_row(Stages(ALL, PLAIN, PADDED), "ctx, dst, src, pad_low, pad_high, pad_mid, pad_value", _PAD_VALUE)
+def pad(ctx: DteContext, dst: Operand, src: Operand, low: Ints, high: Ints, mid: Ints, value: object = 0) -> Call:
+    """Copy `src` with `value` around it and between its elements.
+
+    Per dimension: `low` before, `mid` between neighbours, `high` after, none negative; `dst` has
+    low + n + (n - 1) * mid + high.
+    """
+    return ctx, dst, src, {"low": low, "high": high, "mid": mid, "value": value}
 
 
-def broadcast(dst: Array, src: Array) -> None:
-    """Repeat src along the dimensions it lacks or has once, as numpy.broadcast_to does to dst's shape."""
-    repeat(dst, src)
+@_row(Stages(ALL, MIRROR_X, WHOLE), "ctx, dst, src")
+def mirror_tb(ctx: DteContext, dst: Operand, src: Operand) -> Call:
+    """Last axis reversed: copy `src` mirrored along X, the last entry of its shape."""
+    return ctx, dst, src, {}
 
 
-_NONE: Mapping[str, object] = MappingProxyType({})
-_FILL: Mapping[str, object] = MappingProxyType({"value": 0})
+@_row(Stages(ALL, MIRROR_Y, WHOLE), "ctx, dst, src")
+def mirror_lr(ctx: DteContext, dst: Operand, src: Operand) -> Call:
+    """Last axis but one reversed: copy `src` mirrored along Y, the last but one entry of its shape."""
+    return ctx, dst, src, {}
 
-_ROWS = (
-    Operation("memcpy", (), _NONE, checks.check_memcpy, memcpy, "bytes of src to the start of dst"),
-    Operation("memset", ("value",), _NONE, checks.check_memset, memset, "one value to all of dst", takes_source=False),
-    Operation("slice", ("offsets", "value"), _FILL, checks.check_slice, slice_, "a window of src to dst"),
-    Operation("deslice", ("offsets",), _NONE, checks.check_deslice, deslice, "src over a window of dst"),
-    Operation("transpose", ("layout",), _NONE, checks.check_transpose, transpose, "src, dimensions permuted, to dst"),
-    Operation("slice_transpose", ("offsets", "layout", "value"), _FILL, checks.check_slice_transpose, slice_transpose,
-              "a window of src, dimensions permuted, to dst"),
-    Operation("transpose_deslice", ("offsets", "layout"), _NONE, checks.check_transpose_deslice, transpose_deslice,
-              "src, dimensions permuted, over a window of dst"),
-    Operation("pad", ("low", "high", "mid", "value"), _FILL, checks.check_pad, pad, "src, a value around and between"),
-    Operation("mirror_tb", (), _NONE, checks.check_mirror_tb, mirror_tb, "src, last axis reversed, to dst"),
-    Operation("mirror_lr", (), _NONE, checks.check_mirror_lr, mirror_lr, "src, last axis but one reversed, to dst"),
-    Operation("broadcast", (), _NONE, checks.check_broadcast, broadcast, "src repeated to dst's shape"),
-    Operation("slice_pad", ("src_offsets", "slice_shape", "low", "high", "mid", "value"), _FILL,
-              checks_300.check_slice_pad, moves_300.slice_pad, "a window of src, a value around and between", 300),
-    Operation("slice_deslice", ("src_offsets", "slice_shape", "dst_offsets"), _NONE, checks_300.check_slice_deslice,
-              moves_300.slice_deslice, "a window of src over a window of dst", 300),
-    Operation("slice_broadcast", ("src_offsets", "slice_shape"), _NONE, checks_300.check_slice_broadcast,
-              moves_300.slice_broadcast, "a window of src repeated to dst's shape", 300),
-    Operation("slice_expand", ("src_offsets", "slice_shape", "phase", "ratio"), _NONE, checks_300.check_slice_expand,
-              moves_300.slice_expand, "a window of src to one part of each element of dst, the rest 0", 300),
-    Operation("shrink_deslice", ("phase", "ratio", "dst_offsets"), _NONE, checks_300.check_shrink_deslice,
-              moves_300.shrink_deslice, "one part of each element of src over a window of dst", 300),
-    Operation("memset_deslice", ("dst_offsets", "value"), _NONE, checks_300.check_memset_deslice,
-              moves_300.memset_deslice, "one value over a window of dst that has src's shape", 300),
-    Operation("mirror_tb_pad", ("low", "high", "mid", "value"), _FILL, checks_300.check_mirror_tb_pad,
-              moves_300.mirror_tb_pad, "src, last axis reversed, a value around and between", 300),
-    Operation("mirror_lr_pad", ("low", "high", "mid", "value"), _FILL, checks_300.check_mirror_lr_pad,
-              moves_300.mirror_lr_pad, "src, last axis but one reversed, a value around and between", 300),
-    Operation("mirror_tb_deslice", ("dst_offsets",), _NONE, checks_300.check_mirror_tb_deslice,
-              moves_300.mirror_tb_deslice, "src, last axis reversed, over a window of dst", 300),
-    Operation("mirror_lr_deslice", ("dst_offsets",), _NONE, checks_300.check_mirror_lr_deslice,
-              moves_300.mirror_lr_deslice, "src, last axis but one reversed, over a window of dst", 300),
-    Operation("sub_sample", ("dim_stride",), _NONE, checks_300.check_sub_sample, moves_300.sub_sample,
-              "each dim_stride-th of src's elements, in each dimension, to dst", 300),
-)  # fmt: skip
 
-OPERATIONS: Mapping[str, Operation] = MappingProxyType({row.name: row for row in _ROWS})
+@_row(Stages(ALL, PLAIN, REPEATED), "ctx, dst, src")
+def broadcast(ctx: DteContext, dst: Operand, src: Operand) -> Call:
+    """Copy `src`, repeated along the dimensions that it lacks or has once, to `dst`'s shape.
+
+    As numpy.broadcast_to: each extent of `src`, counted from the last, is 1 or `dst`'s.
+    """
+    return ctx, dst, src, {}
+
+
+@_row(Stages(_TAKEN, PLAIN, PADDED), "ctx, dst, src, src_offsets, slice_shape, pad_low, pad_high, pad_mid, pad_value",
+      _PAD_VALUE, 300)  # fmt: skip
+def slice_pad(
+    ctx: DteContext, dst: Operand, src: Operand, src_offsets: Ints, slice_shape: Ints, low: Ints, high: Ints, mid: Ints,
+    value: object = 0,
+) -> Call:  # fmt: skip
+    """Copy a window of `src` with `value` around it and between its elements; what lies beyond `src` is `value` too.
+
+    The window has `slice_shape` and begins at `src_offsets`, an int for each dimension, not negative. It is padded as
+    by `pad`: `dst` has low + n + (n - 1) * mid + high in each dimension, n being `slice_shape`'s.
+    """
+    window = {"src_offsets": src_offsets, "slice_shape": slice_shape}
+    return ctx, dst, src, {**window, "low": low, "high": high, "mid": mid, "value": value}
+
+
+@_row(Stages(_TAKEN, PLAIN, _LANDING), "ctx, dst, src, src_offsets, slice_shape, dst_offsets", "", 300)
+def slice_deslice(
+    ctx: DteContext, dst: Operand, src: Operand, src_offsets: Ints, slice_shape: Ints, dst_offsets: Ints
+) -> Call:  # fmt: skip
+    """Copy the window of `slice_shape` at `src_offsets` of `src` over that at `dst_offsets` of `dst`; the rest stays.
+
+    What lies beyond `src` becomes 0; the window lies inside `dst`.
+    """
+    return ctx, dst, src, {"src_offsets": src_offsets, "slice_shape": slice_shape, "dst_offsets": dst_offsets}
+
+
+@_row(Stages(_TAKEN, PLAIN, REPEATED), "ctx, dst, src, src_offsets, slice_shape", "", 300)
+def slice_broadcast(ctx: DteContext, dst: Operand, src: Operand, src_offsets: Ints, slice_shape: Ints) -> Call:
+    """Copy the window of `slice_shape` at `src_offsets` of `src`, repeated to `dst`'s shape; beyond `src` is 0.
+
+    Each extent of `slice_shape`, counted from the last, is 1 or `dst`'s, as in numpy.broadcast_to.
+    """
+    return ctx, dst, src, {"src_offsets": src_offsets, "slice_shape": slice_shape}
+
+
+@_row(Stages(_TAKEN, EXPAND, WHOLE), "ctx, dst, src, src_offsets, slice_shape, phase, ratio", "", 300)
+def slice_expand(
+    ctx: DteContext, dst: Operand, src: Operand, src_offsets: Ints, slice_shape: Ints, phase: int, ratio: int
+) -> Call:  # fmt: skip
+    """Copy the window of `slice_shape` at `src_offsets` of `src` to part `phase` of `dst`'s elements; all else is 0.
+
+    `dst` has `slice_shape`, and elements of 2 ** (ratio + 1) times as many bytes as `src`'s: twice with `ratio` 0, four
+    times with 1. `phase` counts their parts from the low bytes. Bits are moved; beyond `src` is 0.
+    """
+    return ctx, dst, src, {"src_offsets": src_offsets, "slice_shape": slice_shape, "phase": phase, "ratio": ratio}
+
+
+@_row(Stages(ALL, SHRINK, _LANDING), "ctx, dst, src, phase, ratio, dst_offsets", "", 300)
+def shrink_deslice(ctx: DteContext, dst: Operand, src: Operand, phase: int, ratio: int, dst_offsets: Ints) -> Call:
+    """Copy part `phase` of `src`'s elements over the window of its shape at `dst_offsets` of `dst`; the rest stays.
+
+    `src` has elements of 2 ** (ratio + 1) times as many bytes as `dst`'s: twice with `ratio` 0, four times with 1.
+    `phase` counts their parts from the low bytes. Bits are moved; the window lies inside `dst`.
+    """
+    return ctx, dst, src, {"phase": phase, "ratio": ratio, "dst_offsets": dst_offsets}
+
+
+@_row(Stages(ALL, REPLACE, _LANDING), "ctx, dst, src, dst_offsets, value", "", 300)
+def memset_deslice(ctx: DteContext, dst: Operand, src: Operand, dst_offsets: Ints, value: object) -> Call:
+    """Set the window of `src`'s shape at `dst_offsets` of `dst` to `value`; the rest stays.
+
+    Of `src` only shape and type count: it is neither read nor written. The window lies inside `dst`.
+    """
+    return ctx, dst, src, {"dst_offsets": dst_offsets, "value": value}
+
+
+@_row(Stages(ALL, MIRROR_X, PADDED), "ctx, dst, src, pad_low, pad_high, pad_mid, value", _MIRROR_PAD, 300)
+def mirror_tb_pad(
+    ctx: DteContext, dst: Operand, src: Operand, low: Ints, high: Ints, mid: Ints, value: object = 0
+) -> Call:  # fmt: skip
+    """Last axis reversed: copy `src` mirrored along X, with `value` around it and between its elements as by `pad`.
+
+    `dst` has low + n + (n - 1) * mid + high in each dimension.
+    """
+    return ctx, dst, src, {"low": low, "high": high, "mid": mid, "value": value}
+
+
+@_row(Stages(ALL, MIRROR_Y, PADDED), "ctx, dst, src, pad_low, pad_high, pad_mid, value", _MIRROR_PAD, 300)
+def mirror_lr_pad(
+    ctx: DteContext, dst: Operand, src: Operand, low: Ints, high: Ints, mid: Ints, value: object = 0
+) -> Call:  # fmt: skip
+    """Last axis but one reversed: copy `src` mirrored along Y, with `value` around and between as by `pad`.
+
+    `dst` has low + n + (n - 1) * mid + high in each dimension.
+    """
+    return ctx, dst, src, {"low": low, "high": high, "mid": mid, "value": value}
+
+
+@_row(Stages(ALL, MIRROR_X, _LANDING), "ctx, dst, src, dst_offsets", "", 300)
+def mirror_tb_deslice(ctx: DteContext, dst: Operand, src: Operand, dst_offsets: Ints) -> Call:
+    """Last axis reversed: copy `src` mirrored along X over a window of `dst`; the rest stays.
+
+    The window has `src`'s shape, begins at `dst_offsets` and lies inside `dst`.
+    """
+    return ctx, dst, src, {"dst_offsets": dst_offsets}
+
+
+@_row(Stages(ALL, MIRROR_Y, _LANDING), "ctx, dst, src, dst_offsets", "", 300)
+def mirror_lr_deslice(ctx: DteContext, dst: Operand, src: Operand, dst_offsets: Ints) -> Call:
+    """Last axis but one reversed: copy `src` mirrored along Y over a window of `dst`; the rest stays.
+
+    The window has `src`'s shape, begins at `dst_offsets` and lies inside `dst`.
+    """
+    return ctx, dst, src, {"dst_offsets": dst_offsets}
+
+
+@_row(Stages(ALL, STRIDE, WHOLE), "ctx, dst, src, dim_stride", "", 300)
+def sub_sample(ctx: DteContext, dst: Operand, src: Operand, dim_stride: Ints) -> Call:
+    """Copy each `dim_stride`-th element of `src` in each dimension, from the first: `src[::s0, ::s1, ...]`.
+
+    `dim_stride` has a positive int for each dimension; `dst` has ceil(n / stride) in each.
+    """
+    return ctx, dst, src, {"dim_stride": dim_stride}
+
+
+OPERATIONS: Mapping[str, Operation[...]] = MappingProxyType(_rows)

@@ -1,15 +1,14 @@
 """A DTE transfer between its issue and its wait, and the request that waits for it.
 
-A transfer takes effect as late as legal by default: when it is waited for. It knows the operation table, which moves
-the bytes, and its context only as something to set free.
+A transfer takes effect as late as legal by default: when it is waited for. The operation moves the bytes.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from types import CodeType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,41 +16,26 @@ from atops.base.errors import DteError, IllegalAddress
 from atops.base.fork_locks import fork_safe
 from atops.base.waiting.parking_lot import ThreadWaiter, Waiter
 from atops.device.call_site import Site
-from atops.device.dte.operations import OPERATIONS, Operation, memcpy
+from atops.device.chip import POISON
+from atops.device.dte.operands import Operand
+from atops.device.dte.operations import Operation
+from atops.device.dte.stages import Parameters
 from atops.device.exec.cooperative import Reach
 from atops.device.exec.thread import Request, current_thread, get_slot
 from atops.device.geometry import Array
-from atops.device.span.span import FREE_THREADED, Span
+from atops.device.span.span import Span
 
 if TYPE_CHECKING:
+    from atops.device.dte.context import DteContext
     from atops.device.exec.thread import KernelThread
 
-__all__ = (
-    "CHAINED", "MEMCPY", "NONE", "PENDING", "DteCopy", "DteEvent", "Engine", "Operand", "finish_transfers", "perform",
-    "poison",
-)  # fmt: skip
+__all__ = ("AT_ONCE", "CHAINED", "DONE", "PENDING", "DteEvent", "finish_transfers", "freed", "perform", "poison")
 
-Operand = Span | Array
-
-
-class Engine(Protocol):
-    """The DTE context of a transfer, as the transfer sees it."""
-
-    shared: bool  # of a block, not of a thread
-    lock: threading.RLock
-    busy: Any  # the transfer in flight, or None
-
-    def release(self) -> None:
-        """Take note that the transfer in flight has been waited for."""
-
-
-POISON_BYTES = b"\xa5"
-MEMCPY = OPERATIONS["memcpy"]
-NONE: Mapping[str, Any] = {}  # parameters
+_POISON_BYTES = bytes((POISON,))
 # Of no transfer; issued; issued behind others that come first; being moved, or about to be, by a copy thread; moved
 # and not waited for; waited for.
 IDLE, PENDING, CHAINED, MOVING, MOVED, DONE = "idle", "pending", "chained", "moving", "moved", "done"
-_AT_ONCE: Generator[Any, Any, None] = iter(())  # type: ignore[assignment]  # any iterator serves
+AT_ONCE: Generator[Any, Any, None] = iter(())  # type: ignore[assignment]  # any iterator serves
 # A leaf: between copy threads that end transfers and kernel threads that wait for them.
 _lock = fork_safe(threading.Lock())
 
@@ -68,13 +52,13 @@ class DteEvent(Request):
 
     # Set by whoever issues the transfer, once it has been checked.
     thread: KernelThread
-    context: Engine
-    operation: Operation
+    context: DteContext
+    operation: Operation[...]
     destination: Operand
     source: Operand | None
     into: Array  # the operands' arrays
     out: Array | None
-    parameters: Mapping[str, Any]
+    parameters: Parameters
     code: CodeType  # where it was issued; not the frame, which would keep the kernel's variables alive
     issued: int
     after: list[Any]  # of a chained one: the transfers that come first, or the contexts that have yet to start them
@@ -99,11 +83,11 @@ class DteEvent(Request):
                     context.busy = None
                     thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
                     perform(self, thread)
-                    return _AT_ONCE
+                    return AT_ONCE
                 if state is DONE or state is IDLE:
                     thread.turns -= 1
                     thread.unawaited = self.frame = None
-                    return _AT_ONCE
+                    return AT_ONCE
         if state is MOVING or state is CHAINED:
             return self._turns()
         return iter((self,))  # type: ignore[return-value]  # any iterator serves, and this one is the cheapest
@@ -251,63 +235,16 @@ class DteEvent(Request):
         return f"<DteEvent {self.state}>" if self.state is IDLE else f"<DteEvent {self.describe()}, {self.state}>"
 
 
-class DteCopy(DteEvent):
-    """The event of a memcpy between global memory, which `span` is, and L1, in a context of the thread's own.
-
-    Nearly every transfer is one, so it keeps no more than it must, and its wait spells out what is usual.
-    """
-
-    __slots__ = ("span",)
-
-    span: Span  # one of the operands; the other is an array of L1
-    operation = MEMCPY
-    parameters = NONE
-
-    @property
-    def destination(self) -> Operand:  # type: ignore[override]  # which nobody sets
-        """What it writes."""
-        return self.span if self.span.array is self.into else self.into
-
-    @property
-    def source(self) -> Operand | None:  # type: ignore[override]  # as above
-        """What it reads."""
-        return self.out if self.span.array is self.into else self.span
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        """Let the kernel thread go on once the bytes are moved. Returns None."""
-        cell, thread = get_slot(), self.thread
-        if cell is None or cell.thread is not thread or self.state is not PENDING or thread.unawaited is not None:
-            return DteEvent.__await__(self)
-        if not thread.turns:
-            return iter((self,))  # type: ignore[return-value]  # as in the other
-        thread.turns -= 1
-        self.state = DONE
-        self.context.busy = None
-        thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
-        span = self.span
-        allocation: Any = span.allocation
-        if not allocation.alive:
-            raise _freed(span, self)
-        into = self.into
-        memcpy(into, self.out)  # type: ignore[arg-type]  # a memcpy has a source
-        if (allocation.watches is not None or FREE_THREADED) and span.array is into:
-            span.stored()
-        return _AT_ONCE
-
-
 def perform(event: DteEvent, thread: KernelThread) -> None:
     """Move the bytes of a checked transfer. Raises IllegalAddress when its memory was freed meanwhile."""
     destination, source, watched = event.destination, event.source, False
     if type(source) is Span and (allocation := source.allocation) is not None and not allocation.alive:
-        raise _freed(source, event)
+        raise freed(source, event)
     if type(destination) is Span and (allocation := destination.allocation) is not None:
         if not allocation.alive:
-            raise _freed(destination, event)
+            raise freed(destination, event)
         watched = True
-    if event.parameters:
-        event.operation.apply(event.into, event.out, **event.parameters)
-    else:
-        event.operation.apply(event.into, event.out)
+    event.operation.apply(event.into, event.out, event.parameters)
     if watched:
         destination.stored()  # type: ignore[union-attr]  # a span, as above
     observer = thread.grid.observer
@@ -315,15 +252,15 @@ def perform(event: DteEvent, thread: KernelThread) -> None:
         observer("dte", thread, (event.operation.name, destination, source))
 
 
-def poison(operation: Operation, into: Array, out: Array | None, parameters: Mapping[str, Any]) -> None:
+def poison(operation: Operation[...], into: Array, out: Array | None, parameters: Parameters) -> None:
     """Do the operation with 0xA5 in every byte that it moves or fills, so that a read before the wait shows."""
     if out is not None:
         if np.may_share_memory(into, out):
             return  # element for element the same place: the source must survive
-        out = np.frombuffer(POISON_BYTES * out.nbytes, out.dtype).reshape(out.shape)
+        out = np.frombuffer(_POISON_BYTES * out.nbytes, out.dtype).reshape(out.shape)
     if "value" in parameters:
-        parameters = {**parameters, "value": np.frombuffer(POISON_BYTES * into.itemsize, into.dtype)[0]}
-    operation.apply(into, out, **parameters)
+        parameters = {**parameters, "value": np.frombuffer(_POISON_BYTES * into.itemsize, into.dtype)[0]}
+    operation.apply(into, out, parameters)
 
 
 def finish_transfers(thread: KernelThread) -> None:
@@ -341,7 +278,7 @@ def finish_transfers(thread: KernelThread) -> None:
     grid.warnings.extend(warnings)
 
 
-def _freed(span: Span, event: DteEvent) -> IllegalAddress:
+def freed(span: Span, event: DteEvent) -> IllegalAddress:
     """Return the error for an operand whose allocation is dead."""
     assert span.allocation is not None
     return span.allocation.violation(span.offset, span.array.nbytes, f"{event.operation.name} of {event.thread}")

@@ -10,7 +10,7 @@ from atops.device.call_site import caller
 from atops.device.dte.operands import no_context
 from atops.device.dte.transfer import DteEvent
 from atops.device.exec.thread import Request, current_thread
-from atops.kernels.dte.configuration import tops_dte_ctx_t
+from atops.kernels.dte.operations import tops_dte_ctx_t
 from atops.kernels.memory.sharing import shared_object
 
 __all__ = (

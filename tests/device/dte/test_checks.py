@@ -26,16 +26,16 @@ class Geometry:
 REFUSED: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any], str]] = [
     ("memcpy", (3,), (4,), {}, "12 bytes.*16"),
     ("slice", (2, 2), (4,), {"offsets": (0, 0)}, r"\(2, 2\).*\(4,\).*as many dimensions"),
-    ("slice", (2, 2), (4, 4), {"offsets": (0, -3)}, "offset of dimension 1 is -3"),
+    ("slice", (2, 2), (4, 4), {"offsets": (0, -3)}, "offsets of dimension 1 is -3"),
     ("slice", (2, 2), (4, 4), {"offsets": (0,)}, r"\(0,\).*each of 2 dimensions"),
     ("deslice", (4, 4), (2, 3), {"offsets": (0, 2)}, "dimension 1 the window from 2 to 5 leaves dst.*extent is 4"),
     ("deslice", (4, 4), (5, 1), {"offsets": (0, 0)}, "dimension 0 the window from 0 to 5 leaves dst.*extent is 4"),
-    ("deslice", (4, 4), (2, 2), {"offsets": (-1, 0)}, "offset of dimension 0 is -1"),
+    ("deslice", (4, 4), (2, 2), {"offsets": (-1, 0)}, "offsets of dimension 0 is -1"),
     ("transpose", (2, 3), (2, 3), {"layout": (1, 0)}, r"dimension 0 of dst has extent 2; 3 is right.*\(2, 3\)"),
     ("transpose", (2, 3), (2, 3), {"layout": (0, 0)}, "each of 0 to 1 once"),
     ("transpose", (2, 3), (2, 3), {"layout": (0, 2)}, "each of 0 to 1 once"),
     ("slice_transpose", (2, 3), (4, 4), {"offsets": (0, 0), "layout": (1, 1)}, "each of 0 to 1 once"),
-    ("slice_transpose", (2, 3), (4, 4), {"offsets": (-2, 0), "layout": (1, 0)}, "offset of dimension 0 is -2"),
+    ("slice_transpose", (2, 3), (4, 4), {"offsets": (-2, 0), "layout": (1, 0)}, "offsets of dimension 0 is -2"),
     ("transpose_deslice", (4, 4), (2, 3), {"offsets": (2, 0), "layout": (1, 0)}, "dimension 0.*2 to 5.*extent is 4"),
     ("pad", (9,), (3,), {"low": (1,), "high": (1,), "mid": (1,)}, "dimension 0 of dst has extent 9; 7 is right"),
     ("pad", (4,), (3,), {"low": (1,), "high": (-1,), "mid": (0,)}, "high of dimension 0 is -1"),
@@ -93,7 +93,7 @@ def test_wrong_geometry_is_refused(name: str, dst: Any, src: Any, parameters: An
         OPERATIONS[name](target, np.zeros(src, np.float32), **parameters)
     assert (target == 7).all()
     with pytest.raises(InvalidValue, match=message):
-        OPERATIONS[name].check(Geometry(dst), Geometry(src), **parameters)
+        OPERATIONS[name].check(Geometry(dst), Geometry(src), parameters)
 
 
 PART = {"src_offsets": (0,), "slice_shape": (3,), "phase": 0, "ratio": 0}
@@ -141,7 +141,7 @@ def test_right_geometry_passes_without_memory(name: str) -> None:
     """A check needs shapes and types only; what it accepts, also lists and numpy's ints, can be applied."""
     case = EXAMPLES[name]
     OPERATIONS[name].check(
-        Geometry(case.dst, case.dst_kind), Geometry(case.src or (), case.src_kind), **case.parameters
+        Geometry(case.dst, case.dst_kind), Geometry(case.src or (), case.src_kind), case.parameters
     )
     source = random_array(case.src or (), case.src_kind)
     target = [np.zeros(case.dst, case.dst_kind) for _ in range(3)]
@@ -158,14 +158,14 @@ def test_element_types_must_be_the_same(name: str) -> None:
     case = EXAMPLES[name]
     assert case.src is not None
     with pytest.raises(InvalidValue, match="float32 and src of int32"):
-        OPERATIONS[name].check(Geometry(case.dst), Geometry(case.src, np.dtype(np.int32)), **case.parameters)
+        OPERATIONS[name].check(Geometry(case.dst), Geometry(case.src, np.dtype(np.int32)), case.parameters)
 
 
 @pytest.mark.parametrize("wrong", [1, None, (0.5, 1), ("0", 1), iter((0, 1))])
 def test_offsets_are_ints(wrong: Any) -> None:
     """What is no sequence of ints is an error of type."""
     with pytest.raises(InvalidType, match="an int for each of 2 dimensions"):
-        OPERATIONS["slice"].check(Geometry((2, 2)), Geometry((2, 2)), offsets=wrong)
+        OPERATIONS["slice"].check(Geometry((2, 2)), Geometry((2, 2)), {"offsets": wrong})
 
 
 @every(
@@ -185,7 +185,7 @@ def test_values_that_the_type_does_not_have_are_refused(kind: Any, value: Any) -
         case = EXAMPLES[name]
         with pytest.raises(InvalidValue, match=f"{name}: value is"):
             target, source = Geometry(case.dst, dst.dtype), Geometry(case.src or (), dst.dtype)
-            OPERATIONS[name].check(target, source, **{**case.parameters, "value": value})
+            OPERATIONS[name].check(target, source, {**case.parameters, "value": value})
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,11 +11,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import DteError, IllegalAddress, LaunchFailure, MissingAwait
-from atops.device.dte.descriptor import OFFSETS
 from atops.device.dte.operations import OPERATIONS
-from atops.kernels.dte import operations as dte_operations
-from atops.kernels.dte import operations_gcu300 as dte_operations_gcu300
-from atops.kernels.dte.configuration import tops_dte_ctx_t
 from tests.device.transform_cases import EXAMPLES, random_array
 from tests.device.transform_oracles import cells, expected
 from tests.every import every
@@ -37,20 +32,6 @@ def make_bench() -> Iterator[Callable[..., Bench]]:
 def bench(make_bench: Callable[..., Bench]) -> Bench:
     """A gcu300 bench."""
     return make_bench()
-
-
-def plain(name: str) -> Callable[..., object]:
-    """Return the plain form of an operation."""
-    return getattr(dte_operations if hasattr(dte_operations, name) else dte_operations_gcu300, name)
-
-
-@every("name", NAMES)
-def test_methods_are_as_the_plain_forms(name: str):
-    """A method has the parameters of the operation of its name, in their order, with their defaults and types."""
-    ours = inspect.signature(getattr(tops_dte_ctx_t, f"config_{name}"))
-    theirs = inspect.signature(plain(name))
-    assert list(ours.parameters.values())[1:] == list(theirs.parameters.values())[1:]
-    assert f"`{name}`" in getattr(tops_dte_ctx_t, f"config_{name}").__doc__
 
 
 def refused(bench: Bench, said: str, *, config: tuple[int, int] = (1, 1)) -> Callable[..., Any]:
@@ -116,13 +97,13 @@ def test_offsets_are_patched(bench: Bench, name: str, role: str):
                 await dte.trigger()
                 seen.append(cells(tile))
 
-    if role not in OFFSETS[name]:
-        has = " and ".join(f"{each} offsets" for each in OFFSETS[name]) or "no offsets at all"
+    if role not in OPERATIONS[name].work.offsets:
+        has = " and ".join(f"{each} offsets" for each in OPERATIONS[name].work.offsets) or "no offsets at all"
         with pytest.raises(DteError, match=f"{name} has no {role} offsets; it has {has}"):
             bench.launch(run, (1, 1), x, y, 1)
         return
     bench.launch(run, (1, 1), x, y, 1)
-    key = OFFSETS[name][role]
+    key = OPERATIONS[name].work.offsets[role]
     for offset, result in enumerate(seen):
         given = {**case.parameters, key: (offset, *case.parameters[key][1:])}
         assert result == expected(name, before, source, **given)
@@ -600,7 +581,7 @@ def test_rows_are_flipped_by_two_contexts(make_bench: Callable[..., Bench], mode
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("again", [tops_dte_ctx_t.init, k.tops_init_dte, lambda ctx: k.dte_scope(ctx).__enter__()])
+@pytest.mark.parametrize("again", [k.tops_dte_ctx_t.init, k.tops_init_dte, lambda ctx: k.dte_scope(ctx).__enter__()])
 def test_a_context_in_flight_is_not_initialised_again(bench: Bench, again: Callable[..., object], shared: bool):
     """In either spelling, and by a scope, it names the transfer; before and after one it changes nothing."""
 
@@ -622,7 +603,7 @@ def test_bools_are_no_offsets(bench: Bench):
         with k.dte_scope() as dte:
             k.transpose(dte, k.local((2, 4), np.float32), k.mdspan(x, 4, 2), (True, False))
 
-    @refused(bench, r"slice: offset is \(True,\); an int for each of 1")
+    @refused(bench, r"slice: offsets is \(True,\); an int for each of 1")
     def offset(x):
         with k.dte_scope() as dte:
             k.slice(dte, k.local(4, np.float32), x, (True,))

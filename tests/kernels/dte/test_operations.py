@@ -11,7 +11,7 @@ import pytest
 from atops import kernels as k
 from atops.base.errors import DteError
 from atops.device.dte.operations import OPERATIONS
-from atops.kernels.dte import operations as dte_operations
+from atops.kernels.dte import operations
 from tests.every import every
 from tests.kernel_bench import Bench
 
@@ -62,17 +62,39 @@ def test_each_operation(make_bench: Any, name: str, shape: tuple[int, ...], para
     assert np.array_equal(x.host, SOURCE)
 
 
-@pytest.mark.parametrize("name", [row.name for row in OPERATIONS.values() if row.gcu_arch <= 210])
-def test_signatures_are_those_of_the_table(name: str):
-    """Context, destination, source where there is one, then the row's parameters and defaults, in both forms."""
-    row = OPERATIONS[name]
-    for function in (getattr(dte_operations, name), getattr(dte_operations, f"{name}_async")):
-        parameters = inspect.signature(function).parameters
-        source = ("src",) if row.takes_source else ()
-        assert tuple(parameters) == ("ctx", "dst", *source, *row.parameters)
-        defaults = {each.name: each.default for each in parameters.values() if each.default is not each.empty}
-        assert defaults == dict(row.defaults)
-        assert inspect.getdoc(function)
+def test_every_operation_has_its_three_forms():
+    """At once, asynchronous and configured: each with the row's parameters, defaults and name, and the section."""
+    forms = {*OPERATIONS, *(f"{name}_async" for name in OPERATIONS)}
+    assert set(operations.__all__) == {*forms, "tops_dte_ctx_t"} and forms <= set(k.__all__)
+    configured = {name for name in dir(k.tops_dte_ctx_t) if name.startswith("config_")}
+    assert configured == {f"config_{name}" for name in OPERATIONS}
+    for name, row in OPERATIONS.items():
+        own, method = getattr(k, name), getattr(k.tops_dte_ctx_t, f"config_{name}")
+        for form, called in ((own, name), (getattr(k, f"{name}_async"), f"{name}_async"), (method, f"config_{name}")):
+            first, *others = inspect.signature(form).parameters.values()
+            source = ["src"] if row.takes_source else []
+            assert first.name == ("self" if form is method else "ctx")
+            assert [each.name for each in others] == ["dst", *source, *row.parameters]
+            assert {each.name: each.default for each in others if each.default is not each.empty} == row.defaults
+            assert (form.__name__, form.__code__.co_name, form.__module__) == (called, called, operations.__name__)
+            assert row.section in form.__doc__ and (form is own or f"`{name}`" in form.__doc__)
+        assert own.__doc__.startswith(row.documentation)
+
+
+def test_a_wrong_call_is_an_error_of_the_operation(bench: Bench):
+    """A parameter too few or too many is Python's own TypeError, and names the operation."""
+    said = []
+
+    @k.kernel
+    def run(x):
+        with k.dte_scope() as dte:
+            for call in (lambda: k.slice(dte, x, x), lambda: k.mirror_lr(dte, x, x, x), lambda: dte.config_pad(x)):
+                with pytest.raises(TypeError) as caught:
+                    call()
+                said.append(str(caught.value))
+
+    bench.launch(run, (1, 1), bench.upload(SOURCE))
+    assert [each.partition("(")[0] for each in said] == ["slice", "mirror_lr", "pad"]
 
 
 def test_mirrors_begin_with_their_axis():

@@ -10,8 +10,6 @@ import numpy as np
 from atops import kernels as k
 from atops.base.errors import DteError
 from atops.device.dte.operations import OPERATIONS
-from atops.kernels.dte import operations as dte_operations
-from atops.kernels.dte import operations_gcu300 as dte_operations_gcu300
 from tests.device.transform_cases import EXAMPLES, random_array
 from tests.device.transform_oracles import cells, expected
 from tests.every import every
@@ -29,8 +27,7 @@ def attempt(bench: Any, name: str, *, shared_context: bool) -> None:
     With a block's shared context demand that local memory is refused and nothing moves.
     """
     case = EXAMPLES[name]
-    home = dte_operations if name in dte_operations.__all__ else dte_operations_gcu300
-    forms = {waits: getattr(home, f"{name}_async" if waits else name) for waits in (False, True)}
+    forms = {waits: getattr(k, f"{name}_async" if waits else name) for waits in (False, True)}
     before = random_array(case.dst, case.dst_kind, 2)
     source = random_array(case.src or (1,), case.src_kind)
     results = bench.empty((len(WAYS), *before.shape), before.dtype)
@@ -93,7 +90,6 @@ def test_gcu210_has_the_first_table(make_bench: Any, name: str, shared_context: 
 def test_parameters_count_as_they_are_at_the_issue(make_bench: Any, name: str):
     """A list that the kernel changes before the wait, for its next transfer, changes nothing in this one."""
     bench, case = make_bench(), EXAMPLES[name]
-    home = dte_operations if name in dte_operations.__all__ else dte_operations_gcu300
     before, source = random_array(case.dst, case.dst_kind, 2), random_array(case.src, case.src_kind)
     x, y = bench.upload(source), bench.upload(before)
 
@@ -101,7 +97,7 @@ def test_parameters_count_as_they_are_at_the_issue(make_bench: Any, name: str):
     async def run(x, y):
         given = {key: list(value) if isinstance(value, tuple) else value for key, value in case.parameters.items()}
         with k.dte_scope() as dte:
-            event = getattr(home, f"{name}_async")(dte, y, x, **given)
+            event = getattr(k, f"{name}_async")(dte, y, x, **given)
             for numbers in given.values():
                 if isinstance(numbers, list):
                     numbers[:] = [n + 1 for n in numbers]

@@ -13,8 +13,6 @@ import pytest
 from atops import kernels as k
 from atops.base.errors import DteError
 from atops.device.dte.operations import OPERATIONS
-from atops.kernels.dte import operations as dte_operations
-from atops.kernels.dte import operations_gcu300 as dte_operations_gcu300
 from atops.kernels.tables.constructs import Construct
 from atops.kernels.tables.dte import DTE
 from tests.every import every
@@ -67,11 +65,6 @@ def refused(ctx: Any, y: Any, x: Any) -> None:
         k.memcpy(ctx, y, x)
 
 
-def form(name: str) -> Any:
-    """Return the function that a kernel calls an operation by."""
-    return getattr(dte_operations if name in dte_operations.__all__ else dte_operations_gcu300, name)
-
-
 def test_every_operation_has_its_row():
     """The rows are the operation table's, in its order, and name the architecture that has it first."""
     rows = [(match[1], row.gcu_arch) for row, match in CALLS.items()]
@@ -86,7 +79,7 @@ def test_an_operation_is_called_as_its_row_says(row: Construct):
     name = CALLS[row][1]
     shown = [
         each.name if each.default is each.empty else f"{each.name}={each.default!r}"
-        for each in inspect.signature(form(name)).parameters.values()
+        for each in inspect.signature(getattr(k, name)).parameters.values()
     ]
     assert row.python == f"k.{name}({', '.join(shown)})"
     theirs, ours = CALLS[row][2].split(", "), [each.partition("=")[0] for each in shown]

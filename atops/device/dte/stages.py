@@ -1,0 +1,433 @@
+"""What DTE operations are made of: they take something of src, turn it, and land it in dst. TOPS C++, 8.7.
+
+    take    ALL of src, or a taken_window
+    turn    PLAIN, PERMUTE, MIRROR_X, MIRROR_Y, STRIDE, EXPAND, SHRINK, REPLACE
+    land    WHOLE, in a landing_window, PADDED, REPEATED
+
+`Stages` puts one of each together; `Memcpy` and `Memset` stand beside them. Checks read shapes and element types, and
+places where both operands are arrays; they raise InvalidValue (InvalidType for what is no number), naming the dimension
+and the extents, before anything moves. What moves trusts that the checks have passed. Bits are moved, never converted;
+dimension 0 is the outermost. A window may leave src: then src has less than is taken, and the rest is filled.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from atops.base.dtypes import element_name
+from atops.base.errors import InvalidType, InvalidValue
+from atops.device.dte.array_copy import WORDS, assign, copy_bytes, fill, fill_around, move, repeat, surround
+from atops.device.geometry import (
+    Array,
+    Shaped,
+    byte_count,
+    check_extents,
+    check_inside,
+    check_kind,
+    check_layout,
+    check_numbers,
+    check_overlap,
+    check_rank,
+    check_value,
+    every,
+    inverse,
+    may_overlap,
+    mirrored,
+    part,
+    repeated,
+    spread,
+    window,
+)
+
+__all__ = (
+    "ALL", "EXPAND", "MIRROR_X", "MIRROR_Y", "PADDED", "PERMUTE", "PLAIN", "REPEATED", "REPLACE", "SHRINK", "STRIDE",
+    "WHOLE", "Land", "Memcpy", "Memset", "Parameters", "Stages", "Take", "Turn", "Work", "landing_window",
+    "taken_window",
+)  # fmt: skip
+
+Parameters = Mapping[str, Any]  # of one call, by their names
+Extents = tuple[int, ...]
+Extent = Callable[[str], str]  # an extent as an expression for readers: from "i" to "src.shape[i]"
+Mover = Callable[[Array, Array, Parameters], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    """What of src is moved.
+
+    `check(op, src, given)` raises; `extents(dst, src, turn, given)` are what is taken, `name` tells whose they are;
+    `view(src, extents, given)` is what src has of it. `extent` is the rule for readers, None for extents of dst's.
+    `offsets` is the parameter that tells where a window begins.
+    """
+
+    check: Callable[[str, Shaped, Parameters], None] = lambda op, src, given: None
+    extents: Callable[[Shaped, Shaped, Turn, Parameters], Extents] = lambda dst, src, turn, given: src.shape
+    view: Callable[[Array, Extents, Parameters], Array] = lambda src, extents, given: src
+    extent: Extent | None = lambda i: f"src.shape[{i}]"
+    name: str = "src"
+    offsets: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What becomes of the elements that are taken.
+
+    `check(op, dst, src, given)` raises; `extents(extents, given)` are what extents become, `undone` which become these.
+    `view(array, given)` is the array turned. `pair(landing, source, given)` are the parts of both that hold the same
+    bits in the end, `move(landing, source, given)` moves them. `extent` and `rules` are for readers; `reads` tells
+    whether src's elements count.
+    """
+
+    check: Callable[[str, Shaped, Shaped, Parameters], None] = lambda op, dst, src, given: check_kind(op, dst, src)
+    extents: Callable[[Extents, Parameters], Extents] = lambda extents, given: extents
+    undone: Callable[[Extents, Parameters], Extents] = lambda extents, given: extents
+    view: Callable[[Array, Parameters], Array] = lambda taken, given: taken
+    pair: Callable[[Array, Array, Parameters], tuple[Array, Array]] = lambda landing, source, given: (landing, source)
+    move: Mover = lambda landing, source, given: move(landing, source)
+    extent: Callable[[Extent, str], str] = lambda before, i: before(i)
+    rules: tuple[str, ...] = ()
+    reads: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Land:
+    """Where in dst the elements come to lie.
+
+    `check(op, dst, extents, given, taken)` raises where dst has no room for `extents`; `taken` says for messages what
+    they came of. `region(dst, extents, given)` is all that is written, `landing(region, shape, extents, given)` the
+    part of it that receives elements where src has only `shape` of `extents`. `put(region, source, extents, move,
+    given)` fills the rest with `value`, or 0, and moves. `rule` is for readers and holds for each dimension i;
+    `same_rank` tells whether dst has as many dimensions as src; `offsets` is the parameter that tells where a window
+    begins.
+    """
+
+    check: Callable[[str, Shaped, Extents, Parameters, tuple[str, Extents]], None]
+    rule: Callable[[Extent], str]
+    region: Callable[[Array, Extents, Parameters], Array] = lambda dst, extents, given: dst
+    landing: Callable[[Array, Extents, Extents, Parameters], Array] = lambda region, shape, *_: _first(region, shape)
+    put: Callable[[Array, Array, Extents, Mover, Parameters], None] = lambda *given: _put(*given)
+    same_rank: bool = True
+    offsets: str | None = None
+
+
+def _first(array: Array, shape: Extents) -> Array:
+    return array if array.shape == shape else array[window((0,) * array.ndim, shape)]
+
+
+def _put(region: Array, source: Array, extents: Extents, mover: Mover, given: Parameters) -> None:
+    if source.shape != region.shape:
+        fill_around(region, (0,) * region.ndim, source.shape, given.get("value", 0))
+        region = _first(region, source.shape)
+    mover(region, source, given)
+
+
+# Take.
+
+ALL = Take()
+
+
+def taken_window(offsets: str, shape: str | None = None) -> Take:
+    """Take a window of src: from the parameter `offsets` on, with the extents of the parameter `shape`, else of dst."""
+    names = (offsets,) if shape is None else (offsets, shape)
+
+    def check(op: str, src: Shaped, given: Parameters) -> None:
+        for name in names:
+            check_numbers(op, name, given[name], len(src.shape))
+
+    def extents(dst: Shaped, src: Shaped, turn: Turn, given: Parameters) -> Extents:
+        return turn.undone(dst.shape, given) if shape is None else tuple(map(operator.index, given[shape]))
+
+    return Take(
+        check=check,
+        extents=extents,
+        view=lambda src, extents, given: src[window(given[offsets], extents)],
+        extent=None if shape is None else lambda i: f"{shape}[{i}]",
+        name=shape or "dst",
+        offsets=offsets,
+    )
+
+
+# Turn.
+
+
+def _check_layout(op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
+    check_kind(op, dst, src)
+    check_layout(op, given["layout"], len(src.shape))
+
+
+def _check_strides(op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
+    check_kind(op, dst, src)
+    check_numbers(op, "dim_stride", given["dim_stride"], len(src.shape), least=1)
+
+
+def _check_parts(op: str, wide: str, large: Shaped, narrow: str, small: Shaped, given: Parameters) -> None:
+    """Demand a ratio, elements of `large` that many times those of `small`, and a phase of it."""
+    ratio = _check_number(op, "ratio", given["ratio"], range(2))
+    factor = 2 << ratio
+    if large.dtype.itemsize != factor * small.dtype.itemsize:
+        raise InvalidValue(
+            f"{op}: {wide} has elements of {element_name(large.dtype)}, {large.dtype.itemsize} bytes, and {narrow} of "
+            f"{element_name(small.dtype)}, {small.dtype.itemsize}; with ratio {ratio}, {factor} times as many are right"
+        )
+    _check_number(op, "phase", given["phase"], range(factor), f" with ratio {ratio}")
+
+
+def _check_number(op: str, what: str, number: object, choice: range, when: str = "") -> int:
+    """Return `number` as an int of `choice`. Raises InvalidType where it is none, InvalidValue where it is another."""
+    try:
+        value = operator.index(number)  # type: ignore[arg-type]  # this is what is asked here
+    except TypeError:
+        value = None
+    if value is not None and value in choice:
+        return value
+    wrong = InvalidType if value is None else InvalidValue
+    right = f"{', '.join(map(str, choice[:-1]))} or {choice[-1]}"
+    raise wrong(f"{op}: {what} is {number!r}; {right}{when} is right")
+
+
+def _widen(landing: Array, source: Array, given: Parameters) -> None:
+    """Move to one part of each element, which is larger, and set the other parts to 0."""
+    phase = given["phase"]
+    if landing.itemsize in WORDS and source.itemsize in WORDS:  # integers are several times as fast as a stride
+        landing = landing.view(WORDS[landing.itemsize])
+        landing[...] = source.view(WORDS[source.itemsize])
+        if phase:
+            np.left_shift(landing, landing.dtype.type(8 * source.itemsize * phase), out=landing)
+        return
+    for each in range(landing.itemsize // source.itemsize):
+        if each == phase:
+            assign(part(landing, each, source.dtype), source)
+        else:
+            fill(part(landing, each, source.dtype), 0)
+
+
+def _narrow(landing: Array, source: Array, given: Parameters) -> None:
+    """Move one part of each element, which is larger."""
+    if landing.itemsize in WORDS and source.itemsize in WORDS:
+        shift = 8 * landing.itemsize * given["phase"]
+        landing, source = landing.view(WORDS[landing.itemsize]), source.view(WORDS[source.itemsize])
+        if shift:
+            np.right_shift(source, source.dtype.type(shift), out=landing, casting="unsafe")
+        else:
+            landing[...] = source
+        return
+    assign(landing, part(source, given["phase"], landing.dtype))
+
+
+def _mirror(axis: int) -> Turn:
+    """Reverse one axis, which counts from the last as -1."""
+
+    def check(op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
+        check_kind(op, dst, src)
+        if len(src.shape) < -axis:
+            raise InvalidValue(f"{op}: src has shape {src.shape}; at least {-axis} dimensions are right")
+
+    return Turn(check=check, view=lambda taken, given: mirrored(taken, axis), rules=(f"src.ndim >= {-axis}",))
+
+
+PLAIN = Turn()
+MIRROR_X, MIRROR_Y = _mirror(-1), _mirror(-2)
+PERMUTE = Turn(  # dimension i is what `layout[i]` was
+    check=_check_layout,
+    extents=lambda extents, given: tuple([extents[axis] for axis in given["layout"]]),
+    undone=lambda extents, given: tuple([extents[place] for place in inverse(given["layout"])]),
+    view=lambda taken, given: taken.transpose(given["layout"]),
+    extent=lambda before, i: before(f"layout[{i}]"),
+)
+STRIDE = Turn(  # each `dim_stride`-th element in each dimension, from the first
+    check=_check_strides,
+    extents=lambda extents, given: tuple([-(-n // s) for n, s in zip(extents, given["dim_stride"], strict=True)]),
+    view=lambda taken, given: taken[every(given["dim_stride"])],
+    extent=lambda before, i: f"-(-{before(i)} // dim_stride[{i}])",
+)
+EXPAND = Turn(  # each element is part `phase` of one that is 2 ** (ratio + 1) times as large, whose other parts are 0
+    check=lambda op, dst, src, given: _check_parts(op, "dst", dst, "src", src, given),
+    pair=lambda landing, source, given: (part(landing, given["phase"], source.dtype), source),
+    move=_widen,
+    rules=("dst.itemsize == src.itemsize * 2 ** (ratio + 1)",),
+)
+SHRINK = Turn(  # part `phase` of each element, which is 2 ** (ratio + 1) times as large
+    check=lambda op, dst, src, given: _check_parts(op, "src", src, "dst", dst, given),
+    pair=lambda landing, source, given: (landing, part(source, given["phase"], landing.dtype)),
+    move=_narrow,
+    rules=("src.itemsize == dst.itemsize * 2 ** (ratio + 1)",),
+)
+REPLACE = Turn(move=lambda landing, source, given: fill(landing, given["value"]), reads=False)
+
+
+# Land.
+
+
+def landing_window(offsets: str) -> Land:
+    """Land in a window of dst, which begins at the parameter `offsets` and lies inside; the rest of dst stays."""
+
+    def check(op: str, dst: Shaped, extents: Extents, given: Parameters, taken: tuple[str, Extents]) -> None:
+        check_inside(op, dst, check_numbers(op, offsets, given[offsets], len(dst.shape)), extents)
+
+    return Land(
+        check=check,
+        rule=lambda extent: f"{offsets}[i] + {extent('i')} <= dst.shape[i]",
+        region=lambda dst, extents, given: dst[window(given[offsets], extents)],
+        offsets=offsets,
+    )
+
+
+def _check_padded(op: str, dst: Shaped, extents: Extents, given: Parameters, taken: tuple[str, Extents]) -> None:
+    low, high, mid = (check_numbers(op, name, given[name], len(extents)) for name in ("low", "high", "mid"))
+    parts = zip(low, extents, mid, high, strict=True)
+    padded = tuple([before + n + max(n - 1, 0) * gap + after for before, n, gap, after in parts])
+    if dst.shape != padded:
+        check_extents(op, dst, padded, f"low {low} + n + (n - 1) * mid {mid} + high {high}, n", extents)
+
+
+def _between(dst: Array, shape: Extents, extents: Extents, given: Parameters) -> Array:
+    return _first(dst[spread(given["low"], dst.shape, given["high"], given["mid"])], shape)
+
+
+def _put_padded(dst: Array, source: Array, extents: Extents, mover: Mover, given: Parameters) -> None:
+    surround(dst, source, given["low"], given["high"], given["mid"], given.get("value", 0))
+
+
+def _check_repeated(op: str, dst: Shaped, extents: Extents, given: Parameters, taken: tuple[str, Extents]) -> None:
+    added, what = len(dst.shape) - len(extents), taken[0]
+    if added < 0:
+        raise InvalidValue(f"{op}: dst has shape {dst.shape} and {what} {extents}; no fewer dimensions are right")
+    for axis, extent in enumerate(extents):
+        if extent not in (1, dst.shape[added + axis]):
+            raise InvalidValue(
+                f"{op}: dimension {axis} of {what} has extent {extent}; 1 or {dst.shape[added + axis]}, the extent "
+                f"of dimension {added + axis} of dst, is right"
+            )
+
+
+def _repeating(dst: Array, shape: Extents, extents: Extents, given: Parameters) -> Array:
+    return dst if shape == extents else _first(dst, repeated(shape, extents, dst.shape))
+
+
+def _put_repeated(dst: Array, source: Array, extents: Extents, mover: Mover, given: Parameters) -> None:
+    landing = _repeating(dst, source.shape, extents, given)
+    if landing.shape != dst.shape:
+        fill_around(dst, (0,) * dst.ndim, landing.shape, 0)
+    repeat(landing, source)
+
+
+WHOLE = Land(
+    check=lambda op, dst, extents, given, taken: check_extents(op, dst, extents, *taken),
+    rule=lambda extent: f"dst.shape[i] == {extent('i')}",
+)
+PADDED = Land(  # `low` before, `mid` between neighbours and `high` behind
+    check=_check_padded,
+    rule=lambda n: f"dst.shape[i] == low[i] + {n('i')} + max({n('i')} - 1, 0) * mid[i] + high[i]",
+    landing=_between,
+    put=_put_padded,
+)
+REPEATED = Land(  # along the dimensions that are lacking or have one element, as numpy.broadcast_to does
+    check=_check_repeated,
+    rule=lambda extent: f"{extent('-1 - i')} in (1, dst.shape[-1 - i])",
+    landing=_repeating,
+    put=_put_repeated,
+    same_rank=False,
+)
+
+
+class Work:
+    """What an operation demands and does.
+
+    `rules` are its demands of shapes as expressions for readers, which hold for every dimension i of src. `offsets`
+    has, by "dst" or "src", the parameter that tells where the window in it begins.
+    """
+
+    rules: tuple[str, ...] = ()
+    offsets: Mapping[str, str] = {}
+
+    def check(self, op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
+        """Raise InvalidValue where the demands are not met, InvalidType for what is no number."""
+        raise NotImplementedError
+
+    def apply(self, dst: Array, src: Array, given: Parameters) -> None:
+        """Move, after a check."""
+        raise NotImplementedError
+
+
+class Stages(Work):
+    """Take, turn and land. What moves in its own way, EXPAND, SHRINK and REPLACE, lands in WHOLE or a window."""
+
+    def __init__(self, take: Take = ALL, turn: Turn = PLAIN, land: Land = WHOLE) -> None:
+        """Put stages together."""
+        self.take, self.turn, self.land = take, turn, land
+        offsets = {"src": take.offsets, "dst": land.offsets}
+        self.offsets = {role: name for role, name in offsets.items() if name is not None}
+        before = take.extent
+        first = "dst.ndim == src.ndim" if before is None else land.rule(lambda i: turn.extent(before, i))
+        self.rules = (first, *turn.rules)
+
+    def extents(self, dst: Shaped, src: Shaped, given: Parameters) -> Extents:
+        """Return the extents that land in dst."""
+        return self.turn.extents(self.take.extents(dst, src, self.turn, given), given)
+
+    def check(self, op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
+        """Compare types and shapes first, places last, for a window must exist to have a place."""
+        take, turn, land = self.take, self.turn, self.land
+        if land.same_rank:
+            check_rank(op, dst, src)
+        turn.check(op, dst, src, given)
+        take.check(op, src, given)
+        taken = take.extents(dst, src, turn, given)
+        extents = turn.extents(taken, given)
+        land.check(op, dst, extents, given, (take.name, taken))
+        if "value" in given:
+            check_value(op, given["value"], dst.dtype)
+        if not (isinstance(dst, np.ndarray) and isinstance(src, np.ndarray)):
+            return
+        if turn.reads and may_overlap(dst, src):
+            source = turn.view(take.view(src, taken, given), given)
+            region = land.region(dst, extents, given)
+            check_overlap(op, region, *turn.pair(land.landing(region, source.shape, extents, given), source, given))
+
+    def apply(self, dst: Array, src: Array, given: Parameters) -> None:
+        """Take, turn and land."""
+        take, turn, land = self.take, self.turn, self.land
+        taken = take.extents(dst, src, turn, given)
+        source, extents = turn.view(take.view(src, taken, given), given), turn.extents(taken, given)
+        land.put(land.region(dst, extents, given), source, extents, turn.move, given)
+
+
+class Memcpy(Work):
+    """All bytes of src, in row-major order, to the first bytes of dst."""
+
+    rules = ("src.nbytes <= dst.nbytes",)
+
+    def check(self, op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
+        """Demand that all bytes of src fit into dst."""
+        if dst.shape != src.shape or dst.dtype != src.dtype:
+            size, room = byte_count(src), byte_count(dst)
+            if size > room:
+                raise InvalidValue(
+                    f"{op}: dst {element_name(dst.dtype)}{list(dst.shape)} has {room} bytes and src "
+                    f"{element_name(src.dtype)}{list(src.shape)} has {size}; room for all of src is right"
+                )
+        if isinstance(dst, np.ndarray) and isinstance(src, np.ndarray) and may_overlap(dst, src):
+            if dst.flags.c_contiguous and src.flags.c_contiguous:  # of dst, only what receives bytes is written
+                dst, src = dst.reshape(-1).view(np.uint8)[: src.nbytes], src.reshape(-1).view(np.uint8)
+            check_overlap(op, dst, dst, src)
+
+    def apply(self, dst: Array, src: Array, given: Parameters) -> None:
+        """Move the bytes."""
+        copy_bytes(dst, src)
+
+
+class Memset(Work):
+    """One value to every element of dst; there is no src."""
+
+    def check(self, op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
+        """Demand a value of dst's element type."""
+        check_value(op, given["value"], dst.dtype)
+
+    def apply(self, dst: Array, src: Array, given: Parameters) -> None:
+        """Fill."""
+        fill(dst, given["value"])
