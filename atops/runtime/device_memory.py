@@ -16,11 +16,11 @@ from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
 from atops.kernels.memory.device_variables import Variable
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.driver import Driver
 from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of
 from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pools.pool import MemoryPool
-from atops.runtime.queues.deferred_free import free_when_idle
 from atops.runtime.stream import Stream
 from atops.runtime.symbols import Symbol, symbol
 

@@ -24,7 +24,10 @@ from atops.device.arch import architecture
 from atops.device.memory.host_memory import AddressSpace, HostMemory
 from atops.device.topology import Topology
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.core.commands import Copy
+from atops.runtime.commands.call import CALLBACKS
+from atops.runtime.commands.copy import COPIES, HALVES, Copy
+from atops.runtime.core.command_events import teller
+from atops.runtime.core.commands import how_to_run
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.failures import as_failure
 from atops.runtime.core.host_tasks import Debts
@@ -32,14 +35,10 @@ from atops.runtime.core.in_process import InProcess
 from atops.runtime.core.services import DriverServices
 from atops.runtime.core.switch_interval import SwitchInterval
 from atops.runtime.core.value_poller import Poller
-from atops.runtime.execute.call import CALLBACKS
-from atops.runtime.execute.copy import COPIES, HALVES
-from atops.runtime.execute.virtual_time import how_to_run
 from atops.runtime.executors.executor import Executor, Step
 from atops.runtime.executors.inline import InlineExecutor
 from atops.runtime.executors.threaded import ThreadedExecutor
 from atops.runtime.pools.pool import MemoryPool
-from atops.runtime.queues.command_events import teller
 from atops.runtime.queues.deadlock import check_blocking, check_locks
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.queues.stall import StallWatch
@@ -78,7 +77,7 @@ class Driver(InProcess, DriverServices):
         self.inline = executor.inline
         self.post: Callable[[Step], None] = executor.post
         self.now: Callable[[], int] = self.clock.now
-        self.execute = how_to_run(self.options)
+        self.execute = how_to_run(self.options.clock == "virtual", self.options.strict)
         self.lock = make_lock()
         self.serial, self.seq = next(SERIALS), 0
         self.closed: AtopsError | None = None

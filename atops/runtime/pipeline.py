@@ -15,9 +15,9 @@ from atops.base.errors import IllegalState, InvalidType, InvalidValue, PriorLaun
 from atops.base.options import whole
 from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
 from atops.device.call_site import asked_at, caller
+from atops.runtime.commands.call import is_async
 from atops.runtime.core.completion import Completion
 from atops.runtime.device import Device
-from atops.runtime.execute.call import is_async
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.source_reader import SourceReader
 from atops.runtime.stream import Stream

@@ -15,20 +15,13 @@ from atops.kernels.kernel import Kernel
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import enter_stream, leave_stream
 from atops.runtime.board.handles import HANDLES, lend
+from atops.runtime.commands.call import Call, is_async
+from atops.runtime.commands.events import Record, WaitEvent
+from atops.runtime.commands.launch import PLAIN_LAUNCH, Launch, LaunchOptions
+from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.capacity import Capacity, Room
-from atops.runtime.core.commands import (
-    PLAIN_LAUNCH,
-    Call,
-    Launch,
-    LaunchOptions,
-    Record,
-    WaitEvent,
-    WaitValue,
-    WriteValue,
-)
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
-from atops.runtime.execute.call import is_async
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import word_of
 from atops.runtime.pools.reuse import order_of

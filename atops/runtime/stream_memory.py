@@ -14,14 +14,15 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
-from atops.runtime.core.commands import Alloc, Copy, Fill, Free, ScatteredCopy
+from atops.runtime.commands.copy import Copy, ScatteredCopy, checksum
+from atops.runtime.commands.fill import Fill
+from atops.runtime.commands.memory import Alloc, Free
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.memory.buffer import LATER, Buffer, DeviceArray, End, extents_of
 from atops.runtime.memory.copy_ends import copy_kind, end_of, fill_pattern
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.pools.pool import MemoryPool
-from atops.runtime.queues.copy_batch import checksum
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.queues.submission import submit_items
 
@@ -82,7 +83,8 @@ class StreamMemory(StreamQueue):
             raise IllegalAddress(f"the source {src!r} was freed by {source.freed_by}")  # type: ignore[union-attr]  # so
         kind = copy_kind(device, origin)
         if into.__class__ is Scattered or source.__class__ is Scattered:
-            return self.submit(ScatteredCopy(into, dst_offset, source, src_offset, size, kind), result)
+            scattered = ScatteredCopy(into, dst_offset, source, src_offset, size, kind)  # type: ignore[arg-type]  # no bytes
+            return self.submit(scattered, result)
         # What the class itself would do, without the Python frame that a named tuple puts before it.
         copy = new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check))
         share = None if self.context.resources is None else self.context.resources.engines

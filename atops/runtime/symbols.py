@@ -10,8 +10,8 @@ from atops.base.result_codes import Result
 from atops.device.memory.allocation import Allocation
 from atops.kernels.memory.device_variables import Variable, variables_named
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.memory.buffer import Buffer, DeviceArray, Part
-from atops.runtime.queues.deferred_free import free_when_idle
 
 __all__ = ("ConstantSymbol", "Symbol", "forget", "symbol")
 

@@ -54,7 +54,7 @@ FOLDERS = (
     ),
     (
         "atops.runtime.executors", "atops.runtime.core", "atops.runtime.memory", "atops.runtime.board",
-        "atops.runtime.queues", "atops.runtime.execute", "atops.runtime.pools", "atops.runtime.ipc",
+        "atops.runtime.commands", "atops.runtime.queues", "atops.runtime.pools", "atops.runtime.ipc",
         "atops.runtime.resources", "atops.runtime", "atops.runtime.executables",
     ),
     (

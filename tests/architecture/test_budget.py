@@ -21,7 +21,7 @@ LONG_FUNCTIONS: dict[str, str] = {
     "atops.runtime.queues.queue:StreamQueue.drain": "the hot loop of every stream: a call costs a tenth of its rate",
 }
 SHADOWING_NAMES: dict[str, str] = {
-    "atops.runtime.execute.copy": "the family of copies",
+    "atops.runtime.commands.copy": "the family of copies",
     "atops.runtime.queues.queue": "the queue of a stream",
     "atops.tops.functions.memory.copy": "the family of copies",
     "atops.base.trace": "the field's word",

@@ -34,8 +34,8 @@ from atops.base.errors import (
 )
 from atops.base.trace.tracer import Kind
 from atops.device.topology import Topology
+from atops.runtime.commands.events import Record
 from atops.runtime.cooperative_launch import launch_together, submit_together
-from atops.runtime.core.commands import Record
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver

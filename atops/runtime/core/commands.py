@@ -1,191 +1,171 @@
-"""The verbs of a stream as frozen records. A queue of them can be printed, traced and drawn."""
+"""What the runtime knows of each kind of command, in one row a kind.
+
+A command is a frozen record: a queue of them can be printed, traced and drawn. Its class and its row stand together in
+the file of its family, in `atops.runtime.commands`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextvars import Context
-from functools import partial
-from typing import Any, NamedTuple
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-import numpy as np
-
-from atops.base.waiting.loop_adapter import LoopAdapter
 from atops.device.memory.allocation import Allocation
-from atops.runtime.core.completion import Completion
-from atops.runtime.core.event import Event
+
+if TYPE_CHECKING:
+    from atops.runtime.core.completion import Completion
 
 __all__ = (
+    "NOWHERE",
     "PERHAPS_NOTHING",
-    "PLAIN_LAUNCH",
-    "Alloc",
-    "Call",
+    "SILENT",
     "Command",
-    "Copy",
-    "Fill",
-    "Free",
-    "Launch",
-    "LaunchOptions",
-    "Record",
-    "Reduce",
-    "ScatteredCopy",
-    "WaitEvent",
-    "WaitValue",
-    "WriteValue",
+    "Described",
+    "ReadRange",
+    "Row",
+    "UsedRange",
+    "always",
+    "define",
     "has_effect",
+    "how_to_run",
+    "never",
+    "nothing",
+    "place",
+    "row_of",
+    "words_of",
 )
 
+log = logging.getLogger("atops.cache")
 
-class Copy(NamedTuple):
-    """Move `size` bytes. Either end is an allocation, or host bytes (a memoryview) with no address of their own."""
+C = TypeVar("C")
+Command: TypeAlias = tuple[object, ...]  # a record with a row
+# (kind, bytes, dst_device, dst_offset, src_device, src_offset, correlation, name)
+Described: TypeAlias = tuple[int, int, int, int, int, int, int, str]
+UsedRange: TypeAlias = tuple[int, int, int]  # device, offset in its memory, size in bytes
+ReadRange: TypeAlias = tuple[Allocation, int, int]  # memory, first byte, end
+Run: TypeAlias = "Callable[[Any, Completion], bool]"
 
-    dst: Allocation | memoryview
-    dst_offset: int
-    src: Allocation | memoryview | bytes
-    src_offset: int
-    size: int
-    kind: int
-    checksum: int | None = None
-
-
-class ScatteredCopy(NamedTuple):
-    """Move `size` bytes, at least one end of which is scatter memory. Else as a Copy; `kind` is the trace's."""
-
-    dst: Any
-    dst_offset: int
-    src: Any
-    src_offset: int
-    size: int
-    kind: int
+HOST = (-1, 0)
+NOWHERE = (-1, -1)
 
 
-class Reduce(NamedTuple):
-    """Store `operation(lhs, rhs)` of so many `elements`. Each end is an allocation and an offset in it, in bytes."""
+class Row(NamedTuple):
+    """What `define` was given."""
 
-    operation: str
-    dtype: np.dtype[Any]
-    elements: int
-    lhs: tuple[Allocation, int]
-    rhs: tuple[Allocation, int]
-    result: tuple[Allocation, int]
-
-
-class Fill(NamedTuple):
-    """Write `pattern` so many `times`."""
-
-    dst: Allocation
-    offset: int
-    pattern: bytes
-    times: int
+    words: Callable[[Any], str]
+    run: Run
+    run_timed: Run
+    describe: Callable[[Any, Completion], Described]
+    uses: Callable[[Any], Iterable[UsedRange]]
+    reads: Callable[[Any], Iterable[ReadRange]]
+    effect: Callable[[Any], bool]
+    waits: Callable[[Completion], bool]
 
 
-class Launch(NamedTuple):
-    """Run a kernel that is bound to its arguments."""
-
-    bound: Any
-    config: Any
-    options: LaunchOptions
-
-
-class LaunchOptions(NamedTuple):
-    """What a launch carries beside its geometry."""
-
-    start: Event | None = None
-    stop: Event | None = None
-    meeting: Any = None  # of a cooperative launch over several streams
-    bundle: Any = None  # the resource bundle that it runs in
-    pinned: tuple[int, ...] | None = None  # the cluster of each block
+ROWS: dict[type, Row] = {}
+RUNS: dict[tuple[bool, bool], dict[type, Run]] = {  # timed, strict
+    (False, False): {}, (False, True): {}, (True, False): {}, (True, True): {}
+}  # fmt: skip
+PERHAPS_NOTHING: set[type] = set()  # kinds that may be nothing to null-stream order
+SILENT: set[type] = set()  # kinds of whose beginning their family tells a viewer, or their record
 
 
-PLAIN_LAUNCH = LaunchOptions()  # of a launch that carries nothing: known by being this very tuple
+def define(
+    kind: type[C],
+    *,
+    words: Callable[[C], str],
+    run: Callable[[C, Completion], bool],
+    run_timed: Callable[[C, Completion], bool],
+    describe: Callable[[C, Completion], Described],
+    uses: Callable[[C], Iterable[UsedRange]],
+    reads: Callable[[C], Iterable[ReadRange]],
+    effect: Callable[[C], bool],
+    waits: Callable[[Completion], bool],
+    silent: bool,
+) -> None:
+    """Enter a kind of command. No part has a default: a kind without one of them is a TypeError at import.
+
+    - `words`: what messages call a command.
+    - `run`: run the head of its stream, on the driver. Returns True when the command is over, False when it goes on
+      elsewhere and will call `stream.finish`; what it raises fails the command. `run_timed`: the same under a virtual
+      clock, taking the time that the chip would take.
+    - `describe`: its trace record, without the times.
+    - `uses`: the ranges of device memory that it is given and its trace record does not tell.
+    - `reads`: the bytes that it reads, or may read; strict mode compares those that were prefetched.
+    - `effect`: whether null-stream order counts it; a copy of no bytes is nothing to wait for.
+    - `waits`: whether it only waits, though it has become the head of its stream.
+    - `silent`: whether its family tells a viewer when it begins, or it is over at once; else the queue tells.
+    """
+    ROWS[kind] = Row(words, run, run_timed, describe, uses, reads, effect, waits)
+    for (timed, strict), table in RUNS.items():
+        chosen = run_timed if timed else run
+        table[kind] = _looking(chosen, reads) if strict and reads is not nothing else chosen
+    if effect is not always:
+        PERHAPS_NOTHING.add(kind)
+    if silent:
+        SILENT.add(kind)
 
 
-class Record(NamedTuple):
-    """Mark this point of the stream in an event."""
-
-    event: Event
-
-
-class WaitEvent(NamedTuple):
-    """Wait for the record that an event held when the wait was enqueued (None: never recorded, no wait)."""
-
-    event: Event
-    record: Completion | None
+def how_to_run(timed: bool, strict: bool) -> Mapping[type, Run]:
+    """Return how commands of each kind run; with `strict` they first compare what they read of prefetched memory."""
+    return RUNS[timed, strict]
 
 
-class WaitValue(NamedTuple):
-    """Wait until a 32- or 64-bit word satisfies a condition."""
-
-    src: Allocation
-    offset: int
-    width: int
-    value: int
-    condition: Any
-    mask: int | None
+def row_of(command: object) -> Row:
+    """Return the row of a command's kind."""
+    return ROWS[command.__class__]
 
 
-class WriteValue(NamedTuple):
-    """Write a 32- or 64-bit word."""
-
-    dst: Allocation
-    offset: int
-    width: int
-    value: int
+def words_of(command: object) -> str:
+    """Return what messages call a command: `copy`, `launch of kernel add`."""
+    return ROWS[command.__class__].words(command)
 
 
-class Call(NamedTuple):
-    """Call a host function or coroutine function in stream order."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    holds: bool
-    wants_error: bool
-    adapter: LoopAdapter | None
-    context: Context
-
-    @property
-    def name(self) -> str:
-        """What messages call the function. Not its repr: that of a stream's method would show the stream's queue."""
-        function: Any = self.function
-        while isinstance(function, partial):
-            function = function.func
-        return str(getattr(function, "__qualname__", type(function).__qualname__))
+def has_effect(command: object) -> bool:
+    """Return whether null-stream order counts a command: not a copy of no bytes, nor a wait for no record."""
+    return ROWS[command.__class__].effect(command)
 
 
-class Alloc(NamedTuple):
-    """Memory becomes usable from here on."""
-
-    allocation: Allocation
+# ---- parts of rows
 
 
-class Free(NamedTuple):
-    """Memory is given back once the stream comes here."""
-
-    allocation: Allocation
-    release: Callable[[Allocation, str], None]
+def nothing(command: object) -> Iterable[Any]:
+    """Return no range."""
+    return ()
 
 
-Command = (
-    Copy
-    | ScatteredCopy
-    | Reduce
-    | Fill
-    | Launch
-    | Record
-    | WaitEvent
-    | WaitValue
-    | WriteValue
-    | Call
-    | Alloc
-    | Free
-)
-
-PERHAPS_NOTHING = frozenset({Copy, Fill, ScatteredCopy, WaitEvent})  # the commands that may have no effect
+def always(_: object) -> bool:
+    """Return True."""
+    return True
 
 
-def has_effect(command: Command) -> bool:
-    """Tell whether a command is one to null-stream order: a copy of no bytes is not, nor a wait for no record."""
-    if isinstance(command, WaitEvent):
-        return command.record is not None
-    if isinstance(command, Fill):
-        return command.times > 0
-    return not isinstance(command, Copy | ScatteredCopy) or command.size > 0
+def never(_: object) -> bool:
+    """Return False."""
+    return False
+
+
+def place(end: object, offset: int) -> tuple[int, int]:
+    """Return (device, offset) of an end of a copy: never a bare address."""
+    if type(end) is Allocation and end.device is not None:
+        return end.device, end.offset + offset
+    return HOST
+
+
+def _looking(run: Run, reads: Callable[[Any], Iterable[ReadRange]]) -> Run:
+    """Return what logs the prefetched ranges that a command reads and that were written since, and then runs it.
+
+    Data are coherent here, so such a program works; where the L2 buffer is not, it reads old bytes (TOPS Runtime API,
+    2.11).
+    """
+
+    def look_and_run(command: Any, item: Completion) -> bool:
+        for memory, start, end in reads(command):
+            if memory.device is not None:
+                for entry in item.stream.driver.context(memory.device).prefetched.stale(memory, start, end):
+                    log.warning(
+                        "%r reads bytes %d to %d of %r, which were written after they were prefetched; "
+                        "call topsMemCacheInvalidate before that", item, entry.start, entry.end, memory,
+                    )  # fmt: skip
+        return run(command, item)
+
+    return look_and_run

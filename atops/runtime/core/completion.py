@@ -14,9 +14,9 @@ from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.core.capacity import Place
+from atops.runtime.core.commands import words_of
 from atops.runtime.core.html_reports import completion_html
 from atops.runtime.core.in_process import InProcess
-from atops.runtime.core.verbs import verb_of
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
@@ -40,6 +40,7 @@ class Completion(InProcess):
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
     place: Place | None = None  # in a stream with a capacity; it gives itself back
     parked: Any = None  # what it waits for now, for reports
+    begin: Callable[[], None] | None = None  # of a call: how it is started, for when it stands in line
     cancel: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
     aborted: ExecutionError | None = None  # an abort came when there was no way yet, or it is a duty
     submitted_ns = 0
@@ -57,7 +58,7 @@ class Completion(InProcess):
 
     def __init__(self, stream: StreamQueue, command: Any) -> None:
         self.stream = stream
-        self.command = command  # one of `Command`; whoever reads it knows which by the table that led there
+        self.command = command  # its class says what can be done with it: see `core.commands.define`
 
     # ---- waiting
 
@@ -136,8 +137,13 @@ class Completion(InProcess):
             look_at(self._error)
         return self._error
 
+    @property
+    def failure(self) -> AtopsError | None:
+        """As `exception`, for the runtime, which only looks: None while the command is not over, too."""
+        return self._error
+
     def __repr__(self) -> str:
-        return f"<Completion {self.seq}: {verb_of(self.command)} on {self.stream.label}, {self.state}>"
+        return f"<Completion {self.seq}: {words_of(self.command)} on {self.stream.label}, {self.state}>"
 
     _repr_html_ = completion_html
 
@@ -159,6 +165,10 @@ class Completion(InProcess):
         """Forget a waiter that gave up."""
         if self._waiters is not None:
             self._waiters.pop(waiter, None)
+
+    def finish(self, error: AtopsError | None = None) -> None:
+        """Have its stream settle it. For what carries the command out elsewhere."""
+        self.stream.finish(self, error)
 
     def settle(self, error: AtopsError | None) -> list[Waiter] | None:
         """Become done. Called once, with the driver's lock held; returns whom to wake after it is released."""

@@ -10,10 +10,9 @@ from typing import Any
 from atops.base.errors import AtopsError, ExecutionError, PriorLaunchFailure, StreamAborted
 from atops.base.trace.tracer import Status
 from atops.base.waiting.parking_lot import Waiter
-from atops.runtime.core.commands import Launch
+from atops.runtime.core.commands import words_of
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.services import DriverServices
-from atops.runtime.core.verbs import verb_of
 
 __all__ = ("as_failure", "log_if_left", "log_if_unseen", "status_of", "verb", "wake")
 
@@ -75,9 +74,7 @@ def as_failure(failure: Exception, item: Completion, doing: str = "") -> AtopsEr
 
 def verb(item: Completion) -> str:
     """Name a command for a message."""
-    name = verb_of(item.command)
-    if isinstance(item.command, Launch):
-        name = f"launch of kernel {item.command.bound.name}"
+    name = words_of(item.command)
     return f"{name} (command {item.seq})" if item.seq else name  # it has no number before it is enqueued
 
 

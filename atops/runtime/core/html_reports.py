@@ -11,7 +11,7 @@ import numpy as np
 
 from atops.base.errors import NotInitialized
 from atops.base.html_table import bar, html_table
-from atops.runtime.core.verbs import verb_of
+from atops.runtime.core.commands import words_of
 
 __all__ = ("array_html", "completion_html", "device_html", "first_values", "in_words")
 
@@ -37,7 +37,7 @@ def array_html(array: Any) -> str:
 
 def completion_html(item: Any) -> str:
     """Return a table for a command: what it is, where, and how far it is or how it came out. No look at its failure."""
-    return html_table(f"Completion {item.seq}: {verb_of(item.command)}", (
+    return html_table(f"Completion {item.seq}: {words_of(item.command)}", (
         ("stream", item.stream.label),
         ("state", item.state),
         ("waits for", item.parked if item.state in ("pending", "running") else None),

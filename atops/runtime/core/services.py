@@ -27,7 +27,7 @@ class DriverServices(ABC):
     """One driver, as its parts see it.
 
     `lock` orders every submission and guards every queue; `seq` numbers commands under it. `execute` says how a command
-    of each type runs. `closed` is what to raise once the driver is closed.
+    of each kind runs. `closed` is what to raise once the driver is closed.
     """
 
     options: EmulatorOptions

@@ -19,7 +19,7 @@ from atops.base.errors import InvalidHandle, LaunchFailure, NotSupported
 from atops.base.waiting.parking_lot import seconds
 from atops.device.memory.value_wait import Condition
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.core.commands import WaitValue
+from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import HERE

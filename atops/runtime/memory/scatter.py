@@ -7,7 +7,7 @@ its own; nothing else can take it for plain memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from typing import Any, NamedTuple, NoReturn
 
@@ -17,7 +17,7 @@ from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.memory.allocation import NOTHING, Allocation, Bytes
 from atops.runtime.memory.buffer import Buffer
 
-__all__ = ("MOST_DIMS", "Part", "Scattered", "covers", "read_from", "write_to")
+__all__ = ("MOST_DIMS", "Part", "Scattered", "covers", "ranges_of", "read_from", "write_to")
 
 MOST_DIMS = 8
 
@@ -175,6 +175,32 @@ def write_to(memory: Allocation, offset: int, data: Any, who: str) -> None:
     memory.check(offset, data.nbytes, who)
     into[offset : offset + data.nbytes] = data
     memory.wrote(offset, data.nbytes)
+
+
+def ranges_of(ends: Iterable[tuple[object, int, int]]) -> Iterable[tuple[int, int, int]]:
+    """Return (device, offset, size) of the memory among `ends`, each once and in order; of host bytes nothing.
+
+    An end is (memory or host bytes, offset in it, size).
+    """
+    found: dict[tuple[int, int, int], None] = {}
+    for memory, offset, size in ends:
+        if type(memory) is Allocation:
+            if memory.device is not None and size:
+                found[memory.device, memory.offset + offset, size] = None
+        elif type(memory) is Scattered:
+            found.update(dict.fromkeys(_pieces(memory, offset, size)))
+    return found
+
+
+def _pieces(memory: Scattered, offset: int, size: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the whole range of each part that holds some of these bytes, or of the rows that they lie in."""
+    if not (size and memory.dims):
+        return
+    row = memory.size // memory.dims[0]
+    for part in memory.parts:
+        start, height, buffer = part.anchor[0], part.extent[0], part.memory
+        if start * row < offset + size and (start + height) * row > offset:
+            yield from ranges_of([(buffer.allocation, buffer.offset, buffer.nbytes)])
 
 
 def covers(dims: tuple[int, ...], parts: tuple[Part, ...]) -> bool:

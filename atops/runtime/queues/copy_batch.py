@@ -1,4 +1,4 @@
-"""How the bytes of a copy move, and runs of short copies that are carried out in one go.
+"""Runs of short copies, which are carried out in one go.
 
 A short copy costs less than anything that could be done around it. So the drain claims a run of them under one taking
 of the driver's lock and settles them under one more: besides the time, this keeps a producer and the drain from
@@ -7,46 +7,22 @@ queueing for that lock at every command.
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from itertools import islice
 
-import numpy as np
-
-from atops.base.errors import AtopsError, ExecutionError
-from atops.base.trace.tracer import Kind
+from atops.base.errors import AtopsError
 from atops.base.waiting.parking_lot import Waiter
-from atops.device.copy_engine import Direction
-from atops.device.memory.allocation import FENCED, Allocation, move
+from atops.device.memory.allocation import FENCED, Allocation
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.core.commands import Copy
+from atops.runtime.commands.copy import COPY_D2D, COPY_H2D, DIRECT, DIRECTIONS, Copy, carry_out
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion
 from atops.runtime.core.failures import as_failure
 from atops.runtime.core.services import DriverServices
 from atops.runtime.queues.trace_record import copy_record
 
-__all__ = (
-    "COPY_D2H",
-    "COPY_H2D",
-    "DIRECT",
-    "DIRECTIONS",
-    "carry_out",
-    "carry_out_run",
-    "check_source",
-    "checksum",
-    "claim_run",
-    "move_bytes",
-    "settle_run",
-)
+__all__ = ("carry_out_run", "claim_run", "settle_run")
 
-DIRECT = 64 << 10  # up to here a copy costs less than the hop to a copy thread
-KEEPS_GIL = 128 << 10  # up to here a memoryview moves bytes faster than numpy, and does not give up the GIL
 RUN = 32  # copies claimed at a time
-COPY_D2D, COPY_D2H, COPY_H2D = int(Kind.COPY_D2D), int(Kind.COPY_D2H), int(Kind.COPY_H2D)
-DIRECTIONS: dict[int, Direction] = {
-    Kind.COPY_H2D: Direction.HOST_TO_DEVICE,
-    Kind.COPY_D2H: Direction.DEVICE_TO_HOST,
-}
 
 
 def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completion]:
@@ -134,43 +110,3 @@ def settle_run(run: list[Completion], done: int, queue: deque[Completion]) -> li
     for item in run[done + 1 :]:
         item._state = PENDING
     return woken
-
-
-def carry_out(command: Copy) -> None:
-    """Move the bytes of one copy. Raises IllegalAddress when an end is not live."""
-    dst, src, size = command.dst, command.src, command.size
-    if type(src) is Allocation:
-        if type(dst) is Allocation:
-            move(dst, command.dst_offset, src, command.src_offset, size)
-            return
-        src.check(command.src_offset, size, "copy to the host")
-        move_bytes(dst, command.dst_offset, src.view, command.src_offset, size)  # type: ignore[arg-type]  # host bytes
-        return
-    if command.checksum is not None:
-        check_source(command)
-    if type(dst) is Allocation:
-        dst.check(command.dst_offset, size, "copy from the host")
-        move_bytes(dst.view, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]  # host bytes
-        dst.wrote(command.dst_offset, size)
-    else:
-        move_bytes(dst, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]  # host bytes
-
-
-def check_source(command: Copy) -> None:
-    """Raise ExecutionError when the host source of a copy is not what it was at the call (strict mode)."""
-    if checksum(command.src) != command.checksum:  # type: ignore[arg-type]  # only host bytes have a checksum
-        raise ExecutionError("the source of a copy changed after the call; leave it alone until the copy is done")
-
-
-def move_bytes(dst: memoryview, dst_offset: int, src: memoryview | bytes, src_offset: int, size: int) -> None:
-    """Move bytes between two flat views."""
-    if size <= KEEPS_GIL:
-        dst[dst_offset : dst_offset + size] = src[src_offset : src_offset + size]
-    else:
-        target = np.frombuffer(dst, np.uint8, size, dst_offset)
-        np.copyto(target, np.frombuffer(src, np.uint8, size, src_offset))
-
-
-def checksum(source: memoryview | bytes) -> int:
-    """Return a checksum of a host source, so that strict mode notices a change before the copy ran."""
-    return zlib.crc32(source)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from atops.base.errors import WouldDeadlock
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.base.waiting.locks import OwnedLock
-from atops.runtime.core.commands import Call, WaitEvent
+from atops.runtime.commands.call import Call
+from atops.runtime.commands.events import WaitEvent
 from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import HERE
 

@@ -6,8 +6,8 @@ It has a number and a record as any command, and is over before others can be en
 from __future__ import annotations
 
 from atops.device.memory.allocation import FENCED, Allocation
+from atops.runtime.commands.copy import COPY_D2H, COPY_H2D, DIRECTIONS
 from atops.runtime.executors.executor import HERE
-from atops.runtime.queues.copy_batch import COPY_D2H, COPY_H2D, DIRECTIONS
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.queues.trace_record import copy_record
 

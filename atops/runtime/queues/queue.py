@@ -17,14 +17,19 @@ from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClo
 from atops.base.waiting.locks import reentered, take_patiently
 from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.commands.call import Call
+from atops.runtime.commands.copy import Copy
+from atops.runtime.commands.events import WaitEvent
+from atops.runtime.commands.launch import Launch
+from atops.runtime.commands.memory import Alloc
+from atops.runtime.core import command_events as moments
 from atops.runtime.core.capacity import Capacity
-from atops.runtime.core.commands import PERHAPS_NOTHING, Alloc, Call, Command, Copy, Launch, WaitEvent, has_effect
+from atops.runtime.core.commands import PERHAPS_NOTHING, Command, has_effect
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.core.failures import as_failure, log_if_left, verb, wake
 from atops.runtime.core.in_process import InProcess
 from atops.runtime.core.services import DriverServices
 from atops.runtime.executors.executor import HERE, StepWaiter
-from atops.runtime.queues import command_events as moments
 from atops.runtime.queues.abort import abort_stream, break_off, catch_up
 from atops.runtime.queues.copy_batch import carry_out_run, claim_run, settle_run
 
@@ -356,9 +361,7 @@ class StreamQueue(InProcess):
                 continue
             try:
                 error = None
-                if not execute[item.command.__class__](self, item):
-                    if tracing and driver.tracer.detail:
-                        moments.park_head(item)
+                if not execute[item.command.__class__](item.command, item):
                     driver.head_parked()
                     catch_up(item)
                     return
@@ -490,7 +493,36 @@ class StreamQueue(InProcess):
             self._detached[item] = None
         self.driver.post(self.drain)
 
+    def line_up(self, call: Completion) -> bool:
+        """Put a call behind those of the stream that are not over. Returns whether it is the first."""
+        with self.driver.lock:
+            if self._callbacks is None:
+                self._callbacks = deque()
+            self._callbacks.append(call)
+            if len(self._callbacks) == 1:
+                return True
+            if self.driver.tracer.detail:
+                moments.park(call, self._callbacks[-2])
+            return False
+
+    def call_over(self, call: Completion) -> None:
+        """Take a call that is over out of the line, and begin the next one."""
+        following = None
+        with self.driver.lock:
+            line = self._callbacks
+            if line and line[0] is call:
+                line.popleft()
+                following = line[0] if line else None
+        if following is not None and following.begin is not None:
+            following.begin()
+            catch_up(following)
+
     # ---- failure
+
+    @property
+    def failure(self) -> AtopsError | None:
+        """As `error`, for those that only look: it does not count as looked at."""
+        return self._error
 
     @property
     def error(self) -> AtopsError | None:

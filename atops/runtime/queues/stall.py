@@ -6,7 +6,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from atops.device.exec.grid import Grid
-from atops.runtime.core.commands import Call, Launch, WaitEvent, WaitValue
+from atops.runtime.commands.call import Call
+from atops.runtime.commands.events import WaitEvent
+from atops.runtime.commands.launch import Launch
+from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.services import DriverServices
 

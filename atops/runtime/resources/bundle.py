@@ -18,10 +18,10 @@ from atops.base.result_codes import Result
 from atops.device.arch import Architecture
 from atops.device.call_site import caller
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.core.commands import Launch
+from atops.runtime.board.deferred_free import Countdown, free_when_idle
+from atops.runtime.commands.launch import Launch
 from atops.runtime.core.completion import Completion
 from atops.runtime.memory.buffer import Buffer
-from atops.runtime.queues.deferred_free import Countdown, free_when_idle
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.resources.affinity import banks_of, near_banks
 from atops.runtime.resources.default import chosen_bundle

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from atops.kernels import kernel
+from atops.runtime.commands.events import Record
 from atops.runtime.cooperative_launch import submit_together
-from atops.runtime.core.commands import Record
 from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import Lane
 from atops.runtime.executors.threaded import ThreadedExecutor

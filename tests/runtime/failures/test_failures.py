@@ -26,9 +26,9 @@ from atops.base.errors import (
     StreamAborted,
 )
 from atops.device.topology import Topology
-from atops.runtime.core.commands import Fill, Launch
-from atops.runtime.queues.memory_use import USES
-from atops.runtime.queues.trace_record import DESCRIBE
+from atops.runtime.commands.fill import Fill
+from atops.runtime.commands.launch import Launch
+from atops.runtime.core.commands import ROWS
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -358,7 +358,7 @@ def test_a_reset_ends_the_failure(device: atops.Device):
         stream.fill(device.empty(1), 1)
 
 
-def undescribed(item, command):
+def undescribed(*_):
     """Raise, as a mistake in what describes a command to the tracer would."""
     raise KeyError("no description")
 
@@ -368,7 +368,7 @@ async def test_a_command_that_cannot_be_described_fails(device):
     """What goes wrong in making its trace record fails the command and its stream, which then go on by their rules."""
     stream, x = device.create_stream(), device.empty(4, np.int32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.delitem(DESCRIBE, Fill)
+        patch.setitem(ROWS, Fill, ROWS[Fill]._replace(describe=undescribed))
         failed, skipped = stream.fill(x, 0), stream.copy(x, np.zeros(4, np.int32))
         with pytest.raises(ExecutionError, match=r"trace record of fill \(command \d+\).*KeyError"):
             await failed
@@ -391,7 +391,7 @@ async def test_an_aborted_command_that_cannot_be_described(device):
     latch = hold(stream)
     dropped = [stream.fill(x, 0), stream.copy(x, np.zeros(4, np.int32))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.delitem(DESCRIBE, Fill)
+        patch.setitem(ROWS, Fill, ROWS[Fill]._replace(describe=undescribed))
         assert stream.abort() >= 2  # what holds the stream may not have begun
     latch.release()
     for each in dropped:
@@ -405,8 +405,8 @@ async def test_details_of_a_command_that_cannot_be_told(device):
     """A mistake in telling a viewer of a queued command fails that command, not the thread that enqueues it."""
     stream, x = device.create_stream(), device.empty(4, np.int32)
     with pytest.MonkeyPatch.context() as patch, device.driver.tracer.detailed():
-        patch.setitem(USES, Launch, undescribed)
-        patch.setitem(DESCRIBE, Fill, undescribed)
+        patch.setitem(ROWS, Launch, ROWS[Launch]._replace(uses=undescribed))
+        patch.setitem(ROWS, Fill, ROWS[Fill]._replace(describe=undescribed))
         for failed in (stream.fill(x, 0), stream.launch(store, (1, 1), x, 1)):
             with pytest.raises(ExecutionError, match="no description"):
                 await failed

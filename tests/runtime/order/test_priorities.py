@@ -12,7 +12,7 @@ from atops import kernels as k
 from atops.base.errors import InvalidValue
 from atops.base.trace.records import Kind
 from atops.device.copy_engine import CopyJob, Direction
-from atops.runtime.queues.copy_batch import DIRECT
+from atops.runtime.commands.copy import DIRECT
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import KernelLatch, StreamLatch
 

@@ -14,8 +14,8 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError, InvalidHandle, StreamAborted
+from atops.runtime.commands.copy import HALVES
 from atops.runtime.driver import COPY_THREADS
-from atops.runtime.execute.copy import HALVES
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import KernelLatch, StreamLatch, StubbornLatch, hold
 
@@ -139,11 +139,11 @@ async def test_an_abort_never_comes_too_early(device):
     hold(other)
     never, latch, execute = other.record(), KernelLatch(), driver.execute
 
-    def interrupted(stream, item):
-        if stream is not other:
+    def interrupted(command, item):
+        if item.stream is not other:
             driver.execute = execute
-            stream.abort()
-        return execute[type(item.command)](stream, item)
+            item.stream.abort()
+        return execute[type(command)](command, item)
 
     for start in (
         lambda stream: stream.wait(never),

@@ -16,7 +16,7 @@ from atops.base.trace.events import AllocationEvent, Change, CommandEvent, Phase
 from atops.base.trace.records import COPIES, Trace
 from atops.base.trace.tracer import Kind, Tracer
 from atops.device.copy_engine import CopyJob, Direction
-from atops.runtime.queues.copy_batch import DIRECT
+from atops.runtime.commands.copy import DIRECT
 from atops.runtime.stream import Stream
 from tests.runtime.boards import PATIENCE, add_one, device
 from tests.runtime.latch import KernelLatch, StreamLatch

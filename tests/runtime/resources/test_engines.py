@@ -11,7 +11,7 @@ import atops
 import atops.tops as tops
 from atops import executable
 from atops.device.copy_engine import CopyEngines, CopyJob, Direction
-from atops.runtime.core.commands import Copy
+from atops.runtime.commands.copy import Copy
 from atops.runtime.resources.bundle import create_bundle
 from atops.runtime.resources.default import chosen_bundle, set_chosen_bundle, within
 from atops.runtime.resources.engines import EngineShare

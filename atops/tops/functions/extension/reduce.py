@@ -10,7 +10,7 @@ import numpy as np
 
 from atops.base.dtypes import as_dtype
 from atops.base.errors import InvalidValue
-from atops.runtime.core.commands import Reduce
+from atops.runtime.commands.reduce import Reduce
 from atops.runtime.memory.buffer import Buffer
 from atops.tops.bridge.arguments import member, whole
 from atops.tops.bridge.call import call

@@ -15,12 +15,12 @@ from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.host_memory import SLOT_SHIFT
+from atops.runtime.commands.copy import DIRECT
 from atops.runtime.core.completion import Completion
 from atops.runtime.current_driver import current_driver
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import CAST_CODES
-from atops.runtime.queues.copy_batch import DIRECT
 from atops.runtime.queues.direct_copy import copy_at_once
 from atops.runtime.stream import Stream
 from atops.tops.bridge.aliases import has_aliases

@@ -9,8 +9,8 @@ import numpy as np
 
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.commands.launch import reachable
 from atops.runtime.current_driver import current_driver
-from atops.runtime.execute.launch import reachable
 from atops.runtime.memory.buffer import Buffer
 from atops.tops.bridge.aliases import alias_at
 from atops.tops.bridge.context import current_device

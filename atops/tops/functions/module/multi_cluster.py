@@ -9,7 +9,7 @@ from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidVal
 from atops.kernels.block_kernels import BlockKernel, BlockKernels, Segment
 from atops.kernels.bound import BoundKernel
 from atops.kernels.launch_config import LaunchConfig
-from atops.runtime.core.commands import Launch, LaunchOptions
+from atops.runtime.commands.launch import Launch, LaunchOptions
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.stream import Stream

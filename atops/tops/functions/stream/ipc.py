@@ -15,11 +15,11 @@ from atops.base.fork_locks import fork_safe
 from atops.base.result_codes import Result
 from atops.device.memory.host_memory import SLOT_SHIFT
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.ipc.event import export_event, import_event
 from atops.runtime.ipc.handle import Handle, Kind
 from atops.runtime.ipc.memory import BorrowedMemory, export_memory
 from atops.runtime.memory.buffer import Buffer
-from atops.runtime.queues.deferred_free import free_when_idle
 from atops.tops.bridge.aliases import Alias, add_alias, alias_at, remove_alias
 from atops.tops.bridge.arguments import flags_in, member, whole
 from atops.tops.bridge.call import call

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from atops.runtime.execute.reduce import OPERATIONS, combine
+from atops.runtime.commands.reduce import OPERATIONS, combine
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

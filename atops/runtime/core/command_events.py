@@ -1,6 +1,6 @@
-"""Telling a tracer of commands that are not over yet, while somebody wants details.
+"""Telling a tracer of commands that are not over yet, while a viewer wants details.
 
-Whoever calls has seen `Tracer.detail` and has the numbers of the command; nothing here takes the driver's lock, but for
+Callers have looked at `Tracer.detail` and hold what guards the command; nothing here takes the driver's lock, except
 what `teller` returns, which shows a viewer that comes late what is queued and allocated.
 """
 
@@ -10,32 +10,17 @@ import weakref
 from collections.abc import Callable
 
 from atops.base.trace.events import Phase
-from atops.base.trace.tracer import Tracer
+from atops.base.trace.tracer import Kind, Tracer
 from atops.device.call_site import calling_place
-from atops.runtime.core.commands import (
-    Alloc,
-    Call,
-    Copy,
-    Free,
-    Launch,
-    Record,
-    WaitEvent,
-    WaitValue,
-    WriteValue,
-)
-from atops.runtime.core.completion import DONE, PENDING, Completion
+from atops.runtime.core.commands import NOWHERE, SILENT, row_of
+from atops.runtime.core.completion import PENDING, Completion
 from atops.runtime.core.services import DriverServices
-from atops.runtime.queues.memory_use import USES
-from atops.runtime.queues.trace_record import DESCRIBE, NOWHERE
 
-__all__ = ("SILENT", "begin", "park", "park_head", "start", "submit", "teller")
+__all__ = ("SILENT", "begin", "park", "start", "submit", "teller")
 
 SUBMITTED, STARTED, PARKED = (int(phase) for phase in Phase)
-BEGIN_ELSEWHERE = frozenset({Launch, Copy, Call})  # when they get a cluster, an engine or a thread
-AT_ONCE = frozenset({Alloc, Free, Record, WriteValue})  # over when they have begun: their records tell
-SILENT = BEGIN_ELSEWHERE | AT_ONCE  # of whose beginning something else tells
+WAIT_VALUE = int(Kind.WAIT_VALUE)
 ENQUEUEING = 3  # frames that are the package's for certain: here, where the queue takes it, what submits
-WAITS = (WaitEvent, WaitValue)
 
 
 def submit(item: Completion) -> None:
@@ -59,12 +44,6 @@ def begin(item: Completion, skipped: object) -> None:
 def park(item: Completion, cause: Completion | None = None) -> None:
     """Tell that a command waits: for another one, or for what is no command."""
     _tell(item, PARKED, item.stream.driver.now(), -1 if cause is None else cause.seq)
-
-
-def park_head(item: Completion) -> None:
-    """Tell that the head of a stream waits, if it is a wait that is not over."""
-    if type(item.command) in WAITS and item._state < DONE:
-        park(item, item.command.record if type(item.command) is WaitEvent else None)
 
 
 def teller(driver: DriverServices) -> Callable[[], None]:
@@ -104,8 +83,7 @@ def _stand(item: Completion) -> None:
         if isinstance(waits_for, Completion):  # one that comes first in the null stream's order
             _tell(item, PARKED, since, waits_for.seq)
         return
-    kind = type(item.command)
-    if kind in WAITS or (kind is Copy and item.engine < 0) or (kind is Launch and waits_for and not waits_for.started):
+    if row_of(item.command).waits(item):
         _tell(item, PARKED, since, waits_for.seq if isinstance(waits_for, Completion) else -1)
     else:
         _tell(item, STARTED, since)
@@ -114,11 +92,8 @@ def _stand(item: Completion) -> None:
 def _tell_uses(item: Completion) -> None:
     """Tell what memory a command was given, of those whose records do not."""
     try:
-        find = USES.get(item.command.__class__)
-        if find is not None:
-            add, seq = item.stream.driver.tracer.details.uses.add, item.seq
-            for device, offset, size in find(item.command):
-                add((seq, device, offset, size))
+        for device, offset, size in row_of(item.command).uses(item.command):
+            item.stream.driver.tracer.details.uses.add((item.seq, device, offset, size))
     except Exception as failure:  # it must not end whatever works at the queue; the command fails with it
         item.untold = failure
 
@@ -138,11 +113,7 @@ def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1
 
 def _described(item: Completion, tracer: Tracer) -> tuple[int, int, int, int, int]:
     """Return what all moments of a command say, and keep it: kind, bytes, name, and the word it waits for."""
-    command = item.command
-    if command.__class__ is Copy:  # the commonest by far; it has no name, which is number 0
-        item.told = told = (command[5], command[4], 0, *NOWHERE)
-        return told
-    kind, size, *_, src, src_at, _, name = DESCRIBE[type(command)](item, command)
-    word = (src, src_at) if type(command) is WaitValue else NOWHERE
+    kind, size, *_, src, src_at, _, name = row_of(item.command).describe(item.command, item)
+    word = (src, src_at) if kind == WAIT_VALUE else NOWHERE
     item.told = told = (kind, size, tracer.intern(name), *word)
     return told

@@ -11,7 +11,7 @@ import pytest
 import atops
 from atops.base.trace.records import Kind
 from atops.device.topology import LinkKind, Topology
-from atops.runtime.execute.cost_model import Leg, legs_ns
+from atops.runtime.commands.cost_model import Leg, legs_ns
 from tests.runtime.boards import add_one
 from tests.runtime.virtual_time import MOVE, ODD, RATES, UP, ceil, host, now, span, taken, virtual
 

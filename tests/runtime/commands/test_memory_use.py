@@ -13,7 +13,8 @@ from atops import kernels as k
 from atops.base.trace.events import MemoryUse
 from atops.kernels.block_kernels import BlockKernel, BlockKernels
 from atops.kernels.launch_config import LaunchConfig
-from atops.runtime.core.commands import PLAIN_LAUNCH, Launch, Reduce
+from atops.runtime.commands.launch import PLAIN_LAUNCH, Launch
+from atops.runtime.commands.reduce import Reduce
 from atops.runtime.memory.buffer import Buffer
 from atops.trace.file import load, save
 from tests.runtime.boards import PATIENCE, device

@@ -1,0 +1,181 @@
+"""Calls of host functions in stream order: on a callback thread; of coroutine functions on the loop that enqueued them.
+
+A call that holds the stream keeps the head of the queue until it ends. One that does not is detached: later commands go
+on, calls of one stream still run one after another, and synchronising waits for them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextvars import Context
+from functools import partial
+from typing import Any, NamedTuple
+
+from atops.base.errors import AtopsError, HostCallFailure, InvalidType, LoopClosed, StreamAborted
+from atops.base.trace.tracer import Kind
+from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
+from atops.runtime.core import command_events
+from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing
+from atops.runtime.core.completion import Completion
+from atops.runtime.executors.executor import HERE, Lane
+
+__all__ = ("CALLBACKS", "Call", "is_async")
+
+CALLBACKS = Lane("callback")
+
+
+class Call(NamedTuple):
+    """Call a host function or coroutine function in stream order."""
+
+    function: Callable[..., Any]
+    arguments: tuple[object, ...]
+    holds: bool
+    wants_error: bool
+    adapter: LoopAdapter | None
+    context: Context
+
+    @property
+    def name(self) -> str:
+        """What messages call the function. Not its repr: that of a stream's method would show the stream's queue."""
+        function: object = self.function
+        while isinstance(function, partial):
+            function = function.func
+        return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+def _run_call(command: Call, item: Completion) -> bool:
+    """Start the call, or line it up behind the calls of the stream that are not over."""
+    stream = item.stream
+    item.begin = partial(_start, command, item)
+    first = stream.line_up(item)
+    if not command.holds:
+        stream.detach(item)
+    if first:
+        item.begin()
+    return False
+
+
+def _start(command: Call, item: Completion) -> None:
+    """Run the call where it belongs."""
+    driver = item.stream.driver
+    if driver.tracer.detail:
+        command_events.start(item)
+    if is_async(command.function):
+        _start_on_loop(command, item)
+    else:
+        driver.executor.run(CALLBACKS, lambda: _run_function(command, item))
+
+
+def is_async(function: object) -> bool:
+    """Whether calling `function` makes a coroutine: a coroutine function, a partial of one, an async `__call__`."""
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _arguments(command: Call, item: Completion) -> tuple[object, ...]:
+    """Return what the function is called with: the stream's failure or abort, if it asked for the status."""
+    return (item.stream.failure or item.aborted, *command.arguments) if command.wants_error else command.arguments
+
+
+def _run_function(command: Call, item: Completion) -> None:
+    """Call a plain function, in its submitter's context."""
+    before, HERE.callback = (HERE.role, HERE.callback), item
+    HERE.role = "callback"
+    error: AtopsError | None = None
+    try:
+        result = command.context.run(command.function, *_arguments(command, item))
+        if inspect.iscoroutine(result):
+            result.close()  # it would never run
+            raise InvalidType(f"{command.name} returned a coroutine; enqueue the coroutine function itself")
+        item.give(result)
+    except BaseException as failure:  # SystemExit and KeyboardInterrupt end the call, not the callback thread
+        error = _host_failure(command, failure)
+    finally:
+        HERE.role, HERE.callback = before
+    _ended(item, error)
+
+
+def _start_on_loop(command: Call, item: Completion) -> None:
+    """Run a coroutine function on the loop that enqueued it; notice when that loop closes first."""
+    adapter, driver = command.adapter, item.stream.driver
+    assert adapter is not None, "checked when it was enqueued"
+
+    def done(failure: BaseException | None, value: object) -> None:
+        driver.debts.paid(debt)
+        error: AtopsError | None = None
+        if failure is None:
+            item.give(value)
+        elif item.parked is ABORTED:  # asyncio and trio report a cancellation in different ways
+            error = StreamAborted(f"{command.name} was cancelled by an abort of {item.stream.label}")
+        elif adapter.closed() or not isinstance(failure, Exception):  # mostly the end of a loop cancels it
+            error = _loop_closed(command)
+        else:
+            error = _host_failure(command, failure)
+        _ended(item, error)
+
+    task: HostTask | None = None
+
+    def lost() -> None:
+        if task is not None:
+            task.forget()
+        _ended(item, _loop_closed(command))
+
+    debt = driver.debts.owe(adapter, lost)
+
+    def cancel(_: AtopsError) -> None:
+        item.parked = ABORTED
+        if task is not None:
+            task.cancel()
+
+    task = adapter.spawn(lambda: command.function(*_arguments(command, item)), command.context, done)
+    if not item.duty:
+        item.cancel = cancel
+
+
+ABORTED = object()
+
+
+def _ended(item: Completion, error: AtopsError | None) -> None:
+    """Settle the call and start the next one in line."""
+    item.finish(error)  # first: when the next one starts, this one is done
+    item.stream.call_over(item)
+
+
+def _host_failure(command: Call, failure: BaseException) -> AtopsError:
+    """Wrap what a host callable raised."""
+    try:
+        said = repr(failure)
+    except Exception:  # the program's own: whatever it does, the call must end
+        said = type(failure).__name__
+    error = HostCallFailure(f"{command.name} raised {said} in stream order")
+    error.__cause__ = failure
+    return error
+
+
+def _loop_closed(command: Call) -> LoopClosed:
+    """Return the error for a coroutine that its loop left unfinished."""
+    return LoopClosed(
+        f"{command.name} was cancelled, or the event loop that owed it closed, before it ended; "
+        "keep the loop until the stream is done"
+    )
+
+
+def _describe_call(command: Call, item: Completion) -> Described:
+    """Describe a host call, by the name of what is called."""
+    return (Kind.CALL, 0, *NOWHERE, *NOWHERE, -1, command.name)
+
+
+define(
+    Call,
+    words=lambda _: "call",
+    run=_run_call,
+    run_timed=_run_call,
+    describe=_describe_call,
+    uses=nothing,
+    reads=nothing,
+    effect=always,
+    waits=never,
+    silent=True,
+)

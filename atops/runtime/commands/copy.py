@@ -1,0 +1,400 @@
+"""Copies, of plain memory and of scatter memory: how their bytes move, and on which threads and engines.
+
+Small ones run where they stand, large ones on a copy thread, when an engine and the link are free.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from atops.base.errors import AtopsError, ExecutionError, IllegalState
+from atops.base.trace.tracer import Kind
+from atops.base.waiting.parking_lot import ThreadWaiter
+from atops.device.copy_engine import CopyJob, Direction
+from atops.device.memory.allocation import Allocation, move
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.commands.cost_model import copy_legs, legs_ns
+from atops.runtime.core import command_events
+from atops.runtime.core.commands import Described, ReadRange, UsedRange, define, never, nothing, place
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.services import DriverServices
+from atops.runtime.executors.executor import Lane
+from atops.runtime.memory.scatter import ranges_of, read_from, write_to
+
+__all__ = (
+    "COPIES",
+    "COPY_D2D",
+    "COPY_D2H",
+    "COPY_H2D",
+    "DIRECT",
+    "DIRECTIONS",
+    "HALVES",
+    "Copy",
+    "ScatteredCopy",
+    "carry_out",
+    "checksum",
+    "run_here_or_beside",
+    "run_on_engine",
+)
+
+COPIES = Lane("copy")
+HALVES = Lane("copy half")
+SPLIT = 8 << 20  # from here on two threads share a copy
+DIRECT = 64 << 10  # up to here a copy costs less than the hop to a copy thread
+KEEPS_GIL = 128 << 10  # up to here a memoryview moves bytes faster than numpy, and does not give up the GIL
+COPY_D2D, COPY_D2H, COPY_H2D = int(Kind.COPY_D2D), int(Kind.COPY_D2H), int(Kind.COPY_H2D)
+DIRECTIONS: dict[int, Direction] = {
+    Kind.COPY_H2D: Direction.HOST_TO_DEVICE,
+    Kind.COPY_D2H: Direction.DEVICE_TO_HOST,
+}
+
+
+class Copy(NamedTuple):
+    """Move `size` bytes. Either end is an allocation, or host bytes (a memoryview) with no address of their own."""
+
+    dst: Allocation | memoryview
+    dst_offset: int
+    src: Allocation | memoryview | bytes
+    src_offset: int
+    size: int
+    kind: int
+    checksum: int | None = None
+
+
+class ScatteredCopy(NamedTuple):
+    """Move `size` bytes, at least one end of which is scatter memory. Else as a Copy; `kind` is the trace's."""
+
+    dst: Allocation | memoryview
+    dst_offset: int
+    src: Allocation | memoryview | bytes
+    src_offset: int
+    size: int
+    kind: int
+
+
+# ---- how they run
+
+
+def _run_copy(command: Copy, item: Completion) -> bool:
+    """Copy here if it is short and nothing holds the link the other way; else when an engine is free."""
+    driver = item.stream.driver
+    if command.kind == Kind.COPY_PEER and not _linked(command, driver):
+        return _stage_through_host(command, item, timed=False)
+    direction = DIRECTIONS.get(command.kind, Direction.NONE)
+    context = _copying_context(command, item)
+    if command.size <= DIRECT and context.engines.quiet(direction):
+        carry_out(command)
+        return True
+    alone = command.size < SPLIT or driver.inline
+    action = partial(carry_out, command) if alone else partial(_carry_out_halves, command, driver)
+    run_on_engine(context, item, direction, action, partial(_end_copy, item))
+    return False
+
+
+def _run_timed_copy(command: Copy, item: Completion) -> bool:
+    """Copy on an engine, however short; between devices without a link in two halves, on an engine of each."""
+    if command.kind == Kind.COPY_PEER and not _linked(command, item.stream.driver):
+        return _stage_through_host(command, item, timed=True)
+    context = _copying_context(command, item)
+    direction = DIRECTIONS.get(command.kind, Direction.NONE)
+    takes = partial(_copy_ns, context, command)
+    run_on_engine(context, item, direction, partial(carry_out, command), item.finish, takes)
+    return False
+
+
+def _run_scattered(command: ScatteredCopy, item: Completion) -> bool:
+    """Copy here, or on a copy thread when it is large."""
+    return run_here_or_beside(item, partial(_carry_out_scattered, command), command.size <= DIRECT)
+
+
+def _run_timed_scattered(command: ScatteredCopy, item: Completion) -> bool:
+    """Copy on an engine; a fill of scatter memory is such a copy, too."""
+    context = _copying_context(command, item)
+    direction = DIRECTIONS.get(command.kind, Direction.NONE)
+    action, takes = partial(_carry_out_scattered, command), partial(_copy_ns, context, command)
+    run_on_engine(context, item, direction, action, item.finish, takes)
+    return False
+
+
+def _copy_ns(context: DeviceContext, command: Copy | ScatteredCopy) -> int:
+    """Return the nanoseconds of a device's engine that a copy takes."""
+    return legs_ns(copy_legs(context, command))
+
+
+def run_here_or_beside(item: Completion, action: Callable[[], None], short: bool) -> bool:
+    """Run `action` here if it is short, else on a copy thread, which settles the command. Returns as `run` of a row."""
+    if short:
+        action()
+        return True
+
+    def work() -> None:
+        error = None
+        try:
+            action()
+        except AtopsError as failure:
+            error = failure
+        _end_copy(item, error)
+
+    item.stream.driver.executor.run(COPIES, work)
+    return False
+
+
+def _end_copy(item: Completion, error: AtopsError | None) -> None:
+    """Settle a copy on its thread, which drains what follows in the stream unless other copies wait for the thread.
+
+    Waking the driver for it takes longer than most of what follows does.
+    """
+    stream = item.stream
+    stream.finish(item, error, here=stream.driver.executor.backlog(COPIES)())
+
+
+def _carry_out_halves(command: Copy, driver: DriverServices) -> None:
+    """Move a large copy on two threads: one does not saturate the memory. On a copy thread; raises as `carry_out`."""
+    if command.checksum is not None:
+        _check_source(command)
+    half = (command.size // 2) & ~4095
+    rest = command._replace(
+        dst_offset=command.dst_offset + half,
+        src_offset=command.src_offset + half,
+        size=command.size - half,
+        checksum=None,
+    )
+    gate, failures = ThreadWaiter(), list[Exception]()
+
+    def other() -> None:
+        try:
+            carry_out(rest)
+        except Exception as failure:
+            failures.append(failure)
+        finally:
+            gate.wake()
+
+    driver.executor.run(HALVES, other)
+    try:
+        carry_out(command._replace(size=half, checksum=None))
+    finally:
+        gate.wait()  # bounded: it moves bytes and nothing else
+    if failures:
+        raise failures[0]
+
+
+def _copying_context(command: Copy | ScatteredCopy, item: Completion) -> DeviceContext:
+    """Return the device whose engines carry the copy: the source's, the destination's, or the stream's."""
+    context: DeviceContext = item.stream.context
+    for end in (command.src, command.dst):
+        if isinstance(end, Allocation) and end.device is not None and end.device != context.ordinal:
+            owner: DeviceContext = item.stream.driver.context(end.device)
+            return owner
+    return context
+
+
+def _linked(command: Copy, driver: DriverServices) -> bool:
+    """Return whether the two devices of a peer copy have a link and the access to use it."""
+    src, dst = command.src, command.dst
+    if not isinstance(src, Allocation) or not isinstance(dst, Allocation):
+        raise IllegalState(f"a copy between devices needs two allocations, got {src!r} and {dst!r}")
+    assert src.device is not None and dst.device is not None
+    return driver.topology.route(src.device, dst.device) is not None
+
+
+def run_on_engine(
+    context: DeviceContext,
+    item: Completion,
+    direction: Direction,
+    action: Callable[[], None],
+    done: Callable[[AtopsError | None], None],
+    takes: Callable[[], int] | None = None,
+) -> None:
+    """Run `action` on a copy thread once an engine, of its bundle's if it has one, and the link are free.
+
+    Then tell `done`. `takes`, asked when it begins, says for how many nanoseconds of the driver's clock it then holds
+    the engine; the bytes move at the end of them, as late as may be. An abort meanwhile lets it finish, as any copy
+    that has begun.
+    """
+    stream, driver = item.stream, item.stream.driver
+    engines = context.engines if item.share is None or item.share.engines is not context.engines else item.share
+
+    def work() -> None:
+        item.engine = job.engine
+        item.started_ns = driver.now()  # until then it stood behind other copies
+        if driver.tracer.detail:
+            command_events.start(item, item.started_ns)
+        if takes is not None and (duration := takes()):
+            item.parked = None  # it moves, and stands behind nobody
+            driver.executor.spend(duration, lambda: driver.executor.run(COPIES, move))
+        else:
+            move()
+
+    def move() -> None:
+        error = _failure_of(action)
+        # Released first: the next copy must not find the link held by one whose waiters were told that it is over.
+        engines.release(job)
+        done(error)
+
+    job = CopyJob(stream.priority, item.seq, direction, lambda: driver.executor.run(COPIES, work))
+
+    def cancel(error: AtopsError) -> None:
+        if engines.withdraw(job):
+            stream.finish(item, error)
+
+    item.cancel = cancel
+    item.parked = engines
+    if driver.tracer.detail and (engines.full or not engines.quiet(direction)):
+        command_events.park(item)
+    engines.request(job)
+
+
+def _failure_of(action: Callable[[], None]) -> AtopsError | None:
+    """Carry out a copy, and return what it failed with, if it did."""
+    try:
+        action()
+    except AtopsError as failure:
+        return failure
+    except Exception as failure:
+        error = ExecutionError(f"a copy failed: {failure!r}")
+        error.__cause__ = failure
+        return error
+    return None
+
+
+def _stage_through_host(command: Copy, item: Completion, timed: bool) -> bool:
+    """Copy between devices that have no link: to the host, then on. Each half holds its own device's link."""
+    source, target = command.src, command.dst
+    assert isinstance(source, Allocation) and isinstance(target, Allocation)
+    assert source.device is not None and target.device is not None
+    driver = item.stream.driver
+    back, to = driver.context(source.device), driver.context(target.device)
+    staging = memoryview(bytearray(command.size))
+    down = Copy(staging, 0, source, command.src_offset, command.size, Kind.COPY_D2H)
+    up = Copy(target, command.dst_offset, staging, 0, command.size, Kind.COPY_H2D)
+
+    def half(context: DeviceContext, part: Copy, done: Callable[[AtopsError | None], None]) -> None:
+        takes = partial(_copy_ns, context, part) if timed else None
+        run_on_engine(context, item, DIRECTIONS[part.kind], partial(carry_out, part), done, takes)
+
+    def half_way(error: AtopsError | None) -> None:
+        error = error or driver.trace_part(item, down)
+        if error is not None:
+            item.finish(error)
+            return
+        item.command, item.told = up, None  # what is left of it: its end is the second record
+        half(to, up, partial(_end_copy, item))
+
+    half(back, down, half_way)
+    return False
+
+
+# ---- how their bytes move
+
+
+def carry_out(command: Copy) -> None:
+    """Move the bytes of one copy. Raises IllegalAddress when an end is not live."""
+    dst, src, size = command.dst, command.src, command.size
+    if type(src) is Allocation:
+        if type(dst) is Allocation:
+            move(dst, command.dst_offset, src, command.src_offset, size)
+            return
+        src.check(command.src_offset, size, "copy to the host")
+        _move_bytes(dst, command.dst_offset, src.view, command.src_offset, size)  # type: ignore[arg-type]  # host bytes
+        return
+    if command.checksum is not None:
+        _check_source(command)
+    if type(dst) is Allocation:
+        dst.check(command.dst_offset, size, "copy from the host")
+        _move_bytes(dst.view, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]  # host bytes
+        dst.wrote(command.dst_offset, size)
+    else:
+        _move_bytes(dst, command.dst_offset, src, command.src_offset, size)  # type: ignore[arg-type]  # host bytes
+
+
+def _check_source(command: Copy) -> None:
+    """Raise ExecutionError when the host source of a copy is not what it was at the call (strict mode)."""
+    if checksum(command.src) != command.checksum:  # type: ignore[arg-type]  # only host bytes have a checksum
+        raise ExecutionError("the source of a copy changed after the call; leave it alone until the copy is done")
+
+
+def _move_bytes(dst: memoryview, dst_offset: int, src: memoryview | bytes, src_offset: int, size: int) -> None:
+    """Move bytes between two flat views."""
+    if size <= KEEPS_GIL:
+        dst[dst_offset : dst_offset + size] = src[src_offset : src_offset + size]
+    else:
+        target = np.frombuffer(dst, np.uint8, size, dst_offset)
+        np.copyto(target, np.frombuffer(src, np.uint8, size, src_offset))
+
+
+def checksum(source: memoryview | bytes) -> int:
+    """Return a checksum of a host source, so that strict mode notices a change before the copy ran."""
+    return zlib.crc32(source)
+
+
+def _carry_out_scattered(command: ScatteredCopy) -> None:
+    """Read all, then write all. Raises IllegalAddress for memory that was freed."""
+    src, start, size = command.src, command.src_offset, command.size
+    if isinstance(src, Allocation):
+        data = read_from(src, start, size, "copy to scatter memory")
+    else:
+        data = np.frombuffer(src, np.uint8)[start : start + size]
+    dst, offset = command.dst, command.dst_offset
+    if isinstance(dst, Allocation):
+        write_to(dst, offset, data, "copy from scatter memory")
+    else:
+        dst[offset : offset + size] = data.data
+
+
+# ---- their rows
+
+
+def _describe_copy(command: Copy, item: Completion) -> Described:
+    """Describe a copy: its way, its bytes, both ends."""
+    ends = *place(command.dst, command.dst_offset), *place(command.src, command.src_offset)
+    return (command.kind, command.size, *ends, -1, "")
+
+
+def _describe_scattered(command: ScatteredCopy, item: Completion) -> Described:
+    """Describe a copy of scatter memory, which has no one place, and so is called by its name."""
+    ends = *place(command.dst, command.dst_offset), *place(command.src, command.src_offset)
+    return (command.kind, command.size, *ends, -1, "scatter memory")
+
+
+def _ranges_of_scattered(command: ScatteredCopy) -> Iterable[UsedRange]:
+    """Return both ends of a copy or fill of scatter memory, which has no one place: the parts that hold some of it."""
+    ends = (command.dst, command.dst_offset), (command.src, command.src_offset)
+    return ranges_of((*end, command.size) for end in ends)
+
+
+def _source_of(command: Copy) -> Iterable[ReadRange]:
+    """Return the bytes of device memory that a copy reads."""
+    if isinstance(command.src, Allocation):
+        return ((command.src, command.src_offset, command.src_offset + command.size),)
+    return ()
+
+
+define(
+    Copy,
+    words=lambda _: "copy",
+    run=_run_copy,
+    run_timed=_run_timed_copy,
+    describe=_describe_copy,
+    uses=nothing,
+    reads=_source_of,
+    effect=lambda copy: copy.size > 0,
+    waits=lambda item: item.engine < 0,
+    silent=True,
+)
+define(
+    ScatteredCopy,
+    words=lambda _: "scattered_copy",
+    run=_run_scattered,
+    run_timed=_run_timed_scattered,
+    describe=_describe_scattered,
+    uses=_ranges_of_scattered,
+    reads=nothing,
+    effect=lambda copy: copy.size > 0,
+    waits=never,
+    silent=False,
+)

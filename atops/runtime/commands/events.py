@@ -1,0 +1,113 @@
+"""Records of events and waits for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from atops.base.errors import PriorLaunchFailure
+from atops.base.trace.tracer import Kind
+from atops.runtime.core import command_events
+from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.event import Event
+
+__all__ = ("Record", "WaitEvent")
+
+
+class Record(NamedTuple):
+    """Mark this point of the stream in an event."""
+
+    event: Event
+
+
+class WaitEvent(NamedTuple):
+    """Wait for the record that an event held when the wait was enqueued (None: never recorded, no wait)."""
+
+    event: Event
+    record: Completion | None
+
+
+def _run_record(command: Record, item: Completion) -> bool:
+    """Stamp the event with the time at which everything before it was over."""
+    command.event.stamp(item, item.stream.driver.now())
+    return True
+
+
+def _run_wait_event(command: WaitEvent, item: Completion) -> bool:
+    """Go on at once if the record is complete; else park until it is. A failed record poisons this stream."""
+    record = command.record
+    if record is None:
+        return True
+    item.parked = record
+    waiter = _WaitOver(item, record)
+    item.cancel = item.finish
+    if record.add_waiter(waiter):
+        if item.stream.driver.tracer.detail and not item.over:
+            command_events.park(item, record)
+        return False
+    if (error := waiter.error()) is not None:
+        raise error
+    return True
+
+
+class _WaitOver:
+    """Ends a stream's wait for an event when the record it waits for is over."""
+
+    __slots__ = ("_item", "_record")
+
+    def __init__(self, item: Completion, record: Completion) -> None:
+        self._item = item
+        self._record = record
+
+    def wake(self) -> None:
+        """End the wait, well or not."""
+        self._item.finish(self.error())
+
+    def error(self) -> PriorLaunchFailure | None:
+        """Return what to fail the wait with, if the record failed. The wait takes over what its stream left out."""
+        stream = self._item.stream
+        if self._record.stream.gap:
+            with stream.driver.lock:
+                stream.inherit(self._record)
+        cause = self._record.failure
+        if cause is None:
+            return None
+        error = PriorLaunchFailure(f"{stream.label} waited for an event whose work failed: {cause}")
+        error.__cause__ = cause
+        return error
+
+
+def _describe_record(command: Record, item: Completion) -> Described:
+    """Describe a record, by the number of its event."""
+    return (Kind.RECORD, 0, *NOWHERE, *NOWHERE, command.event.number, "")
+
+
+def _describe_wait_event(command: WaitEvent, item: Completion) -> Described:
+    """Describe a wait for an event: the record that satisfied it is its cause."""
+    return (Kind.WAIT_EVENT, 0, *NOWHERE, *NOWHERE, command.record.seq if command.record is not None else -1, "")
+
+
+define(
+    Record,
+    words=lambda _: "record",
+    run=_run_record,
+    run_timed=_run_record,
+    describe=_describe_record,
+    uses=nothing,
+    reads=nothing,
+    effect=always,
+    waits=never,
+    silent=True,
+)
+define(
+    WaitEvent,
+    words=lambda _: "wait_event",
+    run=_run_wait_event,
+    run_timed=_run_wait_event,
+    describe=_describe_wait_event,
+    uses=nothing,
+    reads=nothing,
+    effect=lambda wait: wait.record is not None,
+    waits=always,
+    silent=False,
+)

@@ -1,0 +1,75 @@
+"""Fills: writing one pattern many times."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+from atops.base.trace.tracer import Kind
+from atops.device.copy_engine import Direction
+from atops.device.memory.allocation import Allocation, fill
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.commands.copy import run_here_or_beside, run_on_engine
+from atops.runtime.commands.cost_model import legs_ns, write_legs
+from atops.runtime.core.commands import NOWHERE, Described, define, never, nothing, place
+from atops.runtime.core.completion import Completion
+
+__all__ = ("Fill",)
+
+LARGE = 1 << 20  # bytes; a larger fill takes longer than a thread hop
+
+
+class Fill(NamedTuple):
+    """Write `pattern` so many `times`."""
+
+    dst: Allocation
+    offset: int
+    pattern: bytes
+    times: int
+
+    @property
+    def size(self) -> int:
+        """How many bytes it writes."""
+        return len(self.pattern) * self.times
+
+    def carry_out(self) -> None:
+        """Write. Raises IllegalAddress when the memory is not live."""
+        fill(self.dst, self.offset, self.pattern, self.times)
+
+
+def _run_fill(command: Fill, item: Completion) -> bool:
+    """Fill here, or on a copy thread when it is large."""
+    return run_here_or_beside(item, command.carry_out, command.size <= LARGE)
+
+
+def _run_timed_fill(command: Fill, item: Completion) -> bool:
+    """Fill on an engine: device memory without the link, mapped host memory over it."""
+    device, context = command.dst.device, item.stream.context
+    direction = Direction.DEVICE_TO_HOST if device is None else Direction.NONE
+    if device is not None and device != context.ordinal:
+        context = item.stream.driver.context(device)
+    run_on_engine(context, item, direction, command.carry_out, item.finish, partial(_ns, context, command))
+    return False
+
+
+def _ns(context: DeviceContext, command: Fill) -> int:
+    return legs_ns(write_legs(context, command.dst, command.size))
+
+
+def _describe_fill(command: Fill, item: Completion) -> Described:
+    """Describe a fill: its bytes, and where they go."""
+    return (Kind.FILL, command.size, *place(command.dst, command.offset), *NOWHERE, -1, "")
+
+
+define(
+    Fill,
+    words=lambda _: "fill",
+    run=_run_fill,
+    run_timed=_run_timed_fill,
+    describe=_describe_fill,
+    uses=nothing,
+    reads=nothing,
+    effect=lambda fill: fill.times > 0,
+    waits=never,
+    silent=False,
+)

@@ -1,0 +1,243 @@
+"""Launches: resolve the arguments, make the grid, give it to the clusters, and end it whatever happens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
+from atops.base.trace.tracer import Kind
+from atops.device.exec.grid import Grid, Seeded
+from atops.device.memory.allocation import Allocation
+from atops.kernels.arguments import MemoryArgument
+from atops.kernels.bound import BoundKernel
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.commands.copy import COPIES
+from atops.runtime.commands.kernel_steps import KernelSteps
+from atops.runtime.core import command_events
+from atops.runtime.core.commands import Described, ReadRange, UsedRange, always, define
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.event import Event
+from atops.runtime.memory.scatter import ranges_of
+
+__all__ = ("PLAIN_LAUNCH", "Launch", "LaunchOptions", "reachable")
+
+log = logging.getLogger("atops.kernel")
+LAUNCH = int(Kind.LAUNCH)
+
+
+class Launch(NamedTuple):
+    """Run a kernel that is bound to its arguments."""
+
+    bound: Any
+    config: Any
+    options: LaunchOptions
+
+
+class LaunchOptions(NamedTuple):
+    """What a launch carries beside its geometry."""
+
+    start: Event | None = None
+    stop: Event | None = None
+    meeting: Any = None  # of a cooperative launch over several streams
+    bundle: Any = None  # the resource bundle that it runs in
+    pinned: tuple[int, ...] | None = None  # the cluster of each block
+
+
+PLAIN_LAUNCH = LaunchOptions()  # of a launch that carries nothing: known by being this very tuple
+
+
+def _run_launch(command: Launch, item: Completion) -> bool:
+    """Hand the kernel to the clusters. Raises IllegalAddress when an argument was freed meanwhile."""
+    stream = item.stream
+    context, driver = stream.context, stream.driver
+    command.bound.resolve(lambda allocation: reachable(context, allocation))
+    meeting = command.options.meeting
+    if meeting is not None and meeting.failed:
+        raise LaunchFailure("another grid of the same cooperative launch could not start")
+    grid = _make_grid(command, item)
+    grid.on_start = lambda grid: _began(item, driver.now())  # until then it stood behind other kernels
+    item.parked = grid
+    item.cancel = lambda error: _abort(item, grid, error)
+    if driver.tracer.detail and (meeting is not None or not context.clusters.idle):
+        command_events.park(item)
+
+    options, pinned, part = command.options, None, None
+    if options is not PLAIN_LAUNCH:
+        pinned, part = options.pinned, None if options.bundle is None else options.bundle.part
+
+    def submit() -> None:
+        driver.switching.begin()
+        try:
+            context.clusters.submit(
+                grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask,
+                pinned=pinned, within=part, gang=None if meeting is None else meeting.gang,
+            )  # fmt: skip
+        except AtopsError as error:
+            driver.switching.end()
+            if meeting is None:
+                raise
+            grid.stop(LaunchFailure(f"another grid of the same cooperative launch could not start: {error}"))
+            item.finish(error)
+
+    if meeting is None:
+        submit()
+    else:
+        meeting.arrive(submit)
+    return False
+
+
+def _make_grid(command: Launch, item: Completion) -> Grid:
+    """Return the launch as the chip takes it."""
+    driver, meeting = item.stream.driver, command.options.meeting
+    tracer = driver.tracer
+    return Grid(
+        command.bound,
+        item.stream.context.chip,
+        command.config.grid,
+        command.config.block,
+        shared_bytes=command.config.shared,
+        cooperative=command.config.cooperative,
+        options=driver.options,
+        barrier=None if meeting is None else meeting.barrier,
+        offload=None if driver.inline or driver.options.dte != "eager" else partial(driver.executor.run, COPIES),
+        on_done=lambda grid: _ended(command, item, grid),
+        policy=None if driver.options.seed is None else Seeded(driver.options.seed * 1_000_003 + item.seq),
+        observer=KernelSteps(tracer, item.seq) if tracer.thread_detail else None,
+    )
+
+
+def reachable(context: DeviceContext, allocation: Allocation) -> bool:
+    """Whether kernels of this device may touch the allocation: its own, host memory, an enabled peer's, or granted."""
+    device = allocation.device
+    if device is None or device == context.ordinal or device in context.peers:
+        return True
+    return allocation.serial in context.granted
+
+
+def _began(item: Completion, now: int) -> None:
+    """Note when a launch got its first cluster."""
+    item.started_ns = now
+    if (start := item.command.options.start) is not None:
+        start.stamp(item, now)
+    if item.stream.driver.tracer.detail:
+        command_events.start(item, now)
+
+
+def _ended(command: Launch, item: Completion, grid: Grid) -> None:
+    """Settle a launch. On the thread that ran the last block, with no lock held."""
+    context, driver = item.stream.context, item.stream.driver
+    item.engine = grid.cluster
+    for warning in grid.warnings:
+        log.warning("%s", warning)
+    if (stop := command.options.stop) is not None and not item.over:
+        stop.stamp(item, driver.now())
+    driver.switching.end()
+    context.printing.settle(command.bound, item.stream.finish, item, grid.error and _failure_of(item, grid))
+
+
+def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
+    """Return what a grid failed with: the abort of another grid of a cooperative launch is a failure of this one.
+
+    Else what comes next in this stream would run, as after an abort, and find half of what the kernel was to do.
+    """
+    error, stream = grid.error, item.stream
+    others = isinstance(error, StreamAborted) and grid.aborted is None
+    if others and stream.context.dead is None and not stream.driver.closed:
+        failure = LaunchFailure(f"another grid of the same cooperative launch was aborted: {error}")
+        failure.__cause__ = error
+        return failure
+    return error
+
+
+def _abort(item: Completion, grid: Grid, error: ExecutionError) -> None:
+    """Close the kernel at its next suspension; give up on it after the grace if it never suspends."""
+    stream = item.stream
+    context, driver = stream.context, stream.driver
+    meeting = item.command.options.meeting
+    if meeting is not None and meeting.leave():
+        item.finish(error)  # which tells the others
+        return
+    grid.abort(error)
+    context.clusters.withdraw(grid)
+
+    def give_up() -> None:
+        if item.over:
+            return
+        if grid.done:  # its thread has come back; what does not is the sink
+            name, grace = _command_name(item), driver.options.abort_grace
+            item.finish(StreamAborted(f"what {name} printed was not shown within {grace} s of its abort"))
+            return
+        log.error(
+            "%s of %s did not end within %s s of its abort: its thread is abandoned, its memory quarantined",
+            _command_name(item), stream.label, driver.options.abort_grace,
+        )  # fmt: skip
+        for allocation in item.command.bound.allocations:
+            if allocation.device is not None:
+                with suppress(AtopsError):  # a reset, the driver's close or a free has ended it
+                    adapter = context if allocation.device == context.ordinal else driver.context(allocation.device)
+                    adapter.memory.quarantine(allocation)
+        # First its own end: that of the grid would end it with the abort's error, which names no kernel.
+        item.finish(StreamAborted(f"{_command_name(item)} never suspended and was abandoned"))
+        grid.abandon()
+        context.lane.abandon()
+
+    if not item.over:
+        driver.executor.later(int(driver.options.abort_grace * 1e9), give_up)
+
+
+def _command_name(item: Completion) -> str:
+    """Name a launch."""
+    return f"kernel {item.command.bound.name} (command {item.seq})"
+
+
+# ---- the row
+
+
+def _describe_launch(command: Launch, item: Completion) -> Described:
+    """Describe a launch, by its kernel."""
+    return (LAUNCH, 0, -1, -1, -1, -1, -1, command.bound.name)
+
+
+def _ranges_of_launch(command: Launch) -> Iterable[UsedRange]:
+    """Return what the buffer arguments of a kernel, or the operands of a graph, reach; each range once.
+
+    Of a grid whose blocks run kernels of their own these are whole allocations.
+    """
+    bound = command.bound
+    if not bound.allocations:
+        return ()
+    if type(bound) is BoundKernel:
+        values = bound.values.values()
+        return ranges_of((each.allocation, each.offset, each.nbytes) for each in values if type(each) is MemoryArgument)
+    memory = getattr(bound, "memory", None)
+    if memory is None:
+        return ranges_of((allocation, 0, allocation.size) for allocation in bound.allocations)
+    return ranges_of((buffer.allocation, buffer.offset, buffer.nbytes) for buffer in memory)
+
+
+def _readable(command: Launch) -> Iterable[ReadRange]:
+    """Return all memory that the kernel is given: it may read any of it."""
+    return [(memory, 0, memory.size) for memory in command.bound.allocations]
+
+
+def _stands(item: Completion) -> bool:
+    """Return whether a launch stands behind other kernels."""
+    return item.parked is not None and not item.parked.started
+
+
+define(
+    Launch,
+    words=lambda launch: f"launch of kernel {launch.bound.name}",
+    run=_run_launch,
+    run_timed=_run_launch,
+    describe=_describe_launch,
+    uses=_ranges_of_launch,
+    reads=_readable,
+    effect=always,
+    waits=_stands,
+    silent=True,
+)

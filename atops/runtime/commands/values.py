@@ -1,0 +1,105 @@
+"""Waits for the value of a word in memory, and writes of one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from atops.base.errors import ExecutionError
+from atops.base.trace.tracer import Kind
+from atops.device.memory.allocation import Allocation, fill
+from atops.device.memory.value_wait import Condition, Watch
+from atops.runtime.core import command_events
+from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing, place
+from atops.runtime.core.completion import Completion
+from atops.runtime.executors.executor import HERE
+
+__all__ = ("WaitValue", "WriteValue")
+
+
+class WaitValue(NamedTuple):
+    """Wait until a 32- or 64-bit word satisfies a condition."""
+
+    src: Allocation
+    offset: int
+    width: int
+    value: int
+    condition: Condition
+    mask: int | None
+
+
+class WriteValue(NamedTuple):
+    """Write a 32- or 64-bit word."""
+
+    dst: Allocation
+    offset: int
+    width: int
+    value: int
+
+
+def _run_wait_value(command: WaitValue, item: Completion) -> bool:
+    """Test the word now and after every write to it, until it satisfies the condition."""
+    driver = item.stream.driver
+
+    def satisfied() -> None:
+        item.writer = HERE.writer
+        item.finish()
+
+    watch = Watch(*command, satisfied, on_dead=item.finish, poll=driver.poller.add)
+    item.parked = watch
+
+    def cancel(error: ExecutionError) -> None:
+        watch.cancel()
+        item.finish(error)
+
+    item.cancel = cancel
+    watch.arm()  # may fire here and now
+    if driver.tracer.detail and not item.over:
+        command_events.park(item)
+    return False
+
+
+def _run_write_value(command: WriteValue, item: Completion) -> bool:
+    """Write the word and let every value wait on it look again."""
+    size = command.width // 8
+    HERE.writer = item.seq  # so that the trace can draw which write ended which wait
+    try:
+        fill(command.dst, command.offset, (command.value % (1 << command.width)).to_bytes(size, "little"), 1)
+    finally:
+        HERE.writer = -1
+    return True
+
+
+def _describe_wait_value(command: WaitValue, item: Completion) -> Described:
+    """Describe a wait for a value: the write that satisfied it, if the runtime made it, is its cause."""
+    return (Kind.WAIT_VALUE, command.width // 8, *NOWHERE, *place(command.src, command.offset), item.writer, "")
+
+
+def _describe_write_value(command: WriteValue, item: Completion) -> Described:
+    """Describe a write of a value."""
+    return (Kind.WRITE_VALUE, command.width // 8, *place(command.dst, command.offset), *NOWHERE, -1, "")
+
+
+define(
+    WaitValue,
+    words=lambda _: "wait_value",
+    run=_run_wait_value,
+    run_timed=_run_wait_value,
+    describe=_describe_wait_value,
+    uses=nothing,
+    reads=nothing,
+    effect=always,
+    waits=always,
+    silent=False,
+)
+define(
+    WriteValue,
+    words=lambda _: "write_value",
+    run=_run_write_value,
+    run_timed=_run_write_value,
+    describe=_describe_write_value,
+    uses=nothing,
+    reads=nothing,
+    effect=always,
+    waits=never,
+    silent=True,
+)
