@@ -113,6 +113,7 @@ def start(tree: Path) -> tuple[int, dict]:
     return status, json.loads(report.read_text(encoding="utf-8"))["numbers"]
 
 
+@pytest.mark.slow
 def test_a_fault_that_no_test_notices_survives(tree: Path, capsys: pytest.CaptureFixture[str]):
     """Faults of the tested function are killed, those of the other reported; too many of them make the run fail."""
     status, report = start(tree)
@@ -127,6 +128,7 @@ def test_a_fault_that_no_test_notices_survives(tree: Path, capsys: pytest.Captur
     assert (tree / "figures" / "numbers.py").read_text(encoding="utf-8") == MODULE, "the project itself is changed"
 
 
+@pytest.mark.slow
 def test_tests_that_fail_anyway_are_refused(tree: Path):
     """Without a fault the tests must pass, else they would seem to notice every one."""
     (tree / "tests" / "test_numbers.py").write_text("def test_it():\n    assert 0\n", encoding="utf-8")
@@ -141,6 +143,7 @@ def test_a_glob_without_files_is_refused(tree: Path):
         start(tree)
 
 
+@pytest.mark.slow
 def test_a_hang_is_a_timeout(tree: Path):
     """A test that never ends is a timeout, by its own limit or by the run's; what it has started ends with it."""
     (tree / "tests" / "test_numbers.py").write_text(HANGS, encoding="utf-8")
