@@ -1,15 +1,16 @@
 """The awaitable twin of every C-style function that can block: `(err,) = await aio.topsStreamSynchronize(stream)`.
 
-They take and return what the functions do, on asyncio and trio; the loop goes on meanwhile, and cancelling one cancels
-the wait and never the work.
+They take and return what the functions do, on asyncio and trio. The loop runs meanwhile; a cancellation ends the wait
+and never the work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from atops.tops.bridge.call import TWINS
+from atops.tops.bridge.waiting import Work
 from atops.tops.functions.device import device
 from atops.tops.functions.executable import launch as executable_launch
 from atops.tops.functions.executable import refit as executable_refit
@@ -24,9 +25,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _twin(plain: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Return what was made together with a function that may block; type checkers know its arguments and results."""
-    return TWINS[plain.__name__]  # type: ignore[return-value]  # its implementation is the plain form's
+def _twin(plain: Callable[P, R]) -> Callable[P, Work[R]]:
+    """Return the twin of a function that may block, with the same arguments and results for type checkers."""
+    return TWINS[plain.__name__]  # type: ignore[return-value]  # made of the same implementation
 
 
 topsDeviceReset = _twin(device.topsDeviceReset)
@@ -64,39 +65,4 @@ topsLaunchExecutable = _twin(executable_launch.topsLaunchExecutable)
 topsLaunchExecutableWithConstData = _twin(executable_launch.topsLaunchExecutableWithConstData)
 topsExecutableLoadConstData = _twin(executable_refit.topsExecutableLoadConstData)
 
-__all__ = (
-    "topsConstBufferGet",
-    "topsCreateResource",
-    "topsCreateResourceForExecutable",
-    "topsDeviceReset",
-    "topsDeviceSynchronize",
-    "topsEventSynchronize",
-    "topsExecutableLoadConstData",
-    "topsFree",
-    "topsHostFree",
-    "topsHostUnregister",
-    "topsLaunchExecutable",
-    "topsLaunchExecutableWithConstData",
-    "topsMemcpy",
-    "topsMemcpyAsync",
-    "topsMemcpyDtoD",
-    "topsMemcpyDtoH",
-    "topsMemcpyDtoHAsync",
-    "topsMemcpyFromSymbol",
-    "topsMemcpyFromSymbolAsync",
-    "topsMemcpyHtoD",
-    "topsMemcpyHtoDAsync",
-    "topsMemcpyPeer",
-    "topsMemcpyPeerExt",
-    "topsMemcpyToSymbol",
-    "topsMemcpyToSymbolAsync",
-    "topsMemcpyWithStream",
-    "topsMemset",
-    "topsMemsetD8",
-    "topsMemsetD16",
-    "topsMemsetD32",
-    "topsScatterClearSubMemory",
-    "topsScatterInplace",
-    "topsStreamSynchronize",
-    "topsStreamWaitValue32",
-)
+__all__ = tuple(sorted(TWINS))

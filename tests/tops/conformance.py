@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 import anyio
@@ -21,18 +22,23 @@ from atops.runtime.driver import CURRENT, Driver
 from atops.tops.bridge.call import TWINS
 from atops.tops.bridge.handles import register, take
 from atops.tops.bridge.last_error import forget, last
-from atops.tops.bridge.schedule import FLAGS
+from atops.tops.bridge.waiting import FLAGS
 from atops.tops.tables.all_functions import FUNCTIONS
 from atops.tops.tables.function import Function
 from atops.tops.types.error_codes import topsError_t, topsrtcResult
 from tests.every import failures
 from tests.runtime.boards import PATIENCE
 
-__all__ = ("Case", "Conformance", "World", "implementation", "new_world")
+__all__ = ("Case", "Conformance", "World", "functions_in", "implementation", "new_world")
 
 ORDINALS = frozenset({"device", "deviceId", "peerDeviceId", "dstDevice", "srcDevice"})  # what numbers a device
 HANDLE_TYPES = ("topsStream_t", "topsEvent_t", "topsModule_t", "topsFunction_t", "topsExecutable_t", "topsResource_t",
                 "topsrtcProgram")
+
+
+def functions_in(*families: ModuleType) -> tuple[str, ...]:
+    """Return the C-style functions that some modules define."""
+    return tuple(name for family in families for name in family.__all__ if name in FUNCTIONS)
 
 
 @dataclass

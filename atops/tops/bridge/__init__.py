@@ -1,1 +1,1 @@
-"""What all C-style functions stand on: calls, codes, arguments, handles, pointers, waiting."""
+"""The bridge from the runtime to C-style functions: calls, codes, arguments, handles, pointers, waiting."""

@@ -1,7 +1,7 @@
 """Second names: device addresses beyond a device's own memory, which stand for bytes that lie elsewhere.
 
-What a peer region, an imported allocation, a scatter parent or a codec's name has for an address. Each says itself
-which bytes it means; this file only hands out addresses and finds who has one.
+A peer region, an imported allocation, scatter memory and a codec's name have such addresses. The maker of a name
+resolves it to bytes; this module hands out addresses and finds the name that an address lies in.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Alias(NamedTuple):
     """A range of addresses of one device, and what finds the bytes behind it.
 
     `resolve(offset, nbytes)` returns them as a Buffer or raises: CodeError for what is gone, InvalidValue for a range
-    that leaves them. `owner` is whatever made the alias: topsFree of the name is its `free_name`, if it has one, and
-    its `memory_type`, if any, is what attributes tell in place of those of the memory behind the name.
+    that leaves them. `owner` is the object behind the name: topsFree calls its `free_name`, if it has one, and its
+    `memory_type`, if any, is reported in place of the type of the memory behind the name.
     """
 
     address: int
@@ -66,7 +66,8 @@ def add_alias(context: DeviceContext, size: int, resolve: Callable[[int, int], B
         try:
             address = names.free.allocate(size)
         except NoRoom:
-            raise OutOfMemory(f"device {context.ordinal} has no {size} addresses left for second names") from None
+            left = f"device {context.ordinal} has too few addresses left for second names"
+            raise OutOfMemory(f"cannot name {size} bytes: {left}") from None
         alias = names.by_address[address] = Alias(address, size, resolve, owner)
     return alias
 

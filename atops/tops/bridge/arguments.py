@@ -1,14 +1,15 @@
-"""Reading the plain arguments of a C-style call: numbers, flag words, enumerations, extents. Errors name them.
+"""Read the plain arguments of a C-style call: numbers, flag words, enumerations, extents, texts, lists, files.
 
-Python's own complaint about what is left unread is InvalidValue as well; see the table of codes.
+Errors name the argument. Python's own complaint about what is left unread is InvalidValue as well; see `codes`.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from atops.base.dims import Dim3
 from atops.base.errors import InvalidType, InvalidValue
@@ -16,63 +17,122 @@ from atops.base.result_codes import Result
 from atops.tops.bridge.codes import CodeError
 from atops.tops.types.structs import dim3, uint3
 
-__all__ = ("dims_of", "flags_in", "member", "numbers", "size_of", "whole")
+__all__ = (
+    "contents_of",
+    "dims_of",
+    "flags_in",
+    "index_in",
+    "instance",
+    "listed",
+    "member",
+    "numbers",
+    "path_of",
+    "size_of",
+    "text_of",
+    "whole",
+)
 
 E = TypeVar("E", bound=IntEnum)
+T = TypeVar("T")
 
 
-def whole(value: Any, what: str) -> int:
-    """Return an argument as an int. Raises InvalidType for what is none: None, True, 1.0."""
+def whole(value: object, what: str) -> int:
+    """Return an argument as an int. Raises InvalidType for other types, None, True and 1.0 among them."""
     if type(value) is int:
         return value
     try:
-        found = operator.index(value)
+        found = operator.index(value)  # type: ignore[arg-type]  # TypeError is the answer
     except TypeError:  # an array of several elements has the method and not the number
         found = None
     if found is None or isinstance(value, bool):
-        raise InvalidType(f"{what} is {value!r}; an int is right")
+        raise InvalidType(f"{what} must be an int, got {value!r}")
     return found
 
 
-def size_of(value: Any, what: str = "the size") -> int:
-    """Return a size or a count: an int that C's size_t can hold. Raises InvalidType, InvalidValue."""
+def size_of(value: object, what: str = "the size", bits: int = 64) -> int:
+    """Return a size, a count or a word of so many bits, without sign. Raises InvalidType, InvalidValue."""
     size = whole(value, what)
-    if not 0 <= size < 1 << 64:
-        raise InvalidValue(f"{what} is {size}; 0 or more, in 64 bits, is right")
+    if not 0 <= size < 1 << bits:
+        raise InvalidValue(f"{what} must be 0 or more, in {bits} bits, got {size}")
     return size
 
 
-def flags_in(value: Any, permitted: int, what: str = "flags") -> int:
+def index_in(value: object, count: int, what: str) -> int:
+    """Return an index below `count`. Raises InvalidType, InvalidValue."""
+    index = whole(value, what)
+    if not 0 <= index < count:
+        raise InvalidValue(f"{what} must be one of 0 to {count - 1}, got {index}")
+    return index
+
+
+def flags_in(value: object, permitted: int, what: str = "flags") -> int:
     """Return a flag word that has only `permitted` bits. Raises InvalidType, InvalidValue."""
     flags = whole(value, what)
     if flags < 0 or flags & ~permitted:
-        right = f"bits of {permitted:#x} are" if permitted else "0 is"
-        raise InvalidValue(f"{what} is {flags:#x}; {right} right")
+        expected = f"bits of {permitted:#x}" if permitted else "0"
+        raise InvalidValue(f"{what} must be {expected}, got {flags:#x}")
     return flags
 
 
-def member(kind: type[E], value: Any, what: str, code: Result = Result.InvalidValue) -> E:
+def member(kind: type[E], value: object, what: str, code: Result = Result.InvalidValue) -> E:
     """Return a member of an enumeration, given itself or its value. Raises CodeError with `code`."""
     try:
         return kind(whole(value, what))
     except (InvalidType, ValueError):
-        raise CodeError(code, f"{what} is {value!r}; a {kind.__name__} is right") from None
+        raise CodeError(code, f"{what} must be a {kind.__name__}, got {value!r}") from None
 
 
-def dims_of(value: Any, what: str) -> Dim3:
+def instance(value: object, kind: type[T], what: str) -> T:
+    """Return an argument that must be a struct, or an object of another class. Raises InvalidType."""
+    if not isinstance(value, kind):
+        raise InvalidType(f"{what} must be a {kind.__name__}, got {value!r}")
+    return value
+
+
+def dims_of(value: object, what: str) -> Dim3:
     """Return the extent that a dim3, an int or one to three ints are. Raises InvalidType, InvalidValue below 1."""
     parts = value if isinstance(value, dim3 | uint3 | list | tuple) else (value,)
     return Dim3.of([whole(part, what) for part in parts], what)
 
 
-def numbers(values: Any, count: Any, what: str) -> tuple[int, ...]:
-    """Return the ints of a sequence whose count stands beside it: None, or its length.
+def text_of(value: object, what: str) -> str:
+    """Return a text, given as one or as its UTF-8 bytes. Raises InvalidType, ValueError for other bytes."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return instance(value, str, what)
 
-    Raises InvalidType for what is no sequence of ints, InvalidValue for another count.
+
+def path_of(value: object, what: str) -> str | bytes:
+    """Return the path of a file. Raises InvalidType for other things and for an empty path."""
+    if not isinstance(value, str | bytes | os.PathLike) or not os.fspath(value):
+        raise InvalidType(f"{what} must be the path of a file, got {value!r}")
+    found: str | bytes = os.fspath(value)
+    return found
+
+
+def contents_of(path: object, what: str, most: int) -> bytes:
+    """Return a file's bytes, at most one more than `most`. Raises InvalidType, CodeError FileNotFound."""
+    name = path_of(path, what)
+    try:
+        with open(name, "rb") as file:
+            return file.read(most + 1)
+    except OSError as error:
+        raise CodeError(Result.FileNotFound, f"cannot read {what} {name!r}: {error.strerror}") from None
+
+
+def listed(values: object, count: object, what: str) -> list[object]:
+    """Return the elements of a sequence whose count stands beside it: None, or its length.
+
+    Raises InvalidType for other types, a text among them, InvalidValue for another count.
     """
     if isinstance(values, str | bytes) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
-        raise InvalidType(f"{what} is {values!r}; a sequence of ints is right")
-    found = tuple(whole(value, what) for value in values)
+        raise InvalidType(f"{what} must be a sequence, got {values!r}")
+    found = list(cast("Iterable[object]", values))
     if count is not None and whole(count, f"the count of {what}") != len(found):
-        raise InvalidValue(f"{what} has {len(found)} elements and its count is {count}; None or {len(found)} is right")
+        raise InvalidValue(f"the count of {what} must be None or {len(found)}, their number, got {count}")
     return found
+
+
+def numbers(values: object, count: object, what: str) -> tuple[int, ...]:
+    """Return the ints of a sequence whose count stands beside it. Raises as `listed` and `whole` do."""
+    return tuple(whole(value, what) for value in listed(values, count, what))

@@ -1,13 +1,13 @@
-"""The bridge between exceptions and codes: what makes a C-style function, and its awaitable twin, of an implementation.
+"""Make a C-style function, and its awaitable twin, of an implementation: the decorators `call` and `rtc_call`.
 
-It turns exceptions into codes, keeps the last error of each context and traces the call. It knows no family.
+A call turns exceptions into codes, keeps the last error of each context and leaves a trace record.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from types import CoroutineType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, TypeVarTuple, overload
@@ -19,7 +19,7 @@ from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.queues.trace_record import call_record
 from atops.tops.bridge.codes import code_of, rtc_code_of
 from atops.tops.bridge.last_error import remember, remember_rtc
-from atops.tops.bridge.waiting import Wait, drive, step
+from atops.tops.bridge.waiting import Wait, Work, drive, step
 from atops.tops.tables.all_functions import FUNCTIONS
 from atops.tops.tables.function import Function
 from atops.tops.types.error_codes import topsError_t, topsrtcResult
@@ -30,47 +30,50 @@ P = ParamSpec("P")
 C = TypeVar("C", bound=IntEnum)
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-Answer = tuple[Any, ...]
-Translate = Callable[[BaseException, Function, Mapping[Result, Any]], Any]
+Answer = tuple[object, ...]
+Codes = Mapping[Result, Any]  # what to answer in place of the codes of errors
+Translate = Callable[[BaseException, Function, Codes], Any]
 
 log = logging.getLogger("atops.tops")
-TWINS: Final[dict[str, Callable[..., Coroutine[Any, Any, Answer]]]] = {}  # the awaitable forms, by name
+TWINS: Final[dict[str, Callable[..., Work[Answer]]]] = {}  # the awaitable forms, by name
 NOT_READY: Final = topsError_t.topsErrorNotReady
-WAITING: Final = (CoroutineType, Wait)  # what an implementation that may wait returns when it does
+WAITING: Final = (CoroutineType, Wait)  # the results of an implementation that are waits
 
 
 class Bridge(Generic[C]):
-    """Makes a C-style function of an implementation that bears its name: a decorator.
+    """A decorator that makes a C-style function of the implementation of the same name.
 
     The implementation takes the function's arguments and returns its results: nothing, one value, or a tuple of as many
-    as the table says; one without results may return a code, which is answered as it is and never stored. It raises
-    what it likes: the caller gets the code, and None for each result. One that the table says may wait gets an
-    awaitable twin: it is an `async def` that awaits `until(...)`, or, where nothing is left to do after the wait, a
-    plain `def` that returns `until(...)`, or None if it need not wait.
+    as the table says; one without results may return a code, which is answered and not stored as the last error. When
+    it raises, the call answers the exception's code, and None for each result.
+
+    If the table says that the function may wait, it gets an awaitable twin. Its implementation is an `async def` that
+    awaits `until(...)`; where nothing is left to do after the wait, a plain `def` that returns `until(...)`, or None
+    when there is nothing to wait for.
     """
 
-    def __init__(self, success: C, translate: Translate, instead: Mapping[Result, Any]) -> None:
+    def __init__(self, success: C, translate: Translate, instead: Codes) -> None:
         self._success = success
         self._translate = translate
         self._instead = instead
 
-    def instead(self, codes: Mapping[Result, Any]) -> Bridge[C]:
-        """Return a bridge that answers these codes in place of those that its errors have."""
+    def instead(self, codes: Codes) -> Bridge[C]:
+        """Return a bridge that answers other codes in place of those that errors have."""
         return Bridge(self._success, self._translate, {**self._instead, **codes})
 
-    # What returns nothing is in C's type a case of what returns anything; the first that fits is meant.
+    # An implementation that returns nothing fits several of these; the first that fits counts.
     @overload
-    def __call__(  # type: ignore[overload-overlap]  # as said above
-        self, implementation: Callable[P, Coroutine[Any, Any, C | None]]
+    def __call__(  # type: ignore[overload-overlap]  # the first counts
+        self, implementation: Callable[P, Work[C | None]]
     ) -> Callable[P, tuple[C]]: ...
     @overload
     def __call__(
-        self, implementation: Callable[P, Coroutine[Any, Any, tuple[*Ts]]]
+        self, implementation: Callable[P, Work[tuple[*Ts]]]
     ) -> Callable[P, tuple[C, *Ts]]: ...
     @overload
-    def __call__(self, implementation: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, tuple[C, T]]: ...
+    def __call__(self, implementation: Callable[P, Work[T]]) -> Callable[P, tuple[C, T]]: ...
     @overload
-    def __call__(  # type: ignore[overload-overlap]  # as said above
+    def __call__(  # type: ignore[overload-overlap]  # the first counts
         self, implementation: Callable[P, C | Wait | None]
     ) -> Callable[P, tuple[C]]: ...
     @overload
@@ -85,7 +88,7 @@ class Bridge(Generic[C]):
         if not function.waits:
             return _make(function, implementation, answer, fail)
 
-        async def twin(*arguments: Any, **named: Any) -> Answer:
+        async def twin(*arguments: object, **named: object) -> Answer:
             driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
             started = -1 if driver is None else driver.now() if driver.tracer.active else None
             try:
@@ -100,7 +103,7 @@ class Bridge(Generic[C]):
         return _make(function, implementation, answer, fail, waits=True)
 
     def _answers(self, function: Function) -> tuple[Callable[[Any], Answer], Callable[[Exception], Answer]]:
-        """Return what makes the tuple of a call that went well, and of one that failed."""
+        """Return what makes the tuple that a call answers: from its result, and from its exception."""
         success, outs = self._success, function.outs
         nothing = (None,) * outs
         plain = (success,)
@@ -126,12 +129,12 @@ class Bridge(Generic[C]):
 
 
 def _declare(implementation: Callable[..., Any], code: type[IntEnum], outs: int) -> None:
-    """Let what help() and inspect.signature() find by `__wrapped__` tell what a call returns: the code comes first."""
+    """Annotate the code in front of the results, for help() and inspect.signature(), which follow `__wrapped__`."""
     annotations = implementation.__annotations__
-    results = annotations.get("return", "Any") if outs else ""
+    results = annotations.get("return", "object") if outs else ""
     if outs > 1:
         results = results.removeprefix("tuple[").removesuffix("]")
-    # The modules of the functions need not know the code's name: it is in the type, and no text.
+    # The modules of the functions have no import of the code's type, so it is passed to their annotations here.
     annotations["return"] = eval(f"tuple[_code, {results}]", implementation.__globals__, {"_code": code})
 
 
@@ -139,11 +142,11 @@ def _make(
     function: Function, implementation: Callable[..., Any], answer: Callable[[Any], Answer],
     fail: Callable[[Exception], Answer], waits: bool = False,
 ) -> Callable[..., Answer]:
-    """Return the plain form of a function: one call, one tuple, one record. `waits`: it may leave a wait to be done."""
+    """Return the plain form of a function. `waits` tells that the implementation may return a wait to be done."""
     name = function.name
 
     @functools.wraps(implementation)
-    def function_(*arguments: Any, **named: Any) -> Answer:
+    def function_(*arguments: object, **named: object) -> Answer:
         driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
         started = -1 if driver is None else driver.now() if driver.tracer.active else None
         try:
@@ -160,8 +163,8 @@ def _make(
     return function_
 
 
-def _trace(driver: Driver | None, name: str, started: int, code: int) -> None:
-    """Emit the record of a call; the first call of a program is traced by the driver that it started."""
+def _trace(driver: Driver | None, name: str, started: int, code: object) -> None:
+    """Emit the record of a call; the first call of a program is traced by the driver that the call started."""
     if driver is None:
         driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
         if driver is None or not driver.tracer.active:

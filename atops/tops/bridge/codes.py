@@ -1,20 +1,21 @@
-"""From exceptions to codes and back, in one place each way: exceptions live inside, codes only at the C edge.
+"""Turn exceptions into result codes, and codes back into exceptions: `check`.
 
-The code of an error is its own. An entry's documented list wins over it where the table below says what else would do.
+An error has a code of its own. Where a function's documentation does not list it, INSTEAD may name one that it does.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final, TypeVar, TypeVarTuple, overload
 
-from atops.base.errors import AtopsError, InvalidOption, PriorLaunchFailure
-from atops.base.result_codes import Result
+from atops.base.errors import AtopsError, InvalidOption, InvalidType, PriorLaunchFailure
+from atops.base.result_codes import Result, explain
+from atops.tops.bridge.last_error import explain_rtc, last
 from atops.tops.tables.function import Function
 from atops.tops.types.error_codes import topsError_t, topsrtcResult
 
-__all__ = ("CodeError", "Overrides", "code_of", "error_for", "rtc_code_of")
+__all__ = ("CodeError", "Overrides", "check", "code_of", "error_for", "rtc_code_of")
 
 log = logging.getLogger("atops.tops")
 
@@ -39,18 +40,18 @@ RTC: Final[Mapping[Result, topsrtcResult]] = {
 
 
 class CodeError(AtopsError):
-    """A failure that only the C-style functions know, with the code that it has there, or that `check` was given."""
+    """A failure without a class of its own, with the code that a C-style function answers for it."""
 
     def __init__(self, code: Result, message: str) -> None:
         super().__init__(code, message)
-        self.code = code  # type: ignore[misc]  # this one carries its own code
+        self.code = code  # type: ignore[misc]  # of the instance, not of the class
 
     def __str__(self) -> str:
         return str(self.args[1])
 
 
 def code_of(error: BaseException, function: Function, overrides: Overrides) -> topsError_t:
-    """Return the code that `function` answers an exception with. What nobody expected is Unknown, and logged."""
+    """Return the code that `function` answers an exception with. An unexpected one is Unknown, and logged."""
     code = _inner(error, function)
     if code in overrides:
         return TOPS[overrides[code]]
@@ -70,11 +71,11 @@ def rtc_code_of(error: BaseException, function: Function, overrides: Mapping[Res
 
 
 def _inner(error: BaseException, function: Function) -> Result:
-    """Return the code of an exception, whoever answers it.
+    """Return the code of an exception, whichever function answers it.
 
-    1. Work that was skipped tells the fault that poisoned its stream (2.5, failures).
+    1. Skipped work answers with the failure of its stream (2.5, failures).
     2. An error of this package has a code.
-    3. Python's own complaints about arguments are wrong arguments; MemoryError is no memory.
+    3. Python's own errors about arguments are InvalidValue; MemoryError is OutOfMemory.
     """
     while isinstance(error, PriorLaunchFailure) and isinstance(error.__cause__, AtopsError):
         error = error.__cause__
@@ -84,12 +85,12 @@ def _inner(error: BaseException, function: Function) -> Result:
         return Result.OutOfMemory
     if isinstance(error, TypeError | ValueError | OverflowError):
         return Result.InvalidValue
-    log.error("%s met an error that it does not know", function.name, exc_info=error)
+    log.error("%s met an unexpected error", function.name, exc_info=error)
     return Result.Unknown
 
 
 def error_for(code: topsError_t | topsrtcResult, message: str) -> AtopsError:
-    """Return the exception for a code that is no success: of the class that has this code, if there is one."""
+    """Return the exception for a failure's code: of the class that has this code, if there is one."""
     if isinstance(code, topsrtcResult):
         result = next((result for result, rtc in RTC.items() if rtc is code), Result.Unknown)
         return CodeError(result, message)
@@ -110,3 +111,38 @@ CLASSES: Final[dict[Result, type[AtopsError]]] = {}
 for _kind in sorted(_classes(AtopsError), key=lambda kind: (kind.__name__ != kind.code.name, len(kind.__mro__))):
     if _kind.code is not Result.Unknown and not issubclass(_kind, PriorLaunchFailure):
         CLASSES.setdefault(_kind.code, _kind)
+
+
+Code = topsError_t | topsrtcResult
+T = TypeVar("T")
+U = TypeVar("U")
+Ts = TypeVarTuple("Ts")
+
+
+@overload
+def check(answer: tuple[Code]) -> None: ...
+@overload
+def check(answer: tuple[Code, T]) -> T: ...
+@overload
+def check(answer: tuple[Code, T, U, *Ts]) -> tuple[T, U, *Ts]: ...
+@overload
+def check(answer: object) -> Any: ...
+def check(answer: object) -> Any:
+    """Return the results of a call: nothing, one value or a tuple. Raises the exception for the code of a failure.
+
+    `answer` is what the call returned, or a code alone. The exception is of the class of `atops.base.errors` that has
+    this code, and says why the call failed. Raises InvalidType for other arguments.
+    """
+    code, *results = answer if isinstance(answer, tuple) and answer else (answer,)
+    if not isinstance(code, topsError_t | topsrtcResult):
+        raise InvalidType(f"check() expects what a C-style function returned, got {answer!r}")
+    if code:
+        reason = _reason(code) if isinstance(code, topsError_t) else explain_rtc(code)
+        raise error_for(code, f"{code.name}: {reason}" if reason else code.name)
+    return None if not results else results[0] if len(results) == 1 else tuple(results)
+
+
+def _reason(code: topsError_t) -> str:
+    """Return the message of the last failure of this context if it had this code, else what the code means."""
+    stored = last()
+    return stored.message if stored is not None and stored.code is code else explain(code)

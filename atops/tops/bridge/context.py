@@ -1,9 +1,8 @@
-"""Which board, device and streams a C-style call means: the runtime's current ones. It knows no handle or pointer."""
+"""The board, the device and the streams that a C-style call uses: the current ones of the runtime."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from atops.base.result_codes import Result
 from atops.runtime.board.current_device import current_ordinal
@@ -30,7 +29,7 @@ def current_device() -> Device:
     """Return the current device of the current board. Raises NoDevice on a board without any."""
     driver = current_driver()
     if not driver.options.devices:
-        raise CodeError(Result.NoDevice, f"{driver!r} has no device (ATOPS_DEVICES sets how many)")
+        raise CodeError(Result.NoDevice, f"{driver!r} has no device; ATOPS_DEVICES sets how many it has")
     context = driver.context(current_ordinal(driver.serial))
     found = context.facade
     if found is None:
@@ -50,8 +49,8 @@ def null_stream() -> Stream:
     return current_device().null_stream  # which makes it
 
 
-def device_at(ordinal: Any) -> Device:
-    """Return device `ordinal`. Raises InvalidDevice, or InvalidType for what is no int."""
+def device_at(ordinal: object) -> Device:
+    """Return device `ordinal`. Raises InvalidDevice, InvalidType for other types than int."""
     return Device(whole(ordinal, "the device"), current_driver())
 
 

@@ -1,11 +1,12 @@
-"""Opaque handles, as C-style calls take them: which object is meant, and whether it may still be.
+"""The opaque handles of C-style calls: ints that stand for objects of the runtime.
 
-A handle is dead when its object is destroyed, its device reset or its driver closed, and foreign on another board.
+A handle is dead once its object is destroyed, its device reset or its driver closed. Another board refuses it.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Collection
+from typing import TypeVar
 from weakref import ref
 
 from atops.base.errors import InvalidHandle, InvalidType
@@ -23,55 +24,56 @@ __all__ = ("drop", "event_of", "live", "register", "stream_of", "take", "usable_
 T = TypeVar("T")
 
 
-def live(handle: Any, kind: type[T]) -> T:
-    """Return what a handle stands for. Raises InvalidHandle when it is dead, foreign, no handle or of no `kind`."""
-    entry = HANDLES.get(_number(handle))
+def live(handle: object, kind: type[T]) -> T:
+    """Return the object of a handle. Raises InvalidHandle if it is dead, of another board, unknown or not of `kind`."""
+    number = _number(handle)
+    entry = HANDLES.get(number)
     if entry is None:
-        raise InvalidHandle(f"{handle!r} is no handle, or what it stood for was destroyed")
+        raise InvalidHandle(f"{handle!r} is not a handle, or its object was destroyed")
     thing, context = entry
     if context is not None and context.dead is not None:
-        raise InvalidHandle(f"{handle:#x} of {thing!r} is dead: {context.dead}")
+        raise InvalidHandle(f"{number:#x} of {thing!r} is dead: {context.dead}")
     if type(thing) is ref:
-        thing = thing()  # the object API's, which its owner closes
+        thing = thing()  # of the object API: its owner closes it
     if not isinstance(thing, kind):
-        raise InvalidHandle(f"{handle:#x} is a handle of {thing!r}; one of a {kind.__name__} is right")
+        raise InvalidHandle(f"expected the handle of a {kind.__name__}, got {number:#x}, the handle of {thing!r}")
     if isinstance(context, DeviceContext) and context.driver is not current_driver():
-        raise InvalidHandle(f"{handle:#x} of {thing!r} is of another driver: {context.driver}")
+        raise InvalidHandle(f"{number:#x} of {thing!r} belongs to another driver: {context.driver}")
     return thing
 
 
-def take(handle: Any, kind: type[T]) -> T:
-    """As `live`, and let the handle be dead from now on. Of several calls at once exactly one succeeds.
+def take(handle: object, kind: type[T]) -> T:
+    """Return the object of a handle, which is dead from now on. Of several calls at once exactly one succeeds.
 
-    Raises InvalidHandle also for what is the object API's: who made it closes it.
+    Raises InvalidHandle as `live` does, and for an object of the object API, which is closed there.
     """
     thing = live(handle, kind)
     number = _number(handle)
     entry = HANDLES.get(number)
     if entry is not None and type(entry.thing) is ref:
-        raise InvalidHandle(f"{handle:#x} stands for {thing!r}, which its owner closes; its close() is right")
+        raise InvalidHandle(f"{number:#x} is the handle of {thing!r} of the object API; call its close() instead")
     if HANDLES.pop(number, None) is None:
-        raise InvalidHandle(f"{handle:#x} of {thing!r} was destroyed by another thread")
+        raise InvalidHandle(f"{number:#x} of {thing!r} was destroyed by another thread")
     return thing
 
 
-def drop(things: set[Any]) -> None:
-    """Let every handle of these things be dead: what goes down with something else, as functions with their module."""
+def drop(things: Collection[object]) -> None:
+    """End every handle of these objects, such as the functions of a module that is unloaded."""
     for handle, entry in HANDLES.copy().items():
         if entry.thing in things:
             HANDLES.pop(handle, None)
 
 
-def stream_of(handle: Any) -> Stream:
+def stream_of(handle: object) -> Stream:
     """Return the stream of a handle: 0 or None is the null stream of the current device, 2 the thread's own.
 
-    A stream object of the object API is its own handle, and what has `__tops_stream__` says its handle. Raises
-    InvalidHandle, InvalidType for a `__tops_stream__` that answers wrongly.
+    A stream of the object API is its own handle, and an object with `__tops_stream__` gives its handle by that. Raises
+    InvalidHandle, InvalidType for a `__tops_stream__` of another form.
     """
     if isinstance(handle, Stream):
         context = handle.context
         if handle._closed or context.dead is not None or context.driver is not current_driver():
-            raise InvalidHandle(f"{handle!r} is closed or dead, or of another driver")
+            raise InvalidHandle(f"{handle!r} is closed, dead or of another driver")
         return handle
     if handle is None:
         return null_stream()
@@ -84,25 +86,25 @@ def stream_of(handle: Any) -> Stream:
         return null_stream()
     if number == topsStreamPerThread:
         return per_thread_stream(current_device())
-    raise InvalidHandle(f"{handle!r} is no stream; 0 or None is the null stream, 2 the per-thread stream")
+    raise InvalidHandle(f"expected a stream (0 or None: the null stream, 2: the per-thread stream), got {handle!r}")
 
 
-def usable_stream_of(handle: Any) -> Stream:
-    """As `stream_of`, for a call that would enqueue: raises the fault that has poisoned the stream (2.5, failures)."""
+def usable_stream_of(handle: object) -> Stream:
+    """Return a stream to enqueue on, as `stream_of` does. Raises the failure of the stream too (2.5, failures)."""
     stream = stream_of(handle)
     stream.raise_error()
     return stream
 
 
-def event_of(handle: Any) -> Event:
+def event_of(handle: object) -> Event:
     """Return the event of a handle, or an event object itself. Raises InvalidHandle, for None too."""
     return handle if isinstance(handle, Event) else live(handle, Event)
 
 
-def _number(handle: Any) -> int:
+def _number(handle: object) -> int:
     if type(handle) is int:
         return handle
     try:
         return whole(handle, "the handle")
     except InvalidType:
-        raise InvalidHandle(f"{handle!r} is no handle; the int that made it known is right") from None
+        raise InvalidHandle(f"expected a handle, which is an int, got {handle!r}") from None

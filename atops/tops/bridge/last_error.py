@@ -20,7 +20,7 @@ __all__ = ("LastError", "ThreadError", "explain_rtc", "forget", "last", "remembe
 
 
 class LastError(NamedTuple):
-    """A failure: its code, which call failed and why, in words, and whose it is (a task or None)."""
+    """A failure: its code, the call and the reason as text, and the task that made the call, if any."""
 
     code: topsError_t
     message: str
@@ -28,14 +28,14 @@ class LastError(NamedTuple):
 
 
 class ThreadError(threading.local):
-    """The newest failure of one thread, whichever of its tasks met it."""
+    """The newest failure of one thread, in whichever of its tasks."""
 
     error: LastError | None = None
 
 
 OWN: ContextVar[LastError | None] = ContextVar("atops_tops_last_error", default=None)
 THREAD = ThreadError()
-# What the last failure of runtime compilation said here: it has no last error, and `check` explains its codes too.
+# The message of the last failure of runtime compilation, which `check` explains. It is no last error.
 RTC: ContextVar[tuple[topsrtcResult, str] | None] = ContextVar("atops_tops_rtc_reason", default=None)
 
 
@@ -48,12 +48,12 @@ def remember(code: topsError_t, message: str) -> None:
 
 
 def remember_rtc(code: topsrtcResult, message: str) -> None:
-    """Store what a failure of runtime compilation said, for `explain_rtc` alone."""
+    """Store the message of a failure of runtime compilation for `explain_rtc`."""
     RTC.set((code, message))
 
 
 def explain_rtc(code: topsrtcResult) -> str | None:
-    """Return what the last failure of runtime compilation in this context said, if it had this code."""
+    """Return the message of the last failure of runtime compilation in this context, if it had this code."""
     said = RTC.get()
     return said[1] if said is not None and said[0] is code else None
 

@@ -1,4 +1,4 @@
-"""Pointers: ints that name bytes on a device or in host memory, resolved to what streams copy, and who owns them.
+"""Pointers: ints that name bytes on a device or in host memory, resolved to memory, and its owners.
 
 A device pointer is a 40-bit address, a host pointer the address of pinned or registered memory in this process. Other
 host operands are numpy arrays and whatever else has the buffer protocol.
@@ -7,15 +7,16 @@ host operands are numpy arrays and whatever else has the buffer protocol.
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
+from atops.base.errors import AtopsError, IllegalAddress, InvalidType, InvalidValue, WouldDeadlock
 from atops.base.result_codes import Result
 from atops.device.memory.allocation import Allocation, Bytes
 from atops.device.memory.host_memory import SLOT_SHIFT
 from atops.runtime.current_driver import current_driver
+from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import end_of, host_bytes
@@ -23,15 +24,20 @@ from atops.runtime.memory.scatter import Scattered
 from atops.tops.bridge.aliases import Alias, alias_at
 from atops.tops.bridge.arguments import whole
 from atops.tops.bridge.codes import CodeError
+from atops.tops.bridge.waiting import until
 
 __all__ = (
     "address_of",
     "bad_pointer",
+    "check_range",
+    "contents",
     "device_memory",
     "disown",
     "find_device",
     "find_host",
+    "give_back",
     "host_address",
+    "host_copy",
     "host_pointer",
     "host_view",
     "is_device_address",
@@ -47,14 +53,14 @@ __all__ = (
 )
 
 OWNED: dict[int, tuple[Allocation, Buffer]] = {}  # by the allocation's serial, which no two ever share
-KEPT: Final = 64  # entries of dead memory below this many are not looked for; each may keep a closed board alive
+KEPT: Final = 64  # dead entries up to this many are not looked for; each may keep a closed board alive
 SWEEP = [KEPT]
 
 
 # ---- resolving
 
 
-def address_of(pointer: Any, what: str = "the pointer") -> int:
+def address_of(pointer: object, what: str = "the pointer") -> int:
     """Return a pointer as an int: one, an int-like object, or device memory of the object API.
 
     Raises CodeError InvalidDevicePointer (InvalidValue where the entry does not list that) for null and other types.
@@ -68,36 +74,36 @@ def address_of(pointer: Any, what: str = "the pointer") -> int:
     elif pointer is None:
         address = 0
     else:
-        raise bad_pointer(f"{what} is {pointer!r}; the int that an allocation returned is right")
+        raise bad_pointer(f"{what} must be the int that an allocation returned, got {pointer!r}")
     if address <= 0:
-        raise bad_pointer(f"{what} is null" if address == 0 else f"{what} is {address}; no address is negative")
+        raise bad_pointer(f"{what} is null" if address == 0 else f"{what} must be an address, got {address}")
     return address
 
 
-def known_address(pointer: Any, what: str = "the pointer") -> int:
+def known_address(pointer: object, what: str = "the pointer") -> int:
     """As `address_of`; an array or a writable buffer in pinned or registered memory stands for its own pointer.
 
-    Raises as `address_of` does, for pageable memory too.
+    Raises as `address_of` does, also for pageable memory.
     """
     if pointer is None or isinstance(pointer, Buffer) or _is_number(pointer):
         return address_of(pointer, what)
     try:
         address = host_pointer(pointer, what)
     except InvalidType:
-        return address_of(pointer, what)  # which says what is right
+        return address_of(pointer, what)  # which raises
     if pinned_at(address) is None:
         raise bad_pointer(
-            f"{what} is pageable host memory ({type(pointer).__name__}); what topsHostRegister was given, or memory "
-            "that the runtime allocated, is right"
+            f"{what} is pageable host memory ({type(pointer).__name__}); register it with topsHostRegister, or pass "
+            "memory that the runtime allocated"
         )
     return address
 
 
-def is_null(pointer: Any) -> bool:
+def is_null(pointer: object) -> bool:
     """Tell whether a pointer is null: None, or an int that is 0."""
     if pointer is None or type(pointer) is int:
         return not pointer
-    return _is_number(pointer) and not isinstance(pointer, bool) and pointer.__index__() == 0
+    return _is_number(pointer) and not isinstance(pointer, bool) and whole(pointer, "the pointer") == 0
 
 
 def known_memory(address: int, what: str = "ptr") -> Buffer:
@@ -109,7 +115,7 @@ def known_memory(address: int, what: str = "ptr") -> Buffer:
 
 
 def device_memory(
-    pointer: Any, nbytes: int, what: str = "the pointer", *, device: int | None = None, plain: bool = True
+    pointer: object, nbytes: int, what: str = "the pointer", *, device: int | None = None, plain: bool = True
 ) -> Buffer:
     """Return `nbytes` at a device pointer: on any device, or of mapped, registered or managed host memory.
 
@@ -121,11 +127,11 @@ def device_memory(
     address = address_of(pointer, what)
     buffer = _at(driver, address, alias_at(driver, address), nbytes, what)
     if plain and isinstance(buffer.allocation, Scattered):
-        raise InvalidValue(f"{what} {address:#x} is scatter memory; memory in one place, as a part of it, is right")
+        raise InvalidValue(f"{what} {address:#x} is scatter memory; pass memory in one place, such as one of its parts")
     return _on(device, buffer, address, what)
 
 
-def reached_memory(pointer: Any, nbytes: int, what: str = "the pointer", *, device: int | None = None) -> Buffer:
+def reached_memory(pointer: object, nbytes: int, what: str = "the pointer", *, device: int | None = None) -> Buffer:
     """As `device_memory`, of all memory that devices reach: by host pointers and registered arrays too, and scattered.
 
     Raises as `device_memory` and `known_address` do.
@@ -134,7 +140,7 @@ def reached_memory(pointer: Any, nbytes: int, what: str = "the pointer", *, devi
     return _on(device, _known(current_driver(), address, nbytes, what), address, what)
 
 
-def memory_from(pointer: Any, what: str = "the pointer") -> Buffer:
+def memory_from(pointer: object, what: str = "the pointer") -> Buffer:
     """Return all memory from a pointer to the end of its allocation, or of its second name: what a kernel gets.
 
     Host pointers that the runtime knows are right, too, and arrays in such memory. Raises CodeError
@@ -154,7 +160,7 @@ def memory_from(pointer: Any, what: str = "the pointer") -> Buffer:
     return buffer
 
 
-def operand(pointer: Any, nbytes: int, what: str, *, writable: bool = False) -> Buffer | memoryview:
+def operand(pointer: object, nbytes: int, what: str, *, writable: bool = False) -> Buffer | memoryview:
     """Return `nbytes` at one end of a copy: device memory, or host memory of any kind.
 
     An int is looked for among device addresses, then among host pointers known to the runtime; a buffer or an array
@@ -167,11 +173,11 @@ def operand(pointer: Any, nbytes: int, what: str, *, writable: bool = False) -> 
         except CodeError as error:
             if not isinstance(pointer, np.integer):
                 raise
-            right = "a numpy integer is taken for an address; np.asarray(...) of it passes its value"
-            raise bad_pointer(f"{what} is {pointer!r}: {right} ({error})") from None
+            cure = "is a numpy integer, which is taken for an address; np.asarray(...) of it passes its value"
+            raise bad_pointer(f"{what} {pointer!r} {cure} ({error})") from None
     if isinstance(pointer, Buffer):
         if nbytes > pointer.nbytes:
-            raise InvalidValue(f"{what} is {pointer!r}; it has no {nbytes} bytes")
+            raise InvalidValue(f"{what} must have {nbytes} bytes, got {pointer!r}")
         return pointer if nbytes == pointer.nbytes else Buffer.__getitem__(pointer.view(), slice(0, nbytes))
     if type(pointer) is np.ndarray and (pointer.flags.c_contiguous or not writable):
         view = end_of(pointer, what, False).bytes
@@ -179,10 +185,28 @@ def operand(pointer: Any, nbytes: int, what: str, *, writable: bool = False) -> 
         view = host_bytes(pointer, what, writable)
     assert isinstance(view, memoryview)
     if writable and view.readonly:
-        raise InvalidValue(f"{what} is read-only; a writable buffer is right")
+        raise InvalidValue(f"{what} must be a writable buffer, got a read-only one")
     if nbytes > view.nbytes:
-        raise InvalidValue(f"{what} has {view.nbytes} bytes; {nbytes} were asked for")
+        raise InvalidValue(f"{what} must have {nbytes} bytes, got {view.nbytes}")
     return view[:nbytes]
+
+
+def host_copy(pointer: object, nbytes: int, what: str) -> bytes:
+    """Return a copy of `nbytes` of host memory. Raises as `operand` does, and InvalidValue for memory of a device."""
+    found = contents(pointer, nbytes, what)
+    if isinstance(found, Buffer):
+        raise InvalidValue(f"{what} must be host memory, got {found!r}")
+    return found
+
+
+def contents(pointer: object, nbytes: int, what: str) -> Buffer | bytes:
+    """Return a copy of `nbytes` of host memory, or where they lie on a device. Raises as `operand` does."""
+    found = operand(pointer, nbytes, what)
+    if not isinstance(found, Buffer):
+        return bytes(found)
+    if found.device is not None:
+        return found
+    return bytes(found.allocation.view[found.offset : found.offset + nbytes])
 
 
 def find_device(driver: Driver, address: int, what: str = "the pointer") -> Allocation:
@@ -196,10 +220,10 @@ def find_device(driver: Driver, address: int, what: str = "the pointer") -> Allo
         raise bad_pointer(str(error)) from None
 
 
-def find_host(pointer: Any, what: str = "the host pointer") -> Allocation:
+def find_host(pointer: object, what: str = "the host pointer") -> Allocation:
     """Return the pinned, registered or managed memory that a host pointer lies in; see `host_pointer`.
 
-    Raises InvalidValue for null and for other memory, InvalidType for what is no pointer.
+    Raises InvalidValue for null and for other memory, InvalidType for other types.
     """
     address = host_pointer(pointer, what)
     host = _host_at(current_driver(), address) if address > 0 else None
@@ -208,7 +232,7 @@ def find_host(pointer: Any, what: str = "the host pointer") -> Allocation:
     return host
 
 
-def host_pointer(pointer: Any, what: str = "the host pointer") -> int:
+def host_pointer(pointer: object, what: str = "the host pointer") -> int:
     """Return a host pointer as an int: one, or the place where an array or a writable buffer begins.
 
     Raises InvalidType for anything else.
@@ -221,7 +245,7 @@ def host_pointer(pointer: Any, what: str = "the host pointer") -> int:
         return host_address(pointer)
     except (TypeError, ValueError, BufferError):
         raise InvalidType(
-            f"{what} is {pointer!r}; a host pointer that the runtime returned, an array or a writable buffer is right"
+            f"{what} must be a host pointer that the runtime returned, an array or a writable buffer, got {pointer!r}"
         ) from None
 
 
@@ -239,23 +263,23 @@ def pinned_at(address: int) -> Allocation | None:
 def host_view(pointer: int, nbytes: int) -> Bytes:
     """Return the bytes behind a pointer of topsHostMalloc, or of managed memory, as a numpy array of uint8.
 
-    The array shares the memory and is yours until it is freed: `host_view(p, 4 * n).view("float32")`. Raises
-    InvalidValue for other memory, or a range that leaves it.
+    The array shares the memory until that is freed: `host_view(p, 4 * n).view("float32")`. Raises InvalidValue for
+    other memory, or a range that leaves it.
     """
     host = find_host(pointer)
-    offset = _checked(host, pointer - host.host_address, nbytes, "the host pointer")
+    offset = check_range(host, pointer - host.host_address, nbytes, "the host pointer")
     return host.data[offset : offset + nbytes]
 
 
-def host_address(buffer: Any) -> int:
+def host_address(buffer: object) -> int:
     """Return the address of the first byte of a writable array or buffer: what C would pass for it."""
     if isinstance(buffer, np.ndarray):
         return int(buffer.__array_interface__["data"][0])
-    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))  # type: ignore[arg-type]  # TypeError says so
 
 
 def bad_pointer(message: str) -> CodeError:
-    """Return the error for a pointer that points nowhere: InvalidDevicePointer where the entry lists it."""
+    """Return the error for a pointer to no live memory: InvalidDevicePointer where the function lists it."""
     return CodeError(Result.InvalidDevicePointer, message)
 
 
@@ -264,8 +288,8 @@ def _host_at(driver: Driver, address: int) -> Allocation | None:
     return None if is_device_address(driver, address) else driver.host.host_at(address)
 
 
-def _is_number(pointer: Any) -> bool:
-    """Tell whether a pointer is given as a number: an array of one element is memory, though it has `__index__`."""
+def _is_number(pointer: object) -> bool:
+    """Tell whether a pointer is a number. An array of one element is memory, though it has `__index__`."""
     return type(pointer) is int or (hasattr(pointer, "__index__") and not isinstance(pointer, np.ndarray))
 
 
@@ -273,7 +297,7 @@ def _known(driver: Driver, address: int, nbytes: int, what: str) -> Buffer:
     """Return bytes at an address of any kind: a device's, or a host pointer that the runtime knows."""
     alias = alias_at(driver, address)
     if alias is None and (host := _host_at(driver, address)) is not None:
-        buffer = Buffer(host, _checked(host, address - host.host_address, nbytes, what), nbytes)
+        buffer = Buffer(host, check_range(host, address - host.host_address, nbytes, what), nbytes)
         buffer.driver = driver
         return buffer
     return _at(driver, address, alias, nbytes, what)
@@ -282,22 +306,22 @@ def _known(driver: Driver, address: int, nbytes: int, what: str) -> Buffer:
 def _on(device: int | None, buffer: Buffer, address: int, what: str) -> Buffer:
     """Return memory that must lie on a device, if one is named; host memory is on all. Raises CodeError."""
     if device is not None and buffer.device not in (None, device):
-        raise bad_pointer(f"{what} {address:#x} lies on device {buffer.device}; memory of device {device} is right")
+        raise bad_pointer(f"{what} must lie on device {device}, got {address:#x}, which lies on device {buffer.device}")
     return buffer
 
 
 def _live(driver: Driver, address: int, what: str) -> Allocation:
-    """As `find_device`; of an address of the host the error says what would be right."""
+    """As `find_device`; for an address of the host the error says what to pass."""
     try:
         return find_device(driver, address, what)
     except CodeError as error:
         if is_device_address(driver, address):
             raise
         if driver.host.host_at(address) is not None:
-            right = "it is a host pointer, whose device pointer topsHostGetDevicePointer returns"
+            cure = "it is a host pointer, whose device pointer topsHostGetDevicePointer returns"
         else:
-            right = "for pageable host memory pass the array itself to a copy, and topsHostRegister it for all else"
-        raise bad_pointer(f"{error}; {right}") from None
+            cure = "for pageable host memory pass the array itself to a copy, and topsHostRegister it for all else"
+        raise bad_pointer(f"{error}; {cure}") from None
 
 
 def _at(driver: Driver, address: int, alias: Alias | None, nbytes: int, what: str) -> Buffer:
@@ -306,13 +330,13 @@ def _at(driver: Driver, address: int, alias: Alias | None, nbytes: int, what: st
         buffer = alias.resolve(address - alias.address, nbytes)
     else:
         found = _live(driver, address, what)
-        buffer = Buffer(found, _checked(found, address - found.address, nbytes, what), nbytes)
+        buffer = Buffer(found, check_range(found, address - found.address, nbytes, what), nbytes)
     buffer.driver = driver
     return buffer
 
 
-def _checked(allocation: Allocation, offset: int, nbytes: int, what: str) -> int:
-    """Return `offset`. Raises InvalidValue when the bytes leave the allocation, or touch one of size zero."""
+def check_range(allocation: Allocation, offset: int, nbytes: int, what: str) -> int:
+    """Return `offset`. Raises InvalidValue when the bytes leave the allocation."""
     if nbytes < 0 or offset + nbytes > allocation.size:
         raise InvalidValue(f"{what}: {nbytes} bytes at offset {offset} are not inside {allocation!r}")
     return offset
@@ -333,12 +357,39 @@ def own(buffer: Buffer) -> Buffer:
 
 
 def owned(allocation: Allocation) -> Buffer | None:
-    """Return what the C-style functions keep of an allocation: None for one that the object API made."""
+    """Return the buffer by which the C-style functions own an allocation: None for one of the object API."""
     entry = OWNED.get(allocation.serial)
     return None if entry is None else entry[1]
 
 
 def disown(allocation: Allocation) -> Buffer | None:
-    """As `owned`, and keep it no longer: of several calls at once exactly one gets it. Its `close` frees it."""
+    """Return an owned buffer for the caller to close; of several calls at once exactly one gets it, the others None."""
     entry = OWNED.pop(allocation.serial, None)
     return None if entry is None else entry[1]
+
+
+async def give_back(buffer: Buffer, *devices: Device) -> None:
+    """Wait for all work of some devices, then free `buffer`, which the caller has just disowned.
+
+    If that work fails, or the wait is cancelled, the memory is freed all the same once nothing uses it. Raises the
+    first failure of the work; WouldDeadlock where the wait could never end (in a callback of the device), and then the
+    memory is owned again.
+    """
+    failure: AtopsError | None = None
+    try:
+        for device in devices:
+            try:
+                await until(device)
+            except WouldDeadlock:
+                raise
+            except AtopsError as error:
+                failure = failure or error
+    except WouldDeadlock:
+        own(buffer)
+        raise
+    except BaseException:
+        buffer.close()
+        raise
+    buffer.close()
+    if failure is not None:
+        raise failure

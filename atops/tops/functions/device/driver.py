@@ -1,4 +1,4 @@
-"""Driver initialisation and version: TOPS Runtime API, 2.1."""
+"""The driver, its version and devices, and the last error: TOPS Runtime API, 2.1 and 2.3."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import re
 
 from atops.base.errors import InvalidDevice, InvalidValue
 from atops.runtime.current_driver import current_driver
-from atops.tops.bridge.arguments import flags_in, whole
+from atops.tops.bridge.arguments import flags_in, text_of, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import device_at
+from atops.tops.bridge.last_error import forget, last
 from atops.tops.types.constants import DRIVER_VERSION
+from atops.tops.types.error_codes import topsError_t
 
 __all__ = (
+    "_name_of",
     "topsDeviceComputeCapability",
     "topsDeviceGet",
     "topsDeviceGetByPCIBusId",
@@ -19,7 +22,11 @@ __all__ = (
     "topsDeviceGetPCIBusId",
     "topsDeviceTotalMem",
     "topsDriverGetVersion",
+    "topsGetErrorName",
+    "topsGetErrorString",
+    "topsGetLastError",
     "topsInit",
+    "topsPeekAtLastError",
     "topsRuntimeGetVersion",
 )
 
@@ -31,7 +38,7 @@ BUS_ID_FORM = re.compile(r"(?:([0-9a-f]{4}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([
 
 @call
 def topsInit(flags: int) -> None:
-    """Start the runtime, which every other call would do too. `flags` must be 0."""
+    """Start the runtime, as every other call does. `flags` must be 0."""
     flags_in(flags, 0)
     current_driver()
 
@@ -66,7 +73,7 @@ def topsDeviceGetName(len: int, device: int) -> str:
     found = device_at(device)
     room = whole(len, "len")
     if room < 1:
-        raise InvalidValue(f"len is {room}; 1 or more, the end of the text included, are right")
+        raise InvalidValue(f"len must be 1 or more, with the end of the text, got {room}")
     return found.name[: room - 1]
 
 
@@ -76,7 +83,7 @@ def topsDeviceGetPCIBusId(len: int, device: int) -> str:
     found = device_at(device)
     room = whole(len, "len")
     if room < BUS_ID_ROOM:
-        raise InvalidValue(f"len is {room}; {BUS_ID_ROOM} or more are right")
+        raise InvalidValue(f"len must be {BUS_ID_ROOM} or more, got {room}")
     return BUS_ID.format(found.ordinal + 1)
 
 
@@ -84,12 +91,12 @@ def topsDeviceGetPCIBusId(len: int, device: int) -> str:
 def topsDeviceGetByPCIBusId(pciBusId: str | bytes) -> int:
     """Return the device at "domain:bus:device.function" (domain and function may be left out).
 
-    InvalidValue: no such form. InvalidDevice: nothing there.
+    InvalidValue: another form. InvalidDevice: no device there.
     """
-    text = pciBusId.decode("ascii") if isinstance(pciBusId, bytes) else pciBusId
-    match = BUS_ID_FORM.fullmatch(text) if isinstance(text, str) else None
+    text = text_of(pciBusId, "pciBusId")
+    match = BUS_ID_FORM.fullmatch(text)
     if match is None:
-        raise InvalidValue(f"pciBusId is {pciBusId!r}; a form such as '0000:01:00.0' is right")
+        raise InvalidValue(f"pciBusId must have the form '0000:01:00.0', got {pciBusId!r}")
     domain, bus, slot, function = (int(part or "0", 16) for part in match.groups())
     if domain or slot or function or not 1 <= bus <= current_driver().devices:
         raise InvalidDevice(f"no device of the board is at {text}")
@@ -100,3 +107,38 @@ def topsDeviceGetByPCIBusId(pciBusId: str | bytes) -> int:
 def topsDeviceTotalMem(device: int) -> int:
     """Return the bytes of memory on the device. InvalidDevice."""
     return device_at(device).memory_info()[1]
+
+
+@call
+def topsGetLastError() -> topsError_t | None:
+    """Answer the last failure of this context, and reset it. A success in between does not erase it."""
+    error = last()
+    forget()
+    return None if error is None else error.code
+
+
+@call
+def topsPeekAtLastError() -> topsError_t | None:
+    """Answer the last failure of this context, and keep it."""
+    error = last()
+    return None if error is None else error.code
+
+
+@call
+def topsGetErrorName(tops_error: object) -> str:
+    """Return the name of a code: "topsErrorUnknown" for other values."""
+    return _name_of(tops_error)
+
+
+@call
+def topsGetErrorString(topsError: object) -> str:
+    """Return the name of a code, as topsGetErrorName does; `atops.base.result_codes.explain` explains it."""
+    return _name_of(topsError)
+
+
+def _name_of(code: object) -> str:
+    """Return the name of a code, or of topsErrorUnknown."""
+    try:
+        return topsError_t(code).name  # type: ignore[arg-type]  # ValueError for other types too
+    except ValueError:
+        return topsError_t.topsErrorUnknown.name

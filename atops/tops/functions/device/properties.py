@@ -1,6 +1,6 @@
 """A device's figures by the names of the public header: as topsDeviceProp_t and as topsDeviceAttribute_t.
 
-Everything comes from the architecture's table; what no text and no table knows is 0.
+Everything comes from the architecture's table; a figure that is not known is 0.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ ATTRIBUTES: Final[Mapping[topsDeviceAttribute_t, Callable[[Architecture], int]]]
         A.topsDeviceAttributeMaxThreadsPerBlock: lambda arch: arch.max_threads_per_block,
         A.topsDeviceAttributeMultiprocessorCount: lambda arch: arch.clusters,
         A.topsDeviceAttributeMaxSharedMemoryPerBlock: lambda arch: arch.l2_usable,
-        # The first number of the vendor's own range means what the next one does: it is no attribute itself.
+        # The first number of the vendor's own range is the range's beginning and no attribute; this is the next.
         A.topsDeviceAttributeEnflameMcChannel: lambda arch: arch.banks,
     }
 )
-# What must be just so; every other field asks for at least as much.
+# Fields that must be equal; every other field asks for at least as much.
 EXACT: Final = frozenset(
     {
         "name", "gcuArchName", "major", "minor", "arch", "computeMode", "pciDomainID", "pciBusID", "pciDeviceID",
@@ -49,7 +49,7 @@ EXACT: Final = frozenset(
 def attribute_of(device: Device, attribute: topsDeviceAttribute_t) -> int:
     """Return one figure. Raises ValueError for a member that only bounds a range."""
     if attribute not in ATTRIBUTES:
-        raise ValueError(f"{attribute.name} is no attribute that a device has")
+        raise ValueError(f"expected an attribute of a device, got {attribute.name}")
     return ATTRIBUTES[attribute](device.geometry)
 
 
@@ -100,7 +100,7 @@ def mismatch(properties: topsDeviceProp_t, wanted: topsDeviceProp_t) -> int:
     return count
 
 
-def _asks(value: Any) -> bool:
+def _asks(value: object) -> bool:
     """Return whether a field's value asks for anything: no zero, empty text or zeros."""
     return any(value) if isinstance(value, tuple | bytes) else bool(value)
 

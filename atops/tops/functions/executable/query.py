@@ -1,18 +1,18 @@
-"""What an executable tells of itself: figures, names, sections (TOPS Runtime API, 2.11)."""
+"""The figures, names and sections of an executable (TOPS Runtime API, 2.11)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from atops.base.errors import InvalidValue, NotSupported
 from atops.runtime.executables.executable import Executable
 from atops.runtime.executables.tables import TensorRecord
-from atops.tops.bridge.arguments import member, whole
+from atops.tops.bridge.arguments import index_in, member
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import current_device
-from atops.tops.functions.executable.arguments import executable_of
+from atops.tops.functions.executable.executable import executable_of
 from atops.tops.types.enumerations import topsExecutableInfoType_t, topsExtExecutableSectionHeaderType_t
 from atops.tops.types.structs import topsExtExecutableSectionInfo_t
 
@@ -95,7 +95,10 @@ def topsExecutableQueryOutputName(exe: int, index: int) -> str:
 
 @call
 def topsExecutableGetSectionCount(exe: int, sh_type: topsExtExecutableSectionHeaderType_t) -> int:
-    """Return how many sections of a type there are; SHT_LAST_TYPE counts all. InvalidValue: no type. InvalidHandle."""
+    """Return how many sections of a type there are; SHT_LAST_TYPE counts all.
+
+    InvalidValue: not a type. InvalidHandle.
+    """
     sections = executable_of(exe).sections
     which = member(Kind, sh_type, "sh_type")
     return len(sections) if which is Kind.SHT_LAST_TYPE else sum(int(each.kind) == which for each in sections)
@@ -109,15 +112,13 @@ def topsExecutableGetSectionInfo(
 
     `loaded_address` is 0 while there is no copy on that bank: constants are loaded by the first launch on a device, by
     topsExecutableUpdateRuntimeResource and by topsExecutableLoadConstData. `key` is that of constants. NotFound: the
-    executable has no such section. InvalidValue: no type, no bank. InvalidHandle.
+    executable has no such section. InvalidValue: not a type, not a bank. InvalidHandle.
     """
     found = executable_of(exe)
-    which, bank = member(Kind, sh_type, "sh_type"), whole(mc, "mc")
-    device = current_device()
-    if not 0 <= bank < device.arch.banks:
-        raise InvalidValue(f"mc is {bank}; 0 to {device.arch.banks - 1} is right")
+    which, device = member(Kind, sh_type, "sh_type"), current_device()
+    bank = index_in(mc, device.arch.banks, "mc")
     if which is Kind.SHT_LAST_TYPE:
-        raise InvalidValue("sh_type is SHT_LAST_TYPE, a bound; the type of one section is right")
+        raise InvalidValue("sh_type must be the type of one section, got SHT_LAST_TYPE, which is their number")
     position, section, address = found.section(which, device.context, bank)
     return topsExtExecutableSectionInfo_t(
         index=position,
@@ -130,8 +131,5 @@ def topsExecutableGetSectionInfo(
     )
 
 
-def _named(records: Sequence[TensorRecord], index: Any, what: str) -> str:
-    at = whole(index, "index")
-    if not 0 <= at < len(records):
-        raise InvalidValue(f"index is {at}; there are {len(records)} {what}")
-    return records[at].name
+def _named(records: Sequence[TensorRecord], index: object, what: str) -> str:
+    return records[index_in(index, len(records), f"the index of {what}")].name

@@ -7,17 +7,17 @@ needed only where constants are computed. Out of this order a step is IllegalSta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from atops.base.errors import InvalidType, InvalidValue
+from atops.base.errors import InvalidValue
 from atops.runtime.memory.buffer import Buffer, DeviceArray
+from atops.tops.bridge.arguments import text_of
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import current_device, current_driver
 from atops.tops.bridge.handles import usable_stream_of
 from atops.tops.bridge.pointers import address_of, host_address, operand, own, owned
 from atops.tops.bridge.waiting import until
-from atops.tops.functions.executable.arguments import bundle_for, executable_of, pointers_in, shapes_in
-from atops.tops.functions.memory.host_origins import ORIGINS
+from atops.tops.functions.executable.executable import bundle_for, executable_of, pointers_in, shapes_in
+from atops.tops.functions.memory.host_memory import ORIGINS
 
 __all__ = (
     "topsExecutableCallSubFunc",
@@ -45,7 +45,7 @@ async def topsExecutableLoadConstData(exe: int, res: int | None) -> tuple[list[i
     try:
         loaded = found.load_constants(queue, bundle)
         await until(queue)
-    except BaseException:  # nobody gets to know the pointers
+    except BaseException:  # the caller gets no pointers
         for each in loaded:
             each.close()
         raise
@@ -84,7 +84,7 @@ def topsExecutableGetConstManagedData(
 
 @call
 def topsExecutableGetSubFuncInfo(exe: int) -> tuple[bytes, int, list[int], int]:
-    """Return what is known of the functions: JSON text, its size, how many inputs and outputs each has, and how many.
+    """Return a description of the functions: JSON text, its size, how many inputs and outputs each has, and how many.
 
     The third is flat: two numbers a function. topsExecutableCallSubFunc may be called from now on. IllegalState: no
     refit has begun. NotSupported: it was built without. InvalidHandle.
@@ -108,9 +108,7 @@ def topsExecutableCallSubFunc(
     queue = usable_stream_of(stream)
     found = executable_of(exe)
     found.check_call()
-    name = func_name.decode() if isinstance(func_name, bytes) else func_name
-    if not isinstance(name, str):
-        raise InvalidType(f"func_name is {func_name!r}; the name of a function is right")
+    name = text_of(func_name, "func_name")
     function = found.function(name)
     sources = pointers_in(inputs, input_count, len(function.inputs), "input")
     targets = pointers_in(outputs, output_count, len(function.outputs), "output")
@@ -142,7 +140,7 @@ def topsExecutableUpdateRuntimeResource(exe: int, res: int | None, stream: int |
 
 @call
 def topsExecutableUpdateConstantKey(exe: int) -> None:
-    """Let the key of the constants be that of their bytes now, so that the executable can be saved.
+    """Compute the key of the constants from their bytes now, so that the executable can be saved.
 
     IllegalState: topsExecutableUpdateRuntimeResource was not called since the last time. NotSupported: it was built
     without refit. InvalidHandle.
@@ -150,14 +148,14 @@ def topsExecutableUpdateConstantKey(exe: int) -> None:
     executable_of(exe).renew_key()
 
 
-def _allocated(pointer: Any, what: str) -> Buffer:
+def _allocated(pointer: object, what: str) -> Buffer:
     """Return all that follows a pointer in memory of topsMalloc or topsHostMalloc. Raises InvalidValue for other."""
     found = operand(address_of(pointer, what), 0, what)
     assert isinstance(found, Buffer)  # ints never stand for pageable memory
     allocation = found.allocation
     origin = ORIGINS.get(allocation)
     if owned(allocation) is None or (origin is not None and origin.registered):
-        raise InvalidValue(f"{what} is in {allocation!r}; memory of topsMalloc or topsHostMalloc is right")
+        raise InvalidValue(f"{what} must be memory of topsMalloc or topsHostMalloc, got {allocation!r}")
     room = Buffer(allocation, found.offset)
     room.driver = found.driver
     return room

@@ -1,19 +1,22 @@
-"""Memory by banks: allocating on one, and asking how full each is (TOPS Runtime API, 2.11)."""
+"""Memory by banks: allocate on one, list them, and tell how full each is (TOPS Runtime API, 2.11)."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from atops.base.errors import InvalidValue
+from atops.device.arch import Architecture
 from atops.device.memory.device_memory import BankStatistics
-from atops.tops.bridge.arguments import flags_in, size_of, whole
+from atops.runtime.device import Device
+from atops.runtime.resources.affinity import near_banks
+from atops.runtime.resources.bundle import bundle_of
+from atops.tops.bridge.arguments import flags_in, index_in, size_of, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import current_device
 from atops.tops.bridge.pointers import own
-from atops.tops.functions.extension.bank_arguments import check_total, logical_banks
 from atops.tops.types.constants import topsMallocForbidMergeMove, topsMallocTopDown
 
 __all__ = (
+    "check_total",
+    "logical_banks",
     "topsExtGetMcAvailableMemSize",
     "topsExtMallocWithAffinity",
     "topsExtMallocWithBank",
@@ -33,7 +36,7 @@ FLAGS = topsMallocTopDown | topsMallocForbidMergeMove
 def topsExtMallocWithBank(size: int, bank: int) -> int:
     """Return a pointer to new memory on a physical bank of the current device; topsFree gives it back.
 
-    OutOfMemory: the bank is too full; it never spills. InvalidValue: no size, or no such bank.
+    OutOfMemory: the bank is too full; it never spills. InvalidValue: not a size, or no such bank.
     """
     return _allocate(size, whole(bank, "bank"), 0)
 
@@ -42,7 +45,7 @@ def topsExtMallocWithBank(size: int, bank: int) -> int:
 def topsExtMallocWithBankV2(size: int, bank: int, flags: int) -> int:
     """As topsExtMallocWithBank, by flags: topsMallocTopDown takes the highest address of the bank that fits.
 
-    topsMallocForbidMergeMove is always true. OutOfMemory; InvalidValue: no size, no such bank, other flags.
+    topsMallocForbidMergeMove is always true. OutOfMemory; InvalidValue: not a size, no such bank, other flags.
     """
     return _allocate(size, whole(bank, "bank"), flags)
 
@@ -51,13 +54,10 @@ def topsExtMallocWithBankV2(size: int, bank: int, flags: int) -> int:
 def topsExtMallocWithAffinity(size: int, bank: int, flags: int) -> int:
     """As topsExtMallocWithBankV2, on a logical bank: entry `bank` of what topsGetAffinityBankList returns."""
     banks = logical_banks(current_device())
-    logical = whole(bank, "bank")
-    if not 0 <= logical < len(banks):
-        raise InvalidValue(f"logical bank {logical}; 0 to {len(banks) - 1} are right")
-    return _allocate(size, banks[logical], flags)
+    return _allocate(size, banks[index_in(bank, len(banks), "bank")], flags)
 
 
-def _allocate(size: Any, bank: int, flags: Any) -> int:
+def _allocate(size: object, bank: int, flags: object) -> int:
     word = flags_in(flags, FLAGS)
     down = bool(word & topsMallocTopDown)
     return own(current_device().allocate(size_of(size), bank=bank, top_down=down, flags=word)).address
@@ -106,14 +106,26 @@ def topsGetMemUsageInfo(bank_total: int) -> tuple[list[int], list[int]]:
 def topsExtGetMcAvailableMemSize(mc: int) -> int:
     """Return the most bytes that can be allocated on a bank of the current device now. InvalidValue: no such bank."""
     banks = current_device().statistics().memory.banks
-    bank = whole(mc, "mc")
-    if not 0 <= bank < len(banks):
-        raise InvalidValue(f"mc is {bank}; 0 to {len(banks) - 1} are right")
-    return banks[bank].largest_free
+    return banks[index_in(mc, len(banks), "mc")].largest_free
 
 
-def _banks(bank_total: Any) -> tuple[BankStatistics, ...]:
+def _banks(bank_total: object) -> tuple[BankStatistics, ...]:
     """Return the figures of the current device's banks. Raises InvalidValue unless `bank_total` is their number."""
     device = current_device()
     check_total(device.arch, bank_total)
     return device.statistics().memory.banks
+
+
+def check_total(arch: Architecture, bank_total: object) -> None:
+    """Raise InvalidValue unless `bank_total` is how many banks the architecture has."""
+    if whole(bank_total, "bank_total") != arch.banks:
+        raise InvalidValue(f"bank_total must be {arch.banks}, the number of banks, got {bank_total}")
+
+
+def logical_banks(device: Device) -> tuple[int, ...]:
+    """Return the physical bank of each logical one: by nearness to the caller's default bundle, else 0, 1, 2 ...
+
+    Raises InvalidHandle where the default bundle was destroyed.
+    """
+    bundle = bundle_of(device.context)
+    return near_banks(device.arch, () if bundle is None else bundle.clusters)

@@ -23,7 +23,7 @@ WITH_PREFETCH = 300  # the architecture that has the buffer
 def topsMemCachePrefetch(dptr: int, size: int) -> None:
     """Enter a range of one live allocation into the prefetch buffer of its device; 0 bytes enter nothing.
 
-    MemoryAllocation: it does not fit beside what is entered. InvalidValue: no device memory, a range that leaves its
+    MemoryAllocation: it does not fit beside the other entries. InvalidValue: not device memory, a range that leaves its
     allocation or overlaps an entry.
     """
     if (found := _buffer_and_range(dptr, size)) is not None:
@@ -35,7 +35,7 @@ def topsMemCachePrefetch(dptr: int, size: int) -> None:
 def topsMemCacheInvalidate(dptr: int, size: int) -> None:
     """Drop every entry of the prefetch buffer that a range touches; memory keeps its contents.
 
-    InvalidValue: no device memory, or a range that leaves its allocation.
+    InvalidValue: not device memory, or a range that leaves its allocation.
     """
     if (found := _buffer_and_range(dptr, size)) is not None:
         prefetched, memory = found
@@ -43,12 +43,12 @@ def topsMemCacheInvalidate(dptr: int, size: int) -> None:
 
 
 def _buffer_and_range(dptr: int, size: int) -> tuple[PrefetchBuffer, Buffer] | None:
-    """Return what a call is about; None where there is no prefetch buffer. Raises CodeError, InvalidValue."""
+    """Return the prefetch buffer and the memory of a call; None where there is no such buffer."""
     driver = current_driver()
     nbytes = size_of(size)
     if driver.arch.gcu_arch != WITH_PREFETCH:
         return None
     memory = device_memory(dptr, nbytes, "dptr")
     if memory.device is None:
-        raise InvalidValue(f"dptr is in {memory.allocation!r}; memory of a device is right")
+        raise InvalidValue(f"dptr must be memory of a device, got {memory.allocation!r}")
     return Device(memory.device, driver).context.prefetched, memory

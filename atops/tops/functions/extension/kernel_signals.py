@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from atops.base.errors import InvalidValue
-from atops.tops.bridge.arguments import whole
+from atops.tops.bridge.arguments import size_of, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import current_device
 
@@ -31,16 +30,16 @@ def topsKernelSignalAvailableNumGet() -> int:
 
 @call
 def topsKernelSignalAlloc() -> int:
-    """Return the handle of a signal that nobody has, whose value is 0; kernels take it as an int.
+    """Allocate a signal of value 0 and return its handle, which kernels take as an int.
 
-    LaunchOutOfResources: all are taken.
+    LaunchOutOfResources: all are allocated.
     """
     return current_device().signals.allocate()
 
 
 @call
 def topsKernelSignalFree(handle: int) -> None:
-    """Take a signal back; threads that wait on it go on waiting. InvalidHandle: it is not allocated."""
+    """Free a signal; threads that wait on it go on waiting. InvalidHandle: it is not allocated."""
     current_device().signals.free(whole(handle, "handle"))
 
 
@@ -52,11 +51,8 @@ def topsKernelSignalRead(handle: int) -> int:
 
 @call
 def topsKernelSignalWrite(handle: int, value: int) -> None:
-    """Store the value of a signal; kernel threads whose wait it satisfies go on.
+    """Store the value of a signal; kernel threads whose wait it satisfies continue.
 
     InvalidHandle: it is not allocated. InvalidValue: a value that 32 bits do not hold.
     """
-    word = whole(value, "value")
-    if not 0 <= word < 1 << 32:
-        raise InvalidValue(f"value is {word}; 0 to {(1 << 32) - 1} is right")
-    current_device().signals.write(whole(handle, "handle"), word)
+    current_device().signals.write(whole(handle, "handle"), size_of(value, "value", 32))

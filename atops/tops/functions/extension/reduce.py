@@ -12,7 +12,7 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import InvalidValue
 from atops.runtime.commands.reduce import Reduce
 from atops.runtime.memory.buffer import Buffer
-from atops.tops.bridge.arguments import member, whole
+from atops.tops.bridge.arguments import member, size_of
 from atops.tops.bridge.call import call
 from atops.tops.bridge.handles import usable_stream_of
 from atops.tops.bridge.pointers import device_memory
@@ -49,16 +49,14 @@ def topsMemoryReduceAsync(
 
     `result` may be `lhs` or `rhs` itself. Integers wrap; half and bfloat16 are computed in float32 and rounded once;
     MAX and MIN propagate NaN. InvalidValue: a pointer that is not on the stream's device, a range that leaves its
-    allocation, a result that overlaps an operand otherwise, UNKNOW or no member, a count of more than 32 bits.
+    allocation, a result that overlaps an operand otherwise, UNKNOW or not a member, a count of more than 32 bits.
     """
     queue = usable_stream_of(stream)
     operation = OPERATION.get(member(topsReduceOpType, op, "op"))
     element = DTYPE.get(member(topsReduceDataType, dtype, "dtype"))
     if operation is None or element is None:
-        raise InvalidValue(f"op is {op!r} and dtype {dtype!r}; the unknown ones name nothing to do")
-    count = whole(element_cnt, "element_cnt")
-    if not 0 <= count < 1 << 32:
-        raise InvalidValue(f"element_cnt is {count}; 0 or more, in 32 bits, is right")
+        raise InvalidValue(f"op and dtype must be known, got {op!r} and {dtype!r}")
+    count = size_of(element_cnt, "element_cnt", 32)
     nbytes = count * element.itemsize
     one, other, target = (
         device_memory(pointer, nbytes, what, device=queue.device, plain=False)
@@ -74,4 +72,4 @@ def _check_overlap(target: Buffer, source: Buffer, what: str) -> None:
     apart = target.offset - source.offset
     if target.allocation is source.allocation and 0 < abs(apart) < target.nbytes:
         shared = target.nbytes - abs(apart)
-        raise InvalidValue(f"result shares {shared} bytes with {what}; all of them, or none, is right")
+        raise InvalidValue(f"result must be {what} itself or lie apart from it, but {shared} of their bytes are shared")

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from atops.base.errors import ExecutionError, InvalidImage, InvalidType
+from atops.base.errors import ExecutionError, InvalidImage
 from atops.runtime.resources.affinity import near_banks
 from atops.runtime.resources.bundle import ResourceBundle, create_bundle
 from atops.runtime.resources.default import set_chosen_bundle
 from atops.runtime.resources.placement import BundleRequest
-from atops.tops.bridge.arguments import member, size_of
+from atops.tops.bridge.arguments import instance, member, size_of
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import current_device
 from atops.tops.bridge.handles import live, register, take
 from atops.tops.bridge.pointers import is_null, own
 from atops.tops.bridge.waiting import until
-from atops.tops.functions.executable.arguments import executable_of
-from atops.tops.functions.extension.bank_arguments import check_total
+from atops.tops.functions.executable.executable import executable_of
+from atops.tops.functions.extension.banks import check_total
 from atops.tops.types.enumerations import topsHbmPolicy, topsResBundlMode, topsResourceBundleInfoType_t
 from atops.tops.types.structs import topsResourceBundle_t, topsResourceRequest_t
 
@@ -45,8 +45,8 @@ POLICIES: Final[Mapping[topsHbmPolicy, str]] = MappingProxyType(
 async def topsCreateResource(req: topsResourceRequest_t) -> int:
     """Claim clusters and memory of the current device, and return a handle; topsDestroyResource ends it.
 
-    A reset of the device by somebody else is waited for first. LaunchOutOfResources: clusters, SIPs or copy engines
-    that cannot be had now. OutOfMemory: no such memory. InvalidValue: no request, or one for nothing.
+    A reset of the device that another caller has begun is waited for first. LaunchOutOfResources: too few free
+    clusters, SIPs or copy engines. OutOfMemory: no such memory. InvalidValue: not a request, or an empty one.
     """
     return await _create(_request(req))
 
@@ -55,34 +55,32 @@ async def topsCreateResource(req: topsResourceRequest_t) -> int:
 async def topsCreateResourceForExecutable(exe: int) -> int:
     """As topsCreateResource, for what the target-resource section of an executable asks for.
 
-    InvalidHandle: no executable. InvalidImage: the section asks for nothing that a device has. LaunchOutOfResources,
-    OutOfMemory.
+    InvalidHandle: not an executable. InvalidImage: the section is no request. LaunchOutOfResources, OutOfMemory.
     """
     section = executable_of(exe).target_resource
     try:
         request = _request(topsResourceRequest_t.from_bytes(section))
     except ValueError as error:
-        raise InvalidImage(f"the target resource of the executable is no request: {error}") from error
+        raise InvalidImage(f"the target resource of the executable is not a request: {error}") from error
     return await _create(request)
 
 
 async def _create(request: BundleRequest) -> int:
-    """Return the handle of a new bundle of the current device, after a reset that goes on."""
+    """Return the handle of a new bundle of the current device, once no reset of it is going on."""
     context = current_device().context
     for item in context.resetting():
         try:
             await until(item)
-        except ExecutionError:  # what a reset drops has failed, which is no concern of this call
+        except ExecutionError:  # the reset dropped it
             continue
     context = current_device().context
     return register(create_bundle(context, request), context)
 
 
-def _request(req: Any) -> BundleRequest:
-    """Return what a request asks for. Raises InvalidType, InvalidValue."""
-    if not isinstance(req, topsResourceRequest_t) or not isinstance(req.res_bundle_cfg, topsResourceBundle_t):
-        raise InvalidType(f"req is {req!r}; a topsResourceRequest_t with a topsResourceBundle_t is right")
-    bundle = req.res_bundle_cfg
+def _request(req: object) -> BundleRequest:
+    """Return a request as the runtime takes it. Raises InvalidType, InvalidValue."""
+    request = instance(req, topsResourceRequest_t, "req")
+    bundle = instance(request.res_bundle_cfg, topsResourceBundle_t, "res_bundle_cfg")
     mode = member(topsResBundlMode, bundle.mode, "mode")
     policy = POLICIES[member(topsHbmPolicy, bundle.hbm_policy, "hbm_policy")]
     clusters = cluster_mask = sips = None
@@ -97,21 +95,21 @@ def _request(req: Any) -> BundleRequest:
         case topsResBundlMode.TOPS_RES_BUNDLE_MODE__VG:
             sips, engines = size_of(bundle.sip_num, "sip_num"), size_of(bundle.cdma_num, "cdma_num")
         case _:
-            clusters = size_of(req.cluster_count, "cluster_count")
+            clusters = size_of(request.cluster_count, "cluster_count")
     return BundleRequest(
         clusters=clusters,
         cluster_mask=cluster_mask,
         sips=sips,
         engines=engines,
-        exclusive=bool(req.need_alloc_cluster),
+        exclusive=bool(request.need_alloc_cluster),
         memory=size_of(bundle.hbm_mem_size, "hbm_mem_size"),
-        policy="affinity_only" if req.mem_alloc_affinity_only else policy,
+        policy="affinity_only" if request.mem_alloc_affinity_only else policy,
     )
 
 
 @call
 def topsDestroyResource(res: int) -> None:
-    """Let a bundle be dead at once; what it claims goes when its last work is over. InvalidHandle.
+    """End a bundle at once; what it claims is free when its last work is over. InvalidHandle.
 
     Memory of topsMallocForResource stays valid until topsFree.
     """
@@ -131,9 +129,9 @@ def topsResourceBundleGetAttribute(res: int, type: topsResourceBundleInfoType_t)
 
 @call
 def topsMallocForResource(size: int, res: int) -> int:
-    """Return a pointer to memory of what a bundle reserves, else by its policy; topsFree gives it back to the bundle.
+    """Return a pointer to memory that a bundle reserves, else by its policy; topsFree gives it back to the bundle.
 
-    Size 0 gives a pointer of its own. OutOfMemory; InvalidValue: no size; InvalidHandle.
+    Size 0 gives a pointer of its own. OutOfMemory; InvalidValue: not a size; InvalidHandle.
     """
     return own(live(res, ResourceBundle).allocate(size_of(size))).address
 

@@ -1,26 +1,40 @@
-"""Scatter memory: one pointer for bytes that lie in several allocations, maybe on several banks (Runtime API, 2.11)."""
+"""Scatter memory, one pointer for bytes in several allocations, and the dimensions of memory (Runtime API, 2.11)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
 
-from atops.base.errors import InvalidType, InvalidValue
+from atops.base.errors import IllegalState, InvalidValue
+from atops.base.result_codes import Result
+from atops.device.memory.allocation import Allocation
+from atops.runtime.board.context import DeviceContext
 from atops.runtime.current_driver import current_driver
+from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
-from atops.runtime.memory.scatter import Part, Scattered
-from atops.tops.bridge.aliases import add_alias
-from atops.tops.bridge.arguments import size_of, whole
+from atops.runtime.memory.scatter import MOST_DIMS, Part, Scattered, covers
+from atops.tops.bridge.aliases import Alias, add_alias, alias_at, remove_alias
+from atops.tops.bridge.arguments import index_in, listed, numbers, size_of, whole
 from atops.tops.bridge.call import call
+from atops.tops.bridge.codes import CodeError
 from atops.tops.bridge.context import current_device, device_at
-from atops.tops.bridge.pointers import address_of, bad_pointer, find_device, owned
+from atops.tops.bridge.pointers import address_of, bad_pointer, check_range, find_device, owned
 from atops.tops.bridge.waiting import until
-from atops.tops.functions.extension.dim_arguments import DIMS, extents_in
-from atops.tops.functions.extension.scatter_arguments import ScatterMemory, allocate_part, part_of, scatter_at
+from atops.tops.types.enumerations import topsMemoryType
 
 __all__ = (
+    "DIMS",
+    "ScatterMemory",
+    "allocate_part",
+    "dims_in",
+    "extents_in",
+    "part_of",
+    "scatter_at",
     "topsMallocScatter",
+    "topsMemoryGetDims",
+    "topsMemorySetDims",
     "topsScatterClearSubMemory",
     "topsScatterGetSubMem",
     "topsScatterInplace",
@@ -30,14 +44,13 @@ __all__ = (
     "topsScatterSetSubMem",
 )
 
-
 @call
 def topsMallocScatter(size: int) -> int:
     """Return a pointer for `size` bytes of the current device that own no memory until parts hold them.
 
     topsMemorySetDims gives it dimensions; once the windows of its parts cover them, copies, fills, reductions, words
     and executables take it as one row-major buffer, and kernels its parts. topsFree frees it and the parts that it
-    owns. OutOfMemory: no addresses. InvalidValue: no size.
+    owns. OutOfMemory: no addresses. InvalidValue: not a size.
     """
     device, nbytes = current_device(), size_of(size)
     memory = Scattered(nbytes, device.ordinal)
@@ -48,37 +61,35 @@ def topsMallocScatter(size: int) -> int:
 
 @call
 def topsScatterSetSubMem(
-    dev_ptr: int, sub_dptr: int, win_pos: Any, win_size: int | None, map_ctrl: Any, map_size: int | None
+    dev_ptr: int, sub_dptr: int, win_pos: object, win_size: int | None, map_ctrl: object, map_size: int | None
 ) -> None:
     """Attach the user's memory, whose dimensions are set, as the window at `win_pos`; it stays the user's.
 
-    Axis j of it is axis `map_ctrl[j]` of the parent. Freeing it makes the parent incomplete. InvalidValue: no scatter
-    memory, no memory of topsMalloc on the same device, bytes that are not the window's, another rank, no permutation,
-    a window that leaves the parent. IllegalState: dimensions that nobody set.
+    Axis j of it is axis `map_ctrl[j]` of the parent. Freeing it makes the parent incomplete. InvalidValue: not scatter
+    memory, not memory of topsMalloc on the same device, bytes that are not the window's, another rank, not a
+    permutation, a window that leaves the parent. IllegalState: dimensions that were not set.
     """
     parent = scatter_at(dev_ptr).memory
     address = address_of(sub_dptr, "sub_dptr")
     allocation = find_device(current_driver(), address, "sub_dptr")
     if allocation.address != address or owned(allocation) is None or allocation.device != parent.device:
-        raise InvalidValue(f"sub_dptr {address:#x} was not returned by topsMalloc on device {parent.device}")
+        raise InvalidValue(f"sub_dptr must be a pointer of topsMalloc on device {parent.device}, got {address:#x}")
     dims = DIMS.get(allocation, ())
-    if map_size is not None and whole(map_size, "map_size") != len(map_ctrl):
-        raise InvalidValue(f"map_size is {map_size} and map_ctrl has {len(map_ctrl)} elements; None or that is right")
-    part = part_of(parent, Buffer(allocation), dims, win_pos, map_ctrl, win_size)
+    part = part_of(parent, Buffer(allocation), dims, win_pos, numbers(map_ctrl, map_size, "map_ctrl"), win_size)
     nbytes = math.prod(dims) * parent.itemsize
     if nbytes != allocation.size:
-        raise InvalidValue(f"{dims} elements of {parent.itemsize} bytes are {nbytes} bytes, not all of {allocation!r}")
+        raise InvalidValue(f"dims {dims} of {parent.itemsize} bytes each must fill {allocation!r}, got {nbytes} bytes")
     _attach(parent, part)
 
 
 @call
 def topsScatterPopulateSub(
-    dev_ptr: int, bpe: int, bank: int, dims: Any, win_pos: Any, map_ctrl: Any, rank_size: int | None
+    dev_ptr: int, bpe: int, bank: int, dims: object, win_pos: object, map_ctrl: object, rank_size: int | None
 ) -> None:
     """Allocate a part of `dims` elements on a physical bank and attach it; the parent owns it.
 
-    OutOfMemory: the bank is too full. InvalidValue: no scatter memory, a `bpe` that is not the parent's element size,
-    no such bank, another rank, no permutation, a window that leaves the parent. IllegalState: no dimensions.
+    OutOfMemory: the bank is too full. InvalidValue: not scatter memory, a `bpe` that is not the parent's element size,
+    no such bank, another rank, not a permutation, a window that leaves the parent. IllegalState: no dimensions.
     """
     parent = scatter_at(dev_ptr).memory
     part = _described(parent, bpe, dims, win_pos, map_ctrl, rank_size)
@@ -87,24 +98,25 @@ def topsScatterPopulateSub(
 
 @call
 async def topsScatterInplace(
-    dev_ptr: int, sub_count: int | None, bpe: int, bank_list: Sequence[int], dims_list: Sequence[Any],
-    win_pos_list: Sequence[Any], map_ctrl_list: Sequence[Any], rank_size: int | None,
+    dev_ptr: int, sub_count: int | None, bpe: int, bank_list: Sequence[int], dims_list: Sequence[object],
+    win_pos_list: Sequence[object], map_ctrl_list: Sequence[object], rank_size: int | None,
 ) -> None:  # fmt: skip
-    """Let other owned parts hold the parent under the same pointer, after its device's work; contents are kept.
+    """Replace the owned parts of the parent under the same pointer, after its device's work; contents are kept.
 
-    What no part held before is 0. A failure leaves the old parts. OutOfMemory: a bank is too full for the new part
-    beside the old ones. InvalidValue: parts of the user's, windows that do not cover the parent, and as
+    Bytes that no part held before are 0. A failure leaves the old parts. OutOfMemory: a bank is too full for the new
+    part beside the old ones. InvalidValue: parts of the user's, windows that do not cover the parent, and as
     topsScatterPopulateSub.
     """
     owner = scatter_at(dev_ptr)
     parent = owner.memory
-    lists = [_listed(each, sub_count) for each in (bank_list, dims_list, win_pos_list, map_ctrl_list)]
-    banks = [whole(bank, "bank_list") for bank in lists[0]]
-    parts = [_described(parent, bpe, *each, rank_size) for each in zip(lists[1], lists[2], lists[3], strict=True)]
+    banks = numbers(bank_list, sub_count, "bank_list")
+    named = (("dims_list", dims_list), ("win_pos_list", win_pos_list), ("map_ctrl_list", map_ctrl_list))
+    lists = [listed(each, len(banks), what) for what, each in named]
+    parts = [_described(parent, bpe, *each, rank_size) for each in zip(lists[0], lists[1], lists[2], strict=True)]
     context = _context(parent)
     await until(device_at(parent.device))
     if not all(part.owned for part in parent.parts):
-        raise InvalidValue(f"{parent!r} has parts of the user's; topsScatterInplace takes only its own")
+        raise InvalidValue(f"{parent!r} has parts of the user's; topsScatterInplace replaces only parts that it owns")
     made: list[Part] = []
     try:
         for part, bank in zip(parts, banks, strict=True):
@@ -118,7 +130,7 @@ async def topsScatterInplace(
 
 @call
 async def topsScatterClearSubMemory(dev_ptr: int) -> None:
-    """Detach all parts, and free the owned ones, after all work of the device. InvalidValue: no scatter memory."""
+    """Detach all parts, and free the owned ones, after all work of the device. InvalidValue: not scatter memory."""
     owner = scatter_at(dev_ptr)
     await until(device_at(owner.memory.device))
     owner.clear()
@@ -129,7 +141,7 @@ async def topsScatterClearSubMemory(dev_ptr: int) -> None:
 
 @call
 def topsScatterMemoryGetSubNum(dev_ptr: int) -> int:
-    """Return how many parts are attached. InvalidValue: no scatter memory."""
+    """Return how many parts are attached. InvalidValue: not scatter memory."""
     return len(scatter_at(dev_ptr).memory.parts)
 
 
@@ -137,7 +149,7 @@ def topsScatterMemoryGetSubNum(dev_ptr: int) -> int:
 def topsScatterGetSubMem(dev_ptr: int, index: int) -> int:
     """Return the pointer of a part, in the order of attachment; kernels take it. It is not retained.
 
-    InvalidValue: no scatter memory, no such part, or one that was freed.
+    InvalidValue: not scatter memory, no such part, or one that was freed.
     """
     part = _part(dev_ptr, index)
     if not part.memory.is_live:
@@ -152,29 +164,18 @@ def topsScatterMemoryGetInfo(dev_ptr: int, index: int) -> tuple[list[int], int, 
     return list(part.anchor), len(part.anchor), list(part.axes), len(part.axes)
 
 
-def _part(pointer: Any, index: Any) -> Part:
+def _part(pointer: object, index: object) -> Part:
     parts = scatter_at(pointer).memory.parts
-    at = whole(index, "index")
-    if not 0 <= at < len(parts):
-        raise InvalidValue(f"index is {at}; there are {len(parts)} parts")
-    return parts[at]
+    return parts[index_in(index, len(parts), "the index of parts")]
 
 
-def _described(parent: Scattered, bpe: Any, dims: Any, win_pos: Any, map_ctrl: Any, rank: Any) -> Part:
+def _described(parent: Scattered, bpe: object, dims: object, win_pos: object, map_ctrl: object, rank: object) -> Part:
     """Return a part without memory. Raises InvalidValue where `bpe` is not the parent's element size."""
     extents = extents_in(dims, rank, "dims")
     part = part_of(parent, None, extents, win_pos, map_ctrl, rank)
     if whole(bpe, "bpe") != parent.itemsize:
-        raise InvalidValue(f"bpe is {bpe}; the parent's elements have {parent.itemsize} bytes")
+        raise InvalidValue(f"bpe must be {parent.itemsize}, the bytes of the parent's elements, got {bpe}")
     return part
-
-
-def _listed(values: Any, count: Any) -> Sequence[Any]:
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
-        raise InvalidType(f"{values!r} is no sequence with an entry for each part")
-    if count is not None and whole(count, "sub_count") != len(values):
-        raise InvalidValue(f"sub_count is {count} and a list has {len(values)} entries; None or that many is right")
-    return values
 
 
 def _attach(parent: Scattered, part: Part) -> None:
@@ -182,5 +183,167 @@ def _attach(parent: Scattered, part: Part) -> None:
         parent.parts += (part,)
 
 
-def _context(parent: Scattered) -> Any:
+def _context(parent: Scattered) -> DeviceContext:
     return device_at(parent.device).context
+
+
+class ScatterMemory:
+    """The scatter memory behind a pointer. It keeps no device alive; the parts that it owns belong to the device."""
+
+    __slots__ = ("memory",)
+
+    memory_type = topsMemoryType.topsMemoryTypeScatter
+
+    def __init__(self, memory: Scattered) -> None:
+        self.memory = memory
+
+    def resolve(self, offset: int, nbytes: int) -> Buffer:
+        """Return bytes of the parent. Raises InvalidValue while it is not complete, or beyond its end."""
+        check_range(self.memory, offset, nbytes, "scatter memory")
+        if nbytes:
+            self.memory.check_complete()
+        return Buffer(self.memory, offset, nbytes)
+
+    def clear(self) -> None:
+        """Detach all parts, and free the owned ones once nothing uses them."""
+        parts, self.memory.parts = self.memory.parts, ()
+        _free_parts(self.memory, parts)
+
+    def replace(self, parts: Sequence[Part]) -> None:
+        """Move the contents to other owned parts. Raises InvalidValue unless the new ones cover the parent."""
+        if not covers(self.memory.dims, tuple(parts)):
+            raise InvalidValue(f"{len(parts)} parts do not cover {self.memory.dims} without gap or overlap")
+        contents = self.memory.read(0, self.memory.size)
+        old, self.memory.parts = self.memory.parts, tuple(parts)
+        self.memory.write(0, contents)
+        _free_parts(self.memory, old)
+
+    def free_name(self, alias: Alias) -> None:
+        """Free the parent and its owned parts: what topsFree does. Raises CodeError when that was done before."""
+        if not remove_alias(current_driver(), alias):
+            raise CodeError(Result.InvalidDevicePointer, f"{alias.address:#x} was freed by another thread")
+        self.clear()
+        self.memory.end("topsFree")
+
+
+def scatter_at(pointer: object) -> ScatterMemory:
+    """Return the parent of a pointer. Raises CodeError, InvalidValue for pointers of other functions."""
+    address = address_of(pointer, "dev_ptr")
+    alias = alias_at(current_driver(), address)
+    if alias is None or not isinstance(alias.owner, ScatterMemory) or alias.address != address:
+        raise InvalidValue(f"dev_ptr must be a pointer of topsMallocScatter, got {address:#x}")
+    return alias.owner
+
+
+def part_of(
+    parent: Scattered, memory: Buffer | None, dims: tuple[int, ...], anchor: object, axes: object, count: object
+) -> Part:
+    """Return a part of checked geometry; memory None is for the caller to allocate.
+
+    Raises IllegalState for a parent without dimensions, InvalidType, and InvalidValue where ranks differ, `axes` is no
+    permutation, or the window leaves the parent.
+    """
+    if not parent.dims:
+        raise IllegalState(f"{parent!r} has no dimensions; topsMemorySetDims sets them")
+    rank = len(parent.dims)
+    at, order = numbers(anchor, count, "win_pos"), numbers(axes, count, "map_ctrl")
+    if len(dims) != rank or len(at) != rank or sorted(order) != list(range(rank)):
+        raise InvalidValue(
+            f"a part of {parent.dims} needs {rank} numbers each, and as map_ctrl a permutation of 0 to {rank - 1}, got "
+            f"dims {dims}, win_pos {at} and map_ctrl {order}"
+        )
+    part = Part(memory if memory is not None else Buffer(parent), dims, at, order, memory is None)
+    for start, extent, room in zip(at, part.extent, parent.dims, strict=True):
+        if start < 0 or start + extent > room:
+            raise InvalidValue(f"the window at {at} of {part.extent} elements leaves the parent's {parent.dims}")
+    return part
+
+
+def allocate_part(context: DeviceContext, parent: Scattered, part: Part, bank: int) -> Part:
+    """Return the part with memory of its own on a bank, which the device keeps for the parent. Raises OutOfMemory."""
+    nbytes = math.prod(part.dims) * parent.itemsize
+    made = Device(context.ordinal, current_driver()).allocate(nbytes, bank=bank)
+    context.scattered[made.allocation.serial] = made
+    DIMS[made.allocation] = part.dims
+    plain = Buffer(made.allocation, 0, nbytes)
+    return part._replace(memory=plain, owned=True)
+
+
+def _free_parts(parent: Scattered, parts: Iterable[Part]) -> None:
+    """Give owned parts back."""
+    assert parent.device is not None
+    kept = current_driver().context(parent.device).scattered
+    for part in parts:
+        if part.owned and (made := kept.pop(part.memory.allocation.serial, None)) is not None:
+            made.close()
+
+
+DIMS: Final[WeakKeyDictionary[Allocation, tuple[int, ...]]] = WeakKeyDictionary()
+
+
+def extents_in(dims: object, count: object, what: str) -> tuple[int, ...]:
+    """Return one to eight positive extents. Raises InvalidType, InvalidValue."""
+    found = numbers(dims, count, what)
+    if not 1 <= len(found) <= MOST_DIMS or min(found) < 1:
+        raise InvalidValue(f"{what} must have 1 to {MOST_DIMS} extents of 1 or more, got {found}")
+    return found
+
+
+def dims_in(dims: object, count: object, size: int) -> tuple[int, ...]:
+    """Return the extents of memory of `size` bytes. Raises InvalidValue where they make no whole elements of it."""
+    found = extents_in(dims, count, "dims")
+    if not size or size % math.prod(found):
+        raise InvalidValue(f"dims must make whole elements of {size} bytes, got {found}")
+    return found
+
+
+@call
+def topsMemorySetDims(devPtr: int, dims: object, dims_count: int | None) -> None:
+    """Set one to eight dimensions of memory of topsMalloc and the like, outermost first.
+
+    InvalidValue: other memory, an interior pointer, extents that do not make whole elements of its size. IllegalState:
+    scatter memory that has parts already.
+    """
+    memory = _allocation(devPtr)
+    found = dims_in(dims, dims_count, memory.size)
+    if isinstance(memory, Scattered):
+        if memory.parts:
+            raise IllegalState(f"{memory!r} has {len(memory.parts)} parts; clear them before its dimensions change")
+        memory.dims = found
+    DIMS[memory] = found
+
+
+@call
+def topsMemoryGetDims(devPtr: int) -> tuple[list[int], int]:
+    """Return the dimensions of memory, or of an owned part of scatter memory, and how many there are.
+
+    InvalidValue: other memory, or an interior pointer. IllegalState: it has none.
+    """
+    memory = _allocation(devPtr, parts=True)
+    dims = DIMS.get(memory)
+    if dims is None:
+        raise IllegalState(f"{memory!r} has no dimensions; topsMemorySetDims sets them")
+    return list(dims), len(dims)
+
+
+def _allocation(pointer: object, *, parts: bool = False) -> Allocation:
+    """Return the allocation of a pointer of topsMalloc or topsMallocScatter, or of its owned `parts`.
+
+    Raises CodeError, InvalidValue.
+    """
+    driver = current_driver()
+    address = address_of(pointer, "devPtr")
+    alias = alias_at(driver, address)
+    if alias is not None and isinstance(alias.owner, ScatterMemory) and alias.address == address:
+        return alias.owner.memory
+    allocation = None if alias is not None else find_device(driver, address, "devPtr")
+    known = allocation is not None and (owned(allocation) is not None or (parts and _is_part(allocation)))
+    if allocation is None or allocation.address != address or not known:
+        raise InvalidValue(f"devPtr must be a pointer of topsMalloc or the like, got {address:#x}")
+    return allocation
+
+
+def _is_part(allocation: Allocation) -> bool:
+    """Tell whether scatter memory owns an allocation."""
+    device = allocation.device
+    return device is not None and allocation.serial in current_driver().context(device).scattered

@@ -8,13 +8,13 @@ alone. Between devices without access (topsDeviceEnablePeerAccess) a copy goes b
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from atops.base.result_codes import Result
 from atops.tops.bridge.arguments import size_of
 from atops.tops.bridge.call import call
 from atops.tops.bridge.handles import usable_stream_of
-from atops.tops.bridge.waiting import Wait, until
+from atops.tops.bridge.waiting import Wait
 from atops.tops.functions.memory.copy_operands import Started, start_copy
 from atops.tops.types.enumerations import topsMemcpyKind
 
@@ -36,63 +36,59 @@ D2D: Final = topsMemcpyKind.topsMemcpyDeviceToDevice
 
 
 @call
-def topsMemcpy(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind) -> Wait | None:
+def topsMemcpy(dst: object, src: object, sizeBytes: int, kind: topsMemcpyKind) -> Wait | None:
     """Copy `sizeBytes`. The ends are pointers, arrays or buffers.
 
-    InvalidValue: null, unknown, overlapping or too short memory; InvalidMemcpyDirection: the kind is none, or not that
+    InvalidValue: null, unknown, overlapping or too short memory; InvalidMemcpyDirection: not a kind, or not that
     of the pointers (mapped and managed memory may be called host or device).
     """
-    started = start_copy(usable_stream_of(None), dst, src, size_of(sizeBytes, "sizeBytes"), kind, waits=True)
-    return until(started.completion) if started.completion is not None and started.on_host else None
+    return start_copy(usable_stream_of(None), dst, src, size_of(sizeBytes, "sizeBytes"), kind, waits=True).plain_wait()
 
 
 @call
-def topsMemcpyWithStream(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind, stream: int | None) -> Wait | None:
+def topsMemcpyWithStream(
+    dst: object, src: object, sizeBytes: int, kind: topsMemcpyKind, stream: int | None
+) -> Wait | None:
     """As topsMemcpy, in the order of a stream; returns when the copy is over, whatever the memory. InvalidHandle."""
-    started = start_copy(usable_stream_of(stream), dst, src, size_of(sizeBytes, "sizeBytes"), kind, waits=True)
-    return until(started.completion) if started.completion is not None else None
+    return start_copy(usable_stream_of(stream), dst, src, size_of(sizeBytes, "sizeBytes"), kind, waits=True).wait()
 
 
 @call
-def topsMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: topsMemcpyKind, stream: int | None = 0) -> Wait | None:
+def topsMemcpyAsync(
+    dst: object, src: object, sizeBytes: int, kind: topsMemcpyKind, stream: int | None = 0
+) -> Wait | None:
     """Enqueue a copy; pageable host memory is copied before the call returns. As topsMemcpy; InvalidHandle."""
-    started = start_copy(usable_stream_of(stream), dst, src, size_of(sizeBytes, "sizeBytes"), kind)
-    return until(started.completion) if started.completion is not None and started.at_once else None
+    return start_copy(usable_stream_of(stream), dst, src, size_of(sizeBytes, "sizeBytes"), kind).async_wait()
 
 
 @call
-def topsMemcpyHtoD(dst: int, src: Any, sizeBytes: int) -> Wait | None:
+def topsMemcpyHtoD(dst: int, src: object, sizeBytes: int) -> Wait | None:
     """Copy from host to device memory. InvalidValue: bad, overlapping or too short memory, or of the other kind."""
-    started = _start(None, dst, src, sizeBytes, H2D, waits=True)
-    return until(started.completion) if started.completion is not None else None
+    return _start(None, dst, src, sizeBytes, H2D, waits=True).wait()
 
 
 @call
-def topsMemcpyDtoH(dst: Any, src: int, sizeBytes: int) -> Wait | None:
+def topsMemcpyDtoH(dst: object, src: int, sizeBytes: int) -> Wait | None:
     """Copy from device to host memory. InvalidValue: bad, overlapping or too short memory, or of the other kind."""
-    started = _start(None, dst, src, sizeBytes, D2H, waits=True)
-    return until(started.completion) if started.completion is not None else None
+    return _start(None, dst, src, sizeBytes, D2H, waits=True).wait()
 
 
 @call
 def topsMemcpyDtoD(dst: int, src: int, sizeBytes: int) -> Wait | None:
     """Copy from device to device memory. InvalidValue: bad, overlapping or too short memory, or of the other kind."""
-    started = _start(None, dst, src, sizeBytes, D2D, waits=True)
-    return until(started.completion) if started.completion is not None and started.on_host else None
+    return _start(None, dst, src, sizeBytes, D2D, waits=True).plain_wait()
 
 
 @call
-def topsMemcpyHtoDAsync(dst: int, src: Any, sizeBytes: int, stream: int | None) -> Wait | None:
+def topsMemcpyHtoDAsync(dst: int, src: object, sizeBytes: int, stream: int | None) -> Wait | None:
     """As topsMemcpyHtoD, enqueued; pageable memory is read before the call returns. InvalidHandle."""
-    started = _start(stream, dst, src, sizeBytes, H2D)
-    return until(started.completion) if started.completion is not None and started.at_once else None
+    return _start(stream, dst, src, sizeBytes, H2D).async_wait()
 
 
 @call
-def topsMemcpyDtoHAsync(dst: Any, src: int, sizeBytes: int, stream: int | None) -> Wait | None:
+def topsMemcpyDtoHAsync(dst: object, src: int, sizeBytes: int, stream: int | None) -> Wait | None:
     """As topsMemcpyDtoH, enqueued; pageable memory is written before the call returns. InvalidHandle."""
-    started = _start(stream, dst, src, sizeBytes, D2H)
-    return until(started.completion) if started.completion is not None and started.at_once else None
+    return _start(stream, dst, src, sizeBytes, D2H).async_wait()
 
 
 @call
@@ -102,7 +98,7 @@ def topsMemcpyDtoDAsync(dst: int, src: int, sizeBytes: int, stream: int | None) 
 
 
 def _start(
-    stream: int | None, dst: Any, src: Any, nbytes: int, kind: topsMemcpyKind, *, waits: bool = False
+    stream: int | None, dst: object, src: object, nbytes: int, kind: topsMemcpyKind, *, waits: bool = False
 ) -> Started:
     """Enqueue a copy whose kind the function's name says: other memory is a wrong value."""
     size = size_of(nbytes, "sizeBytes")

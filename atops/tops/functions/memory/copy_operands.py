@@ -1,12 +1,9 @@
-"""Copies as the C-style functions ask for them: ends found, kinds checked against real places, enqueued.
-
-It knows no function: who calls it says which stream, and waits where the text wants that.
-"""
+"""Copies of the C-style functions: find the ends, check the kind against where they lie, enqueue, and wait or not."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,13 +24,14 @@ from atops.tops.bridge.aliases import has_aliases
 from atops.tops.bridge.arguments import member, whole
 from atops.tops.bridge.codes import CodeError
 from atops.tops.bridge.pointers import is_null, operand, pinned_at
+from atops.tops.bridge.waiting import Wait, until
 from atops.tops.types.enumerations import topsMemcpyKind
 
 __all__ = ("Started", "pinned_or_pageable", "start_copy")
 
 log = logging.getLogger("atops.tops")
-HOST, DEVICE = 1, 2  # where an end may be said to lie; mapped and managed memory may be said to lie in both
-KINDS: Final[frozenset[type]] = frozenset({int, topsMemcpyKind})  # what needs no closer look
+HOST, DEVICE = 1, 2  # where an end may lie; mapped and managed memory lies in both
+KINDS: Final[frozenset[type]] = frozenset({int, topsMemcpyKind})  # types that need no conversion
 PLACES: Final[dict[int, tuple[int, int]]] = {
     topsMemcpyKind.topsMemcpyHostToHost: (HOST, HOST),
     topsMemcpyKind.topsMemcpyHostToDevice: (DEVICE, HOST),
@@ -46,24 +44,36 @@ NAMES: Final = {HOST: "host", DEVICE: "device"}
 
 
 class Started(NamedTuple):
-    """A copy or a fill that was enqueued, and which of the host's memory it touches."""
+    """A copy or a fill that was enqueued, and the kinds of host memory that it touches."""
 
-    completion: Completion | None  # None: nothing to do, or nothing any more
-    on_host: bool = False  # host memory of any kind: the plain functions return when it is over
-    at_once: bool = False  # pageable memory, or host to host: so do the asynchronous ones
+    completion: Completion | None  # None: there is nothing to wait for
+    on_host: bool = False  # host memory of any kind
+    at_once: bool = False  # pageable host memory, or host memory alone
+
+    def wait(self) -> Wait | None:
+        """Return the wait of a function that returns when its work is over."""
+        return until(self.completion) if self.completion is not None else None
+
+    def plain_wait(self) -> Wait | None:
+        """Return the wait of a plain function, which waits where host memory takes part."""
+        return until(self.completion) if self.on_host and self.completion is not None else None
+
+    def async_wait(self) -> Wait | None:
+        """Return the wait of an asynchronous function, which waits where the host may touch its memory at once."""
+        return until(self.completion) if self.at_once and self.completion is not None else None
 
 
 NOTHING: Final = Started(None)
 
 
 def start_copy(
-    stream: Stream, dst: Any, src: Any, nbytes: int, kind: Any, code: Result = Result.InvalidMemcpyDirection,
+    stream: Stream, dst: object, src: object, nbytes: int, kind: object, code: Result = Result.InvalidMemcpyDirection,
     *, waits: bool = False,
 ) -> Started:
-    """Enqueue a copy of `nbytes` on a stream; `waits` tells that the caller does nothing but wait for it then.
+    """Enqueue a copy of `nbytes` on a stream; `waits` tells that the caller then waits for it at once.
 
-    Raises CodeError `code` when the kind is none, or not that of the pointers; InvalidValue for overlapping or too
-    short memory, and unknown pointers; InvalidType. Null is fine for a copy of nothing.
+    Raises CodeError `code` when `kind` is not a kind, or not that of the pointers; InvalidValue for overlapping or too
+    short memory, and unknown pointers; InvalidType. A copy of 0 bytes takes null.
     """
     if kind.__class__ not in KINDS or kind not in PLACES:
         kind = member(topsMemcpyKind, kind, "kind", Result.InvalidMemcpyDirection)
@@ -76,7 +86,7 @@ def start_copy(
         return NOTHING
     (target, into), (source, out) = to_end, back_end
     if into and out and -nbytes < into - out < nbytes:
-        raise InvalidValue(f"dst and src of a copy of {nbytes} bytes overlap: {target!r} and {source!r}")
+        raise InvalidValue(f"dst and src must not overlap in a copy of {nbytes} bytes, got {target!r} and {source!r}")
     if isinstance(target, Buffer) and isinstance(source, Buffer):
         on_host = target.device is None or source.device is None
         at_once = target.device is None and source.device is None
@@ -87,10 +97,10 @@ def start_copy(
     return Started(stream.copy(target, source), on_host, at_once)
 
 
-def _short_copy(stream: Stream, dst: Any, src: Any, nbytes: int, to: int, back: int) -> Started | None:
-    """Copy between an array and device memory where neither can be anything else: the commonest copy by far.
+def _short_copy(stream: Stream, dst: object, src: object, nbytes: int, to: int, back: int) -> Started | None:
+    """Copy at once between an array and plain device memory, the commonest copy; return None for every other one.
 
-    None where a closer look is due: at what is wrong with the ends, too.
+    It checks nothing that the general way does not check too: what it cannot take raises there.
     """
     up = type(src) is np.ndarray
     array, pointer = (src, dst) if up else (dst, src)
@@ -98,9 +108,9 @@ def _short_copy(stream: Stream, dst: Any, src: Any, nbytes: int, to: int, back: 
         return None
     driver, context, flags, dtype = stream.driver, stream.context, array.flags, array.dtype
     if context.resources is not None and context.resources.engines is not None:
-        return None  # held to the engines of a bundle, as the stream does it
+        return None  # the stream gives it to the engines of the bundle
     if pointer >> SLOT_SHIFT != 2 * context.ordinal + 1 or has_aliases() or driver.host.host_used:
-        return None  # on another device, perhaps a second name, perhaps pinned memory
+        return None  # on another device, or perhaps a second name or pinned memory
     if not (to & (DEVICE if up else HOST) and back & (HOST if up else DEVICE)):
         return None
     if not flags.c_contiguous or not (up or flags.writeable) or not array.ndim:
@@ -117,12 +127,12 @@ def _short_copy(stream: Stream, dst: Any, src: Any, nbytes: int, to: int, back: 
     return NOTHING if copy_at_once(stream, memory, offset, array.data.cast("B"), nbytes, up) else None
 
 
-def pinned_or_pageable(pointer: Any, nbytes: int, what: str, *, writable: bool = False) -> Buffer | memoryview:
-    """As `operand`, without a type; an array in pinned or registered memory is found to be that."""
+def pinned_or_pageable(pointer: object, nbytes: int, what: str, *, writable: bool = False) -> Buffer | memoryview:
+    """As `operand`, without an element type; an array in pinned or registered memory gives its Buffer."""
     return _found(pointer, nbytes, what, writable)[0]
 
 
-def _found(pointer: Any, nbytes: int, what: str, writable: bool) -> tuple[Buffer | memoryview, int]:
+def _found(pointer: object, nbytes: int, what: str, writable: bool) -> tuple[Buffer | memoryview, int]:
     """As `pinned_or_pageable`, and the address in this process of the first byte: 0 where there is none."""
     end = operand(pointer, nbytes, what, writable=writable)
     if isinstance(end, Buffer):
@@ -137,21 +147,21 @@ def _found(pointer: Any, nbytes: int, what: str, writable: bool) -> tuple[Buffer
     return Buffer(host, offset, nbytes), address
 
 
-def _end(pointer: Any, nbytes: int, what: str, place: int, code: Result) -> tuple[Buffer | memoryview, int] | None:
+def _end(pointer: object, nbytes: int, what: str, place: int, code: Result) -> tuple[Buffer | memoryview, int] | None:
     """Return one end of a copy, which must lie where the kind says, and its address in this process.
 
-    None for the null of a copy of nothing.
+    None for the null of a copy of 0 bytes.
     """
     if nbytes == 0 and is_null(pointer):
         return None
     found = _found(pointer, nbytes, what, what == "dst")
     if not place & _places(pointer, found[0]):
         where = repr(found[0]) if isinstance(found[0], Buffer) else "pageable host memory"
-        raise CodeError(code, f"{what} is {where}; the kind of the copy says {NAMES[place]} memory")
+        raise CodeError(code, f"{what} must be {NAMES[place]} memory for this kind of copy, got {where}")
     return found
 
 
-def _places(pointer: Any, end: Buffer | memoryview) -> int:
+def _places(pointer: object, end: Buffer | memoryview) -> int:
     if not isinstance(end, Buffer):
         return HOST
     if end.device is not None:

@@ -1,14 +1,15 @@
-"""Peer access: TOPS Runtime API, 2.7. Regions are second names; which links there are is the board's own knowledge."""
+"""Peer access: TOPS Runtime API, 2.7. A region is a second name; the board's topology knows the links."""
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from atops.base.errors import InvalidValue, PeerAccessAlreadyEnabled
 from atops.base.result_codes import Result
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.core.completion import Completion
 from atops.runtime.current_driver import current_driver
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
@@ -34,7 +35,7 @@ __all__ = (
 )
 
 WORD: Final = (1 << 32) - 1
-UNLINKED: Final = {Result.NotSupported: Result.InvalidValue}  # the entry lists nothing for a board without the link
+UNLINKED: Final = {Result.NotSupported: Result.InvalidValue}  # no other code is documented for a missing link
 
 
 class _Region(NamedTuple):
@@ -91,7 +92,7 @@ def topsDeviceEnablePeerAccessRegion(peerDeviceId: int, peerDevPtr: int, size: i
     peer, address, nbytes = key
     buffer = device_memory(address, nbytes, "peerDevPtr", device=peer)
     if not nbytes or not device.can_access_peer(device_at(peer)):
-        raise InvalidValue(f"a region of {nbytes} bytes of device {peer}; 1 or more, and a link to it, are right")
+        raise InvalidValue(f"expected 1 byte or more of a device with a link, got {nbytes} of device {peer}")
     context, region = device.context, _Region(buffer.allocation, buffer.offset, nbytes)
     with context.driver.lock:
         regions = REGIONS.setdefault(context, {})
@@ -121,11 +122,11 @@ def topsDeviceDisablePeerAccessRegion(peerDeviceId: int, peerDevPtr: int, size: 
     remove_alias(current_driver(), alias)
 
 
-def _region_key(peer: Any, pointer: Any, size: Any) -> tuple[Device, tuple[int, int, int]]:
-    """Return the current device and what names a region of a peer. Raises InvalidDevice, InvalidValue, InvalidType."""
+def _region_key(peer: object, pointer: object, size: object) -> tuple[Device, tuple[int, int, int]]:
+    """Return the current device and the key of a region of a peer. Raises InvalidDevice, InvalidValue, InvalidType."""
     device, other = current_device(), device_at(peer)
     if other.ordinal == device.ordinal:
-        raise InvalidValue(f"device {device.ordinal} is no peer of itself")
+        raise InvalidValue(f"expected a peer of device {device.ordinal}, got the device itself")
     return device, (other.ordinal, address_of(pointer, "peerDevPtr"), size_of(size))
 
 
@@ -176,7 +177,7 @@ def topsMemcpyPeerExtAsync(
     _copy(queue, (dst, dstDevice), (src, srcDevice), sizeBytes)
 
 
-def _copy(stream: Stream, to: tuple[Any, Any], source: tuple[Any, Any], size: Any) -> Any:
+def _copy(stream: Stream, to: tuple[object, object], source: tuple[object, object], size: object) -> Completion:
     """Enqueue a copy between pointers that lie where the call says. Returns its completion."""
     nbytes = size_of(size, "sizeBytes")
     dst, src = (
@@ -186,9 +187,9 @@ def _copy(stream: Stream, to: tuple[Any, Any], source: tuple[Any, Any], size: An
     return stream.copy(dst, src)
 
 
-def _check_route(source: Any, target: Any, kind: Any, port: Any) -> None:
+def _check_route(source: object, target: object, kind: object, port: object) -> None:
     """Raise InvalidValue for a link that does not exist. Auto may have none: the copy goes through the host then."""
     wanted, ports = member(topsTopologyMapType, kind, "map"), whole(port, "port")
     if not -1 <= ports <= WORD:
-        raise InvalidValue(f"port is {ports}; a bit for each port (1 << 0 is port 0), or -1 for any, is right")
+        raise InvalidValue(f"port must have a bit for each port (1 << 0 is port 0), or be -1 for any, got {ports}")
     current_driver().topology.route(device_at(source).ordinal, device_at(target).ordinal, wanted, ports)

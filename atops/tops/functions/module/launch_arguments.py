@@ -1,6 +1,6 @@
 """The arguments of C-style launches: values by position, or one buffer in which each lies at its natural alignment.
 
-A pointer is an int. What it becomes is said by the kernel's parameter, never guessed from the value:
+A pointer is an int. The kernel's parameter says what it becomes; the value is never used to guess:
 
 - `x: k.Span` gets the memory from the pointer to the end of its allocation, as bytes (uint8);
 - `x: k.Span[np.float32]` and `x: k.restrict[np.float32]` get the same memory as elements of that type, which is
@@ -15,7 +15,6 @@ buffers and symbols of the object API keep their own type and shape.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from atops.base.errors import AtopsError, InvalidType, InvalidValue
 from atops.kernels.arguments import Parameter
 from atops.kernels.kernel import Kernel
 from atops.runtime.memory.buffer import Buffer
-from atops.tops.bridge.arguments import size_of
+from atops.tops.bridge.arguments import listed, size_of
 from atops.tops.bridge.pointers import host_address, host_view, is_null, memory_from, pinned_at
 from atops.tops.types.constants import (
     TOPS_LAUNCH_PARAM_BUFFER_POINTER,
@@ -36,7 +35,7 @@ __all__ = ("ParameterPlace", "arguments_in", "arguments_of", "bytes_at", "extra_
 
 KEYS: Final = (TOPS_LAUNCH_PARAM_BUFFER_POINTER, TOPS_LAUNCH_PARAM_BUFFER_SIZE, TOPS_LAUNCH_PARAM_END)
 POINTER: Final[np.dtype[Any]] = np.dtype(np.uint64)
-# What Python's own types are in a buffer.
+# The types of Python's own numbers in a buffer.
 PLAIN: Final[dict[type, np.dtype[Any]]] = {
     int: np.dtype(np.int64), float: np.dtype(np.float64), bool: np.dtype(np.bool_),
 }  # fmt: skip
@@ -53,7 +52,7 @@ class ParameterPlace(NamedTuple):
 # ---- by position
 
 
-def arguments_of(kernel: Kernel, values: Any) -> list[Any]:
+def arguments_of(kernel: Kernel, values: object) -> list[object]:
     """Return what a launch passes for `kernelParams`: one value for each parameter, in order; none for null.
 
     A value is a number, a numpy or ctypes scalar, an array of one element, a pointer, or memory of the object API. It
@@ -61,15 +60,13 @@ def arguments_of(kernel: Kernel, values: Any) -> list[Any]:
     """
     if is_null(values):
         return []
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
-        raise InvalidType(f"kernelParams are {values!r}; a sequence of one value for each parameter is right")
-    parameters = list(kernel.parameters.values())
-    if len(values) > len(parameters):
-        raise InvalidType(f"kernel {kernel.name} has {len(parameters)} parameters; {len(values)} values were given")
-    return [_argument(each, value) for each, value in zip(parameters, values, strict=False)]
+    given, parameters = listed(values, None, "kernelParams"), list(kernel.parameters.values())
+    if len(given) > len(parameters):
+        raise InvalidType(f"kernel {kernel.name} has {len(parameters)} parameters, got {len(given)} values")
+    return [_argument(each, value) for each, value in zip(parameters, given, strict=False)]
 
 
-def _argument(parameter: Parameter, value: Any) -> Any:
+def _argument(parameter: Parameter, value: object) -> object:
     """Return the value of one parameter as the object API takes it."""
     pointer = parameter.memory
     if isinstance(value, ctypes.c_void_p):
@@ -92,7 +89,7 @@ def _argument(parameter: Parameter, value: Any) -> Any:
     return value
 
 
-def _memory(parameter: Parameter, pointer: Any) -> Any:
+def _memory(parameter: Parameter, pointer: object) -> object:
     """Return the memory from a pointer on, as elements of the type that the parameter says."""
     if type(pointer) is Buffer:
         found = pointer
@@ -142,36 +139,36 @@ def _type_in_buffer(parameter: Parameter) -> np.dtype[Any]:
     return PLAIN[parameter.dtype] if isinstance(parameter.dtype, type) else parameter.dtype
 
 
-def arguments_in(kernel: Kernel, data: bytes) -> list[Any]:
+def arguments_in(kernel: Kernel, data: bytes) -> list[object]:
     """Return what a launch passes for a buffer of arguments. Raises InvalidValue for one of another size."""
     places, end, size = places_of(kernel)
     if not end <= len(data) <= size:
-        right = f"{end}" if end == size else f"{end} to {size}"
-        raise InvalidValue(f"kernel {kernel.name}: the buffer of arguments has {len(data)} bytes; {right} are right")
+        expected = f"{end}" if end == size else f"{end} to {size}"
+        raise InvalidValue(f"kernel {kernel.name}: the arguments need a buffer of {expected} bytes, got {len(data)}")
     return [_argument(each.parameter, _read(data, each)) for each in places]
 
 
-def _read(data: bytes, place: ParameterPlace) -> Any:
+def _read(data: bytes, place: ParameterPlace) -> object:
     if place.type.kind == "b":
         return bool(data[place.offset])
     value = np.frombuffer(data, place.type, 1, place.offset)[0]
     return int(value) if place.parameter.memory else value
 
 
-def extra_bytes(extra: Any) -> bytes:
+def extra_bytes(extra: object) -> bytes:
     """Return the bytes of (1, buffer, 2, size, 3), copied. Raises InvalidType, InvalidValue for any other form."""
     if not isinstance(extra, tuple | list) or len(extra) != 5:
-        raise InvalidType(f"extra is {extra!r}; (1, buffer, 2, size, 3) is right")
+        raise InvalidType(f"extra must be (1, buffer, 2, size, 3), got {extra!r}")
     if tuple(each if type(each) is int else None for each in extra[::2]) != KEYS:
-        raise InvalidValue(f"extra has the keys {list(extra[::2])}; 1 (pointer), 2 (size) and 3 (end) are right")
+        raise InvalidValue(f"extra must have the keys 1 (pointer), 2 (size) and 3 (end), got {list(extra[::2])}")
     size = extra[3].value if isinstance(extra[3], ctypes._SimpleCData) else extra[3]
     return bytes_at(extra[1], size_of(size, "the size in extra"), "the buffer in extra")
 
 
-def bytes_at(pointer: Any, size: int, what: str) -> bytes:
+def bytes_at(pointer: object, size: int, what: str) -> bytes:
     """Return a copy of `size` bytes in host memory: of a buffer, an array, a scalar, or at a pinned host pointer.
 
-    Raises InvalidType for what has no bytes, InvalidValue for too few of them or for a pointer that is none.
+    Raises InvalidType for other types, InvalidValue for too few bytes and for unknown pointers.
     """
     if type(pointer) is int:
         return host_view(pointer, size).tobytes()
@@ -179,12 +176,12 @@ def bytes_at(pointer: Any, size: int, what: str) -> bytes:
         data, whole = pointer.tobytes(), pointer.flags.c_contiguous
     else:
         try:
-            view = memoryview(pointer)
+            view = memoryview(pointer)  # type: ignore[arg-type]  # TypeError is the answer
         except TypeError:
-            raise InvalidType(f"{what} is {pointer!r}; a buffer, an array or a pinned host pointer is right") from None
+            raise InvalidType(f"{what} must be a buffer, an array or a pinned host pointer, got {pointer!r}") from None
         data, whole = view.tobytes(), view.c_contiguous
     if not whole:
-        raise InvalidValue(f"{what} is an array with gaps; a contiguous one is right")
+        raise InvalidValue(f"{what} must be a contiguous array, got one with gaps")
     if size > len(data):
-        raise InvalidValue(f"{what} has {len(data)} bytes; {size} were asked for")
+        raise InvalidValue(f"{what} must have {size} bytes, got {len(data)}")
     return data[:size]

@@ -18,9 +18,8 @@ from atops.tops.bridge.call import call
 from atops.tops.bridge.codes import CodeError
 from atops.tops.bridge.handles import stream_of
 from atops.tops.bridge.last_error import running_task
-from atops.tops.functions.module.launch import Dims, Handle
+from atops.tops.functions.module.launch import Dims, Geometry, Handle, function_of, geometry_of, start
 from atops.tops.functions.module.launch_arguments import arguments_in, bytes_at, places_of
-from atops.tops.functions.module.launching import Geometry, function_of, geometry_of, start
 from atops.tops.types.structs import dim3
 
 __all__ = (
@@ -35,14 +34,14 @@ MOST_BYTES: Final = 4096  # of arguments
 
 
 class _Configured(NamedTuple):
-    """One launch to be: its geometry, and the bytes that were set up so far, each piece with its offset."""
+    """A launch that is being configured: its geometry, and the bytes set up so far, each piece with its offset."""
 
     geometry: Geometry
     pieces: tuple[tuple[int, bytes], ...] = ()
 
 
 class _Stack(NamedTuple):
-    """The configurations of one owner, a task or a thread; a context that was copied has none."""
+    """The configurations of one task or thread. A new task copies its parent's context, but has none of these."""
 
     owner: ref[Any]
     configured: tuple[_Configured, ...]
@@ -53,7 +52,7 @@ STACK: ContextVar[_Stack | None] = ContextVar("atops_tops_launch_configurations"
 
 @call
 def topsConfigureCall(gridDim: Dims, blockDim: Dims, sharedMem: int = 0, stream: Handle = 0) -> None:
-    """Push the configuration of the next launch. InvalidValue: dimensions or sizes that are wrong; InvalidHandle."""
+    """Push the configuration of the next launch. InvalidValue: wrong dimensions or sizes; InvalidHandle."""
     _push(gridDim, blockDim, sharedMem, stream)
 
 
@@ -64,32 +63,32 @@ def __topsPushCallConfiguration(gridDim: Dims, blockDim: Dims, sharedMem: int = 
 
 
 @call
-def __topsPopCallConfiguration() -> tuple[dim3, dim3, int, Any]:
+def __topsPopCallConfiguration() -> tuple[dim3, dim3, int, object]:
     """Pop the newest configuration: grid, block, bytes of shared memory, stream. MissingConfiguration: none."""
     geometry = _pop().geometry
     return dim3(*geometry.grid), dim3(*geometry.block), geometry.shared, geometry.stream
 
 
 @call
-def topsSetupArgument(arg: Any, size: int, offset: int) -> None:
+def topsSetupArgument(arg: object, size: int, offset: int) -> None:
     """Copy an argument of `size` bytes to `offset` of the argument stack of the newest configuration.
 
-    `arg` is a buffer, an array, a scalar of numpy or ctypes, or a pinned host pointer. InvalidValue: no memory, a size
+    `arg` is a buffer, an array, a scalar of numpy or ctypes, or a pinned host pointer. InvalidValue: not memory, a size
     of 0, or an end beyond 4096 bytes. MissingConfiguration: nothing is configured.
     """
     length, start_ = size_of(size, "size"), size_of(offset, "offset")
     if not length or start_ + length > MOST_BYTES:
-        raise InvalidValue(f"{length} bytes at offset {start_}; 1 or more, inside of {MOST_BYTES}, are right")
+        raise InvalidValue(f"an argument must have 1 byte or more within {MOST_BYTES}, got {length} at offset {start_}")
     piece = start_, bytes_at(arg, length, "arg")
     *rest, newest = _configured()
     _store(*rest, newest._replace(pieces=(*newest.pieces, piece)))
 
 
 @call
-def topsLaunchByPtr(func: Any) -> None:
+def topsLaunchByPtr(func: object) -> None:
     """Launch a kernel, or the function of a handle, with the newest configuration and its arguments, and pop that.
 
-    MissingConfiguration: nothing is configured; InvalidDeviceFunction: `func` is null or no kernel; InvalidValue: an
+    MissingConfiguration: nothing is configured; InvalidDeviceFunction: `func` is null or not a kernel; InvalidValue: an
     argument was not set up; the rest as topsModuleLaunchKernel.
     """
     newest = _pop()
@@ -98,7 +97,7 @@ def topsLaunchByPtr(func: Any) -> None:
 
 
 def _assembled(kernel: Kernel, pieces: tuple[tuple[int, bytes], ...]) -> bytes:
-    """Return the argument stack. Raises InvalidValue naming a parameter of which a byte was not set up."""
+    """Return the argument stack. Raises InvalidValue for a parameter of which a byte was not set up."""
     places, end, _ = places_of(kernel)
     size = max([end, *(offset + len(data) for offset, data in pieces)])
     stack, known = bytearray(size), bytearray(size)
@@ -114,7 +113,7 @@ def _assembled(kernel: Kernel, pieces: tuple[tuple[int, bytes], ...]) -> bytes:
     return bytes(stack)
 
 
-def _push(grid: Any, block: Any, shared: Any, stream: Any) -> None:
+def _push(grid: object, block: object, shared: object, stream: object) -> None:
     stream_of(stream)
     _store(*_configured(missing=False), _Configured(geometry_of(grid, block, shared, stream or 0)))
 
@@ -131,7 +130,7 @@ def _configured(missing: bool = True) -> tuple[_Configured, ...]:
     if stack is not None and stack.owner() is _owner() and stack.configured:
         return stack.configured
     if missing:
-        raise CodeError(Result.MissingConfiguration, "nothing is configured; topsConfigureCall comes first")
+        raise CodeError(Result.MissingConfiguration, "no launch is configured; call topsConfigureCall first")
     return ()
 
 
@@ -139,5 +138,5 @@ def _store(*configured: _Configured) -> None:
     STACK.set(_Stack(ref(_owner()), configured))
 
 
-def _owner() -> Any:
+def _owner() -> object:
     return running_task() or threading.current_thread()

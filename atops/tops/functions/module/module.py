@@ -1,11 +1,11 @@
-"""Modules: TOPS Runtime API, 2.8. A module is a code image, loaded for the current device until that is reset."""
+"""Modules: TOPS Runtime API, 2.8. A module is a code image, loaded on the current device until its reset."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,13 +21,12 @@ from atops.kernels.kernel import Kernel
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.current_driver import current_driver
 from atops.runtime.symbols import forget
-from atops.tops.bridge.arguments import member, whole
+from atops.tops.bridge.arguments import contents_of, listed, member, text_of
 from atops.tops.bridge.call import call
-from atops.tops.bridge.codes import CodeError
 from atops.tops.bridge.context import current_device
 from atops.tops.bridge.handles import drop, live, register, take
 from atops.tops.bridge.pointers import find_host, host_pointer, is_null
-from atops.tops.functions.module.launching import LoadedFunction, function_of
+from atops.tops.functions.module.launch import LoadedFunction, function_of
 from atops.tops.types.enumerations import topsFunction_attribute, topsJitOption
 from atops.tops.types.structs import topsFuncAttributes
 
@@ -43,7 +42,7 @@ __all__ = (
 
 
 class _Loaded:
-    """What a module has beside its definitions: the device that it was loaded on, and the functions asked for."""
+    """The device that a module was loaded on, and the handles of its functions."""
 
     def __init__(self, context: DeviceContext) -> None:
         self.context = context
@@ -61,57 +60,52 @@ LOADED: Final[WeakKeyDictionary[Module, _Loaded]] = WeakKeyDictionary()
 def topsModuleLoad(fname: str | bytes | os.PathLike[str]) -> int:
     """Load the code image in a file (`CodeImage.save` writes one; the bytes of topsrtcGetCode are one).
 
-    FileNotFound: it cannot be read. SharedObjectInitFailed: it is no code image, or damaged. InvalidValue: no path.
+    FileNotFound: it cannot be read. SharedObjectInitFailed: not a code image, or damaged. InvalidValue: not a path.
     """
-    if not isinstance(fname, str | bytes | os.PathLike) or not os.fspath(fname):
-        raise InvalidType(f"fname is {fname!r}; the path of a code image is right")
     current_device()
-    try:
-        with open(fname, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise CodeError(Result.FileNotFound, f"fname is {os.fspath(fname)!r}: {error.strerror}") from None
-    return _load(data)
+    return _load(contents_of(fname, "fname", MOST_BYTES))
 
 
 @call
-def topsModuleLoadData(image: Any) -> int:
+def topsModuleLoadData(image: object) -> int:
     """Load a code image in host memory: bytes, a buffer, or a pinned host pointer.
 
-    InvalidImage: it is none, or a damaged one. InvalidValue: null, or no memory.
+    InvalidImage: not a code image, or a damaged one. InvalidValue: null, or not memory.
     """
     return _load(_image(image))
 
 
 @call
 def topsModuleLoadDataEx(
-    image: Any, numOptions: int | None, options: Sequence[topsJitOption] | None, optionValues: Sequence[Any] | None
+    image: object,
+    numOptions: int | None,
+    options: Sequence[topsJitOption] | None,
+    optionValues: Sequence[object] | None,
 ) -> int:
-    """As topsModuleLoadData. The options do nothing: they are checked for their count and types.
+    """As topsModuleLoadData. The options have no effect; their count and types are checked.
 
-    `numOptions` may be None, and both sequences, if there are none. Values are numbers, None or buffers. InvalidValue.
+    `numOptions` may be None, and so may both sequences where there are no options. Values are numbers, None or buffers.
+    InvalidValue.
     """
     data = _image(image)
-    names, values = _listed(options, "options"), _listed(optionValues, "optionValues")
-    count = len(names) if numOptions is None else whole(numOptions, "numOptions")
-    if not count == len(names) == len(values):
-        raise InvalidValue(f"numOptions is {count}; there are {len(names)} options and {len(values)} values")
+    names = listed(() if options is None else options, numOptions, "options")
+    values = listed(() if optionValues is None else optionValues, len(names), "optionValues")
     for name, value in zip(names, values, strict=True):
         if member(topsJitOption, name, "an option") is topsJitOption.topsJitOptionNumOptions:
-            raise InvalidValue("topsJitOptionNumOptions is the number of options, and none itself")
+            raise InvalidValue("topsJitOptionNumOptions is the number of options, not an option")
         if value is not None and not isinstance(value, int | float):
             try:
-                memoryview(value)
+                memoryview(value)  # type: ignore[arg-type]  # TypeError is the answer
             except TypeError:
-                raise InvalidType(f"the value of an option is {value!r}; a number, None or a buffer is right") from None
+                raise InvalidType(f"the value of an option must be a number, None or a buffer, got {value!r}") from None
     return _load(data)
 
 
 @call.instead({Result.InvalidHandle: Result.InvalidValue})
 def topsModuleUnload(module: int) -> None:
-    """Let a module, its functions and its variables be gone. Launches that are enqueued keep what they use.
+    """Unload a module with its functions and variables. Launches that are enqueued keep what they use.
 
-    InvalidValue: no live module.
+    InvalidValue: not a live module.
     """
     taken = take(module, Module)
     loaded = LOADED[taken]
@@ -125,7 +119,7 @@ def topsModuleUnload(module: int) -> None:
 
 
 def _load(data: bytes) -> int:
-    """Return a handle of a module: compiled now, so that what is wrong with it shows now."""
+    """Return a handle of a module, which is compiled now, so that its errors are reported now."""
     context = current_device().context
     module = load_module(data)
     _ = module.kernels
@@ -133,26 +127,18 @@ def _load(data: bytes) -> int:
     return register(module, context)
 
 
-def _image(image: Any) -> bytes:
+def _image(image: object) -> bytes:
     """Return the bytes of an image in host memory; at a pointer, as many as its header says."""
     if is_null(image):
-        raise InvalidValue("image is null; the bytes of a code image are right")
+        raise InvalidValue("image must be the bytes of a code image, got null")
     if hasattr(image, "__index__") and not isinstance(image, np.ndarray):
         host = find_host(image, "image")
         data = host.data[host_pointer(image) - host.host_address :].tobytes()
         return data[: image_size(data)]
     try:
-        return memoryview(image).tobytes()
+        return memoryview(image).tobytes()  # type: ignore[arg-type]  # TypeError is the answer
     except TypeError:
-        raise InvalidType(f"image is {image!r}; the bytes of a code image are right") from None
-
-
-def _listed(values: Any, what: str) -> Sequence[Any]:
-    if values is None:
-        return ()
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
-        raise InvalidType(f"{what} are {values!r}; a sequence, or None, is right")
-    return values
+        raise InvalidType(f"image must be the bytes of a code image, got {image!r}") from None
 
 
 # ---- functions
@@ -162,12 +148,12 @@ def _listed(values: Any, what: str) -> Sequence[Any]:
 def topsModuleGetFunction(module: int, kname: str | bytes) -> int:
     """Return the kernel of this name, plain or lowered; the same handle each time.
 
-    InvalidHandle; NotFound: no kernel of this name; InvalidValue: no text.
+    InvalidHandle; NotFound: no kernel of this name; InvalidValue: not a text.
     """
     found = live(module, Module)
-    name = kname.decode() if isinstance(kname, bytes) else kname
-    if not isinstance(name, str) or not name:
-        raise InvalidType(f"kname is {kname!r}; the name of a kernel is right")
+    name = text_of(kname, "kname")
+    if not name:
+        raise InvalidValue("kname must be the name of a kernel, got an empty text")
     loaded = LOADED[found]
     with loaded.lock:
         kernel = found.function(name)
@@ -178,12 +164,12 @@ def topsModuleGetFunction(module: int, kname: str | bytes) -> int:
 
 
 @call
-def topsFuncGetAttributes(func: Any) -> topsFuncAttributes:
-    """Return what is known of a function, a handle or a kernel, before it runs; sizes in bytes.
+def topsFuncGetAttributes(func: object) -> topsFuncAttributes:
+    """Return what is known of a function (a handle or a kernel) before it runs; sizes in bytes.
 
     localSizeBytes is L1 for each thread, sharedSizeBytes L2 beside dynamic shared memory; a size that the text does not
-    tell is 0. numRegs counts the slots of its frame. No cache mode and no carve-out exists: 0. InvalidDeviceFunction:
-    null, or no function; InvalidHandle.
+    tell is 0. numRegs counts the slots of its frame. There are no cache modes and no carve-outs: 0.
+    InvalidDeviceFunction: null, or not a function; InvalidHandle.
     """
     return _attributes(func)
 
@@ -192,22 +178,22 @@ def topsFuncGetAttributes(func: Any) -> topsFuncAttributes:
 def topsFuncGetAttribute(attrib: topsFunction_attribute, hfunc: int) -> int:
     """Return one of the figures of topsFuncGetAttributes.
 
-    InvalidValue: no attribute; InvalidDeviceFunction: null, or no function; InvalidHandle.
+    InvalidValue: not an attribute; InvalidDeviceFunction: null, or not a function; InvalidHandle.
     """
     which = member(topsFunction_attribute, attrib, "attrib")
     if which >= len(FIELDS):
-        raise InvalidValue(f"attrib is {which.name}, a bound and no attribute")
+        raise InvalidValue(f"attrib must be an attribute, got {which.name}, which is their number")
     return int(getattr(_attributes(hfunc), FIELDS[which]))
 
 
-# The figures of a function, in the order of the enumeration.
+# The fields of topsFuncAttributes in the order of topsFunction_attribute.
 FIELDS: Final = (
     "maxThreadsPerBlock", "sharedSizeBytes", "constSizeBytes", "localSizeBytes", "numRegs", "ptxVersion",
     "binaryVersion", "cacheModeCA", "maxDynamicSharedSizeBytes", "preferredShmemCarveout",
 )  # fmt: skip
 
 
-def _attributes(func: Any) -> topsFuncAttributes:
+def _attributes(func: object) -> topsFuncAttributes:
     """Return the attributes of a function, as it was compiled, or for the current device."""
     kernel = function_of(func).kernel
     figures = function_attributes(kernel, kernel.target or current_device().geometry)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, NotSupported
+from atops.base.errors import CooperativeLaunchTooLarge, InvalidValue, NotSupported
 from atops.kernels.block_kernels import BlockKernel, BlockKernels, Segment
 from atops.kernels.bound import BoundKernel
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.commands.launch import Launch, LaunchOptions
-from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.stream import Stream
-from atops.tops.bridge.arguments import size_of, whole
+from atops.tops.bridge.arguments import instance, listed, size_of, whole
 from atops.tops.bridge.call import call
-from atops.tops.bridge.pointers import is_null, operand
+from atops.tops.bridge.pointers import contents, is_null
+from atops.tops.functions.module.launch import Geometry, function_of, geometry_of, stream_for
 from atops.tops.functions.module.launch_arguments import arguments_in, bytes_at
-from atops.tops.functions.module.launching import Geometry, function_of, geometry_of, stream_for
 from atops.tops.types.structs import dim3, topsExtLaunchParams_t, topsKernelDescriptor_t
 
 __all__ = ("topsExtLaunchCooperativeKernelMultiCluster",)
@@ -44,11 +42,11 @@ def topsExtLaunchCooperativeKernelMultiCluster(
     entries = _entries(launchParamsList, numClusters)
     geometry = geometry_of(gridDim, blockDim, max(_shared_bytes(each) for each in entries), stream)
     if geometry.grid.volume != len(entries):
-        raise InvalidValue(f"gridDim {tuple(geometry.grid)} has no {len(entries)} blocks, one for each entry")
+        raise InvalidValue(f"gridDim must have {len(entries)} blocks, one for each entry, got {tuple(geometry.grid)}")
     queue = stream_for(function_of(entries[0].func), geometry)
     if len(entries) > queue.context.arch.clusters:
         raise CooperativeLaunchTooLarge(
-            f"numClusters is {len(entries)}; {queue.context.arch.name} has {queue.context.arch.clusters} clusters"
+            f"{queue.context.arch.name} has {queue.context.arch.clusters} clusters, got {len(entries)} entries"
         )
     clusters = tuple(whole(each.cluster_id, "cluster_id") for each in entries)
     kernels = BlockKernels([_block_kernel(each, geometry, queue) for each in entries])
@@ -63,18 +61,16 @@ def topsExtLaunchCooperativeKernelMultiCluster(
     queue.submit(launch)
 
 
-def _entries(params: Any, count: Any) -> list[topsExtLaunchParams_t]:
+def _entries(params: object, count: object) -> list[topsExtLaunchParams_t]:
     """Return the entries. Raises InvalidType, InvalidValue for another count, NotSupported for updates."""
-    if isinstance(params, str | bytes) or not isinstance(params, Sequence):
-        raise InvalidType(f"launchParamsList is {params!r}; a sequence of topsExtLaunchParams_t is right")
-    if not params or (count is not None and whole(count, "numClusters") != len(params)):
-        raise InvalidValue(f"launchParamsList has {len(params)} entries and numClusters is {count}; 1 or more")
-    for each in params:
-        if not isinstance(each, topsExtLaunchParams_t) or not isinstance(each.descriptor, topsKernelDescriptor_t):
-            raise InvalidType(f"an entry is {each!r}; a topsExtLaunchParams_t with a topsKernelDescriptor_t is right")
+    entries = [instance(each, topsExtLaunchParams_t, "an entry") for each in listed(params, count, "launchParamsList")]
+    if not entries:
+        raise InvalidValue("launchParamsList must have 1 entry or more, got none")
+    for each in entries:
+        instance(each.descriptor, topsKernelDescriptor_t, "the descriptor of an entry")
         if size_of(each.update_count, "update_count"):
-            raise NotSupported(f"update_count is {each.update_count}; launches take no updates of code, 0 is right")
-    return list(params)
+            raise NotSupported(f"update_count must be 0, got {each.update_count}; launches take no updates of code")
+    return entries
 
 
 def _shared_bytes(entry: topsExtLaunchParams_t) -> int:
@@ -103,11 +99,9 @@ def _constants(entry: topsExtLaunchParams_t) -> bytes | Segment | None:
     size = size_of(entry.rodata_size, "rodata_size")
     if is_null(entry.rodata) and not size:
         return None
-    found = operand(entry.rodata, size, "rodata")
-    if not isinstance(found, Buffer):
-        return bytes(found)
+    found = contents(entry.rodata, size, "rodata")
+    if isinstance(found, bytes):
+        return found
     if isinstance(found.allocation, Scattered):
-        raise InvalidValue(f"rodata is scatter memory, {found.allocation!r}; kernels take its parts")
-    if found.device is not None:
-        return found.allocation, found.offset, size
-    return bytes(found.allocation.view[found.offset : found.offset + size])
+        raise InvalidValue(f"rodata must be in one place, such as a part of scatter memory, got {found.allocation!r}")
+    return found.allocation, found.offset, size

@@ -67,9 +67,10 @@ def topsEventCreate() -> int:
 
 @call
 def topsEventRecord(event: int, stream: int | None) -> None:
-    """Let the event stand for everything that the stream has now; earlier waits keep the record that they saw.
+    """Record all work that the stream has now; earlier waits for the event keep the record that they saw.
 
-    InvalidHandle: dead, a stream of another device, a second record of an event for one. The stream's failure.
+    InvalidHandle: dead, a stream of another device, a second record of an event with topsEventRecordOnce. The stream's
+    failure.
     """
     marked, target = event_of(event), stream_of(stream)
     target.raise_error()
@@ -78,7 +79,7 @@ def topsEventRecord(event: int, stream: int | None) -> None:
 
 @call
 def topsEventDestroy(event: int) -> None:
-    """Let the handle be dead. Never waits: a record under way completes, and so do the waits for it. InvalidHandle."""
+    """End the handle. Never waits: a record under way completes, and so do the waits for it. InvalidHandle."""
     take(event, Event)
 
 
@@ -122,9 +123,9 @@ def topsEventQuery(event: int) -> topsError_t | None:
 def _create(flags: int) -> int:
     """Return a handle of a new event. Raises InvalidValue for flags that exclude each other."""
     if flags & RELEASES == RELEASES:
-        raise InvalidValue(f"flags is {flags:#x}; at most one of ReleaseToDevice and ReleaseToSystem is right")
+        raise InvalidValue(f"flags must have at most one of ReleaseToDevice and ReleaseToSystem, got {flags:#x}")
     if flags & topsEventInterprocess and not flags & topsEventDisableTiming:
-        raise InvalidValue(f"flags is {flags:#x}; Interprocess beside DisableTiming is right")
+        raise InvalidValue(f"flags must have DisableTiming beside Interprocess, got {flags:#x}")
     context = current_device().context
     event = Event(
         context.ordinal,

@@ -7,7 +7,7 @@ exporter frees them or ends; opening a handle of freed memory or of an ended pro
 from __future__ import annotations
 
 import threading
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from atops.base.errors import InvalidConfiguration, InvalidHandle, InvalidType, InvalidValue
@@ -25,7 +25,7 @@ from atops.tops.bridge.arguments import flags_in, member, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import current_device, current_driver
 from atops.tops.bridge.handles import event_of, register
-from atops.tops.bridge.pointers import address_of, bad_pointer, find_device, owned
+from atops.tops.bridge.pointers import address_of, bad_pointer, check_range, find_device, owned
 from atops.tops.types.enumerations import topsTopologyMapType
 from atops.tops.types.structs import topsIpcEventHandle_t, topsIpcMemHandle_t
 
@@ -58,9 +58,7 @@ class _Imported:
         allocation = self.memory.allocation
         if allocation is None or not allocation.alive:
             raise bad_pointer("the imported memory was closed")
-        if nbytes < 0 or offset + nbytes > allocation.size:
-            raise InvalidValue(f"{nbytes} bytes at offset {offset} are not inside {allocation!r}")
-        return Buffer(allocation, offset, nbytes)
+        return Buffer(allocation, check_range(allocation, offset, nbytes, "imported memory"), nbytes)
 
 
 IMPORTS: WeakKeyDictionary[DeviceContext, dict[Handle, _Imported]] = WeakKeyDictionary()
@@ -71,20 +69,20 @@ IMPORTS: WeakKeyDictionary[DeviceContext, dict[Handle, _Imported]] = WeakKeyDict
 
 @call.instead(NO_POINTER)
 def topsIpcGetMemHandle(devPtr: int) -> topsIpcMemHandle_t:
-    """Return what names an allocation of topsMalloc in other processes, the same at each call.
+    """Return a name of an allocation of topsMalloc for other processes, the same at each call.
 
     InvalidHandle: `devPtr` is not the start of such an allocation, is imported itself, of a pool, or of size 0.
     """
     driver = current_driver()
     address = address_of(devPtr, "devPtr")
     if alias_at(driver, address) is not None:
-        raise InvalidHandle(f"devPtr {address:#x} is a second name; the pointer that topsMalloc returned is right")
+        raise InvalidHandle(f"devPtr must be a pointer of topsMalloc, got {address:#x}, a second name")
     allocation = find_device(driver, address, "devPtr")
     if address != allocation.address or allocation.device is None or not allocation.size or owned(allocation) is None:
-        raise InvalidHandle(f"devPtr {address:#x} does not begin an allocation of topsMalloc; it is in {allocation!r}")
+        raise InvalidHandle(f"devPtr must begin an allocation of topsMalloc, got {address:#x} in {allocation!r}")
     context = driver.context(allocation.device)
     if any(allocation in pool for pool in context.known_pools()):
-        raise InvalidHandle(f"{allocation!r} is memory of a pool; memory of topsMalloc is right")
+        raise InvalidHandle(f"devPtr must be memory of topsMalloc, got {allocation!r} of a pool")
     return topsIpcMemHandle_t(export_memory(context, allocation))
 
 
@@ -116,14 +114,14 @@ def topsIpcOpenMemHandle(handle: topsIpcMemHandle_t, flags: int) -> int:
 def topsIpcCloseMemHandle(devPtr: int) -> None:
     """Close once what topsIpcOpenMemHandle opened; the last close unmaps, after the work enqueued by then.
 
-    InvalidHandle: no pointer that it returned, or closed as often as opened.
+    InvalidHandle: another pointer, or closed as often as opened.
     """
     driver = current_driver()
     address = address_of(devPtr, "devPtr")
     with _OPENING:
         alias = alias_at(driver, address)
         if alias is None or alias.address != address or not isinstance(alias.owner, _Imported):
-            raise InvalidHandle(f"devPtr {address:#x} is no pointer that topsIpcOpenMemHandle returned, or is closed")
+            raise InvalidHandle(f"devPtr must be an open pointer of topsIpcOpenMemHandle, got {address:#x}")
         memory = alias.owner.memory
         memory.count -= 1
         if memory.count:
@@ -142,7 +140,7 @@ def topsIpcCloseMemHandle(devPtr: int) -> None:
 
 @call
 def topsIpcGetEventHandle(event: int) -> topsIpcEventHandle_t:
-    """Return what names an event in other processes, the same at each call.
+    """Return a name of an event for other processes, the same at each call.
 
     InvalidConfiguration: it was made without topsEventInterprocess and topsEventDisableTiming. InvalidHandle: none.
     """
@@ -156,7 +154,7 @@ def topsIpcGetEventHandle(event: int) -> topsIpcEventHandle_t:
 
 @call.instead(NO_EVENT)
 def topsIpcOpenEventHandle(handle: topsIpcEventHandle_t) -> int:
-    """Return an event of the current device that is one with another process's: each may record it and wait for it.
+    """Return an event of the current device that is shared with another process: each may record it and wait for it.
 
     A record of a process that ends before it is complete fails. InvalidValue: forged, the event destroyed, its process
     ended. InvalidContext: of this very process.
@@ -175,20 +173,20 @@ def topsIpcOpenEventHandleExt(handle: topsIpcEventHandle_t, map: topsTopologyMap
     name, context = _event_name(handle), current_device().context
     event, board = import_event(context, name), context.driver.topology
     if not 0 <= name.device < board.devices or name.device == context.ordinal:
-        raise InvalidValue(f"the event is of device {name.device}; one of a peer of device {context.ordinal} is right")
+        raise InvalidValue(f"the event must be of a peer of device {context.ordinal}, got one of device {name.device}")
     if board.route(context.ordinal, name.device, wanted, ports) is None:
         raise InvalidValue(f"no link joins device {context.ordinal} to device {name.device}")
     return register(event, context)
 
 
-def _event_name(handle: Any) -> Handle:
-    """Return what an event's handle says. Raises InvalidHandle."""
+def _event_name(handle: object) -> Handle:
+    """Return an event's handle in its parts. Raises InvalidHandle."""
     return Handle.unpack(_bytes_of(handle, topsIpcEventHandle_t), Kind.EVENT)
 
 
-def _bytes_of(handle: Any, kind: type[topsIpcMemHandle_t] | type[topsIpcEventHandle_t]) -> bytes:
+def _bytes_of(handle: object, kind: type[topsIpcMemHandle_t] | type[topsIpcEventHandle_t]) -> bytes:
     """Return the bytes of a handle: the struct, or 64 bytes as they came from another process."""
     data = handle.reserved if isinstance(handle, kind) else handle
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise InvalidType(f"handle is {handle!r}; a {kind.__name__} or its 64 bytes are right")
+        raise InvalidType(f"handle must be a {kind.__name__} or its 64 bytes, got {handle!r}")
     return bytes(data)

@@ -75,7 +75,7 @@ def topsStreamDestroy(stream: int) -> None:
     """
     if is_null(stream) or (isinstance(stream, int) and stream == topsStreamPerThread):
         which = "the null stream" if is_null(stream) else "the thread's own stream"
-        raise InvalidHandle(f"{stream!r} is {which}, which cannot be destroyed; a stream that was created can")
+        raise InvalidHandle(f"cannot destroy {which}, {stream!r}; pass a stream that was created")
     take(stream, Stream).close()
 
 
@@ -99,7 +99,7 @@ def topsStreamSynchronize(stream: int | None) -> Wait:
 
 @call
 def topsStreamWaitEvent(stream: int | None, event: int, flags: int) -> None:
-    """Let later work of the stream wait for the event's record of now; without one there is nothing to wait for.
+    """Make later work of the stream wait for the event's present record; without one there is nothing to wait for.
 
     The event may be of another device. The wait does not wait for the null stream, but later commands of the null
     stream wait for it; in the null stream it is a command as others. InvalidHandle: dead stream or event.
@@ -113,7 +113,7 @@ def topsStreamWaitEvent(stream: int | None, event: int, flags: int) -> None:
 
 @call
 def topsStreamAddCallback(
-    stream: int | None, callback: Callable[[Any, topsError_t, Any], object], userData: Any, flags: int
+    stream: int | None, callback: Callable[[Any, topsError_t, Any], object], userData: object, flags: int
 ) -> None:
     """Call `callback(stream, status, userData)` exactly once, when everything enqueued so far is over, well or not.
 
@@ -122,17 +122,17 @@ def topsStreamAddCallback(
     it does. Callbacks of one stream run in order, and synchronising waits for them. A callback may enqueue; a call that
     would wait for its own stream or device answers IllegalState. What it raises fails the stream with LaunchFailure.
 
-    InvalidHandle. InvalidValue: no callable, other flags. NotSupported: a coroutine function, which C does not have;
+    InvalidHandle. InvalidValue: not a callable, other flags. NotSupported: a coroutine function, which C does not have;
     the object API's `Stream.call` takes it.
     """
     target = stream_of(stream)
     word = flags_in(flags, topsStreamCallbackBlocking)
     if not callable(callback):
-        raise InvalidType(f"callback is {callback!r}; a function of stream, status and userData is right")
+        raise InvalidType(f"callback must be a function of stream, status and userData, got {callback!r}")
     if is_async(callback):
-        raise NotSupported(f"callback {callback!r} is a coroutine function; a plain function is right")
+        raise NotSupported(f"callback must be a plain function, got {callback!r}; Stream.call takes coroutines")
 
-    @functools.wraps(callback)  # messages name the callback
+    @functools.wraps(callback)  # for messages
     def deliver(error: AtopsError | None) -> object:
         look_at(error)
         return callback(stream, _status(error), userData)
@@ -143,7 +143,7 @@ def topsStreamAddCallback(
 
 @call
 def topsStreamWriteValue32(dst: int, value: int, flags: int) -> None:
-    """Write a word of the current device's memory, or of mapped host memory, here and now, in no stream's order.
+    """Write a word of the current device's memory, or of mapped host memory, at once, in no stream's order.
 
     `dst` is a device pointer, a host pointer that the runtime knows, or a registered array, whose first word it is.
     Waits for the word see it. InvalidDevicePointer: no live memory of this device, or not aligned to 4 bytes.
@@ -184,7 +184,7 @@ async def topsStreamWaitValue32(dst: int, value: int, flags: int) -> None:
 
 @call
 def topsStreamWaitValue32Async(dst: int, value: int, flags: int, stream: int | None = 0) -> None:
-    """Let later work of the stream wait until a word satisfies a condition, as topsStreamWaitValue32 has them.
+    """Make later work of the stream wait until a word satisfies a condition, as topsStreamWaitValue32 has them.
 
     InvalidHandle; the rest as for topsStreamWaitValue32, IllegalAddress as a failure of the stream.
     """
@@ -209,8 +209,8 @@ def _status(error: AtopsError | None) -> topsError_t:
     return code_of(error, FUNCTIONS["topsStreamAddCallback"], {})
 
 
-def _word(dst: Any, device: int) -> Buffer:
-    """Return the word at a pointer. Raises CodeError InvalidDevicePointer for whatever is wrong with it."""
+def _word(dst: object, device: int) -> Buffer:
+    """Return the word at a pointer. Raises CodeError InvalidDevicePointer."""
     address = known_address(dst, "dst")
     try:
         word = reached_memory(address, WORD, "dst", device=device)
@@ -219,30 +219,30 @@ def _word(dst: Any, device: int) -> Buffer:
     except InvalidValue as error:  # the entries have one code for all
         raise bad_pointer(str(error)) from None
     if address % WORD:
-        raise bad_pointer(f"dst is {address:#x}; an address aligned to {WORD} bytes is right")
+        raise bad_pointer(f"dst must be aligned to {WORD} bytes, got {address:#x}")
     return word
 
 
 def _plain(parent: Scattered, offset: int) -> Buffer:
-    """Return the word of the part that holds it. Raises InvalidValue where it is in pieces, or lies askew there."""
+    """Return the word in the part that holds it. Raises InvalidValue where it is in several parts, or not aligned."""
     word = parent.plain(offset, WORD)
     if word is None or word.address % WORD:
-        raise InvalidValue(f"the word at offset {offset} of {parent!r} is in no part as an aligned word")
+        raise InvalidValue(f"the word at offset {offset} of {parent!r} must be aligned within one part")
     word.driver = current_driver()
     return word
 
 
-def _value(value: Any) -> int:
+def _value(value: object) -> int:
     """Return a 32-bit value, with or without sign. Raises InvalidType, InvalidValue."""
     number = whole(value, "value")
     if not -(1 << 31) <= number < 1 << 32:
-        raise InvalidValue(f"value is {number}; 32 bits are right")
+        raise InvalidValue(f"value must be in 32 bits, got {number}")
     return number
 
 
-def _condition(flags: Any) -> Condition:
+def _condition(flags: object) -> Condition:
     """Return how a word is compared. Raises CodeError InvalidValue for other flags than the four."""
     condition = member(Condition, flags, "flags")
     if condition > topsStreamWaitValueNor:
-        raise InvalidValue(f"flags is {flags}; topsStreamWaitValueGte, Eq, And or Nor (0 to 3) is right")
+        raise InvalidValue(f"flags must be topsStreamWaitValueGte, Eq, And or Nor (0 to 3), got {flags}")
     return condition

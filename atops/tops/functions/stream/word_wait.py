@@ -1,10 +1,9 @@
-"""The host's own wait for a word of memory, outside of every stream's order. It knows no function and no flag word."""
+"""The host's own wait for a word of memory, outside of every stream's order."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any
 
 from atops.base.errors import AtopsError
 from atops.base.waiting.current_loop import current_loop_adapter
@@ -13,23 +12,21 @@ from atops.device.memory.value_wait import Condition, Watch
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.executors.executor import HERE
 from atops.runtime.memory.buffer import Buffer
-from atops.tops.bridge.schedule import spins
-from atops.tops.bridge.waiting import Wait
+from atops.tops.bridge.waiting import Wait, spins
 
 __all__ = ("WordWait",)
 
 
 class WordWait(Wait):
-    """A wait until the 32-bit word at the start of `thing` satisfies a condition against `value`.
+    """A wait until the 32-bit word at the start of a buffer satisfies a condition against `value`.
 
-    It ends when somebody stores what satisfies it, when the memory goes (IllegalAddress; StreamAborted when a reset
-    took it) or when its waiter gives up, and leaves nothing behind. No stream and no device waits for it.
+    It ends when such a value is stored, when the memory is freed (IllegalAddress; StreamAborted by a reset) or when its
+    waiter gives up. No stream and no device waits for it.
     """
 
     __slots__ = ("_context", "_error", "_lock", "_lot", "_watch", "done")
 
     def __init__(self, context: DeviceContext, word: Buffer, value: int, condition: Condition) -> None:
-        super().__init__(word)
         self.done = False
         self._context = context
         self._error: AtopsError | None = None
@@ -61,7 +58,7 @@ class WordWait(Wait):
         self._raise_error()
 
     def _end(self, error: AtopsError | None = None) -> None:
-        """Wake the waiter. In whatever thread stored the word or freed the memory, once."""
+        """Wake the waiter, once, in the thread that stored the word or freed the memory."""
         with self._lock:
             self._error = error
             self.done = True
@@ -76,7 +73,7 @@ class WordWait(Wait):
 
     # ---- for executors and loops
 
-    def add_waiter(self, waiter: Any) -> bool:
+    def add_waiter(self, waiter: Waiter) -> bool:
         """Park a waiter. Returns False when there is nothing left to wait for."""
         with self._lock:
             if self.done:
@@ -84,7 +81,7 @@ class WordWait(Wait):
             self._lot.park(waiter)
             return True
 
-    def discard_waiter(self, waiter: Any) -> None:
+    def discard_waiter(self, waiter: Waiter) -> None:
         """Forget a waiter that gave up."""
         with self._lock:
             self._lot.discard(waiter)

@@ -125,7 +125,7 @@ def test_check_returns_results_and_raises(world):
         tops.check(tops.topsErrorOutOfMemory)
     with pytest.raises(errors.AtopsError, match="TOPSRTC_ERROR_COMPILATION"):
         tops.check((tops.TOPSRTC_ERROR_COMPILATION, None))
-    with pytest.raises(errors.InvalidType, match="what a C-style function returned is right"):
+    with pytest.raises(errors.InvalidType, match=r"check\(\) expects what a C-style function returned"):
         tops.check("x")
 
 

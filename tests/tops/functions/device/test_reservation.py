@@ -8,7 +8,6 @@ import pytest
 
 import atops.tops as tops
 from atops.runtime.resources.default import set_chosen_bundle
-from atops.tops.functions.device import reservation
 from tests.tops.conformance import Case, Conformance
 from tests.tops.functions.extension.test_resource_bundle import (
     NONE_LEFT,
@@ -64,7 +63,7 @@ class TestReservation(Conformance):
         """Have no default bundle again."""
         set_chosen_bundle(None)
 
-    functions = reservation.__all__
+    functions = ("topsSetDeviceAndResourceReservation",)
     good: ClassVar = {NAME: lambda world: (1, threads(12))}
     bad = (
         Case(NAME, "device 2", (2, threads(1)), tops.topsErrorInvalidDevice),

@@ -21,7 +21,7 @@ from atops.tops.types.enumerations import topsExecutableInfoType_t as Info
 from atops.tops.types.enumerations import topsExtExecutableSectionHeaderType_t as Kind
 from tests.runtime.boards import PATIENCE
 from tests.runtime.executable_models import places
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 from tests.tops.executable_calls import EXPECTED, LAYER, PAIR, STIFF, download, launch, opened
 
 INVALID, DEAD, IMAGE = tops.topsErrorInvalidValue, tops.topsErrorInvalidHandle, tops.topsErrorInvalidImage
@@ -59,7 +59,7 @@ def refitted():
 class TestExecutable(Conformance):
     """Making, saving, destroying and asking, by their rows."""
 
-    functions = (*executable.__all__, *executable_query.__all__)
+    functions = functions_in(executable, executable_query)
     good: ClassVar = {
         "topsCreateExecutable": (LAYER, len(LAYER)),
         "topsCreateExecutableFromFile": lambda world: (saved(world),),

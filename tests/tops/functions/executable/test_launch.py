@@ -18,7 +18,7 @@ from atops.tops.functions.executable import launch as executable_launch
 from atops.tops.tables.all_functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch
 from tests.runtime.executable_models import BIAS, WEIGHT, linear, picked, places
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 from tests.tops.executable_calls import (
     EXPECTED,
     LAYER,
@@ -34,7 +34,7 @@ from tests.tops.executable_calls import (
 )
 
 INVALID, DEAD = tops.topsErrorInvalidValue, tops.topsErrorInvalidHandle
-NAMES = executable_launch.__all__
+NAMES = functions_in(executable_launch)
 WITH_CONSTANTS = tuple(name for name in NAMES if "ConstData" in name)
 OPERATOR_MODE = ("topsLaunchExecutableV2", "topsLaunchExecutableWithConstDataV2")
 LATER = ("topsLaunchExecutableV3", "topsLaunchExecutableWithConstDataV3")

@@ -11,7 +11,7 @@ import atops.tops as tops
 from atops.tops.functions.executable import refit as executable_refit
 from tests.runtime.boards import PATIENCE, Latch
 from tests.runtime.executable_models import BIAS, WEIGHT
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 from tests.tops.executable_calls import LAYER, ROWS, STIFF, download, launch, opened, upload
 
 INVALID, DEAD = tops.topsErrorInvalidValue, tops.topsErrorInvalidHandle
@@ -81,7 +81,7 @@ def objects(world):
 class TestExecutableRefit(Conformance):
     """Constants and refit, by their rows."""
 
-    functions = executable_refit.__all__
+    functions = functions_in(executable_refit)
     good: ClassVar = {
         "topsExecutableLoadConstData": lambda world: (opened(), None),
         "topsExecutableGetRefitFlag": lambda world: (opened(),),

@@ -12,7 +12,7 @@ from atops.base.result_codes import Result
 from atops.runtime.driver import CURRENT, Driver
 from atops.tops.functions.extension import banks
 from tests.runtime.boards import PATIENCE
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 
 TOTAL = 4  # how many banks gcu300 has
 HUGE = 1 << 40
@@ -22,7 +22,7 @@ INVALID = tops.topsErrorInvalidValue
 class TestBanks(Conformance):
     """Every function about banks, by its rows."""
 
-    functions = banks.__all__
+    functions = functions_in(banks)
     good: ClassVar = {
         "topsExtMallocWithBank": (4096, 1),
         "topsExtMallocWithBankV2": (4096, 1, tops.topsMallocTopDown),

@@ -15,7 +15,7 @@ from atops.base.result_codes import Result
 from atops.runtime.driver import CURRENT, Driver
 from atops.tops.functions.extension import cache
 from tests.runtime.boards import PATIENCE, add_one
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 
 INVALID = tops.topsErrorInvalidValue
 PREFETCH, INVALIDATE = cache.topsMemCachePrefetch, cache.topsMemCacheInvalidate
@@ -53,13 +53,13 @@ def too_large(world):
 class TestCache(Conformance):
     """Both functions, by their rows."""
 
-    functions = cache.__all__
-    good: ClassVar = dict.fromkeys(cache.__all__, memory())
+    functions = functions_in(cache)
+    good: ClassVar = dict.fromkeys(functions_in(cache), memory())
     bad = (
-        *(Case(name, "over the end", memory(size=257), INVALID) for name in cache.__all__),
-        *(Case(name, "host memory", host, INVALID) for name in cache.__all__),
-        *(Case(name, "no memory", (4711, 1), INVALID) for name in cache.__all__),
-        *(Case(name, "negative size", memory(size=-1), INVALID) for name in cache.__all__),
+        *(Case(name, "over the end", memory(size=257), INVALID) for name in functions_in(cache)),
+        *(Case(name, "host memory", host, INVALID) for name in functions_in(cache)),
+        *(Case(name, "no memory", (4711, 1), INVALID) for name in functions_in(cache)),
+        *(Case(name, "negative size", memory(size=-1), INVALID) for name in functions_in(cache)),
         Case("topsMemCachePrefetch", "overlaps from the left", entered(0, 65), INVALID),
         Case("topsMemCachePrefetch", "overlaps from the right", entered(127, 2), INVALID),
         Case("topsMemCachePrefetch", "around", entered(0, 256), INVALID),

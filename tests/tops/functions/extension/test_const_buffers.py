@@ -10,7 +10,7 @@ import atops.tops as tops
 from atops.tops.bridge.handles import register
 from atops.tops.functions.extension import const_buffers
 from tests.runtime.boards import PATIENCE, Latch, broken, settle
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 
 KEY = 0xFEED
 DATA = np.arange(64, dtype=np.uint8)
@@ -46,7 +46,7 @@ def poisoned(world):
 class TestConstBuffers(Conformance):
     """Both functions, by their rows."""
 
-    functions = const_buffers.__all__
+    functions = functions_in(const_buffers)
     good: ClassVar = {
         "topsConstBufferGet": (KEY, DATA, 64, None),
         "topsConstBufferPut": having(KEY, None),

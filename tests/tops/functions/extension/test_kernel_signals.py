@@ -8,7 +8,7 @@ import atops.tops as tops
 from atops import kernels as k
 from atops.tops.functions.extension import kernel_signals
 from tests.runtime.boards import PATIENCE
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 
 NOT_ALLOCATED = ("topsKernelSignalFree", ()), ("topsKernelSignalRead", ()), ("topsKernelSignalWrite", (1,))
 
@@ -28,7 +28,7 @@ def exhaust(world):
 class TestKernelSignals(Conformance):
     """Every function of kernel signals, by its rows."""
 
-    functions = kernel_signals.__all__
+    functions = functions_in(kernel_signals)
     good: ClassVar = {
         "topsKernelSignalMaxNumGet": (),
         "topsKernelSignalAvailableNumGet": (),

@@ -8,7 +8,7 @@ import numpy as np
 
 import atops.tops as tops
 from atops.tops.functions.extension import profile_meta
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 
 INVALID = tops.topsErrorInvalidValue
 SET = profile_meta.topsExtSetProfileMeta
@@ -17,7 +17,7 @@ SET = profile_meta.topsExtSetProfileMeta
 class TestProfileMeta(Conformance):
     """The one function, by its rows."""
 
-    functions = profile_meta.__all__
+    functions = functions_in(profile_meta)
     good: ClassVar = {"topsExtSetProfileMeta": (b"meta", 4, 1)}
     bad = tuple(
         Case("topsExtSetProfileMeta", *row)

@@ -12,7 +12,7 @@ import atops.tops as tops
 from atops.base.trace.tracer import Kind
 from atops.tops.functions.extension import reduce
 from tests.runtime.boards import PATIENCE, Latch, broken, settle
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 
 INVALID = tops.topsErrorInvalidValue
 DTYPES = {
@@ -73,7 +73,7 @@ def poisoned(world):
 class TestReduce(Conformance):
     """The one function, by its rows."""
 
-    functions = reduce.__all__
+    functions = functions_in(reduce)
     good: ClassVar = {"topsMemoryReduceAsync": three()}
     bad = tuple(
         Case("topsMemoryReduceAsync", *row)

@@ -21,7 +21,7 @@ from atops.tops.bridge.handles import stream_of
 from atops.tops.functions.extension import resource_bundle
 from tests.runtime.boards import PATIENCE, Latch
 from tests.runtime.executable_models import fixed
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 
 BANKS = 4  # gcu300's
 MIB = 1 << 20
@@ -89,7 +89,7 @@ class TestResource(Conformance):
         """Have no default bundle again."""
         set_chosen_bundle(None)
 
-    functions = resource_bundle.__all__
+    functions = functions_in(resource_bundle)
     good: ClassVar = {
         "topsCreateResource": lambda world: (request(cluster_num=1),),
         "topsCreateResourceForExecutable": lambda world: (executable(),),

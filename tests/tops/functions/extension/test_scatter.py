@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import atops.tops as tops
-from atops.tops.functions.extension import dims, scatter
+from atops.tops.functions.extension import scatter
 from atops.tops.tables.all_functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 
 INVALID, STATE = tops.topsErrorInvalidValue, tops.topsErrorIllegalState
 SHAPE = (6, 8)
@@ -91,7 +91,7 @@ def elsewhere():
 class TestScatter(Conformance):
     """Every function of scatter memory and dimensions, by its rows."""
 
-    functions = (*scatter.__all__, *dims.__all__)
+    functions = functions_in(scatter)
     good: ClassVar = {
         "topsMallocScatter": (192,),
         "topsScatterSetSubMem": attach(),

@@ -19,7 +19,7 @@ from atops.tops.bridge.aliases import add_alias
 from atops.tops.bridge.handles import register
 from atops.tops.bridge.last_error import last
 from atops.tops.bridge.pointers import own
-from atops.tops.functions.extension.scatter_arguments import ScatterMemory
+from atops.tops.functions.extension.scatter import ScatterMemory
 from atops.tops.tables.all_functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch, broken, waiters
 from tests.tops.conformance import Case, Conformance, World
@@ -362,11 +362,11 @@ def test_strict_mode_reports_a_copy_by_way_of_the_host(caplog):
 def test_what_a_wrong_host_operand_should_be(world):
     """Addresses in pageable memory, numpy integers and targets with gaps are refused with what would be right."""
     pointer, array = device_pointer(world), np.zeros((4, 8), "uint8")
-    for src, right in ((array.ctypes.data, "pass the array itself to a copy"),
-                       (np.int32(5), "src is np.int32(5): a numpy integer is taken for an address; np.asarray"),
+    for src, told in ((array.ctypes.data, "pass the array itself to a copy"),
+                       (np.int32(5), "src np.int32(5) is a numpy integer, which is taken for an address; np.asarray"),
                        (np.int32(0), "np.asarray(...) of it passes its value (src is null)")):  # fmt: skip
         assert tops.topsMemcpy(pointer, src, 4, H2D) == (INVALID,)
-        assert right in last().message
+        assert told in last().message
     for scalar in (np.float32(5), np.asarray(np.int32(5))):
         assert tops.topsMemcpy(pointer, scalar, 4, H2D) == (tops.topsSuccess,)
         assert read(pointer, 4) == scalar.tobytes()

@@ -255,5 +255,5 @@ def test_memory_of_the_object_api_is_not_freed(world):
     buffer = world.device.allocate(8)
     for pointer in (buffer, buffer.address):
         assert tops.topsFree(pointer) == (tops.topsErrorInvalidDevicePointer,)
-        assert "which the object API owns (its close() frees it)" in last().message
+        assert "which belongs to the object API (its close() frees it)" in last().message
     assert buffer.allocation.alive

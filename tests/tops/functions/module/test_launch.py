@@ -20,8 +20,8 @@ from atops.base.result_codes import Result
 from atops.runtime.driver import CURRENT, Driver
 from atops.tops.bridge.handles import register
 from atops.tops.bridge.last_error import last
+from atops.tops.functions.module.launch import LoadedFunction
 from atops.tops.functions.module.launch_arguments import places_of
-from atops.tops.functions.module.launching import LoadedFunction
 from atops.tops.tables.all_functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch, broken
 from tests.tops.conformance import Case, Conformance, World, implementation

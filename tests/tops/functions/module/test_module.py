@@ -14,7 +14,7 @@ from atops.base.result_codes import Result
 from atops.kernels.compile.image import CodeImage
 from atops.runtime.device import Device
 from atops.tops.bridge.handles import live
-from atops.tops.functions.module.launching import LoadedFunction
+from atops.tops.functions.module.launch import LoadedFunction
 from atops.tops.tables.all_functions import FUNCTIONS
 from tests.tops.conformance import Case, Conformance, World
 from tests.tops.programs import IMAGE, add, contents, function, memory, module

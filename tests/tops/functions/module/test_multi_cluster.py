@@ -17,7 +17,7 @@ from atops.runtime.resources.default import set_chosen_bundle
 from atops.tops.bridge.handles import stream_of
 from atops.tops.functions.module import multi_cluster
 from tests.runtime.boards import Latch
-from tests.tops.conformance import Case, Conformance
+from tests.tops.conformance import Case, Conformance, functions_in
 from tests.tops.functions.extension.test_resource_bundle import create, using
 from tests.tops.programs import module
 
@@ -137,7 +137,7 @@ class TestMultiCluster(Conformance):
         """Have no default bundle again."""
         set_chosen_bundle(None)
 
-    functions = multi_cluster.__all__
+    functions = functions_in(multi_cluster)
     good: ClassVar = {NAME: lambda world: (pair(), 2, 2, 12, 0)}
     bad = (
         *(

@@ -198,7 +198,7 @@ def test_check_says_why():
         (lambda: tops.topsrtcCompileProgram(broken, 0, None),
          r"^TOPSRTC_ERROR_COMPILATION: topsrtcCompileProgram: scale.py:3:\d+: error: .*nope.*\n(.*\n)+1 more in"),
         (lambda: tops.topsrtcCompileProgram(broken, 1, ["-O9"]), "error: unknown option '-O9'; known are"),
-        (lambda: tops.topsrtcCompileProgram(1 << 50, 0, None), "_PROGRAM: topsrtcCompileProgram: .* is no handle"),
+        (lambda: tops.topsrtcCompileProgram(1 << 50, 0, None), "_PROGRAM: topsrtcCompileProgram: .* is not a handle"),
         (lambda: tops.topsrtcGetLoweredName(compiled(), "fil"), "NOT_VALID: topsrtcGetLoweredName: .* was not added"),
     ):
         with pytest.raises(AtopsError, match=told):

@@ -242,4 +242,4 @@ def test_words_that_no_device_reaches(world):
                      tops.topsStreamWaitValue32Async):  # fmt: skip
             assert call(pointer, 0, 0) == (tops.topsErrorInvalidDevicePointer,)
     tops.topsStreamWriteValue32(np.zeros(4, "int32"), 0, 0)
-    assert "dst is pageable host memory (ndarray); what topsHostRegister was given" in last().message
+    assert "dst is pageable host memory (ndarray); register it with topsHostRegister" in last().message

@@ -8,11 +8,10 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.runtime.driver import CURRENT, Driver
-from atops.tops.functions.extension import codec
 from tests.tops.conformance import Case, Conformance
 
 INVALID = tops.topsErrorInvalidValue
-NAME = codec.topsExtCodecMemHandle
+NAME = tops.topsExtCodecMemHandle
 
 
 def memory(offset=0, size=256):
@@ -37,7 +36,7 @@ def host(world):
 class TestCodec(Conformance):
     """The one function, by its rows."""
 
-    functions = codec.__all__
+    functions = ("topsExtCodecMemHandle",)
     good: ClassVar = {"topsExtCodecMemHandle": memory()}
     bad = tuple(
         Case("topsExtCodecMemHandle", *row)
