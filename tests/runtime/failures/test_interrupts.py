@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gc
+import random
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -15,10 +20,10 @@ from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.stream import Stream
-from tests.interruption import Points, every_point, interrupted
 from tests.runtime.boards import PATIENCE, add_one, board, leftovers, works
 
 ONES = np.ones(24, "int32")
+LONGEST = 0.003  # seconds until Ctrl-C comes
 
 
 @k.cooperative
@@ -125,22 +130,74 @@ ACTIONS = (
 )
 
 
+class CtrlC:
+    """Sends SIGINT to the main thread at a random moment of each block. A thread of its own; `close` ends it."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._times: SimpleQueue[float | None] = SimpleQueue()
+        self._came = False
+        self._thread = threading.Thread(target=self._send)
+        self._thread.start()
+
+    def _send(self) -> None:
+        while (after := self._times.get()) is not None:
+            until = time.perf_counter() + after
+            while time.perf_counter() < until:
+                time.sleep(0)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def _handle(self, number: int, frame: object) -> None:
+        self._came = True
+        raise KeyboardInterrupt
+
+    def interrupt(self, action: Callable[[], object], once: bool = False) -> bool:
+        """Run an action again and again until Ctrl-C has come. Returns whether it came out: not of a finalizer, say."""
+        self._came, out = False, False
+        before = signal.signal(signal.SIGINT, self._handle)
+        try:
+            self._times.put(self._random.uniform(0, LONGEST))
+            action()
+            while not (once or self._came):
+                action()
+        except KeyboardInterrupt:
+            out = True
+        while not self._came:
+            with suppress(KeyboardInterrupt):
+                time.sleep(0.0001)
+        signal.signal(signal.SIGINT, before)
+        return out
+
+    def close(self) -> None:
+        """End the thread."""
+        self._times.put(None)
+        self._thread.join()
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[CtrlC]:
+    """What sends Ctrl-C."""
+    made = CtrlC(0)
+    yield made
+    made.close()
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what comes in a finalizer ends there
 @pytest.mark.parametrize("action", ACTIONS)
-def test_ctrl_c_leaves_a_whole_board(action: Callable[[Bench], None]) -> None:
-    """Wherever it comes, the stream and others go on, nothing is lost, no lock is held and the board closes."""
+def test_ctrl_c_leaves_a_whole_board(ctrl_c: CtrlC, action: Callable[[Bench], None]) -> None:
+    """125 times at random moments: the stream and others go on, nothing is lost, no lock is held, the board closes."""
     times = 0
     with bench() as used:
-        for points in every_point(lambda: action(used)):
-            times += interrupted(points, lambda: action(used))
+        for _ in range(125):
+            times += ctrl_c.interrupt(lambda: action(used))
             if action is Bench.abort:
                 used.stream.abort()  # what waits for a value that never comes
             used.stream.record().sync(PATIENCE)
             assert works(used.device.driver)
-    assert times > 10
+    assert times > 100
 
 
-def test_a_place_is_given_back_when_ctrl_c_comes() -> None:
+def test_a_place_is_given_back_when_ctrl_c_comes(ctrl_c: CtrlC) -> None:
     """A stream with a capacity loses none of its places, and a command that took one is over at the end."""
     with bench() as used:
         stream = used.device.create_stream(capacity=3)
@@ -150,23 +207,19 @@ def test_a_place_is_given_back_when_ctrl_c_comes() -> None:
             stream.record()
             stream.sync(PATIENCE)
 
-        for points in every_point(enqueue):
-            interrupted(points, enqueue)
+        for _ in range(200):
+            ctrl_c.interrupt(enqueue)
             stream.sync(PATIENCE)
             assert stream.statistics().free == 3
         stream.close()
 
 
-def test_an_interrupted_close_is_finished_by_the_next() -> None:
+def test_an_interrupted_close_is_finished_by_the_next(ctrl_c: CtrlC) -> None:
     """Closing a driver again ends what Ctrl-C kept the first close from."""
-    with board(devices=1) as first:
-        works(first)
-        whole = Points()
-        whole.run(first.close)
-    for chosen in range(1, whole.passed + 1):
+    for _ in range(20):
         with board(devices=1) as driver:
             works(driver)
-            interrupted(Points(chosen), driver.close)
+            ctrl_c.interrupt(driver.close, once=True)
             closing = driver.close()
             assert closing is not None
             while not closing.done:
