@@ -90,7 +90,7 @@ def c_format(
     that does not fit, a conversion that C does not have and `%n`; each names the conversion and the value.
     """
     if not isinstance(format, str):
-        raise InvalidType(f"the format of printf is {type(format).__name__} {format!r}; a str is right")
+        raise InvalidType(f"the format of printf is {type(format).__name__} {format!r}; expected a str")
     pieces: list[str] = []
     taken = _Arguments(format, arguments, address_of)
     for part in _parsed(format):
@@ -176,17 +176,17 @@ class _Arguments:
             raise self.unfit(spec, size, f"at most {MOST} characters")
         return size
 
-    def wrong(self, spec: _Spec, value: Any, right: str) -> InvalidType:
+    def wrong(self, spec: _Spec, value: Any, expected: str) -> InvalidType:
         """Return the error for the argument taken last, which has the wrong type."""
         return InvalidType(
             f"printf format {self._format!r}: {spec.text} got argument {self._next}, {type(value).__name__} {value!r}; "
-            f"{right} is right"
+            f"expected {expected}"
         )
 
-    def unfit(self, spec: _Spec, value: Any, right: str) -> InvalidValue:
+    def unfit(self, spec: _Spec, value: Any, expected: str) -> InvalidValue:
         """Return the error for the argument taken last, which is out of its range."""
         return InvalidValue(
-            f"printf format {self._format!r}: {spec.text} got argument {self._next}, {value!r}; {right} is right"
+            f"printf format {self._format!r}: {spec.text} got argument {self._next}, {value!r}; expected {expected}"
         )
 
     def check_end(self) -> None:

@@ -20,7 +20,7 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """The machine's monotonic clock. Its origin is the machine's own; whoever shows times shows differences."""
+    """The machine's monotonic clock. Its origin is the machine's own; only differences of times mean something."""
 
     __slots__ = ()
 
@@ -32,14 +32,14 @@ class WallClock:
 
 
 class VirtualClock:
-    """A clock that stands still until somebody advances it. It belongs to one thread: the inline executor's."""
+    """A clock that stands still until it is advanced. It belongs to one thread: the inline executor's."""
 
     __slots__ = ("_now",)
 
     def __init__(self, start: int = 0) -> None:
         """Make a clock that shows `start` nanoseconds. Raises InvalidValue when that is negative."""
         if start < 0:
-            raise InvalidValue(f"a virtual clock cannot start at {start} ns; 0 or later is right")
+            raise InvalidValue(f"a virtual clock cannot start at {start} ns; expected 0 or later")
         self._now = start
 
     def advance(self, ns: int) -> int:

@@ -36,7 +36,7 @@ class Dim3(_Extents):
         """
         parts: Sequence[SupportsIndex] = value if isinstance(value, Sequence) else (value,)
         if not 1 <= len(parts) <= 3:
-            raise InvalidValue(f"{what} has {len(parts)} dimensions: {value!r}; one to three are right")
+            raise InvalidValue(f"{what} has {len(parts)} dimensions: {value!r}; expected one to three")
         return super().__new__(cls, *_checked(parts, value, what))
 
     @property
@@ -68,7 +68,7 @@ def _checked(parts: Sequence[SupportsIndex], value: object, what: str) -> list[i
     try:
         extents = [operator.index(part) for part in parts]
     except TypeError:
-        raise InvalidType(f"{what} is {value!r}; an int or one to three ints are right") from None
+        raise InvalidType(f"{what} is {value!r}; expected an int or one to three ints") from None
     if min(extents) < 1:
         raise InvalidValue(f"{what} is {value!r}; each dimension is at least 1")
     return extents

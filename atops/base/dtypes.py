@@ -89,19 +89,19 @@ def as_dtype(value: DTypeLike) -> np.dtype[Any]:
     if known is not None:
         return known
     if value is None:  # numpy would take it for float64
-        raise InvalidType("element type is None; a numpy dtype or a name such as 'float32' is right")
+        raise InvalidType("element type is None; expected a numpy dtype or a name such as 'float32'")
     try:
         dtype: np.dtype[Any] = np.dtype(_SHORT_NAMES.get(value, value) if isinstance(value, str) else value)
     except (TypeError, ValueError, SyntaxError):
-        raise InvalidType(f"element type is {value!r}; a numpy dtype or a name such as 'float32' is right") from None
+        raise InvalidType(f"element type is {value!r}; expected a numpy dtype or a name such as 'float32'") from None
     if dtype.hasobject:
         raise InvalidType(f"element type is {value!r}, which holds Python objects; device memory holds plain bytes")
     if dtype.itemsize == 0:
-        raise InvalidType(f"element type is {value!r}, which has no size; a fixed size is right")
+        raise InvalidType(f"element type is {value!r}, which has no size; expected a fixed size")
     if dtype.subdtype is not None:
         raise InvalidType(f"element type is {value!r}, an array; give its extents as part of the shape")
     if not dtype.isnative:
-        raise InvalidType(f"element type is {value!r}; the machine's byte order, {dtype.newbyteorder('=')!r}, is right")
+        raise InvalidType(f"element type is {value!r}; expected the machine's byte order, {dtype.newbyteorder('=')!r}")
     if isinstance(value, type | str | np.dtype) and len(_KNOWN) < _MOST_KNOWN:
         _KNOWN[value] = dtype
     return dtype

@@ -194,7 +194,7 @@ class InvalidOption(CompilationError):
 
 
 class InvalidImage(UsageError, ValueError):
-    """A code image is damaged, of another version, or no image at all. The fault of whoever made or moved it."""
+    """A code image is damaged, of another version, or no image at all. The fault of its maker or of a copy."""
 
     code = Result.InvalidImage
 
@@ -230,7 +230,7 @@ class ExecutionError(AtopsError):
 
 
 class IllegalAddress(ExecutionError):
-    """Bytes outside a live allocation were touched: the fault of whoever made the address."""
+    """Bytes outside a live allocation were touched: the fault of the code that computed the address."""
 
     code = Result.IllegalAddress
 

@@ -55,40 +55,40 @@ class EmulatorOptions:
     esl: bool | None = None
 
     def __post_init__(self) -> None:
-        """Check every field. Raises InvalidValue naming the field, its value and what is right."""
+        """Check every field. Raises InvalidValue naming the field, its value and what it takes."""
         if self.arch not in ("gcu210", "gcu300"):
-            raise InvalidValue(f"arch is {self.arch!r}; 'gcu210' or 'gcu300' is right")
+            raise InvalidValue(f"arch is {self.arch!r}; expected 'gcu210' or 'gcu300'")
         if not whole(self.devices) or not 0 <= self.devices <= MAX_DEVICES:
-            raise InvalidValue(f"devices is {self.devices!r}; 0 to {MAX_DEVICES} is right")
+            raise InvalidValue(f"devices is {self.devices!r}; expected 0 to {MAX_DEVICES}")
         if self.workers != "sip" and not (whole(self.workers) and 1 <= self.workers <= 256):
-            raise InvalidValue(f"workers is {self.workers!r}; 1 to 256 or 'sip' is right")
+            raise InvalidValue(f"workers is {self.workers!r}; expected 1 to 256 or 'sip'")
         self._check_numbers()
         if self.dte not in ("wait", "eager", "seeded"):
-            raise InvalidValue(f"dte is {self.dte!r}; 'wait', 'eager' or 'seeded' is right")
+            raise InvalidValue(f"dte is {self.dte!r}; expected 'wait', 'eager' or 'seeded'")
         if self.seed is not None and not whole(self.seed):
-            raise InvalidValue(f"seed is {self.seed!r}; an int or None is right")
+            raise InvalidValue(f"seed is {self.seed!r}; expected an int or None")
         if not isinstance(self.strict, bool):
-            raise InvalidValue(f"strict is {self.strict!r}; True or False is right")
+            raise InvalidValue(f"strict is {self.strict!r}; expected True or False")
         if self.clock not in ("wall", "virtual"):
-            raise InvalidValue(f"clock is {self.clock!r}; 'wall' or 'virtual' is right")
+            raise InvalidValue(f"clock is {self.clock!r}; expected 'wall' or 'virtual'")
         if self.trace < 0:
-            raise InvalidValue(f"trace is {self.trace!r}; a number of records, or 0 for none, is right")
+            raise InvalidValue(f"trace is {self.trace!r}; expected a number of records, 0 for none")
         if self.slice < 1:
-            raise InvalidValue(f"slice is {self.slice!r}; at least 1 is right")
+            raise InvalidValue(f"slice is {self.slice!r}; expected at least 1")
         if not 0 <= self.abort_grace <= MAX_SECONDS:  # of which NaN and infinity are none: an end has to come
-            raise InvalidValue(f"abort_grace is {self.abort_grace!r}; seconds, 0 to {MAX_SECONDS}, are right")
+            raise InvalidValue(f"abort_grace is {self.abort_grace!r}; expected seconds, 0 to {MAX_SECONDS}")
 
     def _check_numbers(self) -> None:
         for name, right in (("trace", whole), ("slice", whole), ("warm_bytes", whole), ("abort_grace", number)):
             if not right(value := getattr(self, name)):
-                raise InvalidValue(f"{name} is {value!r}; a number is right")
+                raise InvalidValue(f"{name} is {value!r}; expected a number")
         if self.warm_bytes < 0:
-            raise InvalidValue(f"warm_bytes is {self.warm_bytes!r}; bytes, not negative, are right")
+            raise InvalidValue(f"warm_bytes is {self.warm_bytes!r}; expected bytes, not negative")
         interval = self.switch_interval
         if interval is not None and not (number(interval) and 0 < interval <= MAX_SECONDS):
-            raise InvalidValue(f"switch_interval is {interval!r}; seconds above 0, or None, are right")
+            raise InvalidValue(f"switch_interval is {interval!r}; expected seconds above 0, or None")
         if self.esl is not None and not isinstance(self.esl, bool):
-            raise InvalidValue(f"esl is {self.esl!r}; True, False or None is right")
+            raise InvalidValue(f"esl is {self.esl!r}; expected True, False or None")
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None, **changes: object) -> EmulatorOptions:
@@ -99,7 +99,7 @@ class EmulatorOptions:
         """
         environ = os.environ if environ is None else environ
         given: dict[str, object] = {}
-        for variable, field, read, right in (
+        for variable, field, read, expected in (
             ("ATOPS_ARCH", "arch", str, "'gcu210' or 'gcu300'"),
             ("ATOPS_DEVICES", "devices", int, f"0 to {MAX_DEVICES}"),
         ):
@@ -108,7 +108,7 @@ class EmulatorOptions:
                     given[field] = read(text)
                     cls(**{field: given[field]})  # type: ignore[arg-type]  # refused here, the variable is named
                 except ValueError:  # of which InvalidValue is one
-                    raise InvalidValue(f"{variable} is {text!r}; {right} is right") from None
+                    raise InvalidValue(f"{variable} is {text!r}; expected {expected}") from None
         return replace(cls(), **{**given, **changes})  # type: ignore[arg-type]  # __post_init__ checks each field
 
 

@@ -1,6 +1,6 @@
 """Python's parser, one thread at a time: CPython counts the depth of a tree that it builds in one place for all.
 
-Two threads that parse at once may both get a SystemError for texts that are right. It knows no kernel and no compiler.
+Two threads that parse at once may both get a SystemError for correct texts.
 """
 
 from __future__ import annotations

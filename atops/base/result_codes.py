@@ -138,7 +138,7 @@ EXPLANATIONS: Mapping[Result, str] = MappingProxyType(
         Result.InvalidContext: "The call has no meaning in this process or context, as opening one's own event; "
         "make it from another process or a live context.",
         Result.ContextAlreadyCurrent: "The context was current already; leave out the second call.",
-        Result.MapFailed: "The memory could not be mapped; check that the system has room and that the range is right.",
+        Result.MapFailed: "The memory could not be mapped; check the range, and that the system has room.",
         Result.UnmapFailed: "The memory could not be unmapped; check that it is mapped and no longer in use.",
         Result.ArrayIsMapped: "The array is mapped and cannot be destroyed; unmap it first.",
         Result.AlreadyMapped: "The resource is mapped already; map it once.",

@@ -243,4 +243,4 @@ def architecture(name: str) -> Architecture:
         return ARCHITECTURES[name]
     except (KeyError, TypeError):
         known = " or ".join(repr(each) for each in ARCHITECTURES)
-        raise InvalidValue(f"architecture is {name!r}; {known} is right") from None
+        raise InvalidValue(f"architecture is {name!r}; expected {known}") from None

@@ -21,7 +21,7 @@ NOT_THE_PROGRAM = (PACKAGE, os.path.dirname(np.__file__) + os.sep)  # numpy's op
 
 
 COMPILED = re.compile(r"<(.+) [0-9a-f]{8}>")  # a text that a program compiled: its name and a digest
-NAMERS: list[Callable[[str], str | None]] = []  # asked first: nobody knows the cells of a notebook as files
+NAMERS: list[Callable[[str], str | None]] = []  # asked first: the cells of a notebook are no files
 
 
 def source_name(path: str) -> str:
@@ -98,7 +98,7 @@ class Site:
         return hash((self.path, self.function))
 
 
-# For each code object, by its id: the instructions that repeat an earlier one, and which; and who says when it is gone.
+# By the id of a code object: a reference that tells when it is gone; the instructions that repeat an earlier one.
 _repeats: dict[int, tuple[weakref.ref[CodeType], dict[int, int]]] = {}
 
 
@@ -176,9 +176,9 @@ def calling_place(inside: int = 0, own: int = 1) -> tuple[CodeType, int]:
 
 
 class asked_at:
-    """Inside the block, whatever asks where the program called is told this place: who acts for it later sets it.
+    """Answer `caller` with this place inside the block: for code that acts for the program later.
 
-    What the package does from a task of its own has no caller of the program's, but those who run tasks.
+    What the package does in a task of its own has no frame of the program under it.
     """
 
     __slots__ = ("_site", "_token")

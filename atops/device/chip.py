@@ -51,7 +51,7 @@ class Scratchpad:
         self.ready = None
 
     def replace(self) -> None:
-        """Leave the memory to whoever still writes to it, and have fresh memory from now on."""
+        """Leave the memory to the kernel that may still write to it, and have fresh memory from now on."""
         self._bytes = self.ready = None
 
 
@@ -66,7 +66,7 @@ def _zeros(size: int) -> npt.NDArray[np.uint8]:
 
 
 class Sip:
-    """One hardware thread of a cluster, with its L1. Who runs threads on it puts in `sync` and `grid_sync`."""
+    """One hardware thread of a cluster, with its L1. `sync` and `grid_sync` are for what runs threads on it."""
 
     __slots__ = ("_l1", "cluster", "grid_sync", "ordinal", "sync")
 
@@ -105,7 +105,7 @@ class Cluster:
     def poison(self) -> None:
         """Make the next block find 0xA5 in L1 wherever it has not written itself (strict mode).
 
-        Not in L2, which is large: whoever hands out a part of it poisons that part.
+        Not in L2, which is large: a part of it is poisoned when it is handed out.
         """
         for sip in self.sips:
             sip._l1.poison()

@@ -1,8 +1,8 @@
 """Which copies of one device may run now: a pure state machine over directions, engines and urgency. It moves no byte.
 
 Host-to-device and device-to-host copies of one device never run at the same time (TOPS Runtime API, 2.6
-topsMemcpyAsync); copies of one direction share the link, up to the number of engines. Who waits is served by
-(priority, ticket), and nobody overtakes a more urgent copy that the other direction holds up.
+topsMemcpyAsync); copies of one direction share the link, up to the number of engines. Waiting copies are
+served by (priority, ticket), and none overtakes a more urgent copy that the other direction holds up.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CopyEngines:
         self.engines = engines
         self._lock = threading.Lock()
         self._idle = list(range(engines))
-        self._link = Direction.NONE  # who holds the host link ...
+        self._link = Direction.NONE  # the direction that has the host link ...
         self._sharing = 0  # ... and how many copies share it
         self.waiting: list[CopyJob] = []  # a heap
 

@@ -103,7 +103,7 @@ def part(array: Array, phase: int, element: np.dtype[Any]) -> Array:
 
 
 def frozen(numbers: Ints) -> Ints:
-    """Return `numbers` as they are now, for who looks at them later; what is no list and no row as it is."""
+    """Return a tuple of a list or row of numbers, which may change later; anything else as it is."""
     if type(numbers) is list or (isinstance(numbers, np.ndarray) and numbers.ndim == 1):
         return tuple(numbers)
     return numbers
@@ -140,7 +140,7 @@ def check_rank(op: str, dst: Shaped, src: Shaped) -> int:
     """Return the rank that both have. Raises InvalidValue unless both have one rank."""
     rank = len(dst.shape)
     if rank != len(src.shape):
-        raise InvalidValue(f"{op}: dst has shape {dst.shape} and src {src.shape}; as many dimensions are right")
+        raise InvalidValue(f"{op}: dst has shape {dst.shape} and src {src.shape}; expected as many dimensions of both")
     return rank
 
 
@@ -155,13 +155,13 @@ def check_numbers(op: str, what: str, numbers: Ints, rank: int, least: int = 0) 
             raise TypeError  # an index to Python, a mask to numpy
         count, values = len(numbers), tuple(map(operator.index, numbers))
     except TypeError:
-        raise InvalidType(f"{op}: {what} is {numbers!r}; an int for each of {rank} dimensions is right") from None
+        raise InvalidType(f"{op}: {what} is {numbers!r}; expected an int for each of {rank} dimensions") from None
     if count != rank:
-        raise InvalidValue(f"{op}: {what} is {numbers!r}; an int for each of {rank} dimensions is right")
+        raise InvalidValue(f"{op}: {what} is {numbers!r}; expected an int for each of {rank} dimensions")
     if values and min(values) < least:
         axis = next(axis for axis, value in enumerate(values) if value < least)
-        right = f"at least {least}" if least else "not negative"
-        raise InvalidValue(f"{op}: {what} of dimension {axis} is {values[axis]}; {right} is right")
+        expected = f"at least {least}" if least else "0 or more"
+        raise InvalidValue(f"{op}: {what} of dimension {axis} is {values[axis]}; expected {expected}")
     return values
 
 
@@ -169,7 +169,7 @@ def check_layout(op: str, layout: Ints, rank: int) -> tuple[int, ...]:
     """Return `layout` as a permutation of the dimensions. Raises InvalidValue where it is none."""
     values = check_numbers(op, "layout", layout, rank)
     if sorted(values) != list(range(rank)):
-        raise InvalidValue(f"{op}: layout is {tuple(layout)!r}; each of 0 to {rank - 1} once is right")
+        raise InvalidValue(f"{op}: layout is {tuple(layout)!r}; expected each of 0 to {rank - 1} once")
     return values
 
 
@@ -182,10 +182,10 @@ def check_extents(op: str, dst: Shaped, expected: tuple[int, ...], what: str, gi
     if shape == expected:
         return
     if len(shape) != len(expected):
-        raise InvalidValue(f"{op}: dst has shape {shape}; {expected} is right ({what} is {given})")
+        raise InvalidValue(f"{op}: dst has shape {shape}; expected {expected} ({what} is {given})")
     axis = next(axis for axis, extent in enumerate(expected) if shape[axis] != extent)
     raise InvalidValue(
-        f"{op}: dimension {axis} of dst has extent {shape[axis]}; {expected[axis]} is right ({what} is {given})"
+        f"{op}: dimension {axis} of dst has extent {shape[axis]}; expected {expected[axis]} ({what} is {given})"
     )
 
 
@@ -195,7 +195,7 @@ def check_inside(op: str, dst: Shaped, offsets: tuple[int, ...], extents: tuple[
         if offset + width > extent:
             raise InvalidValue(
                 f"{op}: in dimension {axis} the window from {offset} to {offset + width} leaves dst, whose extent is "
-                f"{extent}; an offset of at most {extent - width} and a width of at most {extent} are right"
+                f"{extent}; expected an offset of at most {extent - width} and a width of at most {extent}"
             )
 
 
@@ -214,7 +214,7 @@ def check_value(op: str, value: Any, dtype: np.dtype[Any]) -> None:
     except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits:
-        raise InvalidValue(f"{op}: value is {value!r}; a value of dst's element type {element_name(dtype)} is right")
+        raise InvalidValue(f"{op}: value is {value!r}; expected a value of dst's element type {element_name(dtype)}")
 
 
 @functools.cache
@@ -237,7 +237,7 @@ def check_overlap(op: str, written: Shaped, landing: Shaped, source: Shaped) -> 
 
     `written` is all that the operation writes, `landing` the part of it that receives `source` element by element.
     Source and destination may be apart, or be the very same place, so that each element is moved onto itself; with any
-    other overlap the result depends on the order in which the hardware moves, which nobody knows. What is no array
+    other overlap the result depends on the order in which the hardware moves, which is not documented. What is no array
     has no place and is not compared.
     """
     if not (isinstance(written, np.ndarray) and isinstance(source, np.ndarray) and isinstance(landing, np.ndarray)):
@@ -250,8 +250,8 @@ def check_overlap(op: str, written: Shaped, landing: Shaped, source: Shaped) -> 
         shared = True
     if shared:
         raise InvalidValue(
-            f"{op}: dst {written.shape} and src {source.shape} overlap in memory; apart, or element for element the "
-            "same place, is right"
+            f"{op}: dst {written.shape} and src {source.shape} overlap in memory; expected them apart, or each "
+            "element at the same place"
         )
 
 
@@ -263,7 +263,7 @@ def may_overlap(one: Array, other: Array) -> bool:
     """
     mine, theirs = _owner(one), _owner(other)
     if mine is not theirs and (isinstance(mine, np.ndarray) or isinstance(theirs, np.ndarray)):
-        return False  # what numpy allocated is nobody else's; two foreign owners may have mapped the same pages
+        return False  # what numpy allocated has one owner; two foreign owners may have mapped the same pages
     low, high = byte_bounds(one)
     least, most = byte_bounds(other)
     return bool(low < most and least < high)

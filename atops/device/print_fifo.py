@@ -1,7 +1,4 @@
-"""What the kernels of one device have printed and nobody has shown yet: a bounded queue that loses its oldest texts.
-
-It knows no output and no thread; whoever shows the texts takes them from here.
-"""
+"""The FIFO of what the kernels of one device have printed: bounded, it loses its oldest texts when it is full."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ RECORD_BYTES = 16  # what a text takes beside its characters, so that the number
 
 
 class Printed(NamedTuple):
-    """What one call of printf printed, and for whom: `origin` is hashable, and as a rule the bound kernel."""
+    """The text of one call of printf; `origin` is hashable, and as a rule the bound kernel."""
 
     text: str
     origin: object
@@ -56,9 +53,9 @@ class PrintFifo:
         try:
             size = operator.index(size)
         except TypeError:
-            raise InvalidType(f"the size of a printf FIFO is {size!r}; a number of bytes is right") from None
+            raise InvalidType(f"the size of a printf FIFO is {size!r}; expected a number of bytes") from None
         if size < 1:
-            raise InvalidValue(f"the size of a printf FIFO is {size}; at least 1 byte is right")
+            raise InvalidValue(f"the size of a printf FIFO is {size}; expected at least 1 byte")
         with self._lock:
             self._size = size
             self._overwrite()

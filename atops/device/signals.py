@@ -1,6 +1,6 @@
 """The kernel signals of one chip: 32-bit values that kernels and the host set, add to and wait on.
 
-They know waiters only as something to wake; who is woken, and on which OS thread, is the waiter's own affair.
+Waiters are woken; on which OS thread they go on is their own affair.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MASK = 0xFFFFFFFF
 
 
 class SignalWaiter(Protocol):
-    """Somebody who waits for a signal: `met` tests a value, `wake` is called once, with no lock held."""
+    """A wait for a signal: `met` tests a value, `wake` is called once, with no lock held."""
 
     def met(self, now: int) -> bool:
         """Return whether the waiter may go on when the signal is `now`."""
@@ -77,7 +77,7 @@ class KernelSignals:
         return index
 
     def _store(self, index: int, value: int, keep: int) -> int:
-        """Store `value` plus `keep` times the value before, and wake whom that satisfies once the lock is released."""
+        """Store `value` plus `keep` times the old value; wake the waiters that it satisfies, with the lock released."""
         check_entry(self._lock, "a kernel signal was written")
         with self._lock:
             before = self._values[index]
@@ -92,7 +92,7 @@ class KernelSignals:
         lot = self._lots.get(index)
         met = [waiter for waiter in lot or () if waiter.met(now)]
         for waiter in met:
-            lot.discard(waiter)  # type: ignore[union-attr]  # there is a lot where somebody was met
+            lot.discard(waiter)  # type: ignore[union-attr]  # there is a lot where a waiter was met
         return met
 
     def __len__(self) -> int:

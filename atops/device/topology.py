@@ -1,4 +1,4 @@
-"""Which links join the devices of a board, as arithmetic. Knows no driver and not who has enabled peer access."""
+"""Which links join the devices of a board, as arithmetic. Whether peer access is enabled is the driver's business."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class Topology:
     def __post_init__(self) -> None:
         """Check the counts."""
         if self.devices < 0:
-            raise InvalidValue(f"devices is {self.devices}; 0 or more is right")
+            raise InvalidValue(f"devices is {self.devices}; expected 0 or more")
         if not 0 <= self.ports <= MAX_PORTS:
-            raise InvalidValue(f"ports is {self.ports}; 0 to {MAX_PORTS} is right")
+            raise InvalidValue(f"ports is {self.ports}; expected 0 to {MAX_PORTS}")
         if self.esl and self.ports < 2:
             raise InvalidValue(f"ports is {self.ports}; an ESL ring needs at least 2")
         if self.switch < 1:
-            raise InvalidValue(f"switch is {self.switch}; at least 1 device on a PCIe switch is right")
+            raise InvalidValue(f"switch is {self.switch}; expected at least 1 device on a PCIe switch")
 
     @classmethod
     def of(cls, arch: Architecture, devices: int, esl: bool | None = None) -> Topology:
@@ -123,7 +123,7 @@ class Topology:
         try:
             wanted = LinkKind(kind)
         except ValueError:
-            raise InvalidValue(f"link kind is {kind!r}; one of {', '.join(LinkKind.__members__)} is right") from None
+            raise InvalidValue(f"link kind is {kind!r}; expected one of {', '.join(LinkKind.__members__)}") from None
         links = self.links(i, j)
         for link in links:
             if wanted not in (LinkKind.AUTO, link.kind) or (link.port is not None and not port_mask >> link.port & 1):

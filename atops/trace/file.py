@@ -112,11 +112,11 @@ def records_from_json(text: str) -> Trace:
     except ValueError as error:
         raise InvalidValue(f"the trace is cut off or damaged: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InvalidValue(f"this is no trace; a JSON object whose format is {FORMAT!r} is right")
+        raise InvalidValue(f"this is no trace; expected a JSON object whose format is {FORMAT!r}")
     if content.get("version") != VERSION:
         raise InvalidValue(f"the trace is of version {content.get('version')!r}; this package reads version {VERSION}")
     if content.get("fields") != list(TraceRecord._fields):
-        raise InvalidValue(f"the trace has the fields {content.get('fields')!r}; {TraceRecord._fields!r} are right")
+        raise InvalidValue(f"the trace has the fields {content.get('fields')!r}; expected {TraceRecord._fields!r}")
     try:
         return _trace(content)
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -157,7 +157,7 @@ def _read(kind: type[Row], rows: Iterable[Sequence[Any]], tables: Mapping[str, A
         values: list[Any] = _integers(row, len(kind._fields))
         for place, field in places:
             if values[place] < 0:
-                raise ValueError(f"{field} is {values[place]}; a place in its table is right")
+                raise ValueError(f"{field} is {values[place]}; expected a place in its table")
             values[place] = tables[field][values[place]]
         found.append(kind._make(values))
     return tuple(found)
@@ -165,7 +165,7 @@ def _read(kind: type[Row], rows: Iterable[Sequence[Any]], tables: Mapping[str, A
 
 def _place(file: Any, line: Any, function: Any) -> Place:
     if type(file) is not str or type(line) is not int or type(function) is not str:
-        raise ValueError(f"{[file, line, function]!r} is no place; a file, a line and a function are right")
+        raise ValueError(f"{[file, line, function]!r} is no place; expected a file, a line and a function")
     return Place(file, line, function)
 
 

@@ -53,7 +53,7 @@ def gaps(merged: Sequence[Interval]) -> list[Interval]:
 def lanes(intervals: Sequence[Interval]) -> list[int]:
     """Place each interval in the first lane where it overlaps none placed before; return the lane of each.
 
-    Earlier intervals choose first, so whoever should have lane 0 comes first. An empty interval is a point: it may
+    Earlier intervals choose first, so that the first one has lane 0. An empty interval is a point: it may
     stand at the edge of another interval, or on another point, but not inside.
     """
     placed: list[list[Interval]] = []

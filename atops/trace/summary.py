@@ -163,7 +163,7 @@ def critical_path(records: Sequence[TraceRecord]) -> list[TraceRecord]:
     for place, record in enumerate(ordered):
         previous = latest.get((record.device, record.stream)) if record.stream >= 0 else None
         while previous is not None and ordered[previous].finished_ns > interval(record)[0]:
-            previous = before[previous]  # it ran beside the stream and held nobody up
+            previous = before[previous]  # it ran beside the stream and delayed nothing
         before.append(previous)
         latest[record.device, record.stream] = place
 

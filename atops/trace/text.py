@@ -67,7 +67,7 @@ def render_text(
     `origin_ns` 0, by default the beginning of what is drawn. Raises InvalidValue when `width` is below 40 columns.
     """
     if width < MINIMUM_WIDTH:
-        raise InvalidValue(f"a timeline of {width} columns shows nothing; {MINIMUM_WIDTH} or more are right")
+        raise InvalidValue(f"a timeline of {width} columns shows nothing; expected {MINIMUM_WIDTH} or more")
     if not records:
         return "timeline: no records"
     names = names or TraceNames()

@@ -166,7 +166,7 @@ def test_a_variable_that_no_board_can_be_of(
     monkeypatch.setenv(variable, value)
     assert main(["info"]) == 2
     printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", f"atops info: error: {variable} is {value!r}; {right} is right\n")
+    assert (printed.out, printed.err) == ("", f"atops info: error: {variable} is {value!r}; expected {right}\n")
 
 
 def test_an_option_overrules_a_bad_variable(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,4 +180,4 @@ def test_an_option_overrules_a_bad_variable(capsys: Capture, monkeypatch: pytest
 def test_a_number_of_devices_that_no_board_has(devices: str, capsys: Capture) -> None:
     """The number and the range are named in one line, and the exit code is 2."""
     assert main(["info", f"--devices={devices}"]) == 2
-    assert capsys.readouterr().err == f"atops info: error: devices is {devices}; 0 to 8 is right\n"
+    assert capsys.readouterr().err == f"atops info: error: devices is {devices}; expected 0 to 8\n"

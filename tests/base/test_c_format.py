@@ -110,25 +110,25 @@ def test_memory_has_an_address():
     """%p asks for it; what has none has to be an address itself."""
     addresses = {"x": 0x40, "y": 0}
     assert c_format("%p %4p %p", ["x", "y", 16], addresses.get) == "0x40  0x0 0x10"
-    with pytest.raises(InvalidType, match=r"%p got argument 1, str 'z'; memory or an address is right"):
+    with pytest.raises(InvalidType, match=r"%p got argument 1, str 'z'; expected memory or an address"):
         c_format("%p", ["z"], addresses.get)
 
 
 WRONG: list[tuple[str, tuple[Any, ...], type[AtopsError], str]] = [
     ("%d %d", (1,), InvalidType, r"'%d %d': %d has no argument left; 1 were given"),
     ("%d", (1, "more"), InvalidType, r"'%d' takes 1 arguments; 2 were given, and nothing converts 'more'"),
-    ("%d", (2.5,), InvalidType, r"%d got argument 1, float 2.5; an integer is right"),
-    ("%s %d", ("a", "b"), InvalidType, r"%d got argument 2, str 'b'; an integer is right"),
-    ("%f", (1,), InvalidType, r"%f got argument 1, int 1; a float is right"),
-    ("%g", ("1",), InvalidType, r"%g .* a float is right"),
-    ("%s", (5,), InvalidType, r"%s got argument 1, int 5; a str or bytes is right"),
-    ("%c", ("ab",), InvalidType, r"%c got argument 1, str 'ab'; a character or its code"),
-    ("%*d", (2.0, 1), InvalidType, r"an int for \* is right"),
+    ("%d", (2.5,), InvalidType, r"%d got argument 1, float 2.5; expected an integer"),
+    ("%s %d", ("a", "b"), InvalidType, r"%d got argument 2, str 'b'; expected an integer"),
+    ("%f", (1,), InvalidType, r"%f got argument 1, int 1; expected a float"),
+    ("%g", ("1",), InvalidType, r"%g .* expected a float"),
+    ("%s", (5,), InvalidType, r"%s got argument 1, int 5; expected a str or bytes"),
+    ("%c", ("ab",), InvalidType, r"%c got argument 1, str 'ab'; expected a character or its code"),
+    ("%*d", (2.0, 1), InvalidType, r"expected an int for \*"),
     ("%d", (np.zeros(3),), InvalidType, r"ndarray"),
     (b"%d", (1,), InvalidType, r"the format of printf is bytes"),
-    ("%d", (1 << 31,), InvalidValue, r"2147483648; -2147483648 to 2147483647 \(%lld has 64 bits\) is right"),
+    ("%d", (1 << 31,), InvalidValue, r"2147483648; expected -2147483648 to 2147483647 \(%lld has 64 bits\)"),
     ("%u", (1 << 32,), InvalidValue, r"%llu has 64 bits"),
-    ("%lld", (1 << 63,), InvalidValue, r"-9223372036854775808 to 9223372036854775807 is right"),
+    ("%lld", (1 << 63,), InvalidValue, r"expected -9223372036854775808 to 9223372036854775807"),
     ("%p", (-1,), InvalidValue, r"an address of 64 bits"),
     ("%n", (1,), InvalidValue, r"no conversion '%n'; %d, %i"),
     ("%y", (1,), InvalidValue, r"no conversion '%y'"),
@@ -141,7 +141,7 @@ WRONG: list[tuple[str, tuple[Any, ...], type[AtopsError], str]] = [
     ("%ls", ("a",), InvalidValue, r"length 'l'"),
     ("%Ld", (1,), InvalidValue, r"length 'L'"),
     ("%99999d", (1,), InvalidValue, r"more than 4095 characters"),
-    ("%.*f", (5000, 1.0), InvalidValue, r"5000; at most 4095 characters"),
+    ("%.*f", (5000, 1.0), InvalidValue, r"5000; expected at most 4095 characters"),
 ]
 
 

@@ -48,7 +48,7 @@ def test_the_size_can_be_set():
         fifo.put(str(number))
     fifo.size = 2 * (RECORD_BYTES + 1)
     assert texts(fifo) == ["3", "4"]
-    with pytest.raises(InvalidValue, match="FIFO is 0; at least 1"):
+    with pytest.raises(InvalidValue, match="FIFO is 0; expected at least 1"):
         fifo.size = 0
     with pytest.raises(InvalidType, match=r"FIFO is 1\.5"):
         fifo.size = 1.5  # type: ignore[assignment]

@@ -130,7 +130,7 @@ def test_a_wrong_call_is_a_fault_of_the_kernel(bench: Bench):
     cause = caught.value.__cause__
     assert isinstance(cause, InvalidType)
     assert f"thread (1,0,0) of block (0,0,0) of kernel wrong at test_printf.py:{line}" in str(cause)
-    assert "'%s %d\\n': %d got argument 2, float 2.5; an integer is right" in str(cause)
+    assert "'%s %d\\n': %d got argument 2, float 2.5; expected an integer" in str(cause)
     assert printed(bench) == "fine\n"
 
 

@@ -193,7 +193,7 @@ def test_a_token_of_no_phase(bench: Bench, token: int):
         gate.arrive()
         await gate.wait(token)
 
-    with pytest.raises(LaunchFailure, match=rf"token is {token}; what arrive\(\) returned is right, at most 0"):
+    with pytest.raises(LaunchFailure, match=rf"token is {token}; expected what arrive\(\) returned, at most 0"):
         bench.launch(ahead, (1, 2), token)
 
 
@@ -240,8 +240,8 @@ def test_a_count_beyond_its_scope(bench: Bench):
     def beyond(scope, count):
         k.barrier(scope, count)
 
-    for scope, count, why in ((0, 5, "SIP barrier count is 5; 1 to 4 threads of one block is right"),
-                              (1, 9, "CLUSTER barrier count is 9; 1 to 8 threads of the grid is right")):  # fmt: skip
+    for scope, count, why in ((0, 5, "SIP barrier count is 5; expected 1 to 4 threads of one block"),
+                              (1, 9, "CLUSTER barrier count is 9; expected 1 to 8 threads of the grid")):  # fmt: skip
         with pytest.raises(LaunchFailure, match=why):
             bench.launch(beyond, (2, 4), scope, count)
     bench.launch(beyond, (2, 4), 1, 8)
@@ -249,8 +249,8 @@ def test_a_count_beyond_its_scope(bench: Bench):
 
 @pytest.mark.parametrize(
     ("scope", "count", "why"),
-    [(0, 0, "count is 0"), (0, 5, "count is 5; 1 to 4"), (7, 1, "barrier scope is 7"), (1, 5, "1 to 4"),
-     (0, 1.5, "count is 1.5; an int"), (0, "a", "count is 'a'; an int"), ("a", 1, "barrier scope is 'a'")],
+    [(0, 0, "count is 0"), (0, 5, "count is 5; expected 1 to 4"), (7, 1, "barrier scope is 7"), (1, 5, "1 to 4"),
+     (0, 1.5, "count is 1.5; expected an int"), (0, "a", "count is 'a'; expected an int"), ("a", 1, "barrier scope is 'a'")],
 )  # fmt: skip
 def test_barriers_without_meaning_are_refused(bench: Bench, scope: object, count: object, why: str):
     """A count below 1, above the scope's threads or of no int, and an unknown scope."""
@@ -301,6 +301,6 @@ def test_a_token_is_what_arrive_returned(bench: Bench, token: object):
     async def wrong():
         await k.barrier(0, 1).wait(token)
 
-    with pytest.raises(LaunchFailure, match=f"token is {token!r}; what arrive") as caught:
+    with pytest.raises(LaunchFailure, match=f"token is {token!r}; expected what arrive") as caught:
         bench.launch(wrong, (1, 1))
     assert isinstance(caught.value.__cause__, InvalidType)

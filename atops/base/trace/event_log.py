@@ -1,6 +1,6 @@
-"""The details of one driver: who wants them, four bounded rings of integers, and the places they name.
+"""The details of one driver: four bounded rings of integers, and the places that they name.
 
-It knows no stream, memory or kernel: whoever has something to tell asks `Tracer.detail` first and tells it in numbers.
+Whatever has details to tell asks `Tracer.detail` first, and tells them in numbers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class DetailTuples(NamedTuple):
 
 
 class Detailing:
-    """Somebody's wish for details, until it is closed. A context manager."""
+    """A reader's request for details, until it is closed. A context manager."""
 
     __slots__ = ("_end",)
 
@@ -60,7 +60,7 @@ class Detailing:
         self._end: Callable[[], None] | None = end
 
     def close(self) -> None:
-        """Take the wish back. Closing twice is allowed."""
+        """Take the request back. Closing twice is allowed."""
         end, self._end = self._end, None
         if end is not None:
             end()
@@ -113,7 +113,7 @@ class DetailLog:
         number = self._numbers.get(place)
         if number is None:
             # No lock, for this may be a finalizer; of two threads at once one wins, and the other's number means the
-            # same place, for whoever was told it.
+            # same place to its readers.
             number = next(self._next)
             self._places[number] = place
             number = self._numbers.setdefault(place, number)

@@ -73,7 +73,8 @@ class CommandEvent(NamedTuple):
     """Something that happened to a command that was not over yet.
 
     `cause` of a PARKED one is the seq of the command that it waits for, -1 where that is no command or not known (a
-    value, an engine that is busy). `site` is who enqueued it: of a SUBMITTED one, -1 when nobody was looking then.
+    value, an engine that is busy). `site` is where it was enqueued, of a SUBMITTED one; -1 where details
+    were not wanted then.
     `on_device` and `on_offset` are the word that a wait for a value looks at, -1 of any other command.
     """
 
@@ -100,11 +101,11 @@ class Change(IntEnum):
 
 
 class AllocationEvent(NamedTuple):
-    """Who holds memory of a device from here on, or no longer does.
+    """A range of device memory that is held from here on, or no longer.
 
     An allocation is known by `generation`, a number that no other one of the driver has. `used_bytes` is what the
     whole device has set aside then; a range that a pool keeps counts, so freeing into one leaves it as it is. `site` is
-    who asked; `stream` whose memory it is, -1 for none.
+    where it was asked for; `stream` the one that the memory belongs to, -1 for none.
     """
 
     at_ns: int

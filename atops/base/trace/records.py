@@ -144,9 +144,9 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class TraceStatistics:
-    """Figures of a tracer: records emitted ever, held now, dropped since the last clear, and who is subscribed.
+    """Figures of a tracer: records emitted ever, held now, dropped since the last clear, and subscribers.
 
-    Of details: who wants them now, how many of each sort are held, and how many were dropped since the last clear.
+    Of details: how many readers want them now, how many of each sort are held, how many were dropped since the clear.
     """
 
     emitted: int

@@ -1,4 +1,4 @@
-"""The last things that were added, each with a position: 0, 1, 2, ... Adding never waits for whoever reads."""
+"""The last things that were added, each with a position: 0, 1, 2, ... Adding never waits for a reader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHUNK: Final = 256  # added things that may wait to be numbered
 class Ring(Generic[T]):
     """The last `capacity` things added, from any thread, finalizers included.
 
-    Adding appends to an inbox (deque's append, popleft and len are atomic, with and without the GIL). Whoever reads,
+    Adding appends to an inbox (deque's append, popleft and len are atomic, with and without the GIL). A read,
     and every 256th addition that finds the lock free, moves the inbox to the ring.
     """
 
@@ -58,7 +58,7 @@ class Ring(Generic[T]):
     def _settle(self) -> None:
         """Move what is in the inbox to the ring. The lock is held."""
         inbox, ring = self._inbox, self._ring
-        batch = [inbox.popleft() for _ in range(len(inbox)) if inbox]  # only who has the lock pops, and its handlers
+        batch = [inbox.popleft() for _ in range(len(inbox)) if inbox]  # only the lock's holder pops, and its handlers
         new, lost = len(batch), max(0, len(ring) + len(batch) - (ring.maxlen or 0))
         ring.extend(batch)
         self.dropped, self._total = self.dropped + lost, self._total + new

@@ -1,7 +1,7 @@
 """What happened, in order: one tuple of integers per finished command, in a bounded ring, read as frozen records.
 
-It knows no stream, device or command: whoever finishes something describes it in numbers. Nothing here can fail or
-delay the run it describes, and it costs nothing while nobody looks.
+A command is described in numbers as it ends. Nothing here can fail or delay the run that it describes, and it costs
+nothing while tracing is off.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Subscription:
 class Tracer:
     """The trace of one driver: emit from the hot path, read or subscribe from anywhere.
 
-    Emitting appends to an inbox (deque's append, popleft and len are atomic, with and without the GIL); whoever reads,
+    Emitting appends to an inbox (deque's append, popleft and len are atomic, with and without the GIL); a read,
     and every 256th emit, takes the lock and moves the inbox to the ring, where each record has a position: 0, 1, 2, ...
     An emit never waits for the lock, so that a reader cannot delay the run and a finalizer may emit at any time.
     """
@@ -152,13 +152,13 @@ class Tracer:
         self._notes: dict[str, str] = {}
         self.details = DetailLog()
         self.detail = self.thread_detail = 0  # how many want details, and how many those of kernel threads
-        self.on_detailed: Callable[[], object] | None = None  # tells what is queued and allocated to who comes late
+        self.on_detailed: Callable[[], object] | None = None  # tells a late reader what is queued and allocated
         self.resize(capacity)
 
     def resize(self, capacity: int) -> None:
-        """Hold the last `capacity` records from now on. 0 stops tracing unless somebody is subscribed."""
+        """Hold the last `capacity` records from now on. 0 stops tracing unless there are subscribers."""
         if capacity < 0:
-            raise InvalidValue(f"a trace cannot hold {capacity} records; 0 (off) or more is right")
+            raise InvalidValue(f"a trace cannot hold {capacity} records; expected 0 (off) or more")
         with self._lock:
             self._settle()
             self._dropped += max(0, len(self._ring) - capacity)
@@ -307,7 +307,7 @@ class Tracer:
     def subscribe(self, callback: Callable[[list[TraceRecord]], object]) -> Subscription:
         """Call `callback` with the records as they come, on the thread that flushes, until closed. InvalidType."""
         if not callable(callback):
-            raise InvalidType(f"the subscriber of a tracer is {callback!r}; a function of a list of records is right")
+            raise InvalidType(f"the subscriber of a tracer is {callback!r}; expected a function of a list of records")
         with self._lock:
             self._settle()
             subscription = Subscription(self, callback, self._total)
@@ -317,7 +317,7 @@ class Tracer:
 
     @property
     def pending(self) -> bool:
-        """Tell whether a flush would have something to give to somebody."""
+        """Tell whether a flush would have something to deliver."""
         return bool(self._subscriptions) and bool(self._inbox or self._outbox)
 
     @property
@@ -337,7 +337,7 @@ class Tracer:
             )  # fmt: skip
 
     def _want(self, change: int, threads: bool) -> None:
-        """Count one more, or one less, who wants details."""
+        """Count one reader of details more, or one less."""
         with self._lock:
             self.detail += change
             self.thread_detail += change if threads else 0
@@ -350,7 +350,7 @@ class Tracer:
     def _settle(self) -> None:
         """Number what is in the inbox and move it to the ring. The lock is held."""
         inbox = self._inbox
-        batch = [inbox.popleft() for _ in range(len(inbox)) if inbox]  # only who has the lock pops, and its handlers
+        batch = [inbox.popleft() for _ in range(len(inbox)) if inbox]  # only the lock's holder pops, and its handlers
         new, lost = len(batch), max(0, len(self._ring) + len(batch) - (self._ring.maxlen or 0))
         self._ring.extend(batch)
         self._dropped, self._total = self._dropped + lost, self._total + new
@@ -362,7 +362,7 @@ class Tracer:
         return TraceRecord(raw[0], kind, *raw[2:7], status, *raw[8:14], name, raw[15])
 
     def _take(self) -> tuple[list[TraceTuple], int, tuple[Subscription, ...]] | None:
-        """Return what to deliver: tuples, the position after them, to whom. None ends the turn: nobody asked again."""
+        """Return tuples to deliver, the position after them and the subscribers; None where there is no new request."""
         with self._lock:
             if not self._asked:
                 self._deliverer = None

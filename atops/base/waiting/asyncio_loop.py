@@ -93,7 +93,7 @@ class AsyncioHostTask(HostTask):
         elif task.cancelling():
             error = asyncio.CancelledError()
         else:  # what it waited for was cancelled, say: a failure of its own
-            error = RuntimeError("CancelledError, though nobody cancelled it")
+            error = RuntimeError("CancelledError, though it was not cancelled")
         self._done(error, None if error else task.result())
 
     def cancel(self) -> None:
@@ -120,7 +120,7 @@ def _hang_bell(loop: asyncio.AbstractEventLoop, answer: Callable[[], None]) -> i
 
     Much of a small command is waking the loop that awaits it. A loop's own way, `call_soon_threadsafe`, makes a handle,
     copies the context, and sends a byte that is received twice. The descriptor lives as long as the loop, so that no
-    other file gets its number while somebody may still write to it. On the loop's thread only.
+    other file gets its number while a thread may still write to it. On the loop's thread only.
     """
     if not hasattr(os, "eventfd"):  # it is Linux's
         return None
@@ -167,7 +167,7 @@ class AsyncioLoop(LoopAdapter):
 
     def _answer(self) -> None:
         try:  # noqa: SIM105  # suppress() is slow
-            os.eventfd_read(self._bell)  # type: ignore[arg-type]  # there is one, or nobody would call this
+            os.eventfd_read(self._bell)  # type: ignore[arg-type]  # there is one, or this would not be called
         except BlockingIOError:  # a forked child may have heard it
             pass
         self._read_mail()

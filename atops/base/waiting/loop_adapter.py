@@ -1,4 +1,4 @@
-"""The loop on which somebody awaits: how it is woken from another thread, and how a coroutine is run on it.
+"""An event loop of the program: how it is woken from another thread, and how a coroutine is run on it.
 
 A Home knows one loop and nothing of streams or devices. Wake-ups are batched: many in a row cost one signal.
 """
@@ -70,7 +70,7 @@ class HostTask(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """Let a closed loop's coroutine go without a complaint that nobody ended it. From any thread."""
+        """Let a closed loop's coroutine go without a warning that it never ended. From any thread."""
 
 
 class LoopAdapter(ABC):
@@ -80,7 +80,7 @@ class LoopAdapter(ABC):
 
     def __init__(self) -> None:
         # Without a lock, for a finalizer or a signal handler may deliver while its thread does: the single operations
-        # of a deque are atomic, with and without the GIL. Who reads first says that nobody rings, then looks.
+        # of a deque are atomic, with and without the GIL. A reader first says that the bell is silent, then looks.
         self._mail: deque[Callable[[], object]] = deque()
         self._ringing = False
 
@@ -97,7 +97,7 @@ class LoopAdapter(ABC):
             raise
         if rung:
             return True
-        self._mail.clear()  # the loop is closed: nobody will ever read this mail
+        self._mail.clear()  # the loop is closed: this mail will never be read
         self._ringing = False
         return False
 

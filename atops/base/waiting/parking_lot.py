@@ -1,7 +1,7 @@
 """The one waiting primitive: a first-in, first-out lot of parked waiters.
 
 Completions, barriers, signals, reservations and copy engines all park in this lot, so that fairness, cancellation and
-"who waits for what" are solved once. The lot has no lock: its owner's lock guards it, and waiters are woken after that
+reports of waits are solved once. The lot has no lock: its owner's lock guards it, and waiters are woken after that
 lock is released.
 """
 
@@ -28,8 +28,8 @@ def seconds(timeout: float | None) -> float | None:
         if not math.isnan(timeout):
             return min(max(0.0, float(timeout)), threading.TIMEOUT_MAX)
     except TypeError:
-        raise InvalidType(f"the timeout is {timeout!r}; seconds, or None for no limit, are right") from None
-    raise InvalidValue(f"the timeout is {timeout!r}; seconds, or None for no limit, are right")
+        raise InvalidType(f"the timeout is {timeout!r}; expected seconds, or None for no limit") from None
+    raise InvalidValue(f"the timeout is {timeout!r}; expected seconds, or None for no limit")
 
 
 class Waiter(Protocol):

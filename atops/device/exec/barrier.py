@@ -33,7 +33,7 @@ __all__ = (
 class SyncRequest(Request):
     """A barrier request that a SIP keeps for all the threads that will run on it.
 
-    `__await__` is a slot that holds a C callable: whoever awaits it calls no Python function, which saves an eighth of
+    `__await__` is a slot that holds a C callable: an `await` calls no Python function, which saves an eighth of
     what a barrier costs. Only a request that lives as long as its SIP may do so, for it holds itself.
     """
 
@@ -94,7 +94,7 @@ def grid_sync(thread: KernelThread) -> Request:
 
 
 def equip(sips: Iterable[Sip]) -> None:
-    """Give SIPs that have none the barrier requests of whoever runs on them."""
+    """Give SIPs that have none the barrier requests of the threads that run on them."""
     for sip in sips:
         if sip.sync is None:
             sip.sync, sip.grid_sync = BlockSync(), GridSync()
@@ -112,9 +112,9 @@ def barrier_form(scope: Scope | int, count: int) -> tuple[Scope, int]:
     try:
         return Scope(scope), operator.index(count)
     except ValueError:
-        raise InvalidValue(f"barrier scope is {scope!r}; SIP (0) or CLUSTER (1) is right") from None
+        raise InvalidValue(f"barrier scope is {scope!r}; expected SIP (0) or CLUSTER (1)") from None
     except TypeError:
-        raise InvalidType(f"barrier count is {count!r}; an int, the arrivals of one phase, is right") from None
+        raise InvalidType(f"barrier count is {count!r}; expected an int, the arrivals of one phase") from None
 
 
 class Barrier:
@@ -136,8 +136,8 @@ class Barrier:
         if not 1 <= count <= threads:
             which = "of the grid" if self.owner is grid else "of one block"
             if self.scope is Scope.CLUSTER and not grid.cooperative:
-                which += ", for the grid is not cooperative,"
-            raise InvalidValue(f"{self.scope.name} barrier count is {count!r}; 1 to {threads} threads {which} is right")
+                which += ", since the grid is not cooperative"
+            raise InvalidValue(f"{self.scope.name} barrier count is {count!r}; expected 1 to {threads} threads {which}")
         self.count = self.missing = count
         self.phase = 0
         self._waits = GridPhaseWait if self.owner is grid else PhaseWait
@@ -171,9 +171,9 @@ class Barrier:
         try:
             phase = self._last.get(thread, self.phase) if token is None else operator.index(token)
         except TypeError:
-            raise InvalidType(f"token is {token!r}; what arrive() returned is right") from None
+            raise InvalidType(f"token is {token!r}; expected what arrive() returned") from None
         if not 0 <= phase <= self.phase:
-            raise InvalidValue(f"token is {phase!r}; what arrive() returned is right, at most {self.phase} by now")
+            raise InvalidValue(f"token is {phase!r}; expected what arrive() returned, at most {self.phase} now")
         return self._waits(self, phase)
 
     def arrive_and_wait(self, thread: KernelThread) -> PhaseWait:

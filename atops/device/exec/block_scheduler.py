@@ -1,6 +1,6 @@
-"""Who runs where: which block of which launch gets the next free cluster of one device.
+"""The block scheduler of one device: which block of which launch gets the next free cluster.
 
-Launches are served by (priority, ticket), the smaller first. It knows when clusters are free, and not what runs there.
+Launches are served by (priority, ticket), the smaller first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _places(mask: int) -> list[int]:
 
 
 def _ignore(block: Block) -> None:
-    """Place nothing: nobody runs blocks yet."""
+    """Place nothing: the runtime has not set `place` yet."""
 
 
 class Launch:
@@ -77,7 +77,7 @@ class ClusterArray:
 
     A block gets a free cluster, in order of (priority, ticket); a launch that is more urgent gets the next free one
     before what is left of an earlier launch. A cooperative launch gets all its clusters at once; while it waits it
-    holds none, and the clusters it may use go to nobody less urgent or later. Safe from any OS thread.
+    holds none, and the clusters it may use go to no launch that is less urgent or later. Safe from any OS thread.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class ClusterArray:
         self._free = {cluster.ordinal for cluster in self.clusters}
         self._waiting: list[Launch] = []  # sorted
         self._launches: dict[Grid, Launch] = {}  # with blocks placed or waiting
-        self._held: dict[int, Launch] = {}  # who holds a cluster
+        self._held: dict[int, Launch] = {}  # the launch that holds each cluster
 
     def submit(
         self,
@@ -145,7 +145,7 @@ class ClusterArray:
         self.open_placed(placed)
 
     def retire(self, block: Block) -> None:
-        """Take back the cluster of a block that is done, and place who comes next."""
+        """Take back the cluster of a block that is done, and place the next blocks."""
         with self.lock:
             ordinal = block.cluster.ordinal
             launch = self._held.pop(ordinal)
@@ -216,9 +216,9 @@ class ClusterArray:
             )
         if pinned is not None:
             if not cooperative or len(pinned) != blocks or len({*pinned}) < len(pinned):
-                raise InvalidValue(f"clusters {pinned!r}; one for each block of a cooperative grid is right")
+                raise InvalidValue(f"clusters {pinned!r}; expected one for each block of a cooperative grid")
             if not {*pinned} <= {*clusters}:
-                raise InvalidValue(f"clusters {pinned!r}; some of {clusters} are right")
+                raise InvalidValue(f"clusters {pinned!r}; expected some of {clusters}")
             clusters = list(pinned)
         if cooperative and blocks > len(clusters):
             raise CooperativeLaunchTooLarge(
@@ -296,7 +296,7 @@ class ClusterArray:
 
     def room_for(self, members: Sequence[Launch]) -> dict[Launch, list[int]] | None:
         """Return clusters for every block of these launches, None where there are not enough. The lock is held."""
-        kept: set[int] = set()  # for who comes first
+        kept: set[int] = set()  # for those that come first
         for launch in self._waiting:
             if launch in members:
                 break
@@ -313,7 +313,7 @@ class ClusterArray:
         return placed
 
     def open_placed(self, placed: list[tuple[Launch, int, int]]) -> None:
-        """Make the blocks and hand them to whoever runs them. No lock is held."""
+        """Make the blocks and hand them to `place`. No lock is held."""
         for launch, linear, ordinal in placed:
             cluster = self.clusters[ordinal]
             sips = cluster.sips

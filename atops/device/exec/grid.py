@@ -1,6 +1,6 @@
 """One launch on one device: its geometry, its blocks while they run, its first error and its end.
 
-It does not know who runs its threads nor where its blocks are placed.
+The choice of the next thread of a block is a policy; where blocks are placed is the block scheduler's business.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Entry(Protocol):
 
 
 class Policy(Protocol):
-    """Choose who runs next. `slice` is how many requests in a row a thread may have served before it chooses again."""
+    """Choose which thread runs next; `slice` is how many requests of it may be served before the next choice."""
 
     slice: int
 
@@ -108,7 +108,7 @@ def _waits_move(options: EmulatorOptions) -> bool:
 
 
 def _nothing(grid: Grid) -> None:
-    """Tell nobody that a grid has begun, or is over."""
+    """Do nothing when a grid has begun, or is over."""
 
 
 class Grid:
@@ -227,7 +227,7 @@ class Grid:
             if self.blocks.pop(block.linear, None) is None:
                 return  # it was abandoned, and counted then
         if self.placement is not None:
-            # Before the block counts as quiet: what takes its place must be known when somebody asks who can still run.
+            # Before the block counts as quiet: what takes its place can still run, and must be known by then.
             self.placement.retire(block)
         self.dropped(1)
 
@@ -247,7 +247,7 @@ class Grid:
             self.on_done(self)
 
     def deadlocked(self) -> None:
-        """Stop every grid of the barrier, naming who waits for what in each."""
+        """Stop every grid of the barrier, naming what each thread waits for."""
         barrier = self.barrier
         with barrier.lock:
             error = deadlock(barrier.grids)
@@ -281,7 +281,7 @@ class Grid:
             return any(not block.idle for block in self.blocks.values())
 
     def waits(self) -> list[str]:
-        """Say who waits for what, a line for blocks that wait alike, for stall reports."""
+        """Say what its threads wait for, a line for blocks that wait alike, for stall reports."""
         with self.barrier.lock:
             return waiting_lines(self)
 

@@ -49,7 +49,7 @@ class StepBlock(Block):
                     self._try_grid_barrier()
                 else:
                     for thread in self.threads:
-                        thread.send = thread.begin  # so that the policy chooses who starts, too
+                        thread.send = thread.begin  # so that the policy chooses the first thread, too
                     self.ready = list(self.threads)
             while True:
                 if self.inbox:
@@ -76,7 +76,7 @@ class StepBlock(Block):
         thread = slot.thread
         assert thread is not None
         self.straight = straight
-        thread.coro = coro = straight.cr_await  # type: ignore[attr-defined]  # the kernel's: resumed directly from now on
+        thread.coro = coro = straight.cr_await  # type: ignore[attr-defined]  # the kernel's: now resumed directly
         thread.send = coro.send
         budget = self._attend(thread, request, budget)
         for thread in threads:
@@ -120,7 +120,7 @@ class StepBlock(Block):
                 self.ended(thread, value)
 
     def _round(self, slot: ThreadSlot, budget: int) -> int:
-        """Run everyone who is ready, first come, first served: the hot loop. Return what is left of the budget."""
+        """Run every ready thread, first come, first served: the hot loop. Return what is left of the budget."""
         grid, batch, at_grid = self.grid, self.ready, self.at_grid  # which is another list once all have passed
         self.ready = []
         elsewhere, whole = list[KernelThread](), len(batch) == self.size  # elsewhere: at neither of the two barriers
@@ -150,7 +150,7 @@ class StepBlock(Block):
             if elsewhere or at_grid or not whole:
                 if len(at_grid) < self.size:
                     self._arrive_at_block(batch, elsewhere)
-                elif grid.barrier.arrive(self):  # nobody else is ready: all run on at once
+                elif grid.barrier.arrive(self):  # no other thread is ready: all run on at once
                     batch, elsewhere, whole = at_grid, [], True
                     self.at_grid = at_grid = []
                     continue
@@ -159,14 +159,14 @@ class StepBlock(Block):
         return budget
 
     def _arrive_at_block(self, batch: list[KernelThread], elsewhere: list[KernelThread]) -> None:
-        """Put those who did not go elsewhere at the block barrier, and pass it when nobody is missing."""
+        """Put all of `batch` that did not go elsewhere at the block barrier, and open it when no thread is missing."""
         if len(elsewhere) < len(batch):
             self.arrived += [thread for thread in batch if thread not in elsewhere and thread not in self.at_grid]
         if len(self.arrived) == self.size:
             self.open_barrier()
 
     def _turn(self, slot: ThreadSlot, budget: int) -> int:
-        """Run the one whom the policy chooses, and show it to the observer. Return what is left of the budget."""
+        """Run the thread that the policy chooses, and show it to the observer. Return what is left of the budget."""
         policy, ready = self.grid.policy, self.ready
         thread = ready.pop(policy.choose(len(ready)))
         slot.thread = thread
@@ -233,12 +233,12 @@ class StepBlock(Block):
         return budget
 
     def open_barrier(self) -> None:
-        """Make every thread at the block barrier runnable: nobody else can be ready."""
+        """Make every thread at the block barrier runnable: no other thread can be ready."""
         self.ready += self.arrived
         self.arrived = []
 
     def arrive_at_grid(self) -> None:
-        """Do nothing: whoever steps it looks."""
+        """Do nothing: `step` looks."""
 
     def _try_grid_barrier(self) -> None:
         """Arrive at the grid barrier when every thread stands there. The last block there runs on."""
@@ -246,13 +246,13 @@ class StepBlock(Block):
             self.ready, self.at_grid = self.at_grid, []
 
     def _collect(self) -> None:
-        """Take in those whom others woke."""
+        """Take in the threads that others woke."""
         with self.grid.barrier.lock:
             woken, self.inbox = self.inbox, []
         self.ready.extend(woken)
 
     def _go_idle(self, slot: ThreadSlot) -> Progress | None:
-        """Decide what it means that nobody is to run; None is to look again."""
+        """Decide what follows where no thread is ready; None means to look again."""
         grid = self.grid
         if grid.error is not None:
             for thread in self.threads:

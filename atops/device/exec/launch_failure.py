@@ -43,24 +43,24 @@ def failure_of(thread: KernelThread, error: BaseException) -> LaunchFailure:
 
 def _said(thread: KernelThread, error: BaseException) -> tuple[type[LaunchFailure], str]:
     """Return what kind of failure it is, and what to say of it: the thread is named once."""
-    said, who = str(error), str(thread)
+    said, subject = str(error), str(thread)
     kind = type(error) if isinstance(error, LaunchFailure) else LaunchFailure
     if (awaited := _awaited_of_the_host(_kernel_frames(error.__traceback__))) is not None:
-        return kind, f"{who} awaited {awaited}; {HOSTS_WORK}"
+        return kind, f"{subject} awaited {awaited}; {HOSTS_WORK}"
     if kind is type(error):
-        return kind, said if who in said else f"{who}: {said}"
+        return kind, said if subject in said else f"{subject}: {said}"
     if isinstance(error, AssertionError) and (raised := _innermost(error.__traceback__)) is not None:
         code, instruction = raised.tb_frame.f_code, raised.tb_lasti
         if not code.co_filename.startswith(PACKAGE):  # one of our own would be a bug of ours
             condition = asserted(code, instruction)
             what = f"assertion `{condition}`" if condition else "assertion"
-            return KernelAssert, f"{who} at {Site(code, instruction)}: {what} failed{f': {said}' if said else ''}"
+            return KernelAssert, f"{subject} at {Site(code, instruction)}: {what} failed{f': {said}' if said else ''}"
     name = type(error).__name__
-    if said.startswith(f"{who} at "):
-        return kind, f"{who} raised {name}{said[len(who):]}"
-    if who in said:
+    if said.startswith(f"{subject} at "):
+        return kind, f"{subject} raised {name}{said[len(subject):]}"
+    if subject in said:
         return kind, f"{name}: {said}"
-    return kind, f"{who} raised {name}{f': {said}' if said else ''}"
+    return kind, f"{subject} raised {name}{f': {said}' if said else ''}"
 
 
 def _place(error: BaseException) -> str:

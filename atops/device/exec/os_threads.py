@@ -171,7 +171,7 @@ class SipTask:
         return Progress.DONE
 
     def _look(self) -> None:
-        """Find out whether what this thread did leaves nobody who can go on."""
+        """Find out whether this leaves no thread that can go on."""
         block, grid = self.block, self.block.grid
         barrier = grid.barrier
         with barrier.lock:

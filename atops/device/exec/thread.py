@@ -1,7 +1,7 @@
-"""One kernel thread, and the requests it can make of whoever runs it.
+"""One kernel thread, and the requests that it can make of the interpreter.
 
-A kernel's coroutine yields one small request at each point where it can be suspended; the interpreter serves it. The
-coroutine does not know who runs it: one OS thread for the whole device, one a block, or one for itself.
+A kernel's coroutine yields one small request at each point where it can be suspended; the interpreter serves it. One
+OS thread may run all threads of the device, those of a block, or one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = (
     "slot_here",
 )
 
-KernelCoroutine: TypeAlias = Coroutine[object, None, object]  # yields what it awaits: Requests, if it is right
+KernelCoroutine: TypeAlias = Coroutine[object, None, object]  # yields what it awaits, as a rule Requests
 
 new_object = object.__new__
 MOST_CLOSINGS = 16  # how often a kernel may await while it is being closed before it is left alone
@@ -47,7 +47,7 @@ class Request:
     """Something a kernel thread must await: a barrier, a DTE event, a signal.
 
     `serve(thread)` is called by the interpreter; it returns True when the thread may go on at once, and False when it
-    has been parked and whoever completes the request wakes it. What `serve` raises is raised in the kernel, at its
+    has been parked and is woken when the request is complete. What `serve` raises is raised in the kernel, at its
     `await`.
 
     `reach` says from how far away a thread parked here may be woken: deadlocks are found by it. Where each SIP thread
@@ -87,7 +87,7 @@ class Request:
             raise missing_await(thread)
         frame = sys._getframe(depth)
         self.frame = frame
-        self.lasti = frame.f_lasti  # the line is worked out only if somebody asks
+        self.lasti = frame.f_lasti  # the line is worked out only when it is asked for
         thread.unawaited = self
         return self
 

@@ -1,6 +1,6 @@
 """A live range of bytes, on a device or on the host: its address, its bytes, where it came from and how it ended.
 
-Every access to emulated memory goes through `check`. It does not know which memory it lies in, nor who waits on it.
+Every access to emulated memory goes through `check`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FENCED = _FENCE is not None
 
 
 class Watches(Protocol):
-    """What `Allocation.watches` holds while somebody waits for a value in it."""
+    """The watches of an allocation, while there is a wait for a value in it."""
 
     def __len__(self) -> int:
         """Count the waiting watches."""
@@ -43,7 +43,7 @@ class Watches(Protocol):
         """Test the watches that a store of `size` bytes at `offset` may have satisfied."""
 
     def exposed(self) -> None:
-        """Tell every watch that stores are possible which nobody reports."""
+        """Tell every watch that unreported stores are possible from now on."""
 
     def ended(self) -> None:
         """Tell every watch that the memory is gone."""
@@ -54,9 +54,9 @@ class Allocation:
 
     `address` is the device address, `host_address` the real one; `size` the requested bytes; `serial` never repeats in
     a process; `device` is None for host memory. `data` (uint8, 1-D) and `view` (memoryview "B") are the same `size`
-    bytes, and empty once the allocation is dead. `site` and `freed_by` say in words (`str`) where it came from and who
+    bytes, and empty once the allocation is dead. `str` of `site` and `freed_by` says where it came from and what
     freed it. `host_visible`: stores are possible that the runtime cannot see. `managed`: one pointer for host and
-    device. `watches`: None while nobody waits for a value here.
+    device. `watches`: None while there is no wait for a value here.
     """
 
     __slots__ = ("__weakref__", "_data", "_source", "_view", "address", "alive", "bank", "device", "flags", "freed_by",
@@ -86,16 +86,16 @@ class Allocation:
         self.host_visible = host_visible
         self.managed = managed
 
-    def check(self, offset: int, size: int, who: object = "") -> None:
+    def check(self, offset: int, size: int, user: object = "") -> None:
         """Make sure that `size` bytes at `offset` are inside this allocation and that it lives.
 
-        Raises IllegalAddress naming the address, the allocation, what was asked, and who freed it.
+        Raises IllegalAddress naming the address, the allocation, the access, and what freed it.
         """
         if not self.alive or offset < 0 or size < 0 or offset + size > self.size:
-            raise self.violation(offset, size, who)
+            raise self.violation(offset, size, user)
 
     def wrote(self, offset: int, size: int) -> None:
-        """Tell whoever waits for a value in these bytes that they have just been stored."""
+        """Test the waits for a value in these bytes, which have just been stored."""
         if _FENCE is not None:
             with _FENCE:
                 pass
@@ -103,8 +103,8 @@ class Allocation:
             self.watches.stored(offset, size)
 
     def expose(self) -> None:
-        """Note that stores are possible from now on which the runtime cannot see, and tell who waits for a value."""
-        self.host_visible = True  # before the look at the watches: who arms one later sees it
+        """Note that stores are possible from now on which the runtime cannot see, and tell the watches."""
+        self.host_visible = True  # before the look at the watches: one that is armed later sees it
         if _FENCE is not None:
             with _FENCE:
                 pass
@@ -124,12 +124,12 @@ class Allocation:
         if (watches := self.watches) is not None:
             watches.ended()
 
-    def violation(self, offset: int, size: int, who: object = "") -> IllegalAddress:
+    def violation(self, offset: int, size: int, user: object = "") -> IllegalAddress:
         """Return the error for an access of `size` bytes at `offset` that this allocation does not allow."""
-        start = f"{str(who) + ': ' if who else ''}{size} bytes at {self.address + offset:#x} (offset {offset})"
+        start = f"{str(user) + ': ' if user else ''}{size} bytes at {self.address + offset:#x} (offset {offset})"
         if not self.alive:
             return IllegalAddress(f"{start} are in freed memory: {self!r} was freed by {self.freed_by}")
-        return IllegalAddress(f"{start} are not inside {self!r}; offsets 0 to {self.size} are right")
+        return IllegalAddress(f"{start} are not inside {self!r}; expected offsets 0 to {self.size}")
 
     def freed_twice(self, by: object) -> IllegalAddress:
         """Return the error for a second end of this allocation, now by `by`."""
@@ -172,37 +172,37 @@ class Allocation:
                 f"allocated at {self.site}{fate}>")
 
 
-def move(dst: Allocation, dst_offset: int, src: Allocation, src_offset: int, size: int, who: object = "") -> None:
+def move(dst: Allocation, dst_offset: int, src: Allocation, src_offset: int, size: int, user: object = "") -> None:
     """Copy `size` bytes between two allocations; they may be one and the ranges may overlap.
 
     Up to 128 KiB the copy keeps the GIL, since a short copy ends sooner than a handover; above it releases it. Raises
-    IllegalAddress naming `who`, when either range is not inside its live allocation; then nothing is written.
+    IllegalAddress naming the `user`, when either range is not inside its live allocation; then nothing is written.
     """
     # The bytes are taken before the checks: an allocation freed by another thread in between is then still mapped.
     if size <= KEEPS_THE_GIL:
         target, source = dst.view, src.view
-        dst.check(dst_offset, size, who)
-        src.check(src_offset, size, who)
+        dst.check(dst_offset, size, user)
+        src.check(src_offset, size, user)
         target[dst_offset : dst_offset + size] = source[src_offset : src_offset + size]
     else:
         into, out = dst.data, src.data
-        dst.check(dst_offset, size, who)
-        src.check(src_offset, size, who)
+        dst.check(dst_offset, size, user)
+        src.check(src_offset, size, user)
         np.copyto(into[dst_offset : dst_offset + size], out[src_offset : src_offset + size])
     dst.wrote(dst_offset, size)
 
 
-def fill(dst: Allocation, offset: int, pattern: bytes, count: int, who: object = "") -> None:
+def fill(dst: Allocation, offset: int, pattern: bytes, count: int, user: object = "") -> None:
     """Store `pattern` `count` times from `offset`, at any alignment.
 
-    Raises InvalidValue for a pattern without bytes, and IllegalAddress naming `who` when the range is not inside.
+    Raises InvalidValue for a pattern without bytes, and IllegalAddress naming the `user` for a range not inside.
     """
     width = len(pattern)
     if not width:
-        raise InvalidValue("the fill pattern has no bytes; 1 or more are right")
+        raise InvalidValue("the fill pattern has no bytes; expected 1 or more")
     size = width * count
     view, data = dst.view, dst.data
-    dst.check(offset, size, who)
+    dst.check(offset, size, user)
     if size <= KEEPS_THE_GIL:
         view[offset : offset + size] = bytes(pattern) * count
     elif pattern.count(pattern[:1]) == width:

@@ -43,7 +43,7 @@ class Arena:
         Raises InvalidValue for a size below 1 and OutOfMemory when the system has no room for the mapping.
         """
         if size < 1:
-            raise InvalidValue(f"the arena {name!r} would have {size} bytes; at least 1 is right")
+            raise InvalidValue(f"the arena {name!r} would have {size} bytes; expected at least 1")
         self.size = size
         self.name = name
         self.fd: int | None = None

@@ -61,8 +61,8 @@ class MemoryStatistics:
 class DeviceMemory:
     """The memory of device `device`: `arch_l3_bytes` in `banks` equal parts from `base_address`.
 
-    Any thread may call anything. `free` never waits for the lock: it takes effect at once and whoever holds the lock
-    next does the bookkeeping. So a finalizer may free, even one that runs while this thread allocates.
+    Any thread may call anything. `free` never waits for the lock: it takes effect at once, and the next holder of
+    the lock does the bookkeeping. So a finalizer may free, even one that runs while this thread allocates.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class DeviceMemory:
         self._closed = False
         self._asker: Site | None = None  # where the latest allocation was asked for,
         self._freer: Site | None = None  # and where the latest free
-        self.log: MemoryLog | None = None  # whom to tell, once there is a tracer
+        self.log: MemoryLog | None = None  # set once there is a tracer
         self._clear()
 
     # ---- lifecycle
@@ -144,7 +144,7 @@ class DeviceMemory:
         if type(size) is not int or size <= 0:
             size = _checked_size(size, zero_ok)
         if bank is not None and not 0 <= bank < self._bank_count:
-            raise InvalidValue(f"bank {bank} of device {self.device}; 0 to {self._bank_count - 1} are right")
+            raise InvalidValue(f"bank {bank} of device {self.device}; expected 0 to {self._bank_count - 1}")
         if site is None:
             self._asker = site = caller(1, self._asker)
         check_entry(self.lock, "memory was asked for")
@@ -178,9 +178,9 @@ class DeviceMemory:
             raise
 
     def free(self, allocation: Allocation, by: object = None) -> None:
-        """End `allocation` and let its range be used again. `by` says who or where (default: the caller).
+        """End `allocation` and let its range be used again. `by` says what frees it (default: the caller).
 
-        Raises IllegalAddress naming who freed it first, and InvalidValue for an allocation of another memory.
+        Raises IllegalAddress naming what freed it first, and InvalidValue for an allocation of another memory.
         """
         if by is None:
             self._freer = by = caller(1, self._freer)
@@ -197,7 +197,7 @@ class DeviceMemory:
             log.ended(allocation, self._banks.used)
 
     def quarantine(self, allocation: Allocation, by: object = None) -> None:
-        """End `allocation`, but never use its range again before a reset: somebody may still write there.
+        """End `allocation`, but do not use its range again before a reset: it may still be written to.
 
         Raises as `free` does.
         """
@@ -229,7 +229,7 @@ class DeviceMemory:
                 raise IllegalAddress(f"the range of {old!r} is not its own any more; it cannot be used again")
             room = self._kept.get(old.offset) or self._rounded(old.size)
             if not 0 <= size <= room:
-                raise InvalidValue(f"{size} bytes in the range of {old!r}; 0 to {room} are right")
+                raise InvalidValue(f"{size} bytes in the range of {old!r}; expected 0 to {room}")
             self._kept[old.offset] = room
             self._at[old.offset] = new = Allocation(
                 old.address, size, self.device, old.offset, old.bank, old.flags, arena.source, site, label,
@@ -264,14 +264,14 @@ class DeviceMemory:
     ) -> tuple[Allocation, Allocation | None]:
         """End `old` and begin two allocations in its place: `size` bytes from its start on, and the granules after it.
 
-        `size` None takes all granules. The second is None where none is left. `by` says who ends it. Raises
+        `size` None takes all granules. The second is None where none is left. `by` says what ends it. Raises
         IllegalAddress when `old` is over, InvalidValue for a size that it does not hold.
         """
         room = self._rounded(old.size)
         size = room if size is None else size
         taken = self._rounded(size)
         if not 1 <= size <= room:
-            raise InvalidValue(f"{size} bytes cut from {old!r}; 1 to {room} are right")
+            raise InvalidValue(f"{size} bytes cut from {old!r}; expected 1 to {room}")
         with self.lock:
             self._leave(old, by)
             front = self._begin(old, 0, size, caller() if site is None else site, label)
@@ -282,8 +282,8 @@ class DeviceMemory:
     def join(self, low: Allocation, high: Allocation, by: object) -> Allocation | None:
         """End two allocations and begin one in their place.
 
-        None, and nothing done, unless `high` follows `low` in one bank and both live. `by` says who ends them; nobody
-        else may at the same time.
+        None, and nothing done, unless `high` follows `low` in one bank and both live. `by` says what ends
+        them; no other thread may at the same time.
         """
         if low.bank != high.bank or low.offset + self._rounded(low.size) != high.offset:
             return None
@@ -300,10 +300,10 @@ class DeviceMemory:
     def pin(self, allocation: Allocation) -> bool:
         """Keep the range of `allocation` from being used again until `unpin`, even if it is freed meanwhile.
 
-        Returns False, and does nothing, when it is over. Callers take turns with each other, not with those who free.
+        Returns False, and does nothing, when it is over. Callers take turns with each other; a free may come meanwhile.
         """
         self._pinned[allocation.serial] = self._pinned.get(allocation.serial, 0) + 1
-        if not allocation.alive:  # looked at last: who frees ends it before he looks for pins
+        if not allocation.alive:  # looked at last: a free ends it before it looks for pins
             self.unpin(allocation)
             return False
         return True
@@ -322,10 +322,10 @@ class DeviceMemory:
 
     # ---- questions
 
-    def find(self, address: int, who: object = "") -> Allocation:
+    def find(self, address: int, user: object = "") -> Allocation:
         """Return the live allocation that `address` lies in; the address of an empty one is its own.
 
-        Raises IllegalAddress naming the address, `who` asked, the allocations next to it, and who freed what was there.
+        Raises IllegalAddress naming the address, the `user`, the allocations next to it, and the last one there.
         """
         offset = address - self.base_address
         found = self._at.get(offset)
@@ -337,13 +337,13 @@ class DeviceMemory:
             found = self._below(offset)
             if found is not None and found.alive and (offset < found.offset + found.size or offset == found.offset):
                 return found
-            raise self._illegal(address, found, who)
+            raise self._illegal(address, found, user)
 
     def bank_of(self, address: int) -> int:
         """Return the bank that `address` lies in. Raises InvalidValue for an address of no bank of this device."""
         offset = address - self.base_address
         if not 0 <= offset < self.total:
-            raise InvalidValue(f"{address:#x} is no address of device {self.device}; {self._extent} are right")
+            raise InvalidValue(f"{address:#x} is no address of device {self.device}; expected {self._extent}")
         return self._banks.of(offset)
 
     def live(self) -> list[Allocation]:
@@ -402,7 +402,7 @@ class DeviceMemory:
             log.ended(ended, self._banks.used)
 
     def _give_back(self, ended: Allocation) -> None:
-        """Let the range of an ended allocation be used again: now, or when whoever has the lock is done with it."""
+        """Let the range of an ended allocation be used again: now, or when the lock is free."""
         if self._pinned and ended.serial in self._pinned:
             return
         self._returned.append(ended)
@@ -486,7 +486,7 @@ class DeviceMemory:
         return None if start < 0 else self._at[start * self._granule]
 
     def _order(self) -> IntegerSet:
-        """Return where the ranges begin, in granules. Kept in step only once somebody has asked for it."""
+        """Return where the ranges begin, in granules. Kept in step from the first call on."""
         if self._starts is None:
             starts = IntegerSet(self.total // self._granule)
             for offset in self._at:
@@ -498,19 +498,19 @@ class DeviceMemory:
     def _extent(self) -> str:
         return f"{self.base_address:#x} to {self.base_address + self.total - 1:#x}"
 
-    def _illegal(self, address: int, below: Allocation | None, who: object) -> IllegalAddress:
+    def _illegal(self, address: int, below: Allocation | None, user: object) -> IllegalAddress:
         offset = address - self.base_address
-        start = f"{str(who) + ': ' if who else ''}{address:#x} is in no live allocation of device {self.device}"
+        start = f"{str(user) + ': ' if user else ''}{address:#x} is in no live allocation of device {self.device}"
         if not 0 <= offset < self.total:
             return IllegalAddress(f"{start}; its addresses are {self._extent}")
         above = self._order().at_least(offset // self._granule + 1)
         nearest = None if above < 0 else self._at[above * self._granule]
         return _in_no_allocation(start, offset, below, nearest, self._past.copy())
 
-    def _leave(self, old: Allocation, who: object) -> int:
+    def _leave(self, old: Allocation, user: object) -> int:
         """Take a live allocation out of the books, its range not given back. Returns its bytes in whole granules."""
         if self._live.pop(old.serial, None) is None:
-            raise old.violation(0, old.size, who)
+            raise old.violation(0, old.size, user)
         del self._at[old.offset]
         if self._starts is not None:
             self._starts.remove(old.offset // self._granule)
@@ -572,7 +572,7 @@ class MemoryLog:
         """Note allocations that were there before anybody looked, and the end of those that have ended just now."""
         for allocation in allocations:
             self.change(ALLOCATED, allocation, used, allocation.site)
-            if not allocation.alive:  # who ended it may have told so before
+            if not allocation.alive:  # its end may have been told before
                 self.change(FREED, allocation, used, allocation.freed_by)
 
     def change(self, change: int, allocation: Allocation, used: int, site: object, stream: int = -1) -> None:
@@ -590,9 +590,9 @@ def _checked_size(size: object, zero_ok: bool) -> int:
     try:
         number = operator.index(size)  # type: ignore[arg-type]  # which tells
     except TypeError:
-        raise InvalidType(f"an allocation of {size!r} bytes; an int is right") from None
+        raise InvalidType(f"an allocation of {size!r} bytes; expected an int") from None
     if number < 0 or (number == 0 and not zero_ok):
-        raise InvalidValue(f"an allocation of {number} bytes; {'0' if zero_ok else '1'} or more are right")
+        raise InvalidValue(f"an allocation of {number} bytes; expected {'0' if zero_ok else '1'} or more")
     return number
 
 

@@ -127,9 +127,9 @@ class HostMemory:
         return self._enter(_Kind.REGISTERED, data, data.data, host, flags, site, label)
 
     def free(self, allocation: Allocation, by: object = None) -> None:
-        """End pinned or managed memory. `by` says who or where (default: the caller).
+        """End pinned or managed memory. `by` says what frees it (default: the caller).
 
-        Raises IllegalAddress naming who freed it first, and InvalidValue for memory that is not of this kind or board.
+        Raises IllegalAddress naming what freed it first, and InvalidValue for memory that is not of this kind or board.
         """
         self._retire(allocation, (_Kind.PINNED, _Kind.MANAGED), caller() if by is None else by)
 
@@ -139,13 +139,13 @@ class HostMemory:
 
     # ---- questions
 
-    def find(self, address: int, who: object = "") -> Allocation:
+    def find(self, address: int, user: object = "") -> Allocation:
         """Return the live allocation that the device address `address` lies in. Raises IllegalAddress."""
-        return self._find(self._by_device, address, who, "device address of host memory")
+        return self._find(self._by_device, address, user, "device address of host memory")
 
-    def find_host(self, address: int, who: object = "") -> Allocation:
+    def find_host(self, address: int, user: object = "") -> Allocation:
         """Return the live allocation that the host address `address` lies in. Raises IllegalAddress."""
-        return self._find(self._by_host, address, who, "host address known to the devices")
+        return self._find(self._by_host, address, user, "host address known to the devices")
 
     @property
     def host_used(self) -> bool:
@@ -221,7 +221,7 @@ class HostMemory:
         entry = self._live.get(allocation.serial)
         if entry is not None and entry[0] not in kinds:
             right = "unregister" if entry[0] is _Kind.REGISTERED else "free"
-            raise InvalidValue(f"{allocation!r} is {entry[0].value} memory; {right}() is right")
+            raise InvalidValue(f"{allocation!r} is {entry[0].value} memory; use {right}()")
         entry = self._live.pop(allocation.serial, None)
         if entry is None:
             if not allocation.alive or self._by_host.get(allocation.host_address) is allocation:
@@ -243,7 +243,7 @@ class HostMemory:
                 first = allocation.address // PAGE * PAGE
                 next(window for window in self._windows if window.start <= first < window.end).free(first)
 
-    def _find(self, index: SortedDict[int, Allocation], address: int, who: object, what: str) -> Allocation:
+    def _find(self, index: SortedDict[int, Allocation], address: int, user: object, what: str) -> Allocation:
         found: Allocation | None = index.get(address)
         if found is not None and found.alive:
             return found
@@ -254,7 +254,7 @@ class HostMemory:
                 return found
             nearest = self._below(index, address)
             near = "" if nearest is None else f"; the nearest below is {nearest!r}"
-            raise IllegalAddress(f"{str(who) + ': ' if who else ''}{address:#x} is no {what}{near}")
+            raise IllegalAddress(f"{str(user) + ': ' if user else ''}{address:#x} is no {what}{near}")
 
     def _around(self, index: SortedDict[int, Allocation], address: int) -> Allocation | None:
         """Return the live allocation that an address lies in, or None. With the lock held, settled."""
@@ -280,13 +280,13 @@ class AddressSpace:
         self._slots = {memory.base_address >> SLOT_SHIFT: memory for memory in memories}
         self._host = host
 
-    def find(self, address: int, who: object = "") -> Allocation:
+    def find(self, address: int, user: object = "") -> Allocation:
         """Return the live allocation that `address` lies in, on any device or on the host.
 
-        Raises IllegalAddress naming the address, `who` asked and what lies near it.
+        Raises IllegalAddress naming the address, the `user` and what lies near it.
         """
         memory = self._slots.get(address >> SLOT_SHIFT)
-        return self._host.find(address, who) if memory is None else memory.find(address, who)
+        return self._host.find(address, user) if memory is None else memory.find(address, user)
 
     def __repr__(self) -> str:
         """Say how many memories there are."""
@@ -297,7 +297,7 @@ def _pages(size: int) -> tuple[Bytes, memoryview, int]:
     """Map `size` zero bytes of this process alone; they go when the last view of them dies."""
     size = operator.index(size)
     if size < 0:
-        raise InvalidValue(f"an allocation of {size} bytes; 0 or more are right")
+        raise InvalidValue(f"an allocation of {size} bytes; expected 0 or more")
     try:
         pages = mmap.mmap(-1, size or 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError) as error:
@@ -311,18 +311,18 @@ def _bytes_of(buffer: object) -> Bytes:
     if isinstance(buffer, tuple):
         return _range(buffer)
     if isinstance(buffer, np.ndarray) and buffer.dtype.hasobject:
-        raise InvalidType("an array of Python objects cannot be registered; numbers are right")
+        raise InvalidType("an array of Python objects cannot be registered; expected numbers")
     if isinstance(buffer, np.ndarray) and buffer.size:
         array = np.asarray(buffer)
         array = array.T if array.flags.f_contiguous else array
         if not array.flags.c_contiguous:
-            raise InvalidValue("an array whose bytes are scattered cannot be registered; a contiguous one is right")
+            raise InvalidValue("an array whose bytes are scattered cannot be registered; expected a contiguous one")
         data = array.reshape(-1).view(np.uint8)
     else:
         try:
             data = np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload]  # numpy tells what is no buffer
         except (TypeError, AttributeError) as error:
-            raise InvalidType(f"{type(buffer).__name__} cannot be registered; a writable buffer is right") from error
+            raise InvalidType(f"{type(buffer).__name__} cannot be registered; expected a writable buffer") from error
         except (ValueError, BufferError) as error:
             raise InvalidValue(f"this {type(buffer).__name__} cannot be registered: {error}") from error
     if not data.size:
@@ -337,7 +337,7 @@ def _range(given: tuple[Any, ...]) -> Bytes:
     try:
         address, size = (operator.index(number) for number in given)
     except (TypeError, ValueError) as error:
-        raise InvalidType(f"{given!r} cannot be registered; (address, size) is right") from error
+        raise InvalidType(f"{given!r} cannot be registered; expected (address, size)") from error
     if address <= 0 or size <= 0:
-        raise InvalidValue(f"{size} bytes at host address {address:#x}; a positive address and size are right")
+        raise InvalidValue(f"{size} bytes at host address {address:#x}; expected a positive address and size")
     return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)

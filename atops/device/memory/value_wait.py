@@ -1,7 +1,6 @@
 """Waiting for a value in memory: the conditions as a table, and watches that are tested after each store they overlap.
 
-A watch knows an allocation and a callback. It knows no stream, no thread and no timer: who sees stores that nobody
-reports (mapped host memory, other processes) calls `test` himself.
+Stores that are not reported (mapped host memory, other processes) call no test: such watches are polled with `test`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Condition(IntEnum):
             return cls(condition)
         except (KeyError, ValueError):
             names = ", ".join(each.name for each in cls)
-            raise InvalidValue(f"the condition is {condition!r}; one of {names} is right") from None
+            raise InvalidValue(f"the condition is {condition!r}; expected one of {names}") from None
 
 
 # memory is masked already; `full` has all bits of the width. Sources: DECISIONS 2 (StreamWaitValue) and 4 (001).
@@ -81,17 +80,17 @@ class Watch:
         on_true: Callable[[], None], on_dead: Callable[[IllegalAddress], None] | None = None,
         poll: Callable[[Watch], None] | None = None,
     ) -> None:
-        """Describe the wait; nothing happens before `arm`. `poll` has it tested where nobody reports the stores.
+        """Describe the wait; nothing happens before `arm`. `poll` has it tested where stores are not reported.
 
         Raises InvalidValue for a width other than 32 and 64, an unknown condition, a wanted value that does not fit
         or an address that is not aligned to the width, and IllegalAddress when the bytes are not inside.
         """
         if width not in (32, 64):
-            raise InvalidValue(f"the width of a value wait is {width!r} bits; 32 or 64 is right")
+            raise InvalidValue(f"the width of a value wait is {width!r} bits; expected 32 or 64")
         if condition not in TESTS:
-            raise InvalidValue(f"the condition of a value wait is {condition!r}; 0 to {len(TESTS) - 1} is right")
+            raise InvalidValue(f"the condition of a value wait is {condition!r}; expected 0 to {len(TESTS) - 1}")
         if not -(1 << width - 1) <= wanted < 1 << width:
-            raise InvalidValue(f"the value waited for is {wanted}; {width} bits are right")
+            raise InvalidValue(f"the value waited for is {wanted}; expected {width} bits")
         if (allocation.address + offset) % (width >> 3):
             raise InvalidValue(f"a {width}-bit value wait at {allocation.address + offset:#x} is not aligned to "
                                f"{width >> 3} bytes")
@@ -125,7 +124,7 @@ class Watch:
             self.exposed()
 
     def exposed(self) -> None:
-        """Have it tested from now on: stores are possible that nobody reports."""
+        """Have it polled from now on: unreported stores are possible."""
         if self._poll is not None and not self._over:
             self._poll(self)
 
@@ -133,7 +132,7 @@ class Watch:
         """Compare now, and fire if the condition holds. Return True when the wait is over, by whatever end."""
         view = self.allocation.view
         value = int.from_bytes(view[self.offset : self.offset + (self.width >> 3)], "little")
-        if not self.allocation.alive:  # its bytes are gone; whoever freed it ends this watch
+        if not self.allocation.alive:  # its bytes are gone; the free ends this watch
             return self._over
         if satisfied(value, self.wanted, self.condition, self.mask, self.width) and self._finish():
             self.on_true()

@@ -42,13 +42,13 @@ READING = frozenset((
 # Those that return a view wherever they can, which is no access; the copy that they make elsewhere is one.
 VIEWING = frozenset(("conj", "conjugate", "diagonal", "getfield", "ravel", "squeeze", "swapaxes"))
 VIEWS = frozenset(("imag", "mT", "real"))  # attributes of that kind
-# What else an array has, and what is right for a span instead.
+# What else an array has, and what a program uses of a span instead.
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
         "base": "x.allocation is what it is a view of",
         "byteswap": "x.copy().byteswap(), or x[...] = x.copy().byteswap() to store it",
-        "ctypes": "x.address is its device address; np.asarray(x) is the plain array, whose accesses nobody checks",
-        "data": "np.asarray(x) is the plain array, whose accesses nobody checks",
+        "ctypes": "x.address is its device address; np.asarray(x) is the plain array, whose accesses are not checked",
+        "data": "np.asarray(x) is the plain array, whose accesses are not checked",
         "device": "x.space and x.allocation say where it lies",
         "flat": "x.reshape(-1) is a view of one dimension, and iterates",
         "partition": "x[...] = np.partition(x, kth)",

@@ -91,7 +91,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
         size = element.itemsize
         for extent in shape:
             size *= extent
-        data = allocation.data  # taken before the check: it stays mapped, whoever frees the allocation meanwhile
+        data = allocation.data  # taken before the check: it stays mapped, even if the allocation is freed meanwhile
         allocation.check(offset, size, maybe_current_thread() or "a span")
         return cls(allocation, data[offset : offset + size].view(element).reshape(shape), offset)
 
@@ -190,7 +190,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
         return self.array
 
     def stored(self, key: Any = ...) -> None:
-        """Tell whoever waits for a value that the part at `key` has been stored."""
+        """Test the waits for a value in the part at `key`, which has been stored."""
         allocation = self.allocation
         if allocation is not None and (allocation.watches is not None or FREE_THREADED):
             array = self.array
@@ -467,8 +467,8 @@ def check_bounds(array: Shaped, key: Any) -> None:
 
 def _outside(array: Shaped, what: str) -> IllegalAddress:
     thread = maybe_current_thread()
-    who = "" if thread is None else f"{thread} at {caller()}: "
-    return IllegalAddress(f"{who}{what}, in {array!r}")
+    place = "" if thread is None else f"{thread} at {caller()}: "
+    return IllegalAddress(f"{place}{what}, in {array!r}")
 
 
 def _text(part: slice) -> str:

@@ -250,11 +250,11 @@ def test_a_token_from_the_future_is_refused():
 
 
 BAD_COUNTS = [
-    (Scope.SIP, 0, True, "1 to 6 threads of one block is right"),
-    (Scope.SIP, 7, True, "1 to 6 threads of one block is right"),
-    (Scope.CLUSTER, 13, True, "1 to 12 threads of the grid is right"),
-    (Scope.CLUSTER, 7, False, "1 to 6 threads of one block, for the grid is not cooperative, is right"),
-    (2, 1, True, "scope is 2; SIP (0) or CLUSTER (1) is right"),
+    (Scope.SIP, 0, True, "1 to 6 threads of one block"),
+    (Scope.SIP, 7, True, "1 to 6 threads of one block"),
+    (Scope.CLUSTER, 13, True, "1 to 12 threads of the grid"),
+    (Scope.CLUSTER, 7, False, "1 to 6 threads of one block, since the grid is not cooperative"),
+    (2, 1, True, "scope is 2; expected SIP (0) or CLUSTER (1)"),
 ]
 
 
@@ -350,5 +350,5 @@ def test_a_signal_request_is_one_threads():
 
 def test_an_unknown_condition_is_refused():
     """The message lists the conditions there are."""
-    with pytest.raises(InvalidValue, match="'lt'; one of Gte, Eq, And, Nor, GteUnsigned is right"):
+    with pytest.raises(InvalidValue, match="'lt'; expected one of Gte, Eq, And, Nor, GteUnsigned"):
         SignalWait(Host().chips[0].signals, 0, "lt", 1)

@@ -164,7 +164,7 @@ REFUSED = [
     ({"pinned": [0, 1]}, InvalidValue, "one for each block of a cooperative grid"),
     ({"cooperative": True, "pinned": [0, 0]}, InvalidValue, "one for each block of a cooperative grid"),
     ({"cooperative": True, "pinned": [0]}, InvalidValue, "one for each block of a cooperative grid"),
-    ({"cooperative": True, "pinned": [0, 2]}, InvalidValue, r"some of \[0, 1\] are right"),
+    ({"cooperative": True, "pinned": [0, 2]}, InvalidValue, r"expected some of \[0, 1\]"),
 ]
 
 

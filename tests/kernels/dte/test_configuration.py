@@ -111,7 +111,7 @@ def test_offsets_are_patched(bench: Bench, name: str, role: str):
         said = rf"{name}: in dimension 0 the window from 99 to \d+ leaves dst, whose extent is {case.dst[0]}.*config"
         with pytest.raises(DteError, match=rf"thread \(0,0,0\).*test_configuration.py:\d+.*{said}"):
             bench.launch(run, (1, 1), x, y, 99)
-    with pytest.raises(DteError, match=f"{name}: .*dimension 0 is -1; not negative"):
+    with pytest.raises(DteError, match=f"{name}: .*dimension 0 is -1; expected 0 or more"):
         bench.launch(run, (1, 1), x, y, -1)
 
 
@@ -598,12 +598,12 @@ def test_a_context_in_flight_is_not_initialised_again(bench: Bench, again: Calla
 def test_bools_are_no_offsets(bench: Bench):
     """A layout, a window and a patch take ints; True is none."""
 
-    @refused(bench, r"transpose: layout is \(True, False\); an int for each of 2")
+    @refused(bench, r"transpose: layout is \(True, False\); expected an int for each of 2")
     def layout(x):
         with k.dte_scope() as dte:
             k.transpose(dte, k.local((2, 4), np.float32), k.mdspan(x, 4, 2), (True, False))
 
-    @refused(bench, r"slice: offsets is \(True,\); an int for each of 1")
+    @refused(bench, r"slice: offsets is \(True,\); expected an int for each of 1")
     def offset(x):
         with k.dte_scope() as dte:
             k.slice(dte, k.local(4, np.float32), x, (True,))

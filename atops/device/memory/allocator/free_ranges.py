@@ -1,4 +1,4 @@
-"""The free ranges of a memory: cut, merged and found. It knows granules, no bytes, and not who has what is taken.
+"""The free ranges of a memory: cut, merged and found. All numbers are granules.
 
 Every allocation and every free passes through `take_best` and `give`: these make as few steps as they can.
 """
@@ -19,8 +19,8 @@ class FreeRanges:
     """The free ranges among the granules `first` to `stop`, in banks of `part` granules that no range reaches across.
 
     A free range is in `_free` (start to length) and `_ends` (end to start), which find its neighbours in one step, and
-    in an index by size. The indexes of one bank, by size and by address, are made when first asked for: who does not
-    use them does not pay for them. `warm` follows which free bytes may be resident.
+    in an index by size. The indexes of one bank, by size and by address, are made when first asked for: a program
+    that does not use them does not pay for them. `warm` follows which free bytes may be resident.
     """
 
     __slots__ = ("_by_address", "_by_size", "_ends", "_followed", "_free", "_part", "_sizes", "warm")

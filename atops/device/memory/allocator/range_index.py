@@ -22,7 +22,7 @@ class SizeIndex:
     __slots__ = ("_bins", "_bound", "_lengths", "_stale", "free")
 
     def __init__(self, free: dict[int, int], bound: int) -> None:
-        """Index ranges of `free` (start to length, below `bound`), which whoever owns the ranges keeps up to date."""
+        """Index ranges of `free` (start to length, below `bound`), which its owner keeps up to date."""
         self.free = free
         self._bound = bound
         self._bins: dict[int, list[int]] = {}
