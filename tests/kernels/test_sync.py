@@ -250,7 +250,8 @@ def test_a_count_beyond_its_scope(bench: Bench):
 @pytest.mark.parametrize(
     ("scope", "count", "why"),
     [(0, 0, "count is 0"), (0, 5, "count is 5; expected 1 to 4"), (7, 1, "barrier scope is 7"), (1, 5, "1 to 4"),
-     (0, 1.5, "count is 1.5; expected an int"), (0, "a", "count is 'a'; expected an int"), ("a", 1, "barrier scope is 'a'")],
+     (0, 1.5, "count is 1.5; expected an int"), (0, "a", "count is 'a'; expected an int"),
+     ("a", 1, "barrier scope is 'a'")],
 )  # fmt: skip
 def test_barriers_without_meaning_are_refused(bench: Bench, scope: object, count: object, why: str):
     """A count below 1, above the scope's threads or of no int, and an unknown scope."""
