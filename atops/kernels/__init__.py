@@ -2,15 +2,15 @@
 
     @k.kernel                   a function that runs in every thread of a launch; `async def` where it can be suspended
     k.device, k.host            functions that only kernels, or only the host, call
-    k.threadIdx, k.tiles(...)   where a thread stands, and its share of the work
+    k.threadIdx, k.tiles(...)   the place of a thread, and its share of the work
     k.local, k.shared           memory in L1 and L2; global memory arrives as k.Span
     k.device_variable           variables of the device, and `k.constant`
     k.dte_scope(), k.memcpy     data moved by the DTE, at once or `_async` with an event to await
     k.vector4[np.float32]       vectors and their masks; k.exp(v) and 28 more functions (gcu300)
     await k.syncthreads()       barriers; each point where a thread can be suspended is an `await`
-    k.printf, k.assert_         what a kernel says, and what it insists on
+    k.printf, k.assert_         output and assertions of a kernel
 
-It stands on the chip alone: whoever launches a kernel knows the language, the language knows no stream.
+It depends on the device alone, not on streams or launches.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ if TYPE_CHECKING:
     from atops.kernels.source.diagnostics import Diagnostic, DiagnosticLog, Severity
     from atops.kernels.source.options import CompileOptions
 
-# What compiles source text is loaded when it is first asked for: most programs never do, and pay nothing for it.
+# The compiler of source texts is loaded when it is first used, as most programs never use it.
 COMPILING = {
     "CompileOptions": "atops.kernels.source.options",
     "Diagnostic": "atops.kernels.source.diagnostics",
@@ -134,119 +134,30 @@ COMPILING = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return what compiles, or k.GCU_ARCH and k.AGCU_ARCH: numbers in a kernel, None on the host.
+    """Return a name of the compiler, or k.GCU_ARCH and k.AGCU_ARCH: numbers in a kernel, None on the host.
 
-    Raises AttributeError that tells the nearest name of the language.
+    Raises AttributeError with the nearest name of the language.
     """
     if name in COMPILING:
         return getattr(import_module(COMPILING[name]), name)
     if name in MACROS:
         return macro(name)
-    # Importers and inspectors ask for dunder names all the time; for those nothing is loaded and nothing searched.
+    # Importers and inspectors read dunder names often: for those nothing is loaded or searched.
     hint = "" if name.startswith("__") else import_module("atops.kernels.source.diagnostics").nearest(name, __all__)
     raise AttributeError(f"module 'atops.kernels' has no attribute {name!r}{hint}")
 
 __all__: tuple[str, ...] = (
-    "BarrierScope",
-    "BoundKernel",
-    "CodeImage",
-    "CompileOptions",
-    "CompiledProgram",
-    "Constant",
-    "CountedBarrier",
-    "Diagnostic",
-    "DiagnosticLog",
-    "FunctionAttributes",
-    "Generic",
-    "Global",
-    "Kernel",
-    "LaunchConfig",
-    "Local",
-    "Mask",
-    "Module",
-    "Pointer",
-    "Private",
-    "Program",
-    "Severity",
-    "Shared",
-    "Space",
-    "Span",
-    "Variable",
-    "Vector",
-    "VectorType",
-    "__syncblocks",
-    "__syncthreads",
-    "abs",
-    "acos",
-    "asin",
-    "assert_",
-    "atan",
-    "atan2",
-    "barrier",
-    "blockDim",
-    "blockIdx",
-    "ceil",
-    "compile_source",
-    "constant",
-    "cooperative",
-    "cos",
-    "cosh",
-    "device",
-    "device_variable",
-    "div",
-    "dte_scope",
-    "dynamic_shared",
-    "event",
-    "exp",
-    "expm1",
-    "floor",
-    "function_attributes",
-    "gelu",
-    "generic",
-    "gridDim",
-    "host",
-    "isfinite",
-    "kernel",
-    "ln",
-    "load_module",
-    "local",
-    "log1p",
-    "mdspan",
-    "mod",
-    "pointer",
-    "power",
-    "printf",
-    "private",
-    "rec",
-    "restrict",
-    "round",
-    "rsqrt",
-    "shared",
-    "shared_dte_ctx",
-    "sigmoid",
-    "sign",
-    "signal_add",
-    "signal_read",
-    "signal_wait",
-    "signal_write",
-    "sin",
-    "sinh",
-    "sizeof",
-    "softplus",
-    "sqrt",
-    "syncblocks",
-    "syncthreads",
-    "tan",
-    "tanh",
-    "threadIdx",
-    "thread_count",
-    "thread_id",
-    "tiles",
-    "tops_destroy_dte",
-    "tops_init_dte",
-    "vector",
-    "vector2",
-    "vector4",
+    "BarrierScope", "BoundKernel", "CodeImage", "CompileOptions", "CompiledProgram", "Constant", "CountedBarrier",
+    "Diagnostic", "DiagnosticLog", "FunctionAttributes", "Generic", "Global", "Kernel", "LaunchConfig", "Local",
+    "Mask", "Module", "Pointer", "Private", "Program", "Severity", "Shared", "Space", "Span", "Variable", "Vector",
+    "VectorType", "__syncblocks", "__syncthreads", "abs", "acos", "asin", "assert_", "atan", "atan2", "barrier",
+    "blockDim", "blockIdx", "ceil", "compile_source", "constant", "cooperative", "cos", "cosh", "device",
+    "device_variable", "div", "dte_scope", "dynamic_shared", "event", "exp", "expm1", "floor",
+    "function_attributes", "gelu", "generic", "gridDim", "host", "isfinite", "kernel", "ln", "load_module", "local",
+    "log1p", "mdspan", "mod", "pointer", "power", "printf", "private", "rec", "restrict", "round", "rsqrt",
+    "shared", "shared_dte_ctx", "sigmoid", "sign", "signal_add", "signal_read", "signal_wait", "signal_write",
+    "sin", "sinh", "sizeof", "softplus", "sqrt", "syncblocks", "syncthreads", "tan", "tanh", "threadIdx",
+    "thread_count", "thread_id", "tiles", "tops_destroy_dte", "tops_init_dte", "vector", "vector2", "vector4",
     "wait",
-)
+)  # fmt: skip
 __all__ = tuple(sorted((*__all__, *_operations.__all__)))

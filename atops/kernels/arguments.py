@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
+from typing import Any, Generic, Protocol, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 
@@ -24,13 +24,14 @@ from atops.kernels.memory.spaces import LanguageSpace
 
 __all__ = ("KernelArgument", "MemoryArgument", "Parameter", "aliases", "parameter", "restrict", "restricted_type")
 
-# What an annotation can be, as a message says it; the types that say no more than what `_plain` takes anyway; and
-# numpy's types without a size, which stand for several.
+# What an annotation can be, for messages; the types that restrict nothing beyond `_plain`; and numpy's types without a
+# size, each of which stands for several.
 _ANNOTATIONS = "k.Span, an element type such as np.float32 or 'bfloat16', int, float, bool or Any"
-_OPEN: Any = (Callable, tuple, int, float, complex, np.dtype)
+_OPEN: tuple[type, ...] = (cast("type", Callable), tuple, int, float, complex, np.dtype)
 _ABSTRACT = (np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating)
 
-Region = tuple[Allocation, int, Any, tuple[int, ...]]
+Number = int | float | complex | np.generic
+Region = tuple[Allocation, int, np.dtype[np.generic], tuple[int, ...]]
 
 
 class KernelArgument(Protocol):
@@ -48,7 +49,7 @@ class MemoryArgument:
     name: str
     allocation: Allocation
     offset: int
-    dtype: Any
+    dtype: np.dtype[np.generic]
     shape: tuple[int, ...]
 
     @property
@@ -57,7 +58,7 @@ class MemoryArgument:
         return math.prod(self.shape) * int(self.dtype.itemsize)
 
     def overlaps(self, other: MemoryArgument) -> bool:
-        """Tell whether another argument reaches some of the same bytes."""
+        """Tell whether another argument has some of the same bytes."""
         if self.allocation is not other.allocation:
             return False
         return self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
@@ -72,24 +73,24 @@ class MemoryArgument:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a kernel: `dtype` is that of a scalar, `memory` says that only device memory will do.
+    """One parameter of a kernel: `dtype` is that of a scalar, `memory` whether it takes device memory only.
 
-    `restrict` says that no other argument may reach its memory; `elements` is the type which that must have, if any.
+    `restrict` says that no other argument may reach its memory; `elements` is the element type of that memory, if any.
     """
 
     kernel: str
     name: str
-    dtype: np.dtype[Any] | type | None
+    dtype: np.dtype[np.generic] | type | None
     memory: bool
     restrict: bool = False
-    elements: np.dtype[Any] | None = None
+    elements: np.dtype[np.generic] | None = None
 
-    def take(self, value: Any) -> Any:
-        """Return what the kernel gets for `value`; device memory as a MemoryArgument.
+    def take(self, value: object) -> object:
+        """Return the argument that the kernel gets for `value`; device memory as a MemoryArgument.
 
         Raises InvalidType and InvalidValue naming kernel, parameter and value.
         """
-        region = getattr(value, "__kernel_argument__", None)  # a test of the protocol would cost ten times as much
+        region = getattr(value, "__kernel_argument__", None)  # isinstance of the protocol takes ten times as long
         if region is not None:
             if self.dtype is not None:
                 raise self._wrong(value, f"a scalar of {_type_name(self.dtype)}")
@@ -98,7 +99,7 @@ class Parameter:
                 raise self._wrong(value, f"memory of {element_name(self.elements)}")
             return taken
         if isinstance(value, np.ndarray | list):
-            raise self._wrong(value, "memory of the device: upload it first (stream.upload)", "host memory")
+            raise self._wrong(value, "memory of the device", "host memory; upload it first (stream.upload)")
         if self.memory:
             raise self._wrong(value, "memory of the device")
         if self.dtype is None:
@@ -107,8 +108,8 @@ class Parameter:
             raise self._wrong(value, f"a scalar of {_type_name(self.dtype)}")
         return self._scalar(value, self.dtype)
 
-    def _plain(self, value: Any) -> Any:
-        """Pass what was annotated with no type: numbers, tuples of them, and what a template would take."""
+    def _plain(self, value: object) -> object:
+        """Return an argument without an annotated type: a number, a tuple of them, or what a template would take."""
         if type(value) is tuple:
             return tuple([self._plain(each) for each in value])
         if isinstance(value, int | float | complex | np.generic | np.dtype) or callable(value):
@@ -117,7 +118,7 @@ class Parameter:
             raise self._wrong(value, "a parameter of its own for each", f"{type(value).__name__} in a tuple")
         raise self._wrong(value, "memory of the device, a number, a tuple of numbers or a type")
 
-    def _scalar(self, value: Any, dtype: np.dtype[Any] | type) -> Any:
+    def _scalar(self, value: Number, dtype: np.dtype[np.generic] | type) -> Any:
         """Return `value` as a scalar of `dtype`; only the rounding of floats may change it."""
         if isinstance(dtype, type):  # of Python, whose int has no range
             return self._whole(value, None) if dtype is int else self._scalar(value, np.dtype(dtype)).item()
@@ -133,43 +134,43 @@ class Parameter:
             raise self._range(value, dtype)
         return result
 
-    def _whole(self, value: Any, dtype: np.dtype[Any] | None) -> Any:
+    def _whole(self, value: Number, dtype: np.dtype[np.generic] | None) -> int | np.generic:
         try:
-            whole = int(value) if isinstance(value, np.bool_) else operator.index(value)
+            whole = int(value) if isinstance(value, np.bool_) else operator.index(value)  # type: ignore[arg-type]  # caught
         except TypeError:
             raise self._wrong(value, f"a scalar of {_type_name(dtype or int)}") from None
         if dtype is None:
             return whole
-        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)  # type: ignore[type-var]  # an integer's
         if not low <= whole <= high:
             raise self._range(value, dtype)
         return dtype.type(whole)
 
-    def _wrong(self, value: Any, right: str, what: str = "") -> InvalidType:
-        shown = what or f"{type(value).__name__} {value!r}"
-        return InvalidType(f"kernel {self.kernel}: parameter {self.name} got {shown}; {right} is right")
+    def _wrong(self, value: object, expected: str, what: str = "") -> InvalidType:
+        got = what or f"{type(value).__name__} {value!r}"
+        return InvalidType(f"kernel {self.kernel}: parameter {self.name} expects {expected}, got {got}")
 
-    def _range(self, value: Any, dtype: Any) -> InvalidValue:
+    def _range(self, value: object, dtype: np.dtype[np.generic]) -> InvalidValue:
         return InvalidValue(
             f"kernel {self.kernel}: parameter {self.name} got {value!r}, out of the range of {_type_name(dtype)}"
         )
 
 
-def parameter(kernel: str, given: inspect.Parameter, evaluate: Callable[[str], Any]) -> Parameter:
-    """Return the parameter that a kernel declares. `evaluate` reads an annotation that is still text.
+def parameter(kernel: str, given: inspect.Parameter, evaluate: Callable[[str], object]) -> Parameter:
+    """Return the parameter that a kernel declares. `evaluate` gives the value of an annotation that is a text.
 
     Raises InvalidType for `*args` and `**kwargs`, because a kernel's parameters are counted, and for one annotated with
     a memory space (TOPS C++, 8.2) or with what is no type of an argument.
     """
     if given.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-        raise InvalidType(f"kernel {kernel}: parameter {given} has no fixed number; kernels name each of theirs")
+        raise InvalidType(f"kernel {kernel}: parameter {given} has no fixed number; a kernel names each parameter")
     annotation = given.annotation
     if isinstance(annotation, str):
         annotation = _evaluated(annotation, evaluate)
     if isinstance(annotation, Space | LanguageSpace):
         raise InvalidType(
             f"kernel {kernel}: parameter {given.name} is annotated with {annotation} memory; no parameter names a "
-            "memory space, all of them point to the generic one"
+            "memory space, as all of them point to the generic one"
         )
     if annotation is inspect.Parameter.empty or annotation in (Any, object):
         return Parameter(kernel, given.name, None, False)
@@ -189,14 +190,14 @@ def parameter(kernel: str, given: inspect.Parameter, evaluate: Callable[[str], A
     except InvalidType:
         pass
     raise InvalidType(
-        f"kernel {kernel}: parameter {given.name} is annotated with {given.annotation!r}; {_ANNOTATIONS} is right"
+        f"kernel {kernel}: parameter {given.name} is annotated with {given.annotation!r}; expected {_ANNOTATIONS}"
     )
 
 
-def _evaluated(text: str, evaluate: Callable[[str], Any]) -> Any:
-    """Return what an annotation that is text stands for: itself where it may be the name of an element type.
+def _evaluated(text: str, evaluate: Callable[[str], object]) -> object:
+    """Return the value of an annotation that is a text: the text itself where it may name an element type.
 
-    A name that is missing in a module which knows TYPE_CHECKING may be one for type checkers only: it is Any.
+    A name that is missing in a module with TYPE_CHECKING may be one for type checkers only: it counts as Any.
     """
     try:
         return evaluate(text)
@@ -209,7 +210,7 @@ def _evaluated(text: str, evaluate: Callable[[str], Any]) -> Any:
         return text
 
 
-def _has_names_for_checkers(evaluate: Callable[[str], Any]) -> bool:
+def _has_names_for_checkers(evaluate: Callable[[str], object]) -> bool:
     for name in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
         with suppress(NameError):
             evaluate(name)
@@ -217,7 +218,7 @@ def _has_names_for_checkers(evaluate: Callable[[str], Any]) -> bool:
     return False
 
 
-def _is_template(annotation: Any) -> bool:
+def _is_template(annotation: object) -> bool:
     """Return whether an annotation leaves open which number, tuple of numbers, type or function is passed."""
     if isinstance(annotation, TypeVar):
         return True
@@ -231,11 +232,11 @@ def _is_template(annotation: Any) -> bool:
     return issubclass(kind, _OPEN) and not issubclass(kind, np.generic)
 
 
-def _type_name(dtype: np.dtype[Any] | type) -> str:
+def _type_name(dtype: np.dtype[np.generic] | type) -> str:
     return dtype.__name__ if isinstance(dtype, type) else element_name(dtype)
 
 
-class restrict(Span, Generic[Element]):  # the language's own name
+class restrict(Span, Generic[Element]):  # the name in the language
     """An annotation: device memory that no other argument of the launch reaches. It arrives as a Span.
 
     `x: k.restrict`, or `x: k.restrict[np.float32]` for elements of this type only. Nothing checks it by default; strict
@@ -245,7 +246,7 @@ class restrict(Span, Generic[Element]):  # the language's own name
     __slots__ = ()
 
 
-def restricted_type(annotation: Any) -> tuple[bool, Any]:
+def restricted_type(annotation: Any) -> tuple[bool, np.dtype[np.generic] | None]:
     """Return whether an annotation is `restrict`, and the element type it names or None."""
     if annotation is restrict:
         return True, None
@@ -255,7 +256,7 @@ def restricted_type(annotation: Any) -> tuple[bool, Any]:
 
 
 def aliases(kernel: str, restricted: Iterable[MemoryArgument], memory: Sequence[MemoryArgument]) -> list[str]:
-    """Say in words which other arguments reach bytes of a restricted one, each pair once."""
+    """Return a sentence for each other argument that reaches bytes of a restricted one, each pair once."""
     found: list[str] = []
     seen: set[frozenset[str]] = set()
     for one in restricted:

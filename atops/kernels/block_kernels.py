@@ -1,6 +1,6 @@
 """A cooperative grid whose blocks run different kernels: block i runs entry i (TOPS Runtime API, 2.11).
 
-It is to a launch what a bound kernel is, and gives each block its kernel, its dynamic shared memory and its constants.
+A launch uses it as it uses a bound kernel; each block gets its kernel, its dynamic shared memory and its constants.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class BlockKernel(NamedTuple):
 
 
 class BlockKernels:
-    """The kernels of the blocks of one grid, in the order of the blocks. Only a launch runs it."""
+    """The kernels of the blocks of one grid, in the order of the blocks."""
 
-    make: Callable[[], Coroutine[Any, Any, None]] | None = None
+    make: Callable[[], Coroutine[object, Any, None]] | None = None
 
     def __init__(self, entries: Sequence[BlockKernel]) -> None:
-        """Bind them together. Raises InvalidValue where they are compiled for different targets, or lack constants."""
+        """Join them. Raises InvalidValue where they are compiled for different targets, or lack constants."""
         first = entries[0].bound
         if len({each.bound.kernel.target for each in entries}) > 1:
             names = [f"{each.bound.name} ({each.bound.kernel.target})" for each in entries]
             raise InvalidValue(f"the kernels of one grid are compiled for different targets: {', '.join(names)}")
-        self.kernel = first.kernel  # for what they all have in common: the target
+        self.kernel = first.kernel  # for the target, which all of them share
         self.context = first.context
         self.name = " | ".join(dict.fromkeys(each.bound.name for each in entries))
         self.prepares = any(each.bound.prepares for each in entries)
@@ -91,7 +91,7 @@ class BlockKernels:
             if each.bound.prepares:
                 each.bound.prepare(grid)
 
-    def start(self, thread: KernelThread) -> Coroutine[Any, Any, None] | None:
+    def start(self, thread: KernelThread) -> Coroutine[object, Any, None] | None:
         """Start the kernel of the thread's block. As BoundKernel.start."""
         block = thread.block
         entry = self._entries[block.linear]
@@ -122,6 +122,5 @@ def _layout(bound: BoundKernel) -> tuple[dict[Variable, int], int]:
 
 def _span(variable: Variable, segment: bytes, offset: int) -> Span:
     """Return the span that stands for a constant, read-only as the bytes are."""
-    space: Any = LanguageSpace.CONSTANT
     array = np.frombuffer(segment, variable.dtype, variable.size, offset).reshape(variable.shape)
-    return Span(None, array, offset, space)
+    return Span(None, array, offset, LanguageSpace.CONSTANT)  # type: ignore[arg-type]  # a space of the language

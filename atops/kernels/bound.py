@@ -5,33 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import LaunchFailure, PeerAccessNotEnabled
 from atops.device.dte.transfer import finish_transfers
 from atops.device.memory.allocation import Allocation
+from atops.device.span.span import Span
 from atops.kernels.arguments import MemoryArgument, aliases
-from atops.kernels.target import CompileTarget, held_to
+from atops.kernels.target import held_to
 
 if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
     from atops.device.exec.thread import KernelThread
+    from atops.kernels.kernel import Kernel
 
-__all__ = ("BoundKernel", "Definition")
-
-
-class Definition(Protocol):
-    """What a launch needs of its kernel."""
-
-    name: str
-    keyword_only: frozenset[str]
-    is_async: bool
-    restricted: frozenset[str]
-    target: CompileTarget | None
-
-    @property
-    def function(self) -> Callable[..., Any]:
-        """The function that every thread runs."""
+__all__ = ("BoundKernel",)
 
 
 class BoundKernel:
@@ -39,26 +27,26 @@ class BoundKernel:
 
     __slots__ = ("_keywords", "_positional", "allocations", "context", "kernel", "make", "name", "prepares", "values")
 
-    def __init__(self, kernel: Definition, values: Mapping[str, Any]) -> None:
+    def __init__(self, kernel: Kernel, values: Mapping[str, object]) -> None:
         """Bind what each parameter got, in order."""
         self.kernel = kernel
         self.name = kernel.name
         self.values = values
-        self.context = copy_context()  # of whoever launches it: what the kernel prints is for them
+        self.context = copy_context()  # of the launching task, for what the kernel prints
         memory = [value.allocation for value in values.values() if type(value) is MemoryArgument]
         self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(memory)) if memory else ()
-        self._positional: tuple[Any, ...] = ()  # until it is resolved
-        self._keywords: dict[str, Any] = {}
-        self.make: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self._positional: tuple[object, ...] = ()  # until it is resolved
+        self._keywords: dict[str, object] = {}
+        self.make: Callable[[], Coroutine[object, Any, None]] | None = None
         self.prepares = kernel.target is not None or bool(kernel.restricted)
 
     def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
-        """Make the spans that all threads of the launch get; the runtime calls it just before they run.
+        """Make the spans that all threads of the launch get, just before they run.
 
         Raises IllegalAddress, naming the parameter, when an allocation is dead, and PeerAccessNotEnabled when
         `can_access` refuses one.
         """
-        positional: list[Any] = []
+        positional: list[object] = []
         for name, value in self.values.items():
             if isinstance(value, MemoryArgument):
                 value = self._span(value, can_access)
@@ -71,7 +59,7 @@ class BoundKernel:
             self.make = partial(self.kernel.function, *positional, **self._keywords)
 
     def prepare(self, grid: Grid) -> None:
-        """Hold the launch to what its kernel is compiled for; in strict mode report broken promises. Idempotent."""
+        """Restrict the launch to its compile target; in strict mode report aliases of restricted memory. Idempotent."""
         if self.kernel.target is not None:
             grid.arch = held_to(grid.chip.arch, self.kernel.target)
         if self.kernel.restricted and grid.options.strict:
@@ -79,21 +67,21 @@ class BoundKernel:
             restricted = (each for each in memory if each.name in self.kernel.restricted)
             grid.warnings += (each for each in aliases(self.name, restricted, memory) if each not in grid.warnings)
 
-    def start(self, thread: KernelThread) -> Coroutine[Any, Any, None] | None:
+    def start(self, thread: KernelThread) -> Coroutine[object, Any, None] | None:
         """Return the thread's coroutine; run a plain kernel to its end and return None.
 
         Raises LaunchFailure when a plain kernel returns a value.
         """
         result = self.kernel.function(*self._positional, **self._keywords)
         if self.kernel.is_async:
-            coroutine: Coroutine[Any, Any, None] = result
+            coroutine: Coroutine[object, Any, None] = result
             return coroutine
         if result is not None:
             raise self.returned(thread, result)
         return None
 
     def finish(self, thread: KernelThread, value: object) -> None:
-        """Settle what a thread left behind.
+        """Check the result of a thread, and finish its transfers.
 
         Raises LaunchFailure for a returned value, DteError in strict mode for transfers that were never waited for.
         """
@@ -106,7 +94,7 @@ class BoundKernel:
         """Return the error of a thread that returned a value (TOPS C++, 8.1)."""
         return LaunchFailure(f"{thread} returned {result!r}; a kernel returns nothing, it stores its results")
 
-    def _span(self, value: MemoryArgument, can_access: Callable[[Allocation], bool]) -> Any:
+    def _span(self, value: MemoryArgument, can_access: Callable[[Allocation], bool]) -> Span:
         allocation = value.allocation
         if not allocation.alive:
             size = allocation.size - value.offset

@@ -1,6 +1,7 @@
-"""What a kernel knows of its place and its chip: the built-in variables and macros of TOPS C++, 8.1, 8.5 and 8.6.
+"""The built-in variables and macros: a thread's place, its share of the work, and its chip. TOPS C++, 8.1, 8.5, 8.6.
 
-The value of a macro depends on the reader, so a module offers them by `__getattr__` and none can be imported.
+A macro is a number in a kernel and None on the host, so the module `k` computes it when it is read (`k.GCU_ARCH`), and
+none can be imported.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class BuiltIn:
 
     __slots__ = ("_name", "_read")
 
-    __hash__ = object.__hash__  # it is known by its identity; == is refused
+    __hash__ = object.__hash__  # by identity; == is refused
 
     def __init__(self, name: str, read: Callable[[KernelThread], tuple[int, int, int]]) -> None:
         self._name = name
@@ -56,11 +57,11 @@ class BuiltIn:
         return iter(self._read(current_thread()))
 
     def __index__(self) -> NoReturn:
-        """Refuse to be one number: in a slice or a range one of the three is meant. Raises InvalidType."""
-        raise InvalidType(f"{self._name} is three numbers; {self._name}.x is meant where one is wanted")
+        """Refuse to be one number, as in a slice or a range. Raises InvalidType."""
+        raise InvalidType(f"{self._name} is three numbers; use {self._name}.x where one is expected")
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
-        """Refuse to be an array: as an index, or in arithmetic, one number is meant. Raises InvalidType."""
+        """Refuse to be an array, as for an index or in arithmetic. Raises InvalidType."""
         self.__index__()
 
     def __bool__(self) -> NoReturn:
@@ -112,9 +113,9 @@ def tiles(total: SupportsIndex, tile: SupportsIndex) -> Iterator[slice]:
     try:
         whole, step = operator.index(total), operator.index(tile)
     except TypeError:
-        raise InvalidType(f"tiles of {total!r} and {tile!r}; two numbers of elements are right") from None
+        raise InvalidType(f"tiles expects two numbers of elements, got {total!r} and {tile!r}") from None
     if whole < 0 or step < 1:
-        raise InvalidValue(f"tiles of {whole} elements by {step}; 0 or more by at least 1 is right")
+        raise InvalidValue(f"tiles expects 0 elements or more by 1 or more, got {whole} by {step}")
     thread = current_thread()
     grid = thread.grid
     width = grid.threads_per_block
@@ -141,17 +142,16 @@ MACROS: Mapping[str, Callable[[KernelThread], int | None]] = MappingProxyType(
 
 
 def macros_of(target: CompileTarget) -> dict[str, int | None]:
-    """Return the macros as a target defines them; None is what is not defined (TOPS C++, 8.6)."""
+    """Return the macros as a target defines them, None for one that is not defined (TOPS C++, 8.6)."""
     return {name: target.gcu_arch if read is _gcu_arch else target.agcu_arch for name, read in MACROS.items()}
 
 
 def macro(name: str) -> int | None:
-    """Return what the macro `name` stands for here: its number in a kernel, None where it is undefined.
+    """Return the value of the macro `name` here: its number in a kernel, None where it is undefined.
 
-    That is on the host, and GCU_ARCH in a kernel that is compiled for an abstract architecture.
-
-    It is the `__getattr__` of the kernel language's module. Raises AttributeError for other names, and ImportError
-    where the host imports one, because it would stay None in every kernel.
+    On the host all are undefined, and in a kernel that is compiled for an abstract architecture GCU_ARCH is. This is
+    the `__getattr__` of the kernel language's module. Raises AttributeError for other names, and ImportError where the
+    host imports one, because it would stay None in every kernel.
     """
     read = MACROS.get(name)
     if read is None:
@@ -160,7 +160,7 @@ def macro(name: str) -> int | None:
     if thread is not None:
         return read(thread)
     frame: FrameType | None = sys._getframe(1)
-    if frame is not None and frame.f_code.co_name == "__getattr__":  # of the module, which has passed the name on
+    if frame is not None and frame.f_code.co_name == "__getattr__":  # of the module `k`
         frame = frame.f_back
     if frame is not None and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == IMPORT_FROM:
         raise ImportError(f"{name} has its value where it is read: `from atops import kernels as k`, then `k.{name}`")

@@ -1,17 +1,15 @@
-"""Kernels as objects: what `@kernel` makes of a function, and what it refuses. TOPS C++, 8.1.
-
-It knows functions and their parameters; it does not know who launches a kernel, nor who runs it.
-"""
+"""Kernels as objects: what `@kernel` makes of a function, and what it refuses. TOPS C++, 8.1."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, overload
 
 import numpy as np
 
+from atops.base.dims import DimLike
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.base.html_table import columns, html_table
 from atops.device.arch import Architecture
@@ -28,7 +26,7 @@ __all__ = ("Kernel", "cooperative", "kernel")
 
 Function = Callable[..., Any]
 
-MOST_CONFIGURED = 64  # geometries that a kernel remembers
+MOST_CONFIGURED = 64  # geometries that a kernel caches
 
 
 class Kernel:
@@ -53,9 +51,9 @@ class Kernel:
         if (space := execution_space(function)) is not None:
             raise InvalidType(f"{function!r} is {space} already; a kernel has no other execution space")
         if isinstance(function, staticmethod | classmethod) or not inspect.isfunction(function):
-            raise InvalidType(f"a kernel is made of a function, not of {function!r}")
+            raise InvalidType(f"@kernel expects a function, got {function!r}")
         if not isinstance(name, str | None):
-            raise InvalidType(f"name of kernel {function.__name__} is {name!r}; a text or None is right")
+            raise InvalidType(f"name of kernel {function.__name__} expects a text or None, got {name!r}")
         self.name = name or function.__name__
         _check_form(function, self.name)
         functools.update_wrapper(self, function)
@@ -75,10 +73,10 @@ class Kernel:
         keyword_only = (each.name for each in self.signature.parameters.values() if each.kind is each.KEYWORD_ONLY)
         self.keyword_only = frozenset(keyword_only)
         self.restricted = frozenset(name for name, each in self.parameters.items() if each.restrict)
-        self._configured: dict[Any, LaunchConfig] = {}
+        self._configured: dict[object, LaunchConfig] = {}
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> BoundKernel:
-        """Return the kernel with its arguments, each of the type that its parameter wants.
+    def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object] | None = None) -> BoundKernel:
+        """Return the kernel with its arguments, each converted to the type of its parameter.
 
         Raises InvalidType for a wrong number or type of arguments, InvalidValue for one out of its type's range.
         """
@@ -97,26 +95,27 @@ class Kernel:
         return BoundKernel(self, {name: self.parameters[name].take(value) for name, value in given.items()})
 
     def _count(self, given: int) -> str:
-        """Say how many arguments were given and how many are wanted; nothing where the number is right."""
+        """Return a hint on how many arguments were given and expected; nothing where the number fits."""
         most = len(self.parameters)
         least = sum(each.default is each.empty for each in self.signature.parameters.values())
         if least <= given <= most:
             return ""
         wanted = f"{least}" if least == most else f"{least} to {most}"
-        return f"; {given} argument{'s' if given != 1 else ''} given, {wanted} wanted"
+        return f"; {given} argument{'s' if given != 1 else ''} given, {wanted} expected"
 
     def configure(
-        self, config: Any, arch: Architecture, shared: int | None = None, cooperative: bool | None = None
-    ) -> LaunchConfig:
-        """Return a launch's geometry as `arch` runs it: `config` with `shared` and `cooperative` on top, validated.
+        self, config: LaunchConfig | Sequence[DimLike], arch: Architecture, shared: int | None = None,
+        cooperative: bool | None = None,
+    ) -> LaunchConfig:  # fmt: skip
+        """Return a launch's geometry as `arch` runs it: `config` overridden by `shared` and `cooperative`, validated.
 
-        A program launches a kernel in few shapes and often, so what was found right is remembered. Raises as
+        A program launches a kernel in few shapes and often, so valid ones are cached. Raises as
         `LaunchConfig.of` and `LaunchConfig.validate` do.
         """
         key, hashable = (config, _kinds(config), arch.name, shared, cooperative), True
         try:
             known = self._configured.get(key)
-        except TypeError:  # lists are right, too
+        except TypeError:  # lists are valid, but cannot be hashed
             hashable, known = False, None
         if known is not None:
             return known
@@ -147,23 +146,23 @@ class Kernel:
             self._constant_bytes = sum(each.nbytes for each in constants_of(self.function))
         return self._constant_bytes
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         """Refuse: a kernel is launched. Raises IllegalState."""
         thread = maybe_current_thread()
         if thread is not None:
-            raise IllegalState(f"{thread} called kernel {self.name}; what kernels call is a function made by @device")
+            raise IllegalState(f"{thread} called kernel {self.name}; kernels call functions, made by @device")
         raise IllegalState(
             f"kernel {self.name} was called; it is launched: stream.launch({self.name}, (grid, block), *arguments)"
         )
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse to be pickled: another process imports it. Raises InvalidType."""
         raise InvalidType(f"kernel {self.name} cannot be pickled; import {self.__module__} in the other process")
 
     def __copy__(self) -> Kernel:
         return self  # as a function does
 
-    def __deepcopy__(self, memo: Any) -> Kernel:
+    def __deepcopy__(self, memo: object) -> Kernel:
         return self
 
     def __repr__(self) -> str:
@@ -174,7 +173,7 @@ class Kernel:
         return html_table(f"Kernel {self.name}", (
             ("signature", f"{self.name}{self.signature}"),
             ("parameters", columns(("name", "type", ""), [
-                (name, _said(each), "no alias" if each.restrict else "")
+                (name, _described(each), "no alias" if each.restrict else "")
                 for name, each in self.parameters.items()
             ]) if self.parameters else "none"),
             ("blocks", "start together (cooperative)" if self.cooperative else "run in any order"),
@@ -200,8 +199,8 @@ def kernel(
 
     Use it as `@kernel` or as `@kernel(name=..., cooperative=True)`. Parameters annotated with an element type get
     numpy scalars of it, device memory arrives as spans. `arch` says what it is compiled for: a chip, "gcu210" or
-    "gcu300", or an abstract architecture, "agcu200" or "agcu300" (8.6). It runs on these chips only and is held to what
-    all of them can do; without `arch` it is compiled for the chip that runs it. Raises as `Kernel` does.
+    "gcu300", or an abstract architecture, "agcu200" or "agcu300" (8.6). It runs on these chips only, with the
+    features that all of them have; without `arch` it is compiled for the chip that runs it. Raises as `Kernel` does.
     """
     if function is None:
         return lambda later: Kernel(later, name, cooperative, arch)
@@ -218,15 +217,15 @@ def cooperative(function: Function | Kernel) -> Kernel:
     return Kernel(function, None, True)
 
 
-def _said(parameter: Parameter) -> str:
-    """Say what a parameter takes."""
+def _described(parameter: Parameter) -> str:
+    """Return what a parameter takes, in words."""
     if parameter.memory:
         return "device memory" if parameter.elements is None else f"device memory of {parameter.elements}"
     return "device memory or a scalar" if parameter.dtype is None else str(np.dtype(parameter.dtype))
 
 
-def _kinds(config: Any) -> Any:
-    """Return the types of a configuration's numbers, which may be equal and not alike: 2.0 counts no blocks."""
+def _kinds(config: object) -> object:
+    """Return the types of a configuration's numbers: 2.0 equals 2, but cannot be a number of blocks."""
     if type(config) is not tuple:
         return type(config)
     kinds = tuple(map(type, config))
@@ -249,7 +248,7 @@ def _check_form(function: Function, name: str) -> None:
         )
 
 
-def _evaluate(function: Function, text: str) -> Any:
-    """Return what an annotation that is still text stands for."""
+def _evaluate(function: Function, text: str) -> object:
+    """Return the value of an annotation that is a text."""
     closure = inspect.getclosurevars(function)
     return eval(text, function.__globals__, dict(closure.nonlocals))

@@ -1,14 +1,11 @@
-"""The geometry of a launch, and what an architecture can have of it. TOPS Runtime API, 2.8; DECISIONS 2.8.
-
-It knows the figures of an architecture and of a kernel; it does not know who launches.
-"""
+"""The geometry of a launch, and the limits that architecture and kernel set to it. TOPS Runtime API, 2.8."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from atops.base.dims import Dim3, DimLike
 from atops.base.errors import (
@@ -20,27 +17,13 @@ from atops.base.errors import (
 )
 from atops.base.result_codes import Result
 from atops.device.arch import Architecture
-from atops.kernels.target import CompileTarget
 
-__all__ = ("LaunchConfig", "LaunchedKernel")
+if TYPE_CHECKING:
+    from atops.kernels.kernel import Kernel
+
+__all__ = ("LaunchConfig",)
 
 MOST_THREADS = 1 << 32  # in each dimension of the whole grid
-
-
-class LaunchedKernel(Protocol):
-    """A kernel, as its geometry sees it."""
-
-    name: str
-    cooperative: bool
-    target: CompileTarget | None
-
-    @property
-    def constant_bytes(self) -> int:
-        """How much constant memory it refers to."""
-
-    @property
-    def uses_dynamic_shared(self) -> bool:
-        """Whether it needs a size of dynamic shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +39,13 @@ class LaunchConfig:
     cooperative: bool = False
 
     def __init__(self, grid: DimLike, block: DimLike, shared: int = 0, cooperative: bool = False) -> None:
-        """Take the geometry. Raises InvalidType and InvalidValue naming what has no meaning on any chip."""
+        """Take the geometry. Raises InvalidType and InvalidValue for what is invalid on every chip."""
         try:
             shared = operator.index(shared)
         except TypeError:
-            raise InvalidType(f"shared is {shared!r}; a number of bytes is right") from None
+            raise InvalidType(f"shared expects a number of bytes, got {shared!r}") from None
         if shared < 0:
-            raise InvalidValue(f"shared is {shared} bytes; 0 or more is right")
+            raise InvalidValue(f"shared expects 0 bytes or more, got {shared}")
         for name, value in (
             ("grid", Dim3.of(grid, "grid")), ("block", Dim3.of(block, "block")), ("shared", shared),
             ("cooperative", bool(cooperative)),
@@ -70,7 +53,7 @@ class LaunchConfig:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def of(cls, value: LaunchConfig | Sequence[Any]) -> LaunchConfig:
+    def of(cls, value: LaunchConfig | Sequence[DimLike]) -> LaunchConfig:
         """Make a geometry of `(grid, block)` or `(grid, block, shared)`; a LaunchConfig is returned as it is.
 
         Raises InvalidType for anything else.
@@ -78,20 +61,20 @@ class LaunchConfig:
         if isinstance(value, LaunchConfig):
             return value
         if not isinstance(value, tuple | list) or not 2 <= len(value) <= 3:
-            raise InvalidType(f"launch configuration is {value!r}; (grid, block), as (2, 12), is right")
+            raise InvalidType(f"launch configuration expects (grid, block), such as (2, 12), got {value!r}")
         return cls(*value)
 
-    def validate(self, arch: Architecture, kernel: LaunchedKernel) -> LaunchConfig:
-        """Return the configuration as `arch` runs it with `kernel`, whose being cooperative is taken over.
+    def validate(self, arch: Architecture, kernel: Kernel) -> LaunchConfig:
+        """Return the configuration as `arch` runs it with `kernel`, cooperative where either is.
 
         Raises InvalidValue for dimensions that the chip cannot have and for dynamic shared memory without a size,
         LaunchOutOfResources for too many threads or bytes, CooperativeLaunchTooLarge for more cooperative blocks
-        than clusters, NotSupported for a chip that the kernel is not compiled for. Each names what would be right.
+        than clusters, NotSupported for a chip that the kernel is not compiled for. Each names the limit.
         """
         _check_target(arch, kernel)
         for axis, blocks, threads in zip("xyz", self.grid, self.block, strict=True):
             if blocks * threads >= MOST_THREADS:
-                raise InvalidValue(f"{kernel.name}: grid * block is {blocks * threads} in {axis}; below 2**32 is right")
+                raise InvalidValue(f"{kernel.name}: grid * block is {blocks * threads} in {axis}; expected below 2**32")
         _check_extents(kernel, "grid", self.grid, arch.max_grid, arch)
         if self.block.volume > arch.max_threads_per_block:
             raise LaunchOutOfResources(
@@ -118,14 +101,14 @@ class LaunchConfig:
         return self if together == self.cooperative else replace(self, cooperative=True)
 
 
-def _check_extents(kernel: LaunchedKernel, what: str, given: Dim3, most: Dim3, arch: Architecture) -> None:
+def _check_extents(kernel: Kernel, what: str, given: Dim3, most: Dim3, arch: Architecture) -> None:
     """Raise InvalidValue where an extent is larger than the architecture's."""
     for axis, extent, limit in zip("xyz", given, most, strict=True):
         if extent > limit:
             raise InvalidValue(f"{kernel.name}: {what}.{axis} is {extent}; {arch.name} has {limit} at most")
 
 
-def _check_target(arch: Architecture, kernel: LaunchedKernel) -> None:
+def _check_target(arch: Architecture, kernel: Kernel) -> None:
     """Raise NotSupported where the kernel is compiled for other chips only."""
     target = kernel.target
     if target is not None and arch.name not in target.runs_on:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
 
@@ -19,14 +18,14 @@ from atops.kernels.memory.pointer import Pointer
 __all__ = ("assert_", "printf")
 
 
-def printf(format: str, /, *arguments: Any) -> int:
+def printf(format: str, /, *arguments: object) -> int:
     """Print as C's `printf` does, and return the number of characters.
 
-    A kernel's text goes to its device's FIFO, which the host shows when a launch of the device is over: in the order
-    of printing, and before whoever awaits that launch goes on. A FIFO that is full loses its oldest texts; the host
-    logs how many. Nothing waits for the output. On the host it writes to `sys.stdout` at once, so that it works in
-    functions of both sides. Raises InvalidType and InvalidValue as `c_format` does, in a kernel naming thread and
-    line (TOPS C++, 8.2, in whose examples it stands).
+    A kernel's text goes to the FIFO of its device, which the host shows at the end of each launch of the device, in
+    the order of printing and before an `await` of that launch returns. A full FIFO loses its oldest texts; the host
+    logs how many. Printing never waits. On the host it writes to `sys.stdout` at once, for functions of both sides.
+    Raises InvalidType and InvalidValue as `c_format` does, in a kernel naming thread and line (TOPS C++, 8.2, in the
+    examples).
     """
     thread = maybe_current_thread()
     try:
@@ -38,11 +37,11 @@ def printf(format: str, /, *arguments: Any) -> int:
     if thread is None:
         print(text, end="")
     else:
-        thread.grid.chip.print_fifo.put(text, thread.grid.entry)  # which knows the context that the text is for
+        thread.grid.chip.print_fifo.put(text, thread.grid.entry)  # the entry has the context of the launching task
     return len(text)
 
 
-def _address_of(value: Any) -> int | None:
+def _address_of(value: object) -> int | None:
     """Return the address of device memory, in L1 and L2 its offset there; None for what is no memory of the thread."""
     if isinstance(value, Pointer):
         return value.place[1]
@@ -68,8 +67,8 @@ def assert_(condition: object, message: object = None) -> None:
         return
     frame = sys._getframe(1)
     text = asserted(frame.f_code, frame.f_lasti, by_call=True)
-    said = f"assertion {f'`{text}` ' if text else ''}failed" + (f": {message}" if message is not None else "")
+    what = f"assertion {f'`{text}` ' if text else ''}failed" + (f": {message}" if message is not None else "")
     thread = maybe_current_thread()
     if thread is None:
-        raise AssertionError(f"{caller()}: {said}")
-    raise KernelAssert(f"{thread} at {caller()}: {said}")
+        raise AssertionError(f"{caller()}: {what}")
+    raise KernelAssert(f"{thread} at {caller()}: {what}")

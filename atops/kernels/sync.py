@@ -31,7 +31,7 @@ def syncthreads() -> Request:
 
     Raises IllegalState on the host and MissingAwait when an earlier request was never awaited (TOPS C++, 8.8).
     """
-    # As Request.made_by does it, written out: this is the most frequent request of all.
+    # Request.made_by, written out: this is the most frequent request.
     cell = THREAD_SLOT.get()
     if cell is None or (thread := cell.thread) is None:
         raise IllegalState("syncthreads has a meaning only inside a kernel (TOPS C++, 8.8); it was called on the host")
@@ -74,7 +74,7 @@ class CountedBarrier:
 
     @property
     def scope(self) -> Scope:
-        """Return whose threads it counts."""
+        """Return the scope whose threads it counts."""
         return self._barrier.scope
 
     @property
@@ -117,12 +117,12 @@ def barrier(scope: Scope | int, count: int) -> CountedBarrier:
     if made.scope is not scope or made.count != count:
         raise LaunchFailure(
             f"{thread} at {caller()}: a {scope.name} barrier of {count} was asked for, and by another thread "
-            f"a {made.scope.name} barrier of {made.count}; the same is right"
+            f"a {made.scope.name} barrier of {made.count}"
         )
     return made
 
 
-# As C++ spells them. Inside a class body Python would change such names, and kernels are no methods.
+# As C++ spells them. Python mangles such names inside a class body, but kernels are not methods.
 __syncthreads = syncthreads
 __syncblocks = syncblocks
 
@@ -137,12 +137,12 @@ def signal_read(handle: SupportsIndex) -> int:
 
 
 def signal_write(handle: SupportsIndex, value: SupportsIndex) -> None:
-    """Store `value`, modulo 2**32, and let those go on whose condition it meets (for the host: 2.11)."""
+    """Store `value`, modulo 2**32, and resume the waits whose condition it meets (for the host: 2.11)."""
     current_thread().grid.chip.signals.set(_whole(handle, "handle"), _whole(value, "value"))
 
 
 def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
-    """Add `value`, modulo 2**32, in one step that no other thread can come between; return the value before.
+    """Add `value`, modulo 2**32, as one atomic step; return the value before.
 
     Neither the language text nor Runtime API, 2.11 has such a function.
     """
@@ -153,8 +153,8 @@ def signal_wait(handle: SupportsIndex, value: SupportsIndex, condition: Conditio
     """Return the request that waits until a signal meets a condition: `await k.signal_wait(handle, value)`.
 
     Conditions are the runtime's value waits': "gte" (cyclic over 32 bits), "gteunsigned" (not cyclic), "eq", "and" (a
-    common bit) and "nor" (a bit that neither has), in any case, or a Condition. Whoever may set it (the host, other
-    kernels) is unknown, so such a wait is no deadlock; an abort ends it. Neither the language text nor Runtime API,
+    common bit) and "nor" (a bit that neither has), in any case, or a Condition. The host or any kernel may set
+    it, so such a wait is no deadlock; an abort ends it. Neither the language text nor Runtime API,
     2.11 has such a function. Raises InvalidValue for another condition, MissingAwait when an earlier request was never
     awaited.
     """
@@ -168,4 +168,4 @@ def _whole(value: SupportsIndex, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise InvalidType(f"signal {what} is {type(value).__name__} {value!r}; an integer is right") from None
+        raise InvalidType(f"signal {what} expects an integer, got {type(value).__name__} {value!r}") from None

@@ -1,4 +1,4 @@
-"""What a kernel is compiled for: on which chips it then runs, and what it is held to there. TOPS C++, 8.1 and 8.6."""
+"""Compile targets: the chips on which a kernel runs, and the features that it has there. TOPS C++, 8.1 and 8.6."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from atops.device.arch import ARCHITECTURES, Architecture
 
 __all__ = ("TARGETS", "CompileTarget", "compile_target", "held_to")
 
-# The features that a chip has or lacks. Capacities are no features: they are a launch's affair.
+# The features that a chip has or lacks. Capacities are not among them: a launch checks those.
 FEATURES = ("gcu_arch", "agcu_arch", "vector_types", "direct_global_access", "mapped_window_bytes")
 
 
@@ -44,7 +44,7 @@ TARGETS: Mapping[str, CompileTarget] = MappingProxyType({target.name: target for
 def compile_target(name: str) -> CompileTarget:
     """Return the target called `name`. Raises InvalidValue, naming the known ones, when there is none."""
     if not isinstance(name, str) or name not in TARGETS:
-        raise InvalidValue(f"arch is {name!r}; {', '.join(map(repr, TARGETS))} or None is right")
+        raise InvalidValue(f"arch expects {', '.join(map(repr, TARGETS))} or None, got {name!r}")
     return TARGETS[name]
 
 
@@ -53,7 +53,7 @@ def _held(chip: Architecture, target: CompileTarget) -> Architecture:
     return chip if held == chip else replace(held, name=f"{chip.name} as {target.name}")
 
 
-# Looked up by each thread of a launch, so by names: an architecture has too many figures to be hashed.
+# By names, as each thread of a launch looks here: to hash an architecture takes longer.
 _HELD: Mapping[tuple[str, str], Architecture] = MappingProxyType(
     {(name, target.name): _held(ARCHITECTURES[name], target) for target in TARGETS.values() for name in target.runs_on}
 )
@@ -62,6 +62,6 @@ _HELD: Mapping[tuple[str, str], Architecture] = MappingProxyType(
 def held_to(arch: Architecture, target: CompileTarget | None) -> Architecture:
     """Return a chip's figures as a kernel compiled for `target` sees them, with the features of its least chip.
 
-    Without a target they are the chip's own. The target runs on the chip.
+    Without a target they are the chip's own. The chip must be one that the target runs on.
     """
     return arch if target is None else _HELD[arch.name, target.name]

@@ -22,7 +22,7 @@ async def scale(x, y, alpha: np.float32 = 2.0):
 
 def test_the_name_of_a_kernel_is_a_text():
     """Another name is refused where the kernel is made."""
-    with pytest.raises(InvalidType, match="name of kernel <lambda> is 5; a text or None is right"):
+    with pytest.raises(InvalidType, match="name of kernel <lambda> expects a text or None, got 5"):
         k.kernel(name=5)(lambda: None)
 
 
@@ -108,8 +108,8 @@ def counted(*args):
 
 @pytest.mark.parametrize(
     ("what", "why"),
-    [(Holder.method, "member of Holder"), (Holder.static, "member of Holder"), (staticmethod(typed), "not of"),
-     (Holder(), "made of a function"), (print, "made of a function"), (generate, "generator"),
+    [(Holder.method, "member of Holder"), (Holder.static, "member of Holder"),
+     (staticmethod(typed), "expects a function"), (Holder(), "expects a function"), (print, "expects a function"), (generate, "generator"),
      (agenerate, "generator"), (typed, "returns nothing"), (counted, "no fixed number")],
 )  # fmt: skip
 def test_what_is_no_kernel_is_refused(what: object, why: str):

@@ -56,7 +56,7 @@ def test_values_without_meaning_are_refused(value: object):
         ((1, 1, 257), 1, InvalidValue, "grid.z is 257"),
         (1, 13, LaunchOutOfResources, "has 13 threads; gcu300 has 12 at most"),
         (1, (4, 4), LaunchOutOfResources, "has 16 threads"),
-        (1 << 30, 4, InvalidValue, r"grid \* block is 4294967296 in x; below 2\*\*32"),
+        (1 << 30, 4, InvalidValue, r"grid \* block is 4294967296 in x; expected below 2\*\*32"),
     ],
 )
 def test_geometry_the_chip_cannot_have(grid: object, block: object, error: type[Exception], why: str):

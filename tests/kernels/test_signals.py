@@ -97,8 +97,8 @@ def test_a_wait_is_awaited(bench: Bench):
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no such signal": (lambda: signal_read(64), InvalidValue, "kernel signal is 64; this chip has 0 to 63"),
     "a negative one": (lambda: signal_wait(-1, 0), InvalidValue, "kernel signal is -1"),
-    "no handle": (lambda: signal_write("a", 1), InvalidType, "signal handle is str 'a'; an integer"),
-    "no value": (lambda: signal_add(0, 0.5), InvalidType, "signal value is float 0.5"),
+    "no handle": (lambda: signal_write("a", 1), InvalidType, "signal handle expects an integer, got str 'a'"),
+    "no value": (lambda: signal_add(0, 0.5), InvalidType, "signal value expects an integer, got float 0.5"),
     "no condition": (lambda: signal_wait(0, 1, "lt"), InvalidValue, "'lt'; expected one of Gte, Eq, And"),
 }
 

@@ -1,8 +1,8 @@
 """Code images: a compiled program as bytes that can be kept and sent. TOPS Runtime API, 2.8 and 2.10.
 
-An image holds the program's text and what was found out about it, each in a section with a checksum. Opening one reads
-and checks; it executes nothing and compiles nothing. The same program has the same bytes: nothing is compressed, since
-compressors differ, and nothing depends on the version of Python.
+An image holds the program's text and its attributes, each in a section with a checksum. Opening one reads and checks;
+it executes nothing and compiles nothing. The same program has the same bytes: nothing is compressed, since compressors
+differ, and nothing depends on the version of Python.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from types import UnionType
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from atops.base.errors import InvalidImage, InvalidType
 
@@ -32,7 +32,7 @@ _TAGS = (b"META", b"FUNC", b"VARS", b"HEAD", b"TEXT")
 
 @dataclass(frozen=True, slots=True)
 class FunctionEntry:
-    """What an image tells of a kernel: its names, and its memory in bytes, None where the text does not tell."""
+    """A kernel of an image: its names, and its memory in bytes, None where the text does not determine it."""
 
     name: str
     lowered: str
@@ -46,7 +46,7 @@ class FunctionEntry:
 
 @dataclass(frozen=True, slots=True)
 class VariableEntry:
-    """What an image tells of a device variable: its names, element type, bytes, and whether it is a constant."""
+    """A device variable of an image: its names, element type, bytes, and whether it is a constant."""
 
     name: str
     lowered: str
@@ -57,7 +57,7 @@ class VariableEntry:
 
 @dataclass(frozen=True, slots=True)
 class _Meta:
-    """The section that says what the rest is."""
+    """The section that describes the program."""
 
     name: str
     language: str
@@ -67,10 +67,14 @@ class _Meta:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """A named text beside the program's."""
+    """A header: a named text beside the program's."""
 
     name: str
     text: str
+
+
+_Record = FunctionEntry | VariableEntry | _Meta | _Header
+R = TypeVar("R", bound=_Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ class CodeImage:
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> CodeImage:
         """Read an image. Raises InvalidImage naming what is wrong with it, InvalidType for what is no bytes."""
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise InvalidType(f"a code image is {type(data).__name__}; bytes are right")
+            raise InvalidType(f"a code image expects bytes, got {type(data).__name__}")
         whole = bytes(data)
         arch, count = _check_header(whole)
         sections = _sections(whole, count)
@@ -137,7 +141,7 @@ class CodeImage:
 
 
 def image_size(data: bytes) -> int:
-    """Return the bytes of the image that `data` begins with, as its header has them; those of `data` if none does."""
+    """Return the size of the image that `data` begins with, by its header; that of `data` where it begins with none."""
     if not data.startswith(MAGIC) or len(data) < _HEADER.size:
         return len(data)
     return int(_HEADER.unpack_from(data)[4])
@@ -150,14 +154,14 @@ def _sealed(data: bytes) -> bytes:
 
 
 def _check_header(data: bytes) -> tuple[str, int]:
-    """Return architecture and number of sections of an image whose header and digest are right."""
+    """Return architecture and number of sections of an image, after a check of its header and digest."""
     if not data.startswith(MAGIC):
-        raise InvalidImage(f"no code image: it begins with {data[:8]!r}, an image with {MAGIC!r}")
+        raise InvalidImage(f"no code image: it begins with {data[:8]!r}, expected {MAGIC!r}")
     if len(data) < _HEADER.size:
         raise InvalidImage(f"code image is cut off: {len(data)} bytes, its header alone has {_HEADER.size}")
     _, version, count, zero, size, arch, _ = _HEADER.unpack_from(data)
     if version != VERSION:
-        raise InvalidImage(f"code image is of version {version}; version {VERSION} is right")
+        raise InvalidImage(f"code image is of version {version}; expected version {VERSION}")
     if size > MOST_BYTES or len(data) > MOST_BYTES:
         raise InvalidImage(f"code image has {max(size, len(data))} bytes; {MOST_BYTES} at most")
     if size != len(data):
@@ -166,7 +170,7 @@ def _check_header(data: bytes) -> tuple[str, int]:
     if _sealed(data) != data:
         raise InvalidImage("code image is damaged: its checksum is wrong")
     if zero or count != len(_TAGS):
-        raise InvalidImage(f"code image has {count} sections and flags {zero:#x}; {len(_TAGS)} and 0 are right")
+        raise InvalidImage(f"code image has {count} sections and flags {zero:#x}; expected {len(_TAGS)} and 0")
     name = arch.rstrip(b"\0")
     if not name.isalnum():  # of ASCII, for bytes
         raise InvalidImage(f"code image is for architecture {name!r}, which is no name")
@@ -183,7 +187,7 @@ def _sections(data: bytes, count: int) -> dict[bytes, bytes]:
         given, crc, offset, size = _SECTION.unpack_from(data, _HEADER.size + _SECTION.size * index)
         where = f"section {index} of the code image"
         if given != tag:
-            raise InvalidImage(f"{where} is {given!r}; {tag!r} is right")
+            raise InvalidImage(f"{where} is {given!r}; expected {tag!r}")
         if offset != expected or size > len(data) - offset:
             raise InvalidImage(f"{where} has bytes {offset} to {offset + size}; it begins at {expected} of {len(data)}")
         expected = offset + size
@@ -195,17 +199,17 @@ def _sections(data: bytes, count: int) -> dict[bytes, bytes]:
     return found
 
 
-def _pack(rows: Any) -> bytes:
-    """Return records as text in the one form that they have."""
+def _pack(rows: Iterable[_Record]) -> bytes:
+    """Return records as text, in one form."""
     return _canonical([asdict(row) for row in rows])
 
 
-def _canonical(value: Any) -> bytes:
+def _canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def _unpack(kind: type[Any], sections: dict[bytes, bytes], tag: bytes, one: bool = False) -> list[Any]:
-    """Return the records of a section. Raises InvalidImage for whatever `_pack` would not have written."""
+def _unpack(kind: type[R], sections: dict[bytes, bytes], tag: bytes, one: bool = False) -> list[R]:
+    """Return the records of a section. Raises InvalidImage for what `_pack` would not have written."""
     where = f"section {tag.decode()} of the code image"
     try:
         rows = json.loads(sections[tag])
@@ -220,11 +224,11 @@ def _unpack(kind: type[Any], sections: dict[bytes, bytes], tag: bytes, one: bool
     return [kind(**dict(_checked(kind, row, f"{where}, record {index}"))) for index, row in enumerate(rows)]
 
 
-def _checked(kind: type[Any], row: Any, where: str) -> Iterator[tuple[str, Any]]:
+def _checked(kind: type[R], row: object, where: str) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a record that has all of them, each of its type."""
     names = [each.name for each in fields(kind)]
     if not isinstance(row, dict) or sorted(row) != sorted(names):
-        raise InvalidImage(f"{where} has not the fields {', '.join(names)}")
+        raise InvalidImage(f"{where} lacks the fields {', '.join(names)}")
     hints = get_type_hints(kind)
     for name in names:
         if not _is(row[name], hints[name]):
@@ -232,7 +236,7 @@ def _checked(kind: type[Any], row: Any, where: str) -> Iterator[tuple[str, Any]]
         yield name, row[name]
 
 
-def _is(value: Any, hint: Any) -> bool:
+def _is(value: object, hint: object) -> bool:
     if isinstance(hint, UnionType):
         return any(_is(value, each) for each in hint.__args__)
     if hint is int:

@@ -1,22 +1,20 @@
-"""What can be told of a kernel before it runs: threads, memory, registers, versions. TOPS Runtime API, 2.8.
+"""The attributes of a kernel before it runs: threads, memory, registers, versions. TOPS Runtime API, 2.8.
 
-Every figure is computed from the kernel's text, its compiled code and the architecture; what the text cannot tell is
-None.
+Every figure is computed from the kernel's text, its compiled code and the architecture; None where they do not tell it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from types import FunctionType, ModuleType
 
 from atops.base.errors import InvalidType
 from atops.device.arch import Architecture
 from atops.kernels.compile.static_memory import static_memory
+from atops.kernels.inspection import codes_of, plain_function, variables_of
 from atops.kernels.kernel import Kernel
 from atops.kernels.memory.arrays import ALIGNMENT
-from atops.kernels.source.function_source import plain_function, variables_of
 from atops.kernels.source.options import DEFAULT_TARGET
 from atops.kernels.target import CompileTarget, compile_target
 
@@ -59,7 +57,7 @@ def function_attributes(
     no kernel and no target, InvalidValue for an unknown name.
     """
     if not isinstance(kernel, Kernel):
-        raise InvalidType(f"attributes of {kernel!r}; a kernel is right")
+        raise InvalidType(f"function_attributes() expects a kernel, got {kernel!r}")
     target = _target(target if target is not None else kernel.target or DEFAULT_TARGET)
     chip = target.figures
     memory = static_memory(kernel.function)
@@ -84,14 +82,12 @@ def _target(given: CompileTarget | Architecture | str) -> CompileTarget:
     """Return what a target, an architecture or the name of either stands for."""
     if isinstance(given, CompileTarget):
         return given
-    if isinstance(given, Architecture):
-        return compile_target(given.name)
-    if isinstance(given, str):
-        return compile_target(given)
-    raise InvalidType(f"target is {given!r}; an architecture, a compile target or a name, as 'gcu300', is right")
+    if not isinstance(given, Architecture | str):
+        raise InvalidType(f"target expects an Architecture, a CompileTarget or a name such as 'gcu300', got {given!r}")
+    return compile_target(given if isinstance(given, str) else given.name)
 
 
-def _registers(function: Callable[..., Any], chain: list[FunctionType]) -> int:
+def _registers(function: Callable[..., object], chain: list[FunctionType]) -> int:
     """Return the slots of a function's frame and of the longest chain of calls below it; a circle counts once."""
     plain = plain_function(function)
     if plain is None or plain in chain:
@@ -102,10 +98,10 @@ def _registers(function: Callable[..., Any], chain: list[FunctionType]) -> int:
     return own + max((_registers(each, [*chain, plain]) for each in _called(plain)), default=0)
 
 
-def _called(function: FunctionType) -> Iterator[Callable[..., Any]]:
+def _called(function: FunctionType) -> Iterator[Callable[..., object]]:
     """Yield the functions of the program whose names a function's code has; those of the language are hardware."""
     variables = variables_of(function)
-    for code in _codes(function.__code__):
+    for code in codes_of(function.__code__):
         values = [variables.get(name) for name in (*code.co_names, *code.co_freevars)]
         for header in [each for each in values if isinstance(each, ModuleType)]:
             values += [vars(header).get(name) for name in code.co_names]
@@ -113,10 +109,3 @@ def _called(function: FunctionType) -> Iterator[Callable[..., Any]]:
             plain = plain_function(value) if isinstance(value, FunctionType) else None
             if plain is not None and not plain.__module__.startswith(("atops.kernels", "atops.device", "numpy")):
                 yield plain
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)

@@ -23,7 +23,7 @@ from atops.kernels.compile.kernel_attributes import FunctionAttributes, function
 from atops.kernels.kernel import Kernel
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.source.diagnostics import nearest
-from atops.kernels.source.front_end import Definitions
+from atops.kernels.source.python_unit import Definitions
 from atops.kernels.target import CompileTarget
 
 __all__ = ("Module", "lowered_name", "lowered_name_of", "name_expression")
@@ -65,7 +65,7 @@ def _type_code(parameter: Parameter) -> str:
 
 
 class Module:
-    """What a program defines, by name. Made by `program.module()` and `load_module(image)`.
+    """The definitions of a program, by name. Made by `program.module()` and `load_module(image)`.
 
     The definitions are made when they are first asked for.
     """
@@ -103,8 +103,7 @@ class Module:
             found = next((each for key, each in variables.items() if lowered_name(key, None) == name), None)
         if found is None:
             raise NotFound(f"module {self.name} has no variable '{name}'{nearest(name, variables)}")
-        variable: Variable = found
-        return variable
+        return found
 
     def attributes(self, name: str, arch: Architecture | str | None = None) -> FunctionAttributes:
         """Return the attributes of a kernel (2.8, topsFuncGetAttributes), on `arch` if given.
@@ -161,14 +160,14 @@ class Module:
 
 def _text(name: str) -> str:
     if not isinstance(name, str):
-        raise InvalidType(f"name is {name!r}; a text is right")
+        raise InvalidType(f"name expects a text, got {name!r}")
     return name
 
 
 def _instead(name: str, definitions: Definitions) -> str:
-    """Say what there is instead of a kernel that was asked for."""
+    """Return a hint on what the module has of this name, or the nearest kernel's name."""
     if name in definitions.functions:
-        return "; it is a function, which kernels call and nobody launches"
+        return "; it is a function, which kernels call and which cannot be launched"
     if name in definitions.variables:
         return "; it is a variable"
     return nearest(name, definitions.kernels)

@@ -1,4 +1,8 @@
-"""A program: a source text with a name and headers, compiled to kernels. TOPS Runtime API, 2.8 and 2.10."""
+"""A program: a source text with a name and headers, compiled to kernels or loaded from a code image.
+
+TOPS Runtime API, 2.8 and 2.10. Loading an image runs nothing: its text is compiled when a function is first asked for,
+and must then define what the image says.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +30,11 @@ from atops.kernels.compile.image import CodeImage, FunctionEntry, VariableEntry
 from atops.kernels.compile.kernel_attributes import function_attributes
 from atops.kernels.compile.module import Module, lowered_name, lowered_name_of, name_expression
 from atops.kernels.kernel import Kernel
-from atops.kernels.memory.device_variables import set_aside
+from atops.kernels.memory.device_variables import Variable, set_aside
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText, nearest
-from atops.kernels.source.front_end import Definitions, Unit
-from atops.kernels.source.languages import front_end_of
+from atops.kernels.source.front_end import LANGUAGE, read_source
 from atops.kernels.source.options import CompileOptions, parse_options
+from atops.kernels.source.python_unit import Definitions, PythonUnit
 from atops.kernels.target import TARGETS
 
 __all__ = ("CompiledProgram", "Program", "compile_source", "load_module")
@@ -41,20 +45,20 @@ Options = CompileOptions | Sequence[str]
 class Program:
     """A source text to compile: `Program(text, "scale.py").compile(["-DTILE=64"]).module()`.
 
-    `headers` are texts that it may import, by name: {"tiles.py": text} for `from tiles import ...`. Nothing is looked
-    for on disk. `log` is what the last compilation said.
+    `headers` are texts that it may import, by name: {"tiles.py": text} for `from tiles import ...`. Nothing is read
+    from disk. `log` has the diagnostics of the last compilation.
     """
 
     def __init__(self, source: str, name: str = "program", headers: Mapping[str, str] | None = None) -> None:
-        """Take the text; it is read when it is compiled. Raises InvalidType and InvalidValue for what is no text."""
+        """Take the text; it is read when it is compiled. Raises InvalidType and InvalidValue for another."""
         for what, value in (("source", source), ("name", name)):
             if not isinstance(value, str):
-                raise InvalidType(f"{what} is {value!r}; a text is right")
+                raise InvalidType(f"{what} expects a text, got {value!r}")
         if not name or not name.isprintable():
-            raise InvalidValue(f"name is {name!r}; the name of a file, which need not exist, is right")
+            raise InvalidValue(f"name expects the name of a file, which need not exist, got {name!r}")
         given = {} if headers is None else headers
         if not isinstance(given, Mapping) or not all(type(each) is str for pair in given.items() for each in pair):
-            raise InvalidType(f"headers are {headers!r}; texts by name, as {{'tiles.py': text}}, are right")
+            raise InvalidType(f"headers expects texts by name, such as {{'tiles.py': text}}, got {headers!r}")
         self.source = source
         self.name = name
         self.headers = dict(given)
@@ -69,9 +73,9 @@ class Program:
         Raises IllegalState after the first compilation, InvalidType and InvalidValue for what names nothing.
         """
         if not isinstance(expression, str):
-            raise InvalidType(f"name expression is {expression!r}; a text is right")
+            raise InvalidType(f"name expression expects a text, got {expression!r}")
         if not _is_expression(name_expression(expression)):
-            raise InvalidValue(f"name expression is {expression!r}; a name, as 'scale' or '&scale', is right")
+            raise InvalidValue(f"name expression expects a name such as 'scale' or '&scale', got {expression!r}")
         if self._tried:
             raise IllegalState(f"program {self.name} was compiled; name expressions are added before")
         if expression not in self._expressions:
@@ -89,8 +93,7 @@ class Program:
         if parsed is None:
             raise InvalidOption(str(log))
         self.log = log = DiagnosticLog(parsed.no_warnings, parsed.warnings_as_errors)
-        source, front_end = SourceText(self.name, self.source), front_end_of(self.name, self.source)
-        unit = front_end.compile(source, self.headers, parsed, log)
+        unit = read_source(SourceText(self.name, self.source), self.headers, parsed, log)
         if unit is None:
             raise CompilationError(str(log))
         contents = Module(self.name, parsed.target, partial(_set_aside, unit))
@@ -98,7 +101,7 @@ class Program:
         if log.errors:
             raise CompilationError(str(log))
         self._compiled = CompiledProgram(
-            self.name, self.source, tuple(sorted(self.headers.items())), front_end.language, parsed, log,
+            self.name, self.source, tuple(sorted(self.headers.items())), LANGUAGE, parsed, log,
             MappingProxyType(lowered), unit, contents,
         )  # fmt: skip
         return self._compiled
@@ -150,7 +153,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """What a compilation made: `module()` loads it, `image()` keeps it. `log` has its warnings.
+    """The result of a compilation: `module()` loads it, `image()` makes it portable. `log` has its warnings.
 
     `lowered` are the lowered names of the name expressions; `headers` the named texts, in the order of their names.
     """
@@ -162,7 +165,7 @@ class CompiledProgram:
     options: CompileOptions
     log: DiagnosticLog
     lowered: Mapping[str, str]
-    unit: Unit = field(repr=False)
+    unit: PythonUnit = field(repr=False)
     contents: Module = field(repr=False)
 
     def module(self) -> Module:
@@ -180,7 +183,7 @@ class CompiledProgram:
         return self.contents.functions
 
     @property
-    def variables(self) -> Mapping[str, Any]:
+    def variables(self) -> Mapping[str, Variable]:
         """Return the device variables by name."""
         return self.contents.variables
 
@@ -203,7 +206,7 @@ class CompiledProgram:
         )  # fmt: skip
 
 
-def _set_aside(unit: Unit) -> Definitions:
+def _set_aside(unit: PythonUnit) -> Definitions:
     """Make the definitions of the program itself: by name, the variables of its modules come first."""
     definitions = unit.execute()
     set_aside(definitions.variables.values())
@@ -211,7 +214,7 @@ def _set_aside(unit: Unit) -> Definitions:
 
 
 def _is_expression(text: str) -> bool:
-    """Return whether a text can name something: an expression, for kernels may be called `scale-2`, and no constant."""
+    """Return whether a text can name something: an expression, for kernels may be called `scale-2`, not a constant."""
     try:
         return not isinstance(expression_tree(text).body, ast.Constant)
     except (SyntaxError, ValueError):
@@ -239,7 +242,7 @@ def load_module(image: CodeImage | bytes | bytearray | memoryview | str | os.Pat
     elif isinstance(image, bytes | bytearray | memoryview):
         image = CodeImage.from_bytes(image)
     elif not isinstance(image, CodeImage):
-        raise InvalidType(f"image is {image!r}; a code image, its bytes or the path of its file is right")
+        raise InvalidType(f"image expects a code image, its bytes or the path of its file, got {image!r}")
     target = TARGETS.get(image.arch)
     if target is None:
         raise InvalidImage(f"code image {image.name} is for {image.arch}; {', '.join(TARGETS)} are known")

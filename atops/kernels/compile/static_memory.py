@@ -1,36 +1,36 @@
-"""How much memory a function takes, told from its text: local, shared and private, as the allocators will give it.
+"""The local, shared and private memory of a function, computed from its text as the allocators will give it.
 
-Every call counts, whatever the branch it stands in; only a branch that a constant rules out does not. A loop over a
-constant range counts as often as it turns. What cannot be told is None, never a guess.
+Every call counts, in every branch that no constant rules out. A loop over a constant range counts as often as it runs.
+A size that the text does not determine is None, never a guess.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
 
 from atops.base.errors import AtopsError
+from atops.kernels.inspection import plain_function, variables_of
 from atops.kernels.memory.arrays import ALIGNMENT, local, private, shared
 from atops.kernels.memory.declarations import extents_of
 from atops.kernels.source.constant_folding import NotConstant, fold, resolve
-from atops.kernels.source.function_source import FunctionNode, bound_names, function_tree, plain_function, variables_of
+from atops.kernels.source.function_source import FunctionNode, bound_names, function_tree
 
 __all__ = ("StaticMemory", "static_memory")
 
 # Each allocator of the language: the figure it adds to, and the alignment of what it gives.
-_ALLOCATORS: tuple[tuple[Callable[..., Any], str, int], ...] = (
+_ALLOCATORS: tuple[tuple[Callable[..., object], str, int], ...] = (
     (local, "local", ALIGNMENT), (shared, "shared", ALIGNMENT), (private, "private", 1),
 )  # fmt: skip
-_VARIABLE = object()  # what a name of the function itself stands for, unless it is assigned one constant
+_VARIABLE = object()  # the value of a name of the function itself, unless it is assigned one constant
 _LANGUAGE = ("atops.base", "atops.device", "atops.kernels")  # their functions allocate nothing but by the three above
 
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """What calls take together: `aligned` bytes, of which the last call leaves `slack` unused. None: not known."""
+    """The memory of some calls: `aligned` bytes, of which the last call leaves `slack` unused. None: not known."""
 
     aligned: int | None = 0
     slack: int = 0
@@ -62,14 +62,14 @@ _Footprint = dict[str, _Extent]
 
 @dataclass(frozen=True, slots=True)
 class StaticMemory:
-    """What one thread takes of L1 and of its stack, and its block of L2, in bytes; None where the text cannot tell."""
+    """The bytes that one thread takes of L1 and of its stack, and its block of L2; None where not known."""
 
     local: int | None
     shared: int | None
     private: int | None
 
 
-def static_memory(function: Callable[..., Any]) -> StaticMemory:
+def static_memory(function: Callable[..., object]) -> StaticMemory:
     """Return what a kernel or a function takes, with the functions that it calls.
 
     All is None where the source cannot be had, as of a lambda.
@@ -82,12 +82,12 @@ def static_memory(function: Callable[..., Any]) -> StaticMemory:
 
 
 class _Measuring:
-    """Goes through a function's text. `stack` are the functions that are being measured, outermost first."""
+    """A walk through a function's text. `stack` are the functions that are being measured, outermost first."""
 
     def __init__(self, stack: list[FunctionType]) -> None:
         self.stack = stack
         self.recursive: set[FunctionType] = set()
-        self.names: dict[str, Any] = {}
+        self.names: dict[str, object] = {}
 
     def function(self, function: FunctionType) -> _Footprint | None:
         """Return what a call of the function takes; None where its text cannot be had."""
@@ -105,7 +105,7 @@ class _Measuring:
             found = {name: each.times(None) for name, each in found.items()}
         return found
 
-    def sequence(self, nodes: Any) -> _Footprint:
+    def sequence(self, nodes: Iterable[ast.AST]) -> _Footprint:
         """Return what nodes take, one after the other."""
         total: _Footprint = {}
         for node in nodes:
@@ -126,12 +126,12 @@ class _Measuring:
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                return _times(self.sequence(ast.iter_child_nodes(node)), None)  # nobody knows how often it is called
+                return _times(self.sequence(ast.iter_child_nodes(node)), None)  # called an unknown number of times
             case ast.Call():
                 parts = [*([] if self._allocator(node.func) else [node.func]), *node.args, *node.keywords]
                 return _both(self.sequence(parts), self._call(node))
             case ast.Name() | ast.Attribute() if (name := self._allocator(node)) is not None:
-                return {name: _Extent(None, 0, True)}  # passed on or kept: nobody knows how often it is called
+                return {name: _Extent(None, 0, True)}  # passed on or kept: called an unknown number of times
             case _:
                 return self.sequence(ast.iter_child_nodes(node))
 
@@ -143,7 +143,7 @@ class _Measuring:
         except NotConstant:
             return self.sequence([node.test, *body, *otherwise])
 
-    def _comprehension(self, node: Any) -> _Footprint:
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> _Footprint:
         inner = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         found = self.sequence(inner)
         for each in reversed(node.generators):
@@ -152,7 +152,7 @@ class _Measuring:
         return found
 
     def _turns(self, node: ast.expr) -> int | None:
-        """Return how often a loop over an expression turns."""
+        """Return how often a loop over an expression runs; None where not known."""
         try:
             value = fold(node, self.names)
             return len(value) if isinstance(value, range | tuple | list | str) else None
@@ -208,11 +208,11 @@ def _both(*parts: _Footprint) -> _Footprint:
     return total
 
 
-def _single_values(tree: FunctionNode, names: Mapping[str, Any]) -> dict[str, Any]:
+def _single_values(tree: FunctionNode, names: Mapping[str, object]) -> dict[str, object]:
     """Return the function's variables that are assigned once, a constant: `TILE = 4096` in its body."""
     stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     parameters = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id

@@ -64,7 +64,7 @@ def shared(shape: Shape, dtype: DTypeLike) -> Any:
     thread = current_thread()
     extents, element, size = extents_of(shape, dtype)
 
-    def make() -> Any:
+    def make() -> Array | Span:
         block = thread.block
         memory = block.cluster.l2
         used = max(block.l2_top, dynamic_bytes(thread))  # dynamic shared memory comes first
@@ -81,7 +81,7 @@ def shared(shape: Shape, dtype: DTypeLike) -> Any:
     if array.shape != extents or array.dtype != element:
         raise LaunchFailure(
             f"{thread} at {caller()}: shared memory was asked for as {element_name(element)}{list(extents)}, and by "
-            f"another thread of the block as {element_name(array.dtype)}{list(array.shape)}; the same is right"
+            f"another thread of the block as {element_name(array.dtype)}{list(array.shape)}"
         )
     return array
 
@@ -89,8 +89,8 @@ def shared(shape: Shape, dtype: DTypeLike) -> Any:
 def dynamic_shared(dtype: DTypeLike) -> Any:
     """Return the shared memory whose size the launch gives, as one row: `extern __shared__ T x[]` (TOPS C++, 8.2).
 
-    A kernel may have one such line: its definition refuses a second one, and what that cannot see is a LaunchFailure
-    here. Raises InvalidValue without a size, as the launch does; a size that no kernel asks for is right.
+    A kernel may have one such line: its definition refuses a second one, and one that the definition cannot see is a
+    LaunchFailure here. Raises InvalidValue where the launch gave no size; a launch may give one that is not used.
     """
     thread = current_thread()
     element, size = as_dtype(dtype), dynamic_bytes(thread)
@@ -98,19 +98,19 @@ def dynamic_shared(dtype: DTypeLike) -> Any:
         raise InvalidValue(f"{thread} at {caller()}: dynamic shared memory is used, but the launch gave no size")
     whole = size // element.itemsize
 
-    def make() -> Any:
+    def make() -> Array | Span:
         return _carve(thread, thread.block.cluster.l2, 0, (whole,), element, Space.SHARED)
 
     array = shared_once(thread, "dynamic shared memory", make)
     if array.dtype != element:
         raise LaunchFailure(
             f"{thread} at {caller()}: dynamic shared memory was asked for as {element_name(element)}, and by another "
-            f"thread as {element_name(array.dtype)}; the same is right"
+            f"thread as {element_name(array.dtype)}"
         )
     return array
 
 
-def mdspan(*arguments: Any) -> Any:
+def mdspan(*arguments: object) -> Any:
     """Return memory in another shape: `mdspan(x, n, h, w, c)`, `mdspan(x, shape)`, or either after a memory space.
 
     `x` is a span, a variable, a pointer or an array of the thread's; the leading elements that the shape needs are
@@ -119,10 +119,11 @@ def mdspan(*arguments: Any) -> Any:
     array outside the thread's memories, InvalidValue and InvalidType for wrong arguments (TOPS C++, 8.7).
     """
     rest = list(arguments)
-    space = rest.pop(0) if rest and isinstance(rest[0], Space | LanguageSpace) else None
-    if len(rest) < 2 or not isinstance(rest[0], Span | np.ndarray | Variable | Pointer):
-        raise InvalidType(f"mdspan takes an optional space, memory and a shape, not {arguments!r}")
-    given = rest.pop(0)
+    space = rest[0] if rest and isinstance(rest[0], Space | LanguageSpace) else None
+    rest = rest[space is not None :]
+    given = rest.pop(0) if rest else None
+    if not rest or not isinstance(given, Span | np.ndarray | Variable | Pointer):
+        raise InvalidType(f"mdspan expects an optional space, memory and a shape, got {arguments!r}")
     memory = given.memory() if isinstance(given, Pointer) else given.span() if isinstance(given, Variable) else given
     if space is not None or not isinstance(memory, Span):  # a span lies where it says
         _check_space(memory, space)
@@ -139,7 +140,7 @@ def mdspan(*arguments: Any) -> Any:
     return _reshaped(_reshaped(memory, (memory.size,))[:count], extents)
 
 
-def _reshaped(memory: Any, extents: tuple[int, ...]) -> Any:
+def _reshaped(memory: Array | Span, extents: tuple[int, ...]) -> Array | Span:
     """Return another view, never a copy. Raises InvalidValue where there is none."""
     if isinstance(memory, Span):
         return memory.reshape(extents)
@@ -149,7 +150,7 @@ def _reshaped(memory: Any, extents: tuple[int, ...]) -> Any:
         raise InvalidValue(f"an array of shape {memory.shape} with gaps cannot have shape {extents}") from None
 
 
-def _check_space(memory: Any, space: AnySpace | None) -> None:
+def _check_space(memory: object, space: AnySpace | None) -> None:
     """Raise InvalidValue unless `memory` lies in `space`, or below it; IllegalAddress where it is not the thread's."""
     thread = current_thread()
     lies = space_in(thread, memory, "an mdspan")
@@ -158,13 +159,14 @@ def _check_space(memory: Any, space: AnySpace | None) -> None:
 
 
 def _carve(
-    thread: KernelThread, memory: Array, start: int, extents: tuple[int, ...], element: np.dtype[Any], space: Space
-) -> Any:  # fmt: skip
-    """Return a part of a scratchpad as the mode has it: a plain view, or in strict mode a span."""
+    thread: KernelThread, memory: Array, start: int, extents: tuple[int, ...], element: np.dtype[np.generic],
+    space: Space,
+) -> Array | Span:  # fmt: skip
+    """Return a part of a scratchpad: a plain view, or in strict mode a span."""
     array = np.ndarray(extents, element, memory, start)  # its base is `memory` itself
     if not thread.grid.options.strict:
         return array
-    if space is Space.SHARED:  # what an earlier block left here is no business of this one's
+    if space is Space.SHARED:  # so that a block cannot read what an earlier one left
         memory[start : start + array.nbytes] = POISON
     return Span(None, array, start, space)
 

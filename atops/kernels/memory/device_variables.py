@@ -1,14 +1,13 @@
 """Variables that a program declares for its kernels: `__device__` and `__constant__`. TOPS C++, 8.2.
 
-A declaration is one object; each device that uses it has an instance of its own. It knows chips and their memory; it
-does not know who resets a device, nor how the host moves bytes.
+A declaration is one object; each device that uses it has an instance of its own.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import Any
 from weakref import WeakSet
@@ -22,6 +21,7 @@ from atops.base.fork_locks import fork_safe
 from atops.device.call_site import Site, caller, expression_at
 from atops.device.chip import Chip
 from atops.device.exec.thread import KernelThread, maybe_current_thread
+from atops.device.geometry import Array
 from atops.device.span.numpy_functions import READING
 from atops.device.span.span import Span
 from atops.kernels.memory.declarations import Shape, initial_value
@@ -47,7 +47,7 @@ class Variable(NDArrayOperatorsMixin):
         "__weakref__", "_name", "aside", "dtype", "initial", "is_constant", "module", "nbytes", "shape", "site", "size",
     )  # fmt: skip
 
-    def __init__(self, initial: np.ndarray[Any, Any], name: str, module: str, site: Site, is_constant: bool) -> None:
+    def __init__(self, initial: Array, name: str, module: str, site: Site, is_constant: bool) -> None:
         """Declare a variable that begins as `initial`."""
         self.initial = initial
         self.dtype = initial.dtype
@@ -56,13 +56,13 @@ class Variable(NDArrayOperatorsMixin):
         self.nbytes = initial.nbytes
         self.module = module
         self.site = site
-        self.aside = False  # whether names mean it only where no other variable bears them
+        self.aside = False  # whether a name finds it only where no other variable has that name
         self.is_constant = is_constant
         self._name = name
 
     @property
     def name(self) -> str:
-        """Return its given name, or the one under which its module holds it; empty where there is neither."""
+        """Return its given name, or its name in its module; empty where there is neither."""
         if not self._name:
             held = vars(sys.modules[self.module]).copy() if self.module in sys.modules else {}
             self._name = next((name for name, value in held.items() if value is self), "")
@@ -86,33 +86,33 @@ class Variable(NDArrayOperatorsMixin):
         array = allocation.data.view(self.dtype).reshape(self.shape)
         array[...] = self.initial
         array.flags.writeable = not self.is_constant
-        space: Any = LanguageSpace.CONSTANT if self.is_constant else LanguageSpace.DECLARED
-        return Span(allocation, array, 0, space)
+        space = LanguageSpace.CONSTANT if self.is_constant else LanguageSpace.DECLARED
+        return Span(allocation, array, 0, space)  # type: ignore[arg-type]  # a space of the language
 
     def span(self) -> Span:
         """Return the instance of the running thread's device. Raises IllegalState on the host."""
         thread = maybe_current_thread()
         if thread is None:
-            raise IllegalState(f"{self!r} was used on the host; there device.symbol(...) is its instance")
+            raise IllegalState(f"{self!r} was used on the host; use device.symbol(...) there")
         if self.is_constant and (segment := thread.block.shared.get(CONSTANTS)) is not None:
             span: Span | None = segment.get(self)
             if span is None:
                 raise IllegalAddress(
-                    f"{thread} at {caller()}: {self!r} is not in the constant segment of this launch, which has those "
-                    "that the kernel names"
+                    f"{thread} at {caller()}: {self!r} is not in the constant segment of this launch, which has the "
+                    "constants that the kernel names"
                 )
             return span
         return self.on(thread.grid.chip)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         """Read an element, or return a Span of the part at `key`. Raises IllegalAddress beyond the extents."""
         return self.span()[key]
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         """Store into elements. Raises IllegalAddress beyond the extents, and on a constant."""
         self._target()[key] = value
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value: object) -> None:
         """Store `value` in every element."""
         self[...] = value
 
@@ -122,12 +122,14 @@ class Variable(NDArrayOperatorsMixin):
             raise AttributeError(f"{type(self).__name__} has no {name!r}")
         return getattr(self.span(), name)
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         """Give out the plain array, as a span does. Raises IllegalState on the host."""
         return self.span().__array__(dtype, copy)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
-        """Run a numpy ufunc on the spans; `out` may be variables, which are what is returned then."""
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] | None = None, **kwargs: object
+    ) -> Any:
+        """Run a numpy ufunc on the spans; `out` may hold variables, which are returned then."""
         operands = _spans(inputs)
         if method == "at" and isinstance(inputs[0], Variable):
             inputs[0]._target()  # numpy itself stores into read-only arrays here
@@ -137,7 +139,9 @@ class Variable(NDArrayOperatorsMixin):
         result = getattr(ufunc, method)(*operands, out=targets, **_spans(kwargs))
         return out[0] if len(out) == 1 else result
 
-    def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __array_function__(
+        self, function: Callable[..., Any], types: object, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:
         """Run any other numpy function on the spans."""
         return function(*_spans(args), **_spans(kwargs))
 
@@ -145,7 +149,7 @@ class Variable(NDArrayOperatorsMixin):
         """Return the span that is stored into. Raises IllegalAddress on a constant."""
         span = self.span()
         if self.is_constant:
-            raise IllegalAddress(f"{maybe_current_thread()} at {caller()}: a store into {self!r}; kernels only read it")
+            raise IllegalAddress(f"{maybe_current_thread()} at {caller()}: store into {self!r}; kernels only read it")
         return span
 
     @property
@@ -158,7 +162,7 @@ class Variable(NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise InvalidValue(f"{self!r} has no dimensions and so no length")
+            raise InvalidValue(f"{self!r} has no dimensions, so it has no length")
         return self.shape[0]
 
     def __float__(self) -> float:
@@ -169,13 +173,13 @@ class Variable(NDArrayOperatorsMixin):
 
     def __index__(self) -> int:
         if self.shape or self.dtype.kind not in "iu":
-            raise TypeError(f"{self!r} is no integer; one of an integer type without dimensions counts and indexes")
+            raise TypeError(f"{self!r} is no integer; an index is a variable of an integer type without dimensions")
         return int(self.span())
 
     def __bool__(self) -> bool:
         return bool(self.span())
 
-    __hash__ = object.__hash__  # a declaration is itself and no other; `==` compares elements, as of an array
+    __hash__ = object.__hash__  # by identity; `==` compares elements, as for an array
 
     def __repr__(self) -> str:
         kind = "constant" if self.is_constant else "device variable"
@@ -183,7 +187,7 @@ class Variable(NDArrayOperatorsMixin):
         return f"<{kind} {self.name or '(no name)'}: {element_name(self.dtype)}[{extents}], declared at {self.site}>"
 
 
-def device_variable(dtype: DTypeLike, init: Any = None, *, shape: Shape | None = None, name: str = "") -> Variable:
+def device_variable(dtype: DTypeLike, init: object = None, *, shape: Shape | None = None, name: str = "") -> Variable:
     """Declare a variable of global memory: `__device__ T x = init` (TOPS C++, 8.2).
 
     Its shape is that of `init`, or `shape`, which a single value fills; without `init` it is zeros. On the host, at a
@@ -204,7 +208,7 @@ def device_variable(dtype: DTypeLike, init: Any = None, *, shape: Shape | None =
     return variable
 
 
-def constant(dtype: DTypeLike, init: Any = None, *, shape: Shape | None = None, name: str = "") -> Variable:
+def constant(dtype: DTypeLike, init: object = None, *, shape: Shape | None = None, name: str = "") -> Variable:
     """Declare a variable of constant memory: `__constant__ T x = init` (TOPS C++, 8.2).
 
     Arguments are those of `device_variable`. Kernels only read it, the host writes it by symbol. It lies below no other
@@ -222,9 +226,9 @@ def constant(dtype: DTypeLike, init: Any = None, *, shape: Shape | None = None, 
 
 
 def variables_named(name: str) -> list[Variable]:
-    """Return the declared variables that bear `name`, alone or after their module's: "scale", "filters.scale".
+    """Return the declared variables of this name, alone or after their module's: "scale", "filters.scale".
 
-    Those that were set aside are meant only where no other one is.
+    Those that were set aside are returned only where there is no other one.
     """
     found = [each for each in _all_declared() if each.name and name in (each.name, f"{each.module}.{each.name}")]
     return [each for each in found if not each.aside] or found
@@ -235,12 +239,12 @@ def _all_declared() -> list[Variable]:
     while True:
         try:
             return list(_declared)
-        except RuntimeError:  # the set grew while it was gone through
+        except RuntimeError:  # the set grew during the iteration
             pass
 
 
 def set_aside(variables: Iterable[Variable]) -> None:
-    """Let names mean other variables before these: a compiled program has its own beside those of its modules."""
+    """Let names find other variables before these: a compiled program has its own beside those of its modules."""
     for each in variables:
         each.aside = True
 
@@ -249,7 +253,7 @@ def _static(thread: KernelThread, variable: Variable, code: CodeType, instructio
     """Return the variable that the line of a kernel declares on this device: the first that was declared there."""
     key = id(code), expression_at(code, instruction)
     entry: tuple[Variable, CodeType] = thread.grid.chip.variables.setdefault(
-        key, (variable, code)  # which keeps the code, and with it the meaning of its id
+        key, (variable, code)  # the entry keeps the code alive, and with it its id
     )
     first = entry[0]
     if (first.dtype, first.shape) != (variable.dtype, variable.shape):

@@ -1,6 +1,6 @@
 """Pointers into the memory spaces: arithmetic, access, and the conversions of TOPS C++, 8.2.
 
-A pointer knows the memory it was made of and reaches no byte beside it.
+A pointer reaches the bytes of the memory that it was made of, and no others.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.call_site import caller
 from atops.device.exec.thread import current_thread
+from atops.device.geometry import Array
 from atops.device.span.span import Space, Span
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.memory.spaces import AnySpace, LanguageSpace, common_space, is_below, space_in
@@ -25,15 +26,16 @@ class Pointer:
     """A pointer to elements of `dtype` in memory space `space`; immutable. `pointer(x)` makes one.
 
     `p + n`, `n + p`, `p - n` and `p - q` count elements; `p[i]` reads, `p[i] = v` stores, `p[i:j]` and `memory()` give
-    the elements as a span or an array; pointers into the same memory compare by address. Where two pointers meet, the
-    one converts to the other's space by itself if that is a parent space, and InvalidType names both where neither
-    is (TOPS C++, 8.2).
+    the elements as a span or an array; pointers into the same memory compare by address. In a difference or comparison
+    one pointer converts to the other's space if that is a parent space; otherwise InvalidType names both
+    (TOPS C++, 8.2).
     """
 
     __slots__ = ("_bytes", "_offset", "_origin", "dtype", "space")
 
     def __init__(
-        self, space: AnySpace, dtype: np.dtype[Any], memory: Any, origin: tuple[int, int], offset: int = 0
+        self, space: AnySpace, dtype: np.dtype[np.generic], memory: Array | Span, origin: tuple[int, int],
+        offset: int = 0,
     ) -> None:
         """Point at byte `offset` of `memory`, a row of bytes; `origin` is that row's memory and place in it."""
         self.space = space
@@ -56,7 +58,7 @@ class Pointer:
             return self._like(element, self._offset, space)
         thread = current_thread()
         if not isinstance(space, Space | LanguageSpace):
-            raise InvalidType(f"{thread} at {caller()}: a pointer into {space!r}; k.Local and the like are right")
+            raise InvalidType(f"{thread} at {caller()}: space expects k.Local or another memory space, got {space!r}")
         if self.space is not LanguageSpace.GENERIC or space is LanguageSpace.CONSTANT:
             raise InvalidType(f"{thread} at {caller()}: a {self.space} pointer never becomes a {space} pointer")
         lies = space_in(thread, self._bytes, "a pointer")
@@ -73,13 +75,13 @@ class Pointer:
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Pointer | SupportsIndex) -> Any:
         """Return the pointer `other` elements before, or the elements between two pointers."""
         if not isinstance(other, Pointer):
             return self + -self._count(other)
         self._check_related(other, "the difference of")
         if self.dtype != other.dtype:
-            raise InvalidType(f"the difference of {self!r} and {other!r}; pointers to one element type are right")
+            raise InvalidType(f"the difference expects pointers to one element type, got {self!r} and {other!r}")
         elements, rest = divmod(self.place[1] - other.place[1], self.dtype.itemsize)
         if rest:
             raise InvalidValue(f"{self!r} and {other!r} are no whole number of elements apart")
@@ -108,7 +110,7 @@ class Pointer:
 
     # Access.
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: SupportsIndex | slice) -> Any:
         """Read element `key`, or give elements `start:stop` as a span or an array.
 
         Raises IllegalAddress outside the memory that the pointer was made of, and on gcu210 for an element of a
@@ -119,11 +121,11 @@ class Pointer:
         cell = self._cell(self._count(key), 1)
         return cell[0]
 
-    def __setitem__(self, key: SupportsIndex, value: Any) -> None:
+    def __setitem__(self, key: SupportsIndex, value: object) -> None:
         """Store into element `key`. Raises IllegalAddress as reading does, and in constant memory."""
         cell = self._cell(self._count(key), 1)
         if self.space is LanguageSpace.CONSTANT:
-            raise IllegalAddress(f"{current_thread()} at {caller()}: a store through {self!r}; constants are only read")
+            raise IllegalAddress(f"{current_thread()} at {caller()}: store through {self!r}; constants are only read")
         cell[0] = value
 
     def memory(self) -> Any:
@@ -140,7 +142,7 @@ class Pointer:
 
     def _elements(self, start: int, key: slice) -> Any:
         if key.step is not None or key.stop is None:
-            raise InvalidValue(f"{self!r}[{key}]; a pointer has no end: [start:stop] is right")
+            raise InvalidValue(f"a slice of {self!r} expects [start:stop], as a pointer has no end, got [{key}]")
         return self._cell(start, max(0, self._count(key.stop) - start))
 
     def _cell(self, index: int, count: int) -> Any:
@@ -154,17 +156,18 @@ class Pointer:
                 f"{self._bytes.nbytes}"
             )
         space_in(thread, self._bytes, "a pointer's access")  # another thread's local memory is out of reach
-        return self._bytes[low : low + count * width].view(self.dtype)
+        found: Array | Span = self._bytes[low : low + count * width].view(self.dtype)
+        return found
 
-    def _count(self, value: Any) -> int:
+    def _count(self, value: SupportsIndex) -> int:
         try:
             return operator.index(value)
         except TypeError:
-            raise InvalidType(f"{self!r} and {value!r}; a whole number of elements is right") from None
+            raise InvalidType(f"{self!r} expects a whole number of elements, got {value!r}") from None
 
     def _before(self, other: Pointer) -> bool:
         if not isinstance(other, Pointer):
-            raise InvalidType(f"the order of {self!r} and {other!r}; two pointers are right")
+            raise InvalidType(f"the order expects two pointers, got {self!r} and {other!r}")
         self._check_related(other, "the order of")
         return self.place < other.place
 
@@ -177,7 +180,7 @@ class Pointer:
         if self._origin[0] != other._origin[0]:
             raise InvalidValue(f"{what} {self!r} and {other!r}, which point into different memories")
 
-    def _like(self, dtype: np.dtype[Any], offset: int, space: AnySpace | None = None) -> Pointer:
+    def _like(self, dtype: np.dtype[np.generic], offset: int, space: AnySpace | None = None) -> Pointer:
         return Pointer(self.space if space is None else space, dtype, self._bytes, self._origin, offset)
 
 
@@ -202,15 +205,15 @@ def pointer(memory: Any) -> Pointer:
     return Pointer(space, memory.dtype, memory.reshape(-1).view(np.uint8), _origin(memory))
 
 
-def generic(memory: Any) -> Pointer:
-    """Return a generic pointer to memory or of a pointer: the conversion that C++ makes by itself (TOPS C++, 8.2).
+def generic(memory: object) -> Pointer:
+    """Return a generic pointer to memory, or a pointer converted to one, as C++ does implicitly (TOPS C++, 8.2).
 
     Raises InvalidType for constant memory, and as `pointer` does.
     """
     return pointer(memory).cast(space=LanguageSpace.GENERIC)
 
 
-def _origin(memory: Any) -> tuple[int, int]:
+def _origin(memory: Array | Span) -> tuple[int, int]:
     """Return which memory a span or array is a part of, and where in it: its address on a device."""
     if isinstance(memory, Span):
         if memory.allocation is not None:

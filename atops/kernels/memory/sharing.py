@@ -18,22 +18,21 @@ __all__ = ("CONSTANTS", "DYNAMIC_BYTES", "dynamic_bytes", "shared_object", "shar
 
 T = TypeVar("T")
 
-# A leaf of its own for the moment in which the first thread makes something: threads may be OS threads.
+# Held while the first thread makes something: threads may be OS threads. No other lock is taken under it.
 _making = fork_safe(threading.RLock())
-_grids: WeakKeyDictionary[Grid, dict[Any, Any]] = WeakKeyDictionary()
+_grids: WeakKeyDictionary[Grid, dict[object, Any]] = WeakKeyDictionary()
 
 
 def shared_object(thread: KernelThread, make: Callable[[], T], depth: int = 2, of_grid: bool = False) -> T:
-    """Return what `make` made for the first thread of the block that came to the line `depth` frames above.
+    """Return what `make` returned to the first thread of the block at the line `depth` frames above.
 
-    `of_grid`: the first thread of the whole grid.
-
-    A line that a thread passes several times gives another object each time; the n-th time of one thread and the
-    n-th time of another are the same.
+    `of_grid`: to the first thread of the whole grid. A line that a thread passes several times gives another object
+    each time; the n-th time of one thread and the n-th time of another give the same.
     """
     frame = sys._getframe(depth)
     code = frame.f_code
-    site = (id(code), expression_at(code, frame.f_lasti))  # hashing the code would read all of it; it is kept below
+    # By id, as hashing the code would read all of it; the entry in `shared` keeps the code alive.
+    site = (id(code), expression_at(code, frame.f_lasti))
     sites = thread.sites
     if sites is None:
         sites = thread.sites = {}
@@ -52,7 +51,7 @@ def shared_object(thread: KernelThread, make: Callable[[], T], depth: int = 2, o
 
 
 def shared_once(thread: KernelThread, what: str, make: Callable[[], T], depth: int = 2) -> T:
-    """Return what `make` made for the first thread of the block that came to the one line that may ask for `what`.
+    """Return what `make` returned to the first thread of the block at the only line that may ask for `what`.
 
     Raises LaunchFailure, naming both lines, when another line asks for it too.
     """
@@ -67,7 +66,7 @@ def shared_once(thread: KernelThread, what: str, make: Callable[[], T], depth: i
     return result
 
 
-def _of_grid(thread: KernelThread) -> dict[Any, Any]:
+def _of_grid(thread: KernelThread) -> dict[object, Any]:
     with _making:
         return _grids.setdefault(thread.grid, {})
 

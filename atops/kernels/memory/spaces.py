@@ -1,7 +1,7 @@
-"""The memory spaces of TOPS C++, 8.2: which is below which, and which one a thread's memory lies in.
+"""The memory spaces of TOPS C++, 8.2: their order, and the space that a thread's memory lies in.
 
-`Space` on the chip's floor names what a DTE and a span tell apart; the language has three more, and one of those two
-faces: a declared device variable lies in global memory and is reached by name on every chip.
+`Space` of the device has the spaces that a DTE and a span tell apart; the language has three more, and a name for the
+global memory of declared variables, which kernels reach on every chip.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ("AnySpace", "LanguageSpace", "common_space", "is_below", "space_in")
 
 
 class LanguageSpace(Enum):
-    """A memory space that only the language has: no DTE moves there (TOPS C++, 8.2)."""
+    """A memory space that only the language has: no DTE reaches it (TOPS C++, 8.2)."""
 
     GENERIC = "generic"
     CONSTANT = "constant"
     PRIVATE = "private"
-    DECLARED = "global (declared)"  # of spans: global memory reached by name, where there is no direct access too
+    DECLARED = "global (declared)"  # of spans: global memory that kernels reach by name, also without direct access
 
     def __str__(self) -> str:
         return self.value
@@ -37,24 +37,24 @@ AnySpace: TypeAlias = Space | LanguageSpace
 
 
 def is_below(space: AnySpace, parent: AnySpace) -> bool:
-    """Tell whether a pointer into `space` may become one into `parent` by itself (TOPS C++, 8.2).
+    """Tell whether a pointer into `space` converts to one into `parent` implicitly (TOPS C++, 8.2).
 
-    Into its own space, or into the generic one, which every space but the constant one lies below.
+    That is its own space, and the generic one for every space except the constant one.
     """
     return space is parent or (parent is LanguageSpace.GENERIC and space is not LanguageSpace.CONSTANT)
 
 
 def common_space(one: AnySpace, other: AnySpace) -> AnySpace | None:
-    """Return the space that pointers into both convert to by themselves, if there is one."""
+    """Return the space to which pointers into both convert implicitly, if there is one."""
     if is_below(one, other):
         return other
     return one if is_below(other, one) else None
 
 
-def space_in(thread: KernelThread, memory: object, who: str) -> AnySpace:
+def space_in(thread: KernelThread, memory: object, what: str) -> AnySpace:
     """Return the space that a span or an array of `thread` lies in.
 
-    Raises InvalidType, naming thread, line and `who`, for what is neither, and IllegalAddress for an array outside
+    Raises InvalidType, naming thread, line and `what`, for what is neither, and IllegalAddress for an array outside
     the thread's memories.
     """
     if isinstance(memory, Span):
@@ -64,8 +64,8 @@ def space_in(thread: KernelThread, memory: object, who: str) -> AnySpace:
         memory = memory.array
     if not isinstance(memory, np.ndarray):
         raise InvalidType(
-            f"{thread} at {caller()}: {who} of {reprlib.repr(memory)}; a span, a variable or an array of k.local, "
-            "k.shared or k.private is right"
+            f"{thread} at {caller()}: {what} expects a span, a variable or an array of k.local, k.shared or k.private, "
+            f"got {reprlib.repr(memory)}"
         )
     root = memory if memory.base is None else memory.base
     if root is thread.sip.l1:
@@ -74,4 +74,4 @@ def space_in(thread: KernelThread, memory: object, who: str) -> AnySpace:
         return Space.SHARED
     if thread.sites is not None and any(root is each for each in thread.sites.get(PRIVATE_ARRAYS, ())):
         return LanguageSpace.PRIVATE
-    raise IllegalAddress(f"{thread} at {caller()}: {who} of an array outside this thread's memories")
+    raise IllegalAddress(f"{thread} at {caller()}: {what} of an array outside this thread's memories")

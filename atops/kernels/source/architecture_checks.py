@@ -1,13 +1,12 @@
-"""What a source names although the architecture that it is compiled for lacks it. TOPS C++, 8.3, 8.4, 8.6 and 8.7.
+"""Names in a source that its compile target lacks. TOPS C++, 8.3, 8.4, 8.6 and 8.7.
 
-Branches that the architecture's macros rule out are not read, as a preprocessor would drop them.
+Branches that the macros of the target rule out are skipped, as a preprocessor would drop them.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from atops.device.dte.operations import OPERATIONS
 from atops.kernels.builtin_variables import macros_of
@@ -26,15 +25,15 @@ _CONFIGURE = "config_"
 
 def check_architecture(
     function: FunctionNode,
-    names: Mapping[str, Any],
-    meaning: Callable[[ast.AST], Any],
+    names: Mapping[str, object],
+    meaning: Callable[[ast.AST], object],
     source: SourceText,
     log: DiagnosticLog,
 ) -> None:
-    """Warn of each operation, function and vector type that a function names and what it is compiled for lacks.
+    """Warn of each operation, function and vector type that a function names and its compile target lacks.
 
-    That is told by the macros among `names`. `meaning` returns what a global name stands for in the function, None for
-    its own. A warning and no error: only a run tells whether the line is reached.
+    The macros among `names` tell the target. `meaning` returns the value of a global name, None for a name of the
+    function itself. It is a warning, as only a run shows whether the line is reached.
     """
     target = _target_of(names)
     if target is None:
@@ -51,11 +50,11 @@ def check_architecture(
         if found is not None:
             assert isinstance(node, ast.expr)
             message = f"{found[0]} needs gcu{found[1]}; the source is compiled for {target.name}"
-            log.warning(f"{message}. `if k.__AGCU_ARCH__ >= {found[1]}:` keeps it apart", source, node)
+            log.warning(f"{message}. `if k.__AGCU_ARCH__ >= {found[1]}:` guards it", source, node)
 
 
-def _target_of(names: Mapping[str, Any]) -> CompileTarget | None:
-    """Return what is compiled for: the one that defines the macros as they are. None where the text redefines one."""
+def _target_of(names: Mapping[str, object]) -> CompileTarget | None:
+    """Return the target that defines the macros so; None where the text redefines one."""
     for target in TARGETS.values():
         if all(name in names and names[name] == value for name, value in macros_of(target).items()):
             return target
@@ -72,11 +71,11 @@ def _first_chips() -> Iterator[tuple[str, int]]:
             yield name, construct.gcu_arch
 
 
-def _reached(nodes: Iterable[ast.AST], names: Mapping[str, Any]) -> Iterator[ast.AST]:
-    """Yield all nodes and what is below them, in no order, without the branches that constants rule out."""
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
+def _reached(nodes: Iterable[ast.AST], names: Mapping[str, object]) -> Iterator[ast.AST]:
+    """Yield all nodes and those below them, in no order, without the branches that constants rule out."""
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
         yield node
         below = ast.iter_child_nodes(node)
         if isinstance(node, ast.If | ast.IfExp):
@@ -85,4 +84,4 @@ def _reached(nodes: Iterable[ast.AST], names: Mapping[str, Any]) -> Iterator[ast
                 below = iter(taken if isinstance(taken, list) else [taken])
             except NotConstant:
                 pass
-        waiting.extend(below)
+        pending.extend(below)

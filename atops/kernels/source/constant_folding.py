@@ -1,7 +1,7 @@
-"""Constant expressions: what an expression of a kernel's source is worth before anything runs.
+"""Constant expressions: the values of expressions in a kernel's source before anything runs.
 
 An expression is computed here from its syntax tree with a short list of operations, never executed; sizes are bounded,
-so that no text can make it long.
+so that no text can make it take long.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from atops.kernels.builtin_variables import MACROS
 
 __all__ = ("NotConstant", "fold", "resolve")
 
+Names = Mapping[str, object]
+
 LANGUAGE = "atops.kernels"
 MOST_BITS = 4096  # of an integer
 MOST_ITEMS = 1 << 16  # of a tuple or a text
 
 _MODULES = (np, math, ml_dtypes)
-_UNBOUNDED = ("comb", "factorial", "perm", "prod", "fsum", "dist", "lcm", "gcd", "sumprod", "hypot")  # or of sequences
+# Functions whose result, or number of steps, has no bound.
+_UNBOUNDED = ("comb", "factorial", "perm", "prod", "fsum", "dist", "lcm", "gcd", "sumprod", "hypot")
 _MATH = tuple(each for name, each in vars(math).items() if callable(each) and name not in _UNBOUNDED)
 _PURE = (abs, bool, divmod, float, int, len, max, min, range, round, sum, tuple, np.dtype, as_dtype)
 _CALLS = frozenset((*_PURE, *_MATH))
@@ -36,15 +39,15 @@ _DTYPE_ATTRIBUTES = frozenset(("itemsize", "kind", "name"))
 _NUMBERS = (bool, int, float, complex, np.generic)
 _PLAIN = (*_NUMBERS, str, tuple, range, np.dtype, type(None), enum.Enum)
 
-_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = MappingProxyType(
+_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], object]] = MappingProxyType(
     {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
      ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.LShift: operator.lshift,
      ast.RShift: operator.rshift, ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor}
 )  # fmt: skip
-_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = MappingProxyType(
+_UNARY: Mapping[type[ast.unaryop], Callable[[Any], object]] = MappingProxyType(
     {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
 )
-_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = MappingProxyType(
+_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], object]] = MappingProxyType(
     {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
      ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
      ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b}
@@ -59,7 +62,7 @@ class NotConstant(Exception):
         self.node = node
 
 
-def fold(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def fold(node: ast.expr, names: Names) -> Any:
     """Return the value of an expression of numbers, texts, tuples, lists, element types and pure functions of them.
 
     `names` are the values of its names. Raises NotConstant naming the part that is none.
@@ -75,10 +78,10 @@ def fold(node: ast.expr, names: Mapping[str, Any]) -> Any:
         raise NotConstant(node, f"{_text(node)} has no value: {error}") from None
 
 
-def resolve(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """Return what a name, or a name of a module of this language such as `np.float32`, stands for.
+def resolve(node: ast.expr, names: Names) -> object:
+    """Return the value of a name, or of a dotted one such as `np.float32`.
 
-    Nothing is executed: only modules, namespaces and enumerations are looked into. Raises NotConstant.
+    Nothing is executed: only modules, namespaces and enumerations are searched. Raises NotConstant.
     """
     if isinstance(node, ast.Name):
         if node.id not in names and node.id not in _BUILTINS:
@@ -93,14 +96,14 @@ def resolve(node: ast.expr, names: Mapping[str, Any]) -> Any:
     raise NotConstant(node, f"{_text(node)} is no constant")
 
 
-def _name(node: Any, names: Mapping[str, Any]) -> Any:
+def _name(node: ast.Name | ast.Attribute, names: Names) -> object:
     value = resolve(node, names)
     if isinstance(value, _PLAIN) or (isinstance(value, type) and _is_element(value)):
         return value
     raise NotConstant(node, f"'{_text(node)}' is no constant")
 
 
-def _attribute(node: ast.Attribute, names: Mapping[str, Any]) -> Any:
+def _attribute(node: ast.Attribute, names: Names) -> object:
     if node.attr in _DTYPE_ATTRIBUTES:
         try:
             owner = fold(node.value, names)
@@ -110,7 +113,7 @@ def _attribute(node: ast.Attribute, names: Mapping[str, Any]) -> Any:
     return _name(node, names)
 
 
-def _binary(node: ast.BinOp, names: Mapping[str, Any]) -> Any:
+def _binary(node: ast.BinOp, names: Names) -> object:
     left, right = fold(node.left, names), fold(node.right, names)
     numbers = isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)
     joined = isinstance(node.op, ast.Add) and type(left) is type(right) and type(left) in (str, tuple)
@@ -127,12 +130,12 @@ def _binary(node: ast.BinOp, names: Mapping[str, Any]) -> Any:
     return _BINARY[type(node.op)](left, right)
 
 
-def _unary(node: ast.UnaryOp, names: Mapping[str, Any]) -> Any:
+def _unary(node: ast.UnaryOp, names: Names) -> object:
     return _UNARY[type(node.op)](fold(node.operand, names))
 
 
-def _boolean(node: ast.BoolOp, names: Mapping[str, Any]) -> Any:
-    value = None
+def _boolean(node: ast.BoolOp, names: Names) -> object:
+    value: object = None
     for each in node.values:
         value = fold(each, names)
         if bool(value) is isinstance(node.op, ast.Or):
@@ -140,7 +143,7 @@ def _boolean(node: ast.BoolOp, names: Mapping[str, Any]) -> Any:
     return value
 
 
-def _compare(node: ast.Compare, names: Mapping[str, Any]) -> bool:
+def _compare(node: ast.Compare, names: Names) -> bool:
     left = fold(node.left, names)
     for op, each in zip(node.ops, node.comparators, strict=True):
         right = fold(each, names)
@@ -150,33 +153,33 @@ def _compare(node: ast.Compare, names: Mapping[str, Any]) -> bool:
     return True
 
 
-def _choice(node: ast.IfExp, names: Mapping[str, Any]) -> Any:
+def _choice(node: ast.IfExp, names: Names) -> object:
     return fold(node.body if fold(node.test, names) else node.orelse, names)
 
 
-def _tuple(node: ast.Tuple, names: Mapping[str, Any]) -> tuple[Any, ...]:
+def _tuple(node: ast.Tuple, names: Names) -> tuple[object, ...]:
     return tuple(fold(each, names) for each in node.elts)
 
 
-def _list(node: ast.List, names: Mapping[str, Any]) -> list[Any]:
+def _list(node: ast.List, names: Names) -> list[object]:
     return [fold(each, names) for each in node.elts]
 
 
-def _subscript(node: ast.Subscript, names: Mapping[str, Any]) -> Any:
+def _subscript(node: ast.Subscript, names: Names) -> object:
     owner = fold(node.value, names)
     if not isinstance(owner, str | tuple | range):
         raise NotConstant(node, f"{_text(node)} is no constant expression")
     return owner[fold(node.slice, names)]
 
 
-def _slice(node: ast.Slice, names: Mapping[str, Any]) -> slice:
+def _slice(node: ast.Slice, names: Names) -> slice:
     parts = (None if each is None else fold(each, names) for each in (node.lower, node.upper, node.step))
     return slice(*parts)
 
 
-def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
+def _call(node: ast.Call, names: Names) -> object:
     function = resolve(node.func, names)
-    if not _may_call(function):
+    if not _may_call(function) or not callable(function):
         raise NotConstant(node, f"{_text(node.func)}() is not computed before the program runs")
     arguments = [fold(each, names) for each in node.args]
     named = {each.arg: fold(each.value, names) for each in node.keywords if each.arg is not None}
@@ -185,10 +188,10 @@ def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
     return function(*arguments, **named)
 
 
-def _may_call(function: Any) -> bool:
+def _may_call(function: object) -> bool:
     try:
         return function in _CALLS or (isinstance(function, type) and _is_element(function))
-    except TypeError:  # what cannot be hashed is none of them
+    except TypeError:  # not hashable, so none of them
         return False
 
 
@@ -199,7 +202,7 @@ def _is_element(kind: type) -> bool:
     return kind in (bool, int, float) or issubclass(kind, np.generic)
 
 
-def _bounded(node: ast.expr, value: Any) -> Any:
+def _bounded(node: ast.expr, value: object) -> object:
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         raise NotConstant(node, f"{_text(node)} is too large")
     if isinstance(value, str | tuple | range) and len(value) > MOST_ITEMS:
@@ -208,12 +211,12 @@ def _bounded(node: ast.expr, value: Any) -> Any:
 
 
 def _text(node: ast.expr) -> str:
-    """Return an expression as it would be written, cut to a length that a message can have."""
+    """Return the text of an expression, cut to a length for messages."""
     text = ast.unparse(node)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-_RULES: Mapping[type[ast.expr], Callable[[Any, Mapping[str, Any]], Any]] = MappingProxyType(
+_RULES: Mapping[type[ast.expr], Callable[[Any, Names], object]] = MappingProxyType(
     {ast.Constant: lambda node, names: node.value, ast.Name: _name, ast.Attribute: _attribute, ast.BinOp: _binary,
      ast.UnaryOp: _unary, ast.BoolOp: _boolean, ast.Compare: _compare, ast.IfExp: _choice, ast.Tuple: _tuple,
      ast.List: _list, ast.Subscript: _subscript, ast.Slice: _slice, ast.Call: _call}

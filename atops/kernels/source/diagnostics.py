@@ -1,4 +1,4 @@
-"""What a compiler says of a source text: errors, warnings and notes with their place, printed as gcc and clang do."""
+"""Diagnostics of a source text: errors, warnings and notes with their place, printed as gcc and clang do."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Protocol
 __all__ = ("Diagnostic", "DiagnosticLog", "Located", "Severity", "SourcePosition", "SourceText", "nearest")
 
 _END_OF_LINE = re.compile("\r\n|\r|\n")  # as Python counts lines; `str.splitlines` knows more ends
-MOST_ERRORS = 50  # a source with more is broken in a way that the first ones tell
+MOST_ERRORS = 50  # of those that are printed
 
 
 class Severity(StrEnum):
-    """How bad it is: an error stops the compilation, a warning does not, a note belongs to what stands before it."""
+    """The severity: an error stops the compilation, a warning does not, a note belongs to the message before it."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -43,7 +43,7 @@ class SourcePosition:
 
 
 class SourceText:
-    """A named text and its lines. `name` is what diagnostics call it; no file of that name need exist."""
+    """A named text and its lines. `name` is its name in diagnostics; no file of that name need exist."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
@@ -87,7 +87,7 @@ class Diagnostic:
 
 
 class DiagnosticLog:
-    """What one compilation said, in the order of the text. `str` is the log as a compiler prints it.
+    """The diagnostics of one compilation, in the order of the text. `str` is the log as a compiler prints it.
 
     `quiet` drops warnings, `strict` makes errors of them.
     """
@@ -99,11 +99,11 @@ class DiagnosticLog:
         self._notes: list[Diagnostic] = []  # the group that a note would join
 
     def error(self, message: str, source: SourceText | str, where: SourcePosition | Located | None = None) -> None:
-        """Report what stops the compilation. `source` is the text, or just its name."""
+        """Report an error, which stops the compilation. `source` is the text, or just its name."""
         self._open(_diagnostic(Severity.ERROR, message, source, where))
 
     def warning(self, message: str, source: SourceText | str, where: SourcePosition | Located | None = None) -> None:
-        """Report what is probably not meant."""
+        """Report a probable mistake."""
         severity = Severity.ERROR if self.strict else Severity.WARNING
         if self.quiet:
             self._notes = []
@@ -138,12 +138,12 @@ class DiagnosticLog:
         return sum(map(len, self._groups))
 
     def __str__(self) -> str:
-        """Return the whole log, its last line counting errors and warnings; empty where nothing was said."""
+        """Return the whole log, its last line counting errors and warnings; empty without any."""
         errors, warnings = len(self.errors), len(self.warnings)
-        lines, told = [], 0
+        lines, shown = [], 0
         for each in self.entries:
-            told += each.severity is Severity.ERROR
-            if told > MOST_ERRORS:
+            shown += each.severity is Severity.ERROR
+            if shown > MOST_ERRORS:
                 lines.append(f"{each.name}: note: {errors - MOST_ERRORS} more errors are not shown")
                 break
             lines.append(str(each))
@@ -178,7 +178,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-# What C++, CUDA or numpy call a thing that has another name in the kernel language, not one that is spelled alike.
+# Names of C++, CUDA and numpy for what has another name in the kernel language.
 CALLED_OTHERWISE: Mapping[str, str] = MappingProxyType(
     {
         "atomicAdd": "signal_add", "atomic_add": "signal_add", "fabs": "abs", "fmod": "mod", "log": "ln", "logf": "ln",
@@ -189,7 +189,7 @@ CALLED_OTHERWISE: Mapping[str, str] = MappingProxyType(
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for what is meant or the nearest of the known names, nothing where none is near."""
+    """Return "; did you mean 'x'?" with the name that is meant or the nearest known one, "" where none is near."""
     known = tuple(known)
     meant = CALLED_OTHERWISE.get(name)
     if meant in known:

@@ -1,6 +1,6 @@
-"""What a function of a kernel source must be: the rules of TOPS C++, 8.1, 8.2 and 8.8, told from its syntax tree.
+"""The rules for functions of a kernel source, checked in the syntax tree: TOPS C++, 8.1, 8.2 and 8.8.
 
-Each rule reports where it is broken; nothing is executed. Names are looked up as the function would find them.
+Each fault is reported at its place; nothing is executed. Names have the values that the function would find.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from atops.kernels.target import TARGETS
 __all__ = ("FunctionChecks", "decorators_of")
 
 _KERNELS = frozenset(("kernel", "cooperative"))
-_REQUESTS = ("Request", "DteEvent")  # what is awaited, by the annotation of what returns it
-_METHODS = ("arrive_and_wait", "wait")  # of barriers and events, whose type is not known before they run
+_REQUESTS = ("Request", "DteEvent")  # awaitable results, by the annotation of the function
+_METHODS = ("arrive_and_wait", "wait")  # of barriers and events, whose types are not known here
 _SCALARS = (Any, object, int, float, bool, Span, np.ndarray)
 _TYPES = "k.Span, an element type such as np.float32 or 'bfloat16', int, float or bool"
 
 
-def decorators_of(node: FunctionNode, names: Mapping[str, Any]) -> dict[str, ast.expr]:
+def decorators_of(node: FunctionNode, names: Mapping[str, object]) -> dict[str, ast.expr]:
     """Return which of the language's decorators a function has, each with its expression. Others are left out."""
     found: dict[str, ast.expr] = {}
     for each in node.decorator_list:
@@ -50,7 +50,7 @@ def decorators_of(node: FunctionNode, names: Mapping[str, Any]) -> dict[str, ast
 class FunctionChecks:
     """The rules for one function at the top of a source; `run` goes through them all."""
 
-    def __init__(self, node: FunctionNode, names: Mapping[str, Any], source: SourceText, log: DiagnosticLog) -> None:
+    def __init__(self, node: FunctionNode, names: Mapping[str, object], source: SourceText, log: DiagnosticLog) -> None:
         self.node = node
         self.names = names
         self.source = source
@@ -98,7 +98,7 @@ class FunctionChecks:
         for each in self.node.decorator_list:
             if each not in known:
                 text = ast.unparse(each)
-                self.error(f"decorator '{text}' is unknown; k.kernel, k.cooperative, k.device or k.host is right", each)
+                self.error(f"unknown decorator '{text}'; expected k.kernel, k.cooperative, k.device or k.host", each)
             elif isinstance(each, ast.Call):
                 self._decorator_arguments(each)
         for other in sorted(self.decorators.keys() & {"device", "host"}) if self.is_kernel else ():
@@ -106,8 +106,8 @@ class FunctionChecks:
 
     def _decorator_arguments(self, call: ast.Call) -> None:
         if self.decorators.get("kernel") is not call or call.args:
-            right = "@k.kernel, @k.kernel(name=..., cooperative=..., arch=...) or @k.device"
-            return self.error(f"decorator '{ast.unparse(call)}'; {right} is right", call)
+            forms = "@k.kernel, @k.kernel(name=..., cooperative=..., arch=...) or @k.device"
+            return self.error(f"decorator '{ast.unparse(call)}'; expected {forms}", call)
         for each in call.keywords:
             kind = {"name": str, "cooperative": bool, "arch": str}.get(each.arg or "")
             if kind is None:
@@ -119,9 +119,9 @@ class FunctionChecks:
                 self.error(f"the {each.arg} of a kernel is a constant; {error}", error.node)
                 continue
             if type(value) is not kind or value == "":
-                self.error(f"the {each.arg} of a kernel is {value!r}; a {kind.__name__} is right", each.value)
+                self.error(f"the {each.arg} of a kernel expects a {kind.__name__}, got {value!r}", each.value)
 
-    def _names_as_compiled(self) -> Mapping[str, Any]:
+    def _names_as_compiled(self) -> Mapping[str, object]:
         """Return the names, with the macros of the architecture that a kernel itself says it is compiled for."""
         call = self.decorators.get("kernel")
         for each in call.keywords if isinstance(call, ast.Call) else ():
@@ -145,7 +145,7 @@ class FunctionChecks:
         for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
             if each.annotation is not None and not self._is_type(each.annotation):
                 message = f"annotation '{ast.unparse(each.annotation)}' of parameter {each.arg} is unknown"
-                self.error(f"{message}; {_TYPES} is right", each.annotation)
+                self.error(f"{message}; expected {_TYPES}", each.annotation)
         returns = self.node.returns
         if returns is not None and not _is_none(returns):
             self.error(f"{self.what} is annotated with a result; a kernel returns nothing", returns)
@@ -180,7 +180,7 @@ class FunctionChecks:
     # What it does.
 
     def _awaits(self, function: FunctionNode) -> None:
-        """Report what only a coroutine can do in a plain function, and generators."""
+        """Report `await` in a plain function, and generators."""
         for node in own_nodes(function):
             if isinstance(node, ast.Yield | ast.YieldFrom) and self.is_kernel and function is self.node:
                 self.error(f"{self.what} is a generator; a kernel awaits and yields nothing", node)
@@ -209,13 +209,13 @@ class FunctionChecks:
             elif returns in _REQUESTS:
                 self.error(f"{text}() is a request and does nothing until it is awaited: `await {text}()`", call)
         elif value is None and isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS:
-            self.log.warning(f"{text}() is not awaited; a barrier's or an event's has to be", self.source, call)
+            self.log.warning(f"{text}() is not awaited, as that of a barrier or an event must be", self.source, call)
 
     def _kernel_call(self, call: ast.Call) -> None:
         value = self._meaning(call.func)
         function = value if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef) else None
         if function is not None and decorators_of(function, self.names).keys() & _KERNELS:
-            self.error(f"{self.what} calls kernel {function.name}; what kernels call is a function", call)
+            self.error(f"{self.what} calls kernel {function.name}; kernels call functions", call)
 
     def _dynamic_shared(self) -> None:
         nodes = (node for node in ast.walk(self.node) if isinstance(node, ast.expr))
@@ -225,7 +225,7 @@ class FunctionChecks:
             self.log.note("the first is here", self.source, uses[0])
 
     def _advice(self) -> None:
-        """Warn of what is allowed and rarely meant."""
+        """Warn of what is allowed, but probably a mistake."""
         together = "cooperative" in self.decorators or any(
             each.arg == "cooperative" for call in self.decorators.values() if isinstance(call, ast.Call)
             for each in call.keywords
@@ -241,8 +241,8 @@ class FunctionChecks:
                 message = "k.local in a loop takes more memory each time; take it once, before the loop"
                 self.log.warning(message, self.source, node)
 
-    def _meaning(self, node: ast.AST) -> Any:
-        """Return what a global name, or a dotted one, stands for; None where it is the function's own or unknown."""
+    def _meaning(self, node: ast.AST) -> object:
+        """Return the value of a global name, or of a dotted one; None where it is the function's own or unknown."""
         root = node
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -254,10 +254,10 @@ class FunctionChecks:
             return None
 
 
-_PYTHON_TYPES: Mapping[str, Any] = {"int": int, "float": float, "bool": bool, "object": object}
+_PYTHON_TYPES: Mapping[str, object] = {"int": int, "float": float, "bool": bool, "object": object}
 
 
-def _is_element(value: Any) -> bool:
+def _is_element(value: object) -> bool:
     if not isinstance(value, type | str | np.dtype):
         return False
     try:
@@ -272,7 +272,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _in_loops(function: FunctionNode) -> Iterator[ast.AST]:
-    """Yield every node that stands in a loop of the function, once."""
+    """Yield every node in a loop of the function, once."""
     seen: set[int] = set()
     for loop in ast.walk(function):
         if isinstance(loop, ast.For | ast.AsyncFor | ast.While):

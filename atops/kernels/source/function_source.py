@@ -1,4 +1,4 @@
-"""A function's syntax tree: where to get it, what belongs to its own scope, and which names it binds itself."""
+"""The syntax tree of a function, the nodes of its own scope, and the names that it binds."""
 
 from __future__ import annotations
 
@@ -6,25 +6,17 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
-from types import FunctionType
-from typing import Any
 
 from atops.base.python_ast import module_tree
 
-__all__ = ("FunctionNode", "bound_names", "function_tree", "own_nodes", "plain_function", "variables_of")
+__all__ = ("FunctionNode", "bound_names", "function_tree", "own_nodes")
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
-def plain_function(function: Callable[..., Any]) -> FunctionType | None:
-    """Return the Python function under the decorators that kept it as `__wrapped__`; None where there is none."""
-    inner = inspect.unwrap(function)
-    return inner if isinstance(inner, FunctionType) else None
-
-
-def function_tree(function: Callable[..., Any]) -> FunctionNode | None:
+def function_tree(function: Callable[..., object]) -> FunctionNode | None:
     """Return the syntax tree of a function; None where its source cannot be had, as of a lambda or in a bare prompt."""
     try:
         tree = module_tree(textwrap.dedent(inspect.getsource(function)))
@@ -32,17 +24,6 @@ def function_tree(function: Callable[..., Any]) -> FunctionNode | None:
         return None
     node = tree.body[0] if tree.body else None
     return node if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else None
-
-
-def variables_of(function: FunctionType) -> dict[str, Any]:
-    """Return what the function's global and enclosing names stand for now; builtins are not among them."""
-    found = dict(function.__globals__)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # not assigned yet
-            found.pop(name, None)
-    return found
 
 
 def own_nodes(function: FunctionNode) -> Iterator[ast.AST]:

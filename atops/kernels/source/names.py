@@ -10,7 +10,7 @@ import builtins
 import dis
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import CodeType, MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -19,38 +19,39 @@ import numpy as np
 
 from atops.kernels.builtin_variables import MACROS
 from atops.kernels.execution_spaces import device, host
+from atops.kernels.inspection import codes_of
 from atops.kernels.kernel import cooperative, kernel
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText, nearest
 
 __all__ = ("BUILTINS", "DECORATORS", "check_names", "importable", "language", "predefined")
 
-# What Python offers a kernel: numbers, sequences, iteration, printing and errors. No files, no imports, no evaluation.
+# The built-in names that a kernel has: numbers, sequences, iteration, printing and errors; no files, imports or eval.
 _FUNCTIONS = (
     "abs all any ascii bin bool bytearray bytes callable chr complex dict divmod enumerate filter float format "
     "frozenset getattr hasattr hash hex id int isinstance issubclass iter len list map max memoryview min next object "
     "oct ord pow print range repr reversed round set slice sorted str sum tuple type zip Ellipsis NotImplemented"
 )
-BUILTINS: Mapping[str, Any] = MappingProxyType(
+BUILTINS: Mapping[str, object] = MappingProxyType(
     {name: getattr(builtins, name) for name in _FUNCTIONS.split()}
     | {name: each for name, each in vars(builtins).items() if isinstance(each, type) and issubclass(each, Exception)}
 )
 
-DECORATORS: Mapping[str, Any] = MappingProxyType(
+DECORATORS: Mapping[str, object] = MappingProxyType(
     {"kernel": kernel, "cooperative": cooperative, "device": device, "host": host}
 )
 
 
 def language() -> ModuleType:
-    """Return the language itself: the package that this module is a part of, and cannot import without a circle."""
+    """Return the package of the language, which this module is a part of and cannot import without a cycle."""
     return sys.modules["atops.kernels"]
 
 
-def predefined() -> dict[str, Any]:
+def predefined() -> dict[str, object]:
     """Return the names that every source text has: `k`, `np`, and the decorators."""
     return {"k": language(), "np": np, **DECORATORS}
 
 
-def importable() -> dict[str, Any]:
+def importable() -> dict[str, ModuleType | SimpleNamespace]:
     """Return the modules that a source text may import, so that the same text can be an ordinary module as well."""
     offered = SimpleNamespace(kernels=language())
     typing_names = SimpleNamespace(Any=Any)
@@ -61,18 +62,19 @@ def importable() -> dict[str, Any]:
 class _Position:
     """The place of an instruction, as a node of the text has one."""
 
-    def __init__(self, found: Any, line: int, width: int = 0) -> None:
-        self.lineno: int = found.lineno or line
-        self.col_offset: int = found.col_offset or 0
-        self.end_lineno: int | None = found.end_lineno
-        self.end_col_offset: int | None = found.end_col_offset
+    def __init__(self, found: dis.Positions | None, line: int, width: int = 0) -> None:
+        self.lineno = (found and found.lineno) or line
+        self.col_offset = (found and found.col_offset) or 0
+        self.end_lineno = found and found.end_lineno
+        self.end_col_offset = found and found.end_col_offset
         if width and self.end_col_offset is not None:  # of an attribute, only its name
             self.col_offset = max(self.col_offset, self.end_col_offset - width)
 
 
-def check_names(code: CodeType, names: Mapping[str, Any], source: SourceText, log: DiagnosticLog) -> None:
-    """Report each global name, and each name of a module, that code or the functions in it load and nobody defines."""
-    for function in _functions(code):
+def check_names(code: CodeType, names: Mapping[str, object], source: SourceText, log: DiagnosticLog) -> None:
+    """Report each global name, and each name of a module, that functions in the code load without a definition."""
+    _, *functions = codes_of(code)
+    for function in functions:
         owner, spelled = None, ""
         for each in dis.get_instructions(function):
             if each.opname == "LOAD_GLOBAL":
@@ -87,12 +89,12 @@ def check_names(code: CodeType, names: Mapping[str, Any], source: SourceText, lo
                 owner = None
 
 
-def _is_module(owner: Any) -> bool:
+def _is_module(owner: object) -> bool:
     return isinstance(owner, ModuleType | SimpleNamespace)
 
 
-def _lacks(owner: Any, name: str) -> bool:
-    """Return whether a module has no such name; some load parts of themselves when they are asked."""
+def _lacks(owner: object, name: str) -> bool:
+    """Return whether a module has no such name; some define names only when they are read."""
     return _is_module(owner) and name not in dir(owner) and not (owner is language() and name in MACROS)
 
 
@@ -104,7 +106,7 @@ def _report(
     log: DiagnosticLog,
     owner: str = "",
 ) -> None:
-    """Report a name that nobody defines: a global one, or one of the module that is spelled `owner`."""
+    """Report a name that is not defined: a global one, or one of the module that is spelled `owner`."""
     place = _Position(each.positions, function.co_firstlineno, len(each.argval) if owner else 0)
     if owner:
         log.error(f"'{owner}' has no name '{each.argval}'{nearest(each.argval, known)}", source, place)
@@ -113,9 +115,3 @@ def _report(
     log.error(f"undefined name '{each.argval}'{nearest(each.argval, others)}", source, place)
 
 
-def _functions(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code of every function inside."""
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield each
-            yield from _functions(each)

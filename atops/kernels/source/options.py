@@ -1,7 +1,4 @@
-"""The options of a compilation: the target, the macros, and what becomes of warnings. TOPS C++, 8.6.
-
-It knows how options are spelled; what a macro's text means is the affair of the language that is compiled.
-"""
+"""The options of a compilation: the target, the macros, and the handling of warnings. TOPS C++, 8.6."""
 
 from __future__ import annotations
 
@@ -62,13 +59,13 @@ class _Parsing:
     def set_target(self, value: str) -> None:
         found = TARGETS.get(_OTHER_NAMES.get(value, value))
         if found is None:
-            return self.fail(f"unknown architecture '{value}'; {', '.join(TARGETS)} are right")
+            return self.fail(f"unknown architecture '{value}'; expected one of {', '.join(TARGETS)}")
         self.target = found
 
     def define(self, value: str) -> None:
         macro, given, text = value.partition("=")
         if not IDENTIFIER.fullmatch(macro):
-            return self.fail(f"macro name '{macro}' is no identifier; -D NAME or -D NAME=value is right")
+            return self.fail(f"macro name '{macro}' is no identifier; expected -D NAME or -D NAME=value")
         if macro in MACROS:
             return self.fail(f"macro '{macro}' is built in; --gpu-architecture sets it")
         self.defines[macro] = text.strip() if given else "1"
@@ -95,7 +92,7 @@ _SPELLINGS = {spelling: (spelling, valued, act) for spellings, valued, act in _O
 
 
 def parse_options(options: CompileOptions | Sequence[str], name: str, log: DiagnosticLog) -> CompileOptions | None:
-    """Read options as a command line spells them; what is wrong goes to `log` under `name`, and the answer is None.
+    """Read options as on a command line. Faults go to `log` under `name`, and the result is None then.
 
     Takes `--gpu-architecture=gcu300` (or -arch, --offload-arch, -march; gcu210, gcu300, agcu200, agcu300), `-D NAME`
     and `-D NAME=value` (--define-macro), `-U NAME`, `-w` (no warnings) and `-Werror`. A value follows after `=`, as
@@ -104,7 +101,7 @@ def parse_options(options: CompileOptions | Sequence[str], name: str, log: Diagn
     if isinstance(options, CompileOptions):
         return options
     if isinstance(options, str) or not isinstance(options, Sequence) or any(type(each) is not str for each in options):
-        raise InvalidType(f"options are {options!r}; a sequence of strings, as ['-DTILE=64'], is right")
+        raise InvalidType(f"options expects a sequence of strings, such as ['-DTILE=64'], got {options!r}")
     before, state = len(log.errors), _Parsing(name, log)
     words = iter(options)
     for word in words:
@@ -126,13 +123,13 @@ def _read(word: str, words: Iterator[str], state: _Parsing) -> None:
     if found[1] and not given:
         value = next(words, "")
         if not value:
-            return state.fail(f"option '{found[0]}' wants a value")
+            return state.fail(f"option '{found[0]}' expects a value")
     found[2](state, value.strip())
 
 
 def _unknown(word: str) -> str:
     if word.startswith(("-I", "--include-path")):
-        return f"unknown option '{word}'; includes are given to the program as named headers, not searched for"
+        return f"unknown option '{word}'; includes are passed to the program as named headers, not searched for"
     near = difflib.get_close_matches(word.partition("=")[0], _SPELLINGS, 1)
     hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(sorted(_SPELLINGS))}"
     return f"unknown option '{word}'; {hint}"

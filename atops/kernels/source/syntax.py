@@ -1,4 +1,4 @@
-"""Python's own parser and compiler, whose errors and warnings become diagnostics at their places."""
+"""Parsing and compiling with Python, whose errors and warnings become diagnostics at their places."""
 
 from __future__ import annotations
 import __future__
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 TOO_DEEP = "nested too deeply to be compiled"
 MOST_SYNTAX_ERRORS = 10
-ANNOTATIONS = __future__.annotations.compiler_flag  # they stay text: they are read, not run
+ANNOTATIONS = __future__.annotations.compiler_flag  # they stay texts, which are read and not run
 
 _warning = fork_safe(threading.Lock())  # Python's list of warning filters is one for the process
 
@@ -31,7 +31,7 @@ def parse(source: SourceText, log: DiagnosticLog) -> ast.Module | None:
     """Return the syntax tree of a text, or None where it has an error.
 
     The parser stops at its first error. The definition around it is blanked and the rest read again, so that the
-    errors of several definitions are told at once.
+    errors of several definitions are reported at once.
     """
     if "\0" in source.text:
         before = source.text[: source.text.index("\0")]
@@ -51,7 +51,7 @@ def parse(source: SourceText, log: DiagnosticLog) -> ast.Module | None:
 
 
 def compile_definition(node: ast.stmt, source: SourceText, log: DiagnosticLog, known: bool) -> CodeType | None:
-    """Compile one statement. Where an error is `known`, a complaint of the compiler is the same once more."""
+    """Compile one statement. Where an error is `known`, the compiler's error would repeat it and is dropped."""
     errors: list[SyntaxError] = []
     tree = ast.Module([node], [])
     code = _quietly(
@@ -63,7 +63,7 @@ def compile_definition(node: ast.stmt, source: SourceText, log: DiagnosticLog, k
 
 
 def _quietly(make: Callable[[], T], source: SourceText, log: DiagnosticLog, errors: list[SyntaxError]) -> T | None:
-    """Return what `make` makes, or None; a syntax error goes to `errors`, all else that is said to the log."""
+    """Return what `make` makes, or None; a syntax error goes to `errors`, all else to the log."""
     made: T | None = None
     with _warning, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -92,7 +92,7 @@ def _blank(lines: list[str], line: int, unindented: bool = False) -> None:
     """Empty the lines of the definition around `line` (from 1), its decorators included.
 
     Where `unindented` says that an indented line was missed, and `line` begins anew, it is the definition before it:
-    its head has no body. The line itself is right where it stands, or a body's first line, and read again.
+    its head has no body. The line itself is valid, or the first line of a body, and read again.
     """
     def begins(index: int) -> bool:
         return bool(lines[index]) and not lines[index][0].isspace() and lines[index][0] not in ")]}#"

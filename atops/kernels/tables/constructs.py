@@ -15,8 +15,8 @@ class Construct:
     """A construct of the language text (TOPS C++, `section`) and its counterpart here.
 
     `cpp` is its C++ spelling and `python` what a kernel writes, `summary` one sentence on what it does. `types` are the
-    permitted types in the text's words, empty where none are named. `differs` says what is not as in C++ and why, and
-    is empty where it is the same. `gcu_arch` is the first architecture that has it: 210 or 300.
+    permitted types in the words of the text, empty where it names none. `differs` says what differs from C++ and why,
+    empty where nothing does. `gcu_arch` is the first architecture that has it: 210 or 300.
     """
 
     section: str
@@ -105,13 +105,13 @@ _MEMORY = (
               "Memory of a block in L2, for its threads alone, as long as the block."),
     Construct("8.2", "extern __shared__ T x[];", "x = k.dynamic_shared(T)",
               "Shared memory whose bytes the launch gives; one in a kernel.",
-              differs="a launch that gives bytes to a kernel without one is right"),
+              differs="a launch may give bytes to a kernel without one"),
     Construct("8.2", "__local__ T x[n];", "x = k.local(n, T)",
               "Memory of a thread in L1, for what it computes on, as long as the thread.", differs=_CALLS),
     Construct("8.2", "__device__ __shared__ T x[n]; __device__ __local__ T x[n];", "k.shared(n, T); k.local(n, T)",
               "The same as without `__device__`."),
     Construct("8.2", "const T* __restrict__ x", "`x: k.restrict`, `x: k.restrict[T]`",
-              "A parameter whose bytes no other one reaches; nobody checks it, but strict mode reports a launch that "
+              "A parameter whose bytes no other one reaches; unchecked, but strict mode reports a launch that "
               "breaks it.", differs="of kernels only: a device function's arguments are Python's"),
     Construct("8.2", "__local__ char* p; char* q = p;", "q = k.generic(p)",
               "A pointer becomes one into its own space or the generic one by itself: in comparisons and differences "
@@ -175,7 +175,7 @@ SYNC: tuple[Construct, ...] = (
     ),
     Construct(
         "8.8", "tte::barrier::arrive()", "b.arrive()",
-        "Arrive without waiting; the arrival that brings the count to zero releases who waits and begins a new phase.",
+        "Arrive without waiting; the arrival that brings the count to zero ends the waits and begins a new phase.",
         differs="it returns a token of the phase, which `wait` takes",
     ),
     Construct(
@@ -190,7 +190,7 @@ SYNC: tuple[Construct, ...] = (
     ),
     Construct(
         "8.2", "int printf(const char* format, ...)", "k.printf(format, *arguments)",
-        "Print as C does; the host shows it when the launch is over, before whoever awaits it goes on.",
+        "Print as C does; the host shows it at the end of the launch, before an `await` of it returns.",
         tuple(f"%{conversion}" for conversion in CONVERSIONS),
         differs="arguments that do not fit their conversions, undefined in C, are errors; a full FIFO loses its "
         "oldest texts, and the host logs how many",
@@ -207,7 +207,7 @@ SYNC: tuple[Construct, ...] = (
     ),
     Construct(
         "2.11", "topsKernelSignalWrite", "k.signal_write(handle, value)",
-        "Set a kernel signal and let those go on whose wait it satisfies.",
+        "Set a kernel signal and end the waits that it satisfies.",
         differs=_HOST_ONLY,
     ),
     Construct(

@@ -1,6 +1,6 @@
-"""The 29 mathematical functions of the language (TOPS C++, 8.4): types, meaning and accuracy. Knows no code.
+"""The 29 mathematical functions of the language (TOPS C++, 8.4): types, meaning and accuracy.
 
-The functions read here which types they take; the reference and the tests read the rest.
+The functions read their types here; the reference and the tests read the rest.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Vector types and their operators as tables: every type, and for every operator the types it takes. TOPS C++, 8.3.
 
-The types and what each operator permits are read from here; nothing here computes.
+The vector types and their operators read these tables; nothing here computes.
 """
 
 from __future__ import annotations

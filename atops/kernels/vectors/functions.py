@@ -1,17 +1,16 @@
 """The mathematical functions on vectors, lane by lane: `k.exp(v)` and 28 more. TOPS C++, 8.4.
 
-Which vector types a function takes is read from the language's table; another, a mask or a lone number raises
+Which vector types a function takes is read from the language's table; another type, a mask or a number alone raises
 InvalidType. Two operands have one type, or one of them is a scalar that its element type holds exactly. Arrays of
-vectors are computed at once. It knows no arithmetic. ulp: units of the last place of the exact result.
+vectors are computed at once. ulp: units of the last place of the exact result.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
+from atops.device.geometry import Array
 from atops.kernels.tables.functions import FUNCTIONS
 from atops.kernels.tables.vectors import FORMS
 from atops.kernels.vectors.lanes import exact, here
@@ -20,36 +19,10 @@ from atops.kernels.vectors.vector import Mask, Vector
 from atops.kernels.vectors.vector_type import VECTOR_TYPES, VectorType
 
 __all__ = (
-    "abs",
-    "acos",
-    "asin",
-    "atan",
-    "atan2",
-    "ceil",
-    "cos",
-    "cosh",
-    "div",
-    "exp",
-    "expm1",
-    "floor",
-    "gelu",
-    "isfinite",
-    "ln",
-    "log1p",
-    "mod",
-    "power",
-    "rec",
-    "round",
-    "rsqrt",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sinh",
-    "softplus",
-    "sqrt",
-    "tan",
-    "tanh",
-)
+    "abs", "acos", "asin", "atan", "atan2", "ceil", "cos", "cosh", "div", "exp", "expm1", "floor", "gelu",
+    "isfinite", "ln", "log1p", "mod", "power", "rec", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh",
+    "softplus", "sqrt", "tan", "tanh",
+)  # fmt: skip
 
 # What computes each function, and the type of its result, for each vector type that it takes.
 _NUMERICS = {
@@ -125,7 +98,7 @@ def log1p(x: Vector) -> Vector:
 def power(x: Vector | float | np.generic, y: Vector | float | np.generic) -> Vector:
     """Return x to the power of y, as C's pow: a negative x needs a whole y, else NaN.
 
-    Whatever to the power of 0 is 1, and 1 to whatever power is 1, NaN included; 0 to a negative power is infinite.
+    Anything to the power of 0 is 1, and 1 to any power is 1, NaN included; 0 to a negative power is infinite.
     Error at most 0.501 ulp. Takes `__vector4` floats, either operand also as a scalar. TOPS C++, 8.4.
     """
     return _binary("power", x, y)
@@ -309,7 +282,7 @@ def _unary(name: str, x: Vector) -> Vector:
     return result.wrap(compute(x.values))
 
 
-def _binary(name: str, x: Any, y: Any) -> Vector:
+def _binary(name: str, x: object, y: object) -> Vector:
     """Return the function of two vectors of one type, or of one and a scalar on either side."""
     kind = x.type if isinstance(x, Vector) else y.type if isinstance(y, Vector) else None
     if kind is None or (found := _NUMERICS[name].get(kind)) is None:
@@ -321,23 +294,23 @@ def _binary(name: str, x: Any, y: Any) -> Vector:
     try:
         return result.wrap(compute(left, right))
     except ValueError:
-        raise InvalidValue(
-            f"{here()}{name} of an array of {len(x)} and one of {len(y)} vectors; as many are right"
-        ) from None
+        counts = f"{len(left)} and {len(right)}"
+        raise InvalidValue(f"{here()}{name} expects arrays of as many vectors, got {counts}") from None
 
 
-def _operand(name: str, kind: VectorType, operand: Any, side: str) -> Any:
+def _operand(name: str, kind: VectorType, operand: object, side: str) -> Array:
     """Return the lanes of an operand of type `kind`, or the scalar that stands for all of them."""
     if not isinstance(operand, Vector):
-        return exact(kind.element, operand, f"{side} of {name}")
+        scalar: Array = exact(kind.element, operand, f"{side} of {name}")
+        return scalar
     if operand.type is not kind:
         raise InvalidType(
-            f"{here()}{name} of a {kind.name} and a {operand.type.name}; two of the same type or a scalar are right"
+            f"{here()}{name} of a {kind.name} and a {operand.type.name}; expected two of the same type, or a scalar"
         )
     return operand.values
 
 
-def _check_divisor(name: str, divisor: Any) -> None:
+def _check_divisor(name: str, divisor: Array) -> None:
     """Raise LaunchFailure, naming the first lane, where an integer divisor is 0."""
     if np.count_nonzero(divisor) == divisor.size:
         return
@@ -346,8 +319,8 @@ def _check_divisor(name: str, divisor: Any) -> None:
     raise LaunchFailure(f"{here()}{name} by 0 in {where}; an integer has no quotient by 0")
 
 
-def _refused(name: str, got: Any) -> InvalidType:
-    """Return the error that says what a function got, and the types that it takes."""
+def _refused(name: str, got: object) -> InvalidType:
+    """Return the error for an operand, with the types that the function takes."""
     row = next(row for row in FUNCTIONS if row.name == name)
     right = " and ".join(row.types)
     if len(row.permitted) <= _MOST_NAMED:

@@ -18,7 +18,7 @@ __all__ = ("converted", "exact", "here", "lanes_of", "shift_count", "vector_thre
 
 
 def vector_thread(name: str) -> KernelThread:
-    """Return the running thread, which makes a vector of type `name`.
+    """Return the running thread, in which a vector of type `name` is made.
 
     Raises IllegalState on the host, and NotSupported, naming the thread and its line, on a chip without vector types.
     """
@@ -32,19 +32,19 @@ def vector_thread(name: str) -> KernelThread:
 
 
 def here() -> str:
-    """Return how a message begins that speaks of the running thread and its line; nothing on the host."""
+    """Return the beginning of a message: the running thread and its line; nothing on the host."""
     thread = maybe_current_thread()
     return "" if thread is None else f"{thread} at {caller()}: "
 
 
 FLOATS = frozenset((np.float32, np.float16, ml_dtypes.bfloat16))
-SMALL = 60_000  # whatever is less is finite in each of them
+SMALL = 60_000  # every smaller magnitude is finite in each of them
 
 
-def exact(element: np.dtype[Any], value: Any, role: str) -> Any:
+def exact(element: np.dtype[np.generic], value: object, role: str) -> Any:
     """Return the number `value` as a scalar of type `element`, which holds it exactly.
 
-    `role` says what it was given for. Raises InvalidType for what is no number, InvalidValue where it would be rounded.
+    `role` names it in messages. Raises InvalidType for what is no number, InvalidValue where it would be rounded.
     """
     if type(value) is element.type:
         return value
@@ -56,7 +56,7 @@ def exact(element: np.dtype[Any], value: Any, role: str) -> Any:
     return made
 
 
-def converted(element: np.dtype[Any], value: Any, role: str) -> Any:
+def converted(element: np.dtype[np.generic], value: Any, role: str) -> Any:
     """Return what to store for the number `value` as C++ converts it: a float type rounds, another holds it exactly.
 
     Raises as `exact` does.
@@ -72,7 +72,7 @@ def converted(element: np.dtype[Any], value: Any, role: str) -> Any:
     return exact(element, value, role) if made is None else made
 
 
-def shift_count(element: np.dtype[Any], value: Any, role: str) -> Any:
+def shift_count(element: np.dtype[np.generic], value: object, role: str) -> Any:
     """Return the shift count `value` as a scalar of `element`; more than the width counts as the width.
 
     Raises InvalidType for what is no number, InvalidValue for a fraction or a negative count.
@@ -81,11 +81,11 @@ def shift_count(element: np.dtype[Any], value: Any, role: str) -> Any:
         return value
     count = _number(value, element, role)
     if count < 0 or count != count // 1:
-        raise InvalidValue(f"{here()}{role} is {value!r}; a count of 0 or more is right")
+        raise InvalidValue(f"{here()}{role} expects a count of 0 or more, got {value!r}")
     return element.type(min(count, 8 * element.itemsize))
 
 
-def lanes_of(element: np.dtype[Any], lanes: int, values: Any, role: str) -> Array:
+def lanes_of(element: np.dtype[np.generic], lanes: int, values: object, role: str) -> Array:
     """Return new lanes: a scalar for all of them, or as many values, in rows for an array of vectors.
 
     Float types round; integers and bools hold each value exactly. Raises InvalidType for what are no numbers,
@@ -95,7 +95,7 @@ def lanes_of(element: np.dtype[Any], lanes: int, values: Any, role: str) -> Arra
         array = _array(values, role)
         if array.ndim > 2 or array.shape[-1] != lanes:
             raise InvalidValue(
-                f"{here()}{role} has shape {array.shape}; ({lanes},) is right, or (count, {lanes}) for an array of them"
+                f"{here()}{role} has shape {array.shape}; expected ({lanes},), or (count, {lanes}) for an array of them"
             )
         return _as_lanes(element, array, role)
     made = np.empty(lanes, element)
@@ -109,24 +109,24 @@ def _array(values: Any, role: str) -> Array:
         made: Array = np.array(values) if isinstance(values, list | tuple) else values.copy()  # spans see a load
         return made
     except ValueError:
-        raise InvalidType(f"{here()}{role} has rows of unlike lengths; one number for each lane is right") from None
+        raise InvalidType(f"{here()}{role} has rows of unlike lengths; expected one number for each lane") from None
 
 
-def _as_lanes(element: np.dtype[Any], array: Array, role: str) -> Array:
+def _as_lanes(element: np.dtype[np.generic], array: Array, role: str) -> Array:
     """Return the array with that element type."""
     if array.dtype == element:
         return array
     kind = array.dtype.kind
     if not (kind == "b" or (element.kind != "b" and (kind in "iuf" or array.dtype.type in FLOATS))):
-        raise InvalidType(f"{here()}{role} has elements of type {array.dtype}; {element_name(element)} is right")
+        raise InvalidType(f"{here()}{role} has elements of type {array.dtype}; expected {element_name(element)}")
     made: Array = quietly(array.astype, element)
     if element.type not in FLOATS and not (made == array).all():
         raise InvalidValue(f"{here()}{role} has values that {spelling(element)} cannot hold exactly")
     return made
 
 
-def _number(value: Any, element: np.dtype[Any], role: str) -> Any:
-    """Return `value` as a number of Python's."""
+def _number(value: Any, element: np.dtype[np.generic], role: str) -> int | float:
+    """Return `value` as a Python number."""
     number = value
     if isinstance(value, np.generic):
         number = value.item()
@@ -134,14 +134,14 @@ def _number(value: Any, element: np.dtype[Any], role: str) -> Any:
         number = value[()].item()  # an array, a span or a variable without dimensions
     if not isinstance(number, int | float):
         raise InvalidType(
-            f"{here()}{role} is {reprlib.repr(value)}; a vector of the same type or a number that {spelling(element)} "
-            "holds is right"
+            f"{here()}{role} expects a vector of the same type or a number that {spelling(element)} holds, got "
+            f"{reprlib.repr(value)}"
         )
     return number
 
 
-def _cast(element: np.dtype[Any], number: Any) -> Any:
-    """Return `number` as a scalar of `element`, or None where that type has none like it."""
+def _cast(element: np.dtype[np.generic], number: int | float) -> Any:
+    """Return `number` as a scalar of `element`, or None where that type cannot represent it."""
     try:
         return element.type(number) if -SMALL < number < SMALL else quietly(element.type, number)
     except (OverflowError, ValueError, TypeError):  # TypeError: what bfloat16 says of an int beyond floats

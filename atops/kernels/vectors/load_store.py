@@ -1,13 +1,13 @@
-"""Loads and stores of vectors: which bytes of local, shared or global memory, and what must hold of them.
+"""Loads and stores of vectors in local, shared and global memory, with the checks of address, type and bounds.
 
-A vector's address is a multiple of the chip's vector alignment. It knows lanes and memory; it knows no operator.
+The address of a vector is a multiple of the chip's vector alignment.
 """
 
 from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ("load", "store")
 
-# What a thread found out about arrays that it loads from, kept among its `sites`: numpy takes a microsecond to say
-# where an array lies, three times as long as the load itself.
+# The key, among a thread's `sites`, of the arrays that it has loaded from: numpy takes a microsecond to tell where an
+# array lies, three times as long as the load itself.
 _ROWS = "rows of vectors"
 _MOST_ROWS = 64
 
@@ -36,23 +36,23 @@ _MOST_ROWS = 64
 class _Row:
     """Memory as one row of elements, the first at byte `start` of its memory space. Holds `memory`: its id is a key.
 
-    What every access asks for stands ready: `plain` is the element type where vectors of it can lie here, else None.
-    Then the row begins `first` elements after an aligned address, and every `step`-th has one.
+    For the quick test of an access, `plain` is the element type where vectors of it can lie here, else None; the row
+    begins `first` elements after an aligned address, and every `step`-th element has an aligned address.
     """
 
-    memory: Any
-    flat: Any
-    element: np.dtype[Any]
+    memory: object
+    flat: Array | Span
+    element: np.dtype[np.generic]
     size: int
     start: int
     space: AnySpace
     alignment: int
-    plain: np.dtype[Any] | None
+    plain: np.dtype[np.generic] | None
     first: int
     step: int
 
 
-def load(kind: VectorType, memory: Any, index: Any, count: Any) -> Array:
+def load(kind: VectorType, memory: object, index: SupportsIndex, count: SupportsIndex | None) -> Array:
     """Return a copy of the lanes from element `index` of `memory` on, of `count` vectors in rows or of one alone.
 
     Raises what `VectorType.load` says.
@@ -62,7 +62,7 @@ def load(kind: VectorType, memory: Any, index: Any, count: Any) -> Array:
     if count is not None:
         count = _integer(count, "count of a load")
         if count < 1:
-            raise InvalidValue(f"{here()}count of a load is {count}; 1 or more is right")
+            raise InvalidValue(f"{here()}count of a load is {count}; expected 1 or more")
         elements *= count
     if (
         type(index) is not int or row.plain is not kind.element or not 0 <= index <= row.size - elements
@@ -76,7 +76,7 @@ def load(kind: VectorType, memory: Any, index: Any, count: Any) -> Array:
     return lanes if count is None else lanes.reshape(count, kind.lanes)
 
 
-def store(kind: VectorType, values: Array, memory: Any, index: Any) -> None:
+def store(kind: VectorType, values: Array, memory: object, index: SupportsIndex) -> None:
     """Store lanes into `memory` from its element `index` on. Raises what `Vector.store` says."""
     row, elements = _row(kind, memory), values.size
     if (
@@ -95,12 +95,12 @@ def store(kind: VectorType, values: Array, memory: Any, index: Any) -> None:
         flat[index : index + elements] = values if elements == kind.lanes else values.reshape(-1)
 
 
-def _checked(row: _Row, kind: VectorType, index: Any, elements: int, what: str) -> int:
-    """Return `index` as an int, the aligned begin of as many elements of the right type inside the memory."""
+def _checked(row: _Row, kind: VectorType, index: SupportsIndex, elements: int, what: str) -> int:
+    """Return `index` as an int: an aligned element from which `elements` of the vector's type lie inside the memory."""
     begin = _integer(index, f"index of a {what}")
     element = kind.element
     if kind.is_mask or row.element != element:
-        form = "masks have no form in memory" if kind.is_mask else f"memory of {element_name(element)} is right"
+        form = "masks have no form in memory" if kind.is_mask else f"expected {element_name(element)}"
         raise InvalidType(f"{here()}{what} of a {kind.name} in memory of {element_name(row.element)}; {form}")
     if begin < 0 or begin + elements > row.size:
         raise IllegalAddress(
@@ -110,14 +110,14 @@ def _checked(row: _Row, kind: VectorType, index: Any, elements: int, what: str) 
     address = row.start + begin * row.element.itemsize
     if address % row.alignment:
         raise IllegalAddress(
-            f"{here()}{what} of a {kind.name} at {row.space} address {address:#x} (element {begin}); a multiple of "
-            f"{row.alignment} bytes is right"
+            f"{here()}{what} of a {kind.name} at {row.space} address {address:#x} (element {begin}); expected a "
+            f"multiple of {row.alignment} bytes"
         )
     return begin
 
 
-def _row(kind: VectorType, memory: Any) -> _Row:
-    """Return memory as a row, as it was found when the running thread used it last. Raises as `vector_thread` does."""
+def _row(kind: VectorType, memory: object) -> _Row:
+    """Return memory as a row, cached for the running thread. Raises as `vector_thread` does."""
     try:
         known: _Row | None = THREAD_SLOT.get().thread.sites[_ROWS].get(id(memory))  # type: ignore[union-attr, index]  # caught
     except (AttributeError, TypeError, KeyError):  # on the host, before the thread's first vector access
@@ -125,14 +125,14 @@ def _row(kind: VectorType, memory: Any) -> _Row:
     return _new_row(vector_thread(kind.name), memory) if known is None else known
 
 
-def _new_row(thread: KernelThread, memory: Any) -> _Row:
+def _new_row(thread: KernelThread, memory: object) -> _Row:
     """Return memory as a row. Raises InvalidType and IllegalAddress for what is no memory, InvalidValue for gaps."""
     if isinstance(memory, Variable):
         memory = memory.span()
     elif isinstance(memory, Pointer):
         memory = memory.memory()
     space = space_in(thread, memory, "a vector access")
-    array: Array = memory.array if isinstance(memory, Span) else memory
+    array: Array = memory.array if isinstance(memory, Span) else memory  # type: ignore[assignment]  # `space_in` tells
     if not array.flags.c_contiguous:
         raise InvalidValue(f"{here()}a vector access to memory of shape {array.shape} with gaps; copy it by DTE first")
     if thread.sites is None:
@@ -143,12 +143,12 @@ def _new_row(thread: KernelThread, memory: Any) -> _Row:
     root = array if array.base is None else array.base
     row = _made(thread, memory, array.reshape(-1), array, _pointer(array) - _pointer(root), space)
     if len(rows) == _MOST_ROWS:
-        rows.clear()  # a kernel that cuts a new view for every access
+        rows.clear()  # for a kernel that makes a new view for every access
     rows[id(memory)] = row
     return row
 
 
-def _made(thread: KernelThread, memory: Any, flat: Any, array: Array, start: int, space: AnySpace) -> _Row:
+def _made(thread: KernelThread, memory: object, flat: Array | Span, array: Array, start: int, space: AnySpace) -> _Row:
     """Return the row of memory that begins at byte `start` of its space."""
     element, alignment = array.dtype, thread.grid.arch.vector_alignment
     first, rest = divmod(start, array.itemsize or 1)
@@ -157,14 +157,14 @@ def _made(thread: KernelThread, memory: Any, flat: Any, array: Array, start: int
     return _Row(memory, flat, element, array.size, start, space, alignment, plain, first, step)
 
 
-def _pointer(array: Any) -> int:
+def _pointer(array: Array) -> int:
     """Return where the first element lies in the machine's memory."""
     pointer: int = array.__array_interface__["data"][0]
     return pointer
 
 
-def _integer(value: Any, role: str) -> int:
+def _integer(value: SupportsIndex, role: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise InvalidType(f"{here()}{role} is {value!r}; an integer is right") from None
+        raise InvalidType(f"{here()}{role} expects an integer, got {value!r}") from None

@@ -1,7 +1,7 @@
 """The arithmetic of the mathematical functions (TOPS C++, 8.4): arrays of one element type in, an array out.
 
 One rule of precision: exact operations stay in the element type, everything else is computed in the next wider one and
-rounded once, so that results do not depend on how good the machine's float32 library is. Knows no vector and no thread.
+rounded once, so that results do not depend on the precision of the machine's float32 library.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -20,7 +19,7 @@ from atops.device.geometry import Array
 __all__ = ("Numeric", "numeric")
 
 Numeric = Callable[..., Array]
-_Precision = Mapping["np.dtype[Any]", "np.dtype[Any]"]
+_Precision = Mapping[np.dtype[np.generic], np.dtype[np.generic]]
 
 _FLOAT16, _BFLOAT16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -48,7 +47,7 @@ _TAIL = {
 }
 
 
-def numeric(name: str, element: np.dtype[Any]) -> Numeric:
+def numeric(name: str, element: np.dtype[np.generic]) -> Numeric:
     """Return the function `name` of arrays of type `element`: one array or two in, one of that type or of bool out.
 
     It never warns. Integer divisors must not be 0.
@@ -58,7 +57,7 @@ def numeric(name: str, element: np.dtype[Any]) -> Numeric:
     return partial(quietly, compute if wider is None else _rounded_once(compute, element, wider))
 
 
-def _rounded_once(compute: Numeric, element: np.dtype[Any], wider: np.dtype[Any]) -> Numeric:
+def _rounded_once(compute: Numeric, element: np.dtype[np.generic], wider: np.dtype[np.generic]) -> Numeric:
     """Return `compute` for arrays of type `element`, computed in `wider` and rounded at the end."""
 
     def computed(x: Array, y: Array | None = None) -> Array:

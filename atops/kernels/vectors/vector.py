@@ -9,7 +9,7 @@ import operator
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ("Mask", "Vector")
 
+V = TypeVar("V", bound="Vector")
+Convert = Callable[[np.dtype[np.generic], Any, str], Any]
 
-def _binary(cpp: str, convert: Callable[..., Any] = exact, gives_mask: bool = False) -> Callable[[Vector, Any], Any]:
-    """Return the method for a binary operator whose result has its operands' type, or is the mask that goes with it."""
+
+def _binary(cpp: str, convert: Convert = exact, gives_mask: bool = False) -> Callable[[V, object], V]:
+    """Return the method for a binary operator whose result has its operands' type, or the mask type of that."""
     role = f"y of {cpp}"
 
-    def method(self: Vector, other: Any) -> Vector | Mask:
+    def method(self: V, other: Any) -> V:
         kind = self.type
         compute = kind.operators[cpp]
         if type(other) is not type(self) or other.type is not kind:
@@ -39,53 +42,54 @@ def _binary(cpp: str, convert: Callable[..., Any] = exact, gives_mask: bool = Fa
                 values = compute(self.values, other.values)
             except ValueError:
                 raise _unlike_counts(cpp, self, other) from None
-        return (kind.mask if gives_mask else kind).wrap(values)
+        return (kind.mask if gives_mask else kind).wrap(values)  # type: ignore[return-value]  # `wrap` knows the class
 
     return method
 
 
-def _reflected(cpp: str) -> Callable[[Vector, Any], Vector]:
+def _reflected(cpp: str) -> Callable[[V, object], V]:
     """Return the method for a binary operator with a scalar on the left."""
     role = f"x of {cpp}"
 
-    def method(self: Vector, other: Any) -> Vector:
+    def method(self: V, other: object) -> V:
         kind = self.type
         compute = kind.operators[cpp]
-        return kind.wrap(compute(_operand(kind, other, role, exact), self.values))
+        made = kind.wrap(compute(_operand(kind, other, role, exact), self.values))
+        return made  # type: ignore[return-value]  # as above
 
     return method
 
 
-def _comparison(cpp: str) -> Callable[[Vector, Any], Mask]:
+def _comparison(cpp: str) -> Callable[[Vector, object], Mask]:
     """Return the method for a comparison, whose result is a mask."""
-    return _binary(cpp, gives_mask=True)
+    return _binary(cpp, gives_mask=True)  # type: ignore[return-value]  # of the operand's mask type
 
 
-def _absent(sign: str, name: str) -> Callable[[Vector, Any], NoReturn]:
-    """Return the method for an operator of Python's that vectors do not have; function `name` does it for some."""
+def _absent(sign: str, name: str) -> Callable[[Vector, object], NoReturn]:
+    """Return the method for a Python operator that vectors do not have; the function `name` computes it."""
     row = next(row for row in FUNCTIONS if row.name == name)
 
-    def method(self: Vector, other: Any) -> NoReturn:
-        right = "is right" if self.type.name in row.permitted else f"is for {' and '.join(row.types)}"
-        raise InvalidType(f"{here()}{self.type.name} has no operator {sign}; k.{name}(x, y) {right}")
+    def method(self: Vector, other: object) -> NoReturn:
+        permitted = "" if self.type.name in row.permitted else f", which is for {' and '.join(row.types)}"
+        raise InvalidType(f"{here()}{self.type.name} has no operator {sign}; use k.{name}(x, y){permitted}")
 
     return method
 
 
 def _pythons(name: str) -> Callable[..., NoReturn]:
-    """Return the method for a function of Python's that the language has under the same name."""
+    """Return the method for a Python function that the language has under the same name."""
 
-    def method(self: Vector, *rest: Any) -> NoReturn:
-        raise InvalidType(f"{here()}{name} of Python takes no {self.type.name}; k.{name}(x) is right")
+    def method(self: Vector, *rest: object) -> NoReturn:
+        raise InvalidType(f"{here()}{name} of Python takes no {self.type.name}; use k.{name}(x)")
 
     return method
 
 
 def _no_number(self: Vector) -> NoReturn:
-    """Refuse to be one number, as the functions of math and the built-in ones want it."""
+    """Refuse to be one number, which built-in functions and those of math ask for."""
     raise InvalidType(
-        f"{here()}a {self.type.name} has {self.type.lanes} lanes and is no number; x[i] is one, and k.exp(x) and its "
-        "like (TOPS C++, 8.4) compute all lanes"
+        f"{here()}a {self.type.name} has {self.type.lanes} lanes and is no number; x[i] is one, and functions such as "
+        "k.exp(x) (TOPS C++, 8.4) compute all lanes"
     )
 
 
@@ -113,7 +117,7 @@ class Vector:
 
     __copy__ = copy
 
-    def store(self, memory: Any, index: Any = 0) -> None:
+    def store(self, memory: object, index: SupportsIndex = 0) -> None:
         """Store the lanes into `memory` from its element `index` on; an array of vectors one after another.
 
         `memory` is an array of local, shared or private memory, a span, a variable or a pointer, of the same element
@@ -164,7 +168,7 @@ class Vector:
         kind = self.type
         return kind.wrap(kind.operators["~x"](self.values))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         """Return lane `index` as a scalar; of an array of vectors its vector `index`, which shares the lanes.
 
         `v[i:j]` is the array of vectors i to j - 1 of an array, which shares them too. Raises IllegalAddress outside
@@ -177,7 +181,7 @@ class Vector:
             index = self._checked(index)
         return values[index] if values.ndim == 1 else self.type.wrap(values[index])
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: SupportsIndex, value: object) -> None:
         """Store `value` in lane `index`, a float rounded as C++ does; in an array a vector of the same type.
 
         Raises IllegalAddress outside the lanes, InvalidType and InvalidValue for what the lane cannot hold.
@@ -191,7 +195,7 @@ class Vector:
             values[index] = value.values
         else:
             what = reprlib.repr(value)
-            raise InvalidType(f"{here()}vector {index} of an array is stored as {what}; one {kind.name} is right")
+            raise InvalidType(f"{here()}vector {index} of an array expects one {kind.name}, got {what}")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -201,24 +205,25 @@ class Vector:
 
     def __bool__(self) -> bool:
         raise InvalidType(
-            f"{here()}a {self.type.name} has {self.type.lanes} lanes and no one truth; compare it, and ask the mask: "
+            f"{here()}a {self.type.name} has {self.type.lanes} lanes and no single truth value; compare it, and use "
             "mask.any() or mask.all()"
         )
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
         """Refuse: numpy would take the lanes out of the language, and stores past the checks of memory."""
         raise InvalidType(
             f"{here()}a {self.type.name} is no array; x.store(memory, index) stores it, x.values are its lanes"
         )
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: object) -> Vector:
         """Compute an operator with a numpy scalar on the left; numpy's functions raise InvalidType."""
         reflected = _REFLECTED.get(ufunc)
         if reflected is None or method != "__call__" or isinstance(inputs[0], Vector):
             raise InvalidType(
-                f"{here()}np.{ufunc.__name__} of a {self.type.name}; k.exp(x) and its like (TOPS C++, 8.4) take vectors"
+                f"{here()}np.{ufunc.__name__} takes no {self.type.name}; k.exp(x) and its like do (TOPS C++, 8.4)"
             )
-        return getattr(self, reflected)(inputs[0])
+        made: Vector = getattr(self, reflected)(inputs[0])
+        return made
 
     def __repr__(self) -> str:
         values = np.array2string(self.values, threshold=8, edgeitems=2, separator=", ")
@@ -228,19 +233,19 @@ class Vector:
         """Return a slice of an array of vectors that is inside."""
         count = len(self.values)
         if self.values.ndim == 1 or index.step is not None:
-            raise InvalidType(f"{here()}{index!r} of a {self.type.name}; i:j of an array of vectors is right")
+            raise InvalidType(f"{here()}slice of a {self.type.name} expects i:j of an array of vectors, got {index!r}")
         first = 0 if index.start is None else operator.index(index.start)
         last = count if index.stop is None else operator.index(index.stop)
         if not 0 <= first <= last <= count:
-            raise IllegalAddress(f"{here()}vectors {first}:{last} of an array of {count}; 0 to {count} is right")
+            raise IllegalAddress(f"{here()}vectors {first}:{last} are outside of an array, which has 0:{count}")
         return slice(first, last)
 
-    def _checked(self, index: Any) -> int:
+    def _checked(self, index: SupportsIndex) -> int:
         """Return `index` as an int inside."""
         try:
             position = operator.index(index)
         except TypeError:
-            raise InvalidType(f"{here()}index of a {self.type.name} is {index!r}; an integer is right") from None
+            raise InvalidType(f"{here()}index of a {self.type.name} expects an integer, got {index!r}") from None
         if not 0 <= position < len(self.values):
             what = f"a {self.type.name}, whose lanes" if self.values.ndim == 1 else "an array, whose vectors"
             raise IllegalAddress(f"{here()}index {position} of {what} are 0 to {len(self.values) - 1}")
@@ -258,17 +263,18 @@ _REFLECTED: Mapping[np.ufunc, str] = MappingProxyType(
 )  # fmt: skip
 
 
-def _operand(kind: VectorType, other: Any, role: str, convert: Callable[..., Any]) -> Any:
+def _operand(kind: VectorType, other: object, role: str, convert: Convert) -> Any:
     """Return the scalar beside a vector of type `kind`. Raises InvalidType for vectors of another type and arrays."""
     if isinstance(other, Vector):
-        raise InvalidType(f"{here()}{role} is a {other.type.name}; a {kind.name}, as beside it, or a scalar is right")
+        raise InvalidType(f"{here()}{role} expects a {kind.name} or a scalar, got a {other.type.name}")
     if getattr(other, "ndim", 0):
-        raise InvalidType(f"{here()}{role} is memory of shape {other.shape}; {kind.python}.load(memory, i) loads it")
+        shape = getattr(other, "shape", None)
+        raise InvalidType(f"{here()}{role} is memory of shape {shape}; {kind.python}.load(memory, i) loads it")
     return convert(kind.element, other, role)
 
 
 def _unlike_counts(cpp: str, x: Vector, y: Vector) -> InvalidValue:
-    return InvalidValue(f"{here()}{cpp} of an array of {len(x)} and one of {len(y)} vectors; as many are right")
+    return InvalidValue(f"{here()}{cpp} expects arrays of as many vectors, got {len(x)} and {len(y)}")
 
 
 class Mask(Vector):
@@ -276,7 +282,7 @@ class Mask(Vector):
 
     Its two names, `bool int` and `bool unsigned int`, are one type, which comparing float gives too; `__fp16` and
     `__bf16` give `bool short`. It has the operators & | ^ ~ (those of 64-bit lanes have comparisons only). What follows
-    is not in the text, which has no other use for a mask.
+    is an addition to the text.
     """
 
     __slots__ = ()
@@ -293,19 +299,19 @@ class Mask(Vector):
         """Return how many lanes are true; of an array of masks, in all of them together."""
         return int(np.count_nonzero(self.values))
 
-    def select(self, x: Any, y: Any) -> Vector:
+    def select(self, x: object, y: object) -> Vector:
         """Return a vector with the lanes of `x` where this mask is true and those of `y` elsewhere.
 
         One of them is a vector that this mask fits, the other of the same type or a scalar that its elements hold
-        exactly. Raises InvalidType for others, InvalidValue for arrays of unlike counts.
+        exactly. Raises InvalidType for others, InvalidValue for arrays of different lengths.
         """
         vector = x if isinstance(x, Vector) else y
         if not isinstance(vector, Vector) or vector.type.mask is not self.type:
-            raise InvalidType(f"{here()}a {self.type.name} selects of {x!r} and {y!r}; a vector that it fits is right")
+            raise InvalidType(f"{here()}select of a {self.type.name} expects a vector it fits, got {x!r} and {y!r}")
         kind = vector.type
         values = [each.values if isinstance(each, Vector) and each.type is kind else exact(kind.element, each, role)
                   for role, each in (("x of select", x), ("y of select", y))]  # fmt: skip
         try:
             return kind.wrap(np.where(self.values, *values))
         except ValueError:
-            raise InvalidValue(f"{here()}select of arrays of unlike counts; a vector for each mask is right") from None
+            raise InvalidValue(f"{here()}select expects arrays of as many vectors as masks") from None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -25,9 +25,9 @@ __all__ = (
     "VECTOR_TYPES", "Compute", "Operators", "VectorFamily", "VectorType", "sizeof", "vector", "vector2", "vector4",
 )  # fmt: skip
 
-Compute = Callable[..., Any]
+Compute = Callable[..., Array]
 
-# By the text's spelling. The combined operators (x&~y) are two of these in turn.
+# By the spelling of the text. The combined operators (x&~y) are two of these, one after the other.
 COMPUTE: Mapping[str, Compute] = {
     "x+y": np.add,
     "x-y": np.subtract,
@@ -76,23 +76,23 @@ class Operators(dict[str, Compute]):
 class VectorType:
     """A vector type: `lanes` elements of a dtype, `nbytes` by sizeof. There is one object for each type.
 
-    A keyword has one size, but for `__vector4 long` and `unsigned long`: 128 lanes, as the text says, in 1024 bytes.
+    A keyword has one size, except for `__vector4 long` and `unsigned long`: 128 lanes, as the text says, in 1024 bytes.
 
     `name` is the text's, such as "__vector4 unsigned int". `mask` is the type that comparisons give, a mask's own for
     masks, whose `element` is bool (TOPS C++, 8.3).
     """
 
     keyword: str
-    element: np.dtype[Any]
+    element: np.dtype[np.generic]
     lanes: int
     nbytes: int
     name: str
     is_mask: bool
     mask: VectorType
     operators: Operators = field(repr=False)
-    one: Any = field(repr=False)
+    one: np.generic = field(repr=False)
 
-    def __call__(self, values: Any = 0) -> Vector:
+    def __call__(self, values: object = 0) -> Vector:
         """Make a vector: of one number for all lanes, of as many numbers as lanes, or as a copy of another vector.
 
         Values of shape (count, lanes) make an array of vectors; nothing makes zeros. Floats are rounded to the element
@@ -102,11 +102,11 @@ class VectorType:
         vector_thread(self.name)
         if isinstance(values, Vector):
             if values.type is not self:
-                raise InvalidType(f"{here()}a {self.name} is made of a {values.type.name}; its own type is right")
+                raise InvalidType(f"{here()}{self.name}() expects numbers or a {self.name}, got a {values.type.name}")
             return values.copy()
         return self.wrap(lanes_of(self.element, self.lanes, values, f"the value of a {self.name}"))
 
-    def load(self, memory: Any, index: Any = 0, count: Any = None) -> Vector:
+    def load(self, memory: object, index: SupportsIndex = 0, count: SupportsIndex | None = None) -> Vector:
         """Load the vector that begins at element `index` of `memory`, or an array of `count` vectors from there on.
 
         `memory` is an array of local, shared or private memory, a span, a variable or a pointer, of this element type.
@@ -125,7 +125,7 @@ class VectorType:
         """Return how a kernel names it."""
         return f'k.{self.keyword}["{self.name.partition(" ")[2]}"]'
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[str], VectorType], tuple[str]]:
         return _named, (self.name,)  # copies are the type itself
 
     def __repr__(self) -> str:
@@ -144,8 +144,9 @@ class VectorFamily:
     def __init__(self, keyword: str, types: Mapping[str, VectorType]) -> None:
         self._keyword = keyword
         self._types = types
-        self._known: dict[Any, VectorType] = dict(types)  # numpy's names join when they are asked for
+        self._known: dict[object, VectorType] = {}  # by spelling and by numpy's types
         for spelling, each in types.items():
+            self._known[spelling] = each
             if not each.is_mask:
                 self._known[each.element.type] = self._known[SPELLINGS[spelling]] = each
 
@@ -165,7 +166,7 @@ class VectorFamily:
             if each.element == dtype and not each.is_mask:
                 return each
         permitted = ", ".join(map(repr, self._types))
-        raise InvalidType(f"{here()}there is no __{self._keyword} of {element!r}; {permitted} are right")
+        raise InvalidType(f"{here()}there is no __{self._keyword} of {element!r}; expected one of {permitted}")
 
     def __repr__(self) -> str:
         return f"<vector types __{self._keyword}>"
@@ -180,7 +181,7 @@ def sizeof(x: Vector | VectorType) -> int:
         return x.nbytes
     if isinstance(x, Vector):
         return x.type.nbytes * (x.values.size // x.type.lanes)
-    raise InvalidType(f"{here()}sizeof of {x!r}; a vector or its type is right")
+    raise InvalidType(f"{here()}sizeof expects a vector or a vector type, got {x!r}")
 
 
 def _made(form: VectorForm, mask: VectorType | None) -> VectorType:

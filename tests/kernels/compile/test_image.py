@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from atops.base.errors import InvalidImage, InvalidType, NotFound
 from atops.base.result_codes import Result
+from atops.kernels.compile import program
 from atops.kernels.compile.image import CodeImage, image_size
 from atops.kernels.compile.program import Program, compile_source, load_module
-from atops.kernels.source.python_front_end import PythonFrontEnd
+from atops.kernels.source.diagnostics import SourceText
 from tests.every import every
 from tests.kernel_bench import Bench
 from tests.kernels.source_texts import SCALE, declarations
@@ -102,13 +103,13 @@ def test_a_module_is_loaded_from_every_form(form: Callable[[Path], Any], tmp_pat
 def test_loading_compiles_nothing_until_a_function_is_asked_for(monkeypatch: pytest.MonkeyPatch):
     """Opening an image and making a module of it leave its text alone."""
     compiled: list[str] = []
-    real = PythonFrontEnd.compile
+    real = program.read_source
 
-    def watched(self: PythonFrontEnd, source: Any, *rest: Any) -> Any:
+    def watched(source: SourceText, *rest: Any) -> Any:
         compiled.append(source.name)
-        return real(self, source, *rest)
+        return real(source, *rest)
 
-    monkeypatch.setattr(PythonFrontEnd, "compile", watched)
+    monkeypatch.setattr(program, "read_source", watched)
     module = load_module(DATA)
     assert repr(module) == "<Module scale.py for gcu300: not compiled yet>" and compiled == []
     assert module.function("scale") is module.function("_T5scale_span_any_float32") and compiled == ["scale.py"]
@@ -124,7 +125,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "half a header": (DATA[:30], "is cut off: 30 bytes, its header alone has 72"),
     "half of it": (DATA[: len(DATA) // 2], f"is cut off: {len(DATA) // 2} bytes, its header says {len(DATA)}"),
     "more than it": (DATA + b"\0", f"bytes behind its end: {len(DATA) + 1} bytes"),
-    "another version": (DATA[:8] + b"\x02\0" + DATA[10:], "is of version 2; version 1 is right"),
+    "another version": (DATA[:8] + b"\x02\0" + DATA[10:], "is of version 2; expected version 1"),
     "a size without end": (DATA[:16] + b"\xff" * 8 + DATA[24:], "has 18446744073709551615 bytes; 67108864 at most"),
     "a changed letter": (DATA[:-5] + b"Z" + DATA[-4:], "is damaged: its checksum is wrong"),
     "another number of sections": (sealed(DATA[:10] + b"\xff\xff" + DATA[12:]), "has 65535 sections"),
@@ -146,9 +147,9 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "large JSON": (with_section(1, b"1" * 10_000), "FUNC of the code image is no list of records"),
     "other JSON": (with_section(1, b"[ ]"), "FUNC of the code image is not in the form"),
     "no list": (with_section(1, b"{}"), "FUNC of the code image is no list of records"),
-    "no record": (with_section(1, b"[3]"), "FUNC of the code image, record 0 has not the fields name, lowered"),
+    "no record": (with_section(1, b"[3]"), "FUNC of the code image, record 0 lacks the fields name, lowered"),
     "no program": (with_section(0, b"[]"), "META of the code image is no list of records"),
-    "a field too few": (with_section(3, b'[{"name":"a"}]'), "HEAD of the code image, record 0 has not the fields"),
+    "a field too few": (with_section(3, b'[{"name":"a"}]'), "HEAD of the code image, record 0 lacks the fields"),
     "a field of the wrong type": (with_section(3, b'[{"name":"a","text":3}]'), "text is '3', of the wrong type"),
     "a negative size": (with_section(2, (VARIABLE % "-1").encode()), "record 0: nbytes is '-1'"),
     "a truth for a number": (with_section(2, (VARIABLE % "true").encode()), "record 0: nbytes is 'True'"),
@@ -174,8 +175,8 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     "another target": ({"arch": "gcu210"}, "its arch are gcu210; its text has gcu300"),
     "an unknown option": ({"options": ("-x",)}, "unknown option '-x'"),
     "an option in another spelling": ({"options": ("-arch=gcu300", "-DA=1")}, "its options are"),
-    "no name": ({"name": ""}, "name is ''"),
-    "no expression": ({"expressions": ("",)}, "name expression is ''"),
+    "no name": ({"name": ""}, "name expects the name of a file"),
+    "no expression": ({"expressions": ("",)}, "name expression expects a name"),
     "variables": ({"expressions": (), "variables": IMAGE.functions}, "its variables are"),
 }
 
@@ -195,7 +196,7 @@ def test_what_is_no_image_at_all():
     with pytest.raises(InvalidImage, match="is for gcu999; gcu210, gcu300, agcu200, agcu300 are known"):
         load_module(replace(IMAGE, arch="gcu999"))
     for wrong in (3, None, [1]):
-        with pytest.raises(InvalidType, match=r"image is .*; a code image, its bytes or the path of its file is right"):
+        with pytest.raises(InvalidType, match=r"image expects a code image, its bytes or the path of its file, got"):
             load_module(wrong)
 
 

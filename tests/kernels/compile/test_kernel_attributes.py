@@ -156,11 +156,11 @@ def test_attributes_take_names_and_defaults():
     assert function_attributes(plain).binary_version == 30 and function_attributes(old).binary_version == 20
     for target in ("gcu210", architecture("gcu210"), compile_target("gcu210")):
         assert function_attributes(plain, target).binary_version == 21
-    with pytest.raises(InvalidType, match="attributes of 5; a kernel is right"):
+    with pytest.raises(InvalidType, match="expects a kernel, got 5"):
         function_attributes(5, "gcu300")
-    with pytest.raises(InvalidType, match="target is 5; an architecture, a compile target or a name"):
+    with pytest.raises(InvalidType, match="target expects an Architecture, a CompileTarget or a name"):
         function_attributes(plain, 5)
-    with pytest.raises(InvalidValue, match="arch is 'gcu9'"):
+    with pytest.raises(InvalidValue, match="None, got 'gcu9'"):
         function_attributes(plain, "gcu9")
 
 

@@ -44,7 +44,7 @@ def test_a_kernel_is_found_by_both_names():
     ):  # fmt: skip
         with pytest.raises(NotFound, match=why):
             module.function(name)
-    with pytest.raises(InvalidType, match="name is 3"):
+    with pytest.raises(InvalidType, match="name expects a text, got 3"):
         module.function(3)
 
 

@@ -65,11 +65,11 @@ def test_macros_are_those_of_the_target_and_of_the_options():
 
 
 BAD_OPTIONS = {
-    "--gpu-architecture=gcu900": "unknown architecture 'gcu900'; gcu210, gcu300, agcu200, agcu300 are right",
+    "--gpu-architecture=gcu900": "unknown architecture 'gcu900'; expected one of gcu210, gcu300, agcu200, agcu300",
     "--gpu-architectur=gcu300": "unknown option '--gpu-architectur=gcu300'; did you mean '--gpu-architecture'?",
     "-O3": "unknown option '-O3'; known are ",
-    "-I/include": "unknown option '-I/include'; includes are given to the program as named headers",
-    "-D": "option '-D' wants a value",
+    "-I/include": "unknown option '-I/include'; includes are passed to the program as named headers",
+    "-D": "option '-D' expects a value",
     "-D3=4": "macro name '3' is no identifier",
     "-DGCU_ARCH=300": "macro 'GCU_ARCH' is built in; --gpu-architecture sets it",
     "-w=1": "unknown option '-w=1'",
@@ -185,7 +185,7 @@ def test_name_expressions_have_their_time():
         program.add_name_expression("scale")
     for wrong, error in ((3, InvalidType), ("", InvalidValue), ("& ", InvalidValue), ("1+", InvalidValue),
                          ("5", InvalidValue)):  # fmt: skip
-        with pytest.raises(error, match="name expression is"):
+        with pytest.raises(error, match="name expression expects"):
             Program(SCALE).add_name_expression(wrong)
 
 
@@ -207,7 +207,7 @@ def test_a_program_can_be_compiled_again():
 )  # fmt: skip
 def test_a_program_is_made_of_texts(arguments: tuple, error: type[Exception]):
     """Wrong types and empty names are refused at once."""
-    with pytest.raises(error, match=r"text is right|texts by name|name of a file"):
+    with pytest.raises(error, match=r"expects a text|texts by name|name of a file"):
         Program(*arguments)
 
 

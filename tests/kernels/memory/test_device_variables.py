@@ -345,7 +345,7 @@ def test_the_host_has_symbols_instead():
         lambda: _hits[0], lambda: _hits + 1, lambda: np.sum(_hits), lambda: np.asarray(_hits), lambda: int(_hits),
         lambda: list(_hits), lambda: _hits.fill(0), lambda: _hits.max(), lambda: bool(_hits == 1),
     ):  # fmt: skip
-        with pytest.raises(IllegalState, match=r"_hits.*on the host; there device.symbol"):
+        with pytest.raises(IllegalState, match=r"_hits.*on the host; use device.symbol"):
             use()
     assert (_hits.shape, _hits.dtype, _hits.size, _hits.nbytes, _hits.ndim, len(_hits)) == ((4,), np.int32, 4, 16, 1, 4)
     assert hash(_hits) != hash(FILTER)
@@ -378,12 +378,12 @@ def test_what_a_variable_begins_as(dtype: object, init: object, shape: object, e
     [(np.int8, 128, None, InvalidValue, "out of the range of int8"), (np.uint8, -1, None, InvalidValue, "uint8"),
      (np.uint32, [0, -1], None, InvalidValue, "uint32"), (np.int32, 1.5, None, InvalidValue, "int32"),
      (np.float16, 1e6, None, InvalidValue, "float16"), (np.bool_, 2, None, InvalidValue, "bool"),
-     (np.int32, [1, 2], 3, InvalidValue, r"has shape \(2,\); \(3,\), or one value"),
+     (np.int32, [1, 2], 3, InvalidValue, r"has shape \(2,\); expected \(3,\), or one value"),
      (np.int32, None, 0, InvalidValue, "no elements"), (np.int32, [], None, InvalidValue, "no elements"),
-     (np.int32, None, -1, InvalidValue, "no extent is negative"), (np.int32, None, 2.5, InvalidType, "shape is 2.5"),
-     (np.float32, "1", None, InvalidType, "numbers are right"), (np.float32, 1j, None, InvalidType, "complex"),
+     (np.int32, None, -1, InvalidValue, "no extent is negative"), (np.int32, None, 2.5, InvalidType, "shape expects"),
+     (np.float32, "1", None, InvalidType, "expects numbers"), (np.float32, 1j, None, InvalidType, "complex"),
      (np.float32, [[1], [2, 3]], None, InvalidType, "no array"), ("float33", 1, None, InvalidType, "float33"),
-     (np.float32, {}, None, InvalidType, "numbers are right")],
+     (np.float32, {}, None, InvalidType, "expects numbers")],
 )  # fmt: skip
 def test_what_no_variable_begins_as(dtype: object, init: object, shape: object, error: type, why: str):
     """Values out of range, other shapes, no elements and what is no number are refused where they are declared."""

@@ -196,19 +196,19 @@ def test_pointers_that_do_not_meet(bench: Bench):
     fails(bench, lambda x: pointer(x) < generic(COUNTS), InvalidValue, "into different memories")
     fails(bench, lambda x: operator.sub(*tiles()), InvalidType, "pointers to one element type")
     fails(bench, lambda x: (pointer(x).cast("int8") + 1).cast("int32") - pointer(x), InvalidValue, "no whole number")
-    fails(bench, lambda x: pointer(x) < 3, InvalidType, "two pointers are right")
-    fails(bench, lambda x: pointer(x) + 1.5, InvalidType, "1.5; a whole number of elements is right")
-    fails(bench, lambda x: pointer(x)["a"], InvalidType, "'a'; a whole number of elements is right")
+    fails(bench, lambda x: pointer(x) < 3, InvalidType, "the order expects two pointers")
+    fails(bench, lambda x: pointer(x) + 1.5, InvalidType, "expects a whole number of elements, got 1.5")
+    fails(bench, lambda x: pointer(x)["a"], InvalidType, "expects a whole number of elements, got 'a'")
     fails(bench, lambda x: pointer(x)[:], InvalidValue, "has no end")
     fails(bench, lambda x: pointer(x)[0:4:2], InvalidValue, "has no end")
-    fails(bench, lambda x: pointer(x).cast(space="local"), InvalidType, "into 'local'; k.Local and the like are right")
+    fails(bench, lambda x: pointer(x).cast(space="local"), InvalidType, "another memory space, got 'local'")
     fails(bench, lambda x: pointer(x).cast("float33"), InvalidType, "float33")
-    fails(bench, lambda x: pointer(TABLE).__setitem__(0, 1), IllegalAddress, "a store through <constant")
+    fails(bench, lambda x: pointer(TABLE).__setitem__(0, 1), IllegalAddress, "store through <constant")
 
 
 def test_what_no_pointer_points_to(bench: Bench):
     """Numbers, arrays of nobody and memory with gaps have no pointer."""
-    fails(bench, lambda x: pointer(3), InvalidType, "a pointer of 3; a span, a variable or an array")
+    fails(bench, lambda x: pointer(3), InvalidType, "a pointer expects a span, a variable or an array of .*, got 3")
     fails(bench, lambda x: pointer(x[0]), InvalidType, "a pointer of np.int32")
     fails(bench, lambda x: pointer(np.zeros(3)), IllegalAddress, "outside this thread's memories")
     fails(bench, lambda x: pointer(k.local((4, 4), np.int8)[:, :2]), InvalidValue, r"shape \(4, 2\) with gaps")

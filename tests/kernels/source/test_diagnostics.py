@@ -145,17 +145,17 @@ TEXTS: dict[str, tuple[str, list[str]]] = {
     ),
     "an unknown annotation": (
         f"{KERNEL}def f(x: np.float33, y: 'bfloat17', z: str, ok: 'bfloat16', too: np.int8):\n    pass\n",
-        [f"{where}: error: annotation '{text}' of parameter {name} is unknown; {TYPES} is right"
+        [f"{where}: error: annotation '{text}' of parameter {name} is unknown; expected {TYPES}"
          for where, text, name in (("2:10", "np.float33", "x"), ("2:25", "'bfloat17'", "y"), ("2:40", "str", "z"))],
     ),
     "an unknown decorator": (
         "@np.vectorize\ndef f(x):\n    pass\n",
-        ["1:2: error: decorator 'np.vectorize' is unknown; k.kernel, k.cooperative, k.device or k.host is right"],
+        ["1:2: error: unknown decorator 'np.vectorize'; expected k.kernel, k.cooperative, k.device or k.host"],
     ),
     "arguments of a decorator": (
         "@k.kernel(nam='x', name=3, cooperative=f)\ndef f(x):\n    pass\n",
         ["1:11: error: @k.kernel has no argument 'nam'; it has name, cooperative and arch",
-         "1:25: error: the name of a kernel is 3; a str is right",
+         "1:25: error: the name of a kernel expects a str, got 3",
          "1:40: error: the cooperative of a kernel is a constant; 'f' is no constant"],
     ),
     "two execution spaces": (
@@ -209,7 +209,7 @@ TEXTS: dict[str, tuple[str, list[str]]] = {
     ),
     "an annotation that runs": (
         f"{KERNEL}def f(x: 'print(1)'):\n    pass\n",
-        [f"2:10: error: annotation ''print(1)'' of parameter x is unknown; {TYPES} is right"],
+        [f"2:10: error: annotation ''print(1)'' of parameter x is unknown; expected {TYPES}"],
     ),
     "a redefinition": (
         "X = 1\n\n\ndef X():\n    pass\n",
@@ -272,7 +272,7 @@ def test_texts_made_to_break_a_compiler_are_diagnosed(text: str):
 )  # fmt: skip
 def test_cxx_is_known_and_not_compiled(name: str, text: str):
     """C++ is told by the name or the content; the message says which language is right, and if the name decided."""
-    named = [" note: it is the name's .cpp that says C++; without it the text is Python"] if name == "a.cpp" else []
+    named = [" note: the name's .cpp says C++; without it the text is read as Python"] if name == "a.cpp" else []
     told = " error: the C++ front end is not available; the source language is Python"
     assert log_of(text, name=name) == [told, *named]
 

@@ -471,7 +471,7 @@ def _typed_parameters(make: Callable[..., Bench]) -> None:
     for each in (floats, ints):
         run(bench, untyped, (1, 1), each)
     for body, wrong in ((typed, ints), (typed, 3), (untyped, 3)):
-        with pytest.raises(InvalidType, match="parameter x got"):
+        with pytest.raises(InvalidType, match="parameter x expects"):
             run(bench, body, (1, 1), wrong)
 
 

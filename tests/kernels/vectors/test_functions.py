@@ -150,9 +150,9 @@ def test_the_other_operand_may_be_a_scalar(bench: Bench, name: str):
         np.testing.assert_array_equal(call(name, array, array[1]).values, compute(lanes, np.stack([lanes[1]] * 2)))
         for wrong in (0.1, 1 << 40 | 1, "3", lanes):
             error = InvalidValue if isinstance(wrong, int | float) else InvalidType
-            with pytest.raises(error, match=rf"y of {name} is"):
+            with pytest.raises(error, match=rf"y of {name} (is|expects)"):
                 call(name, array, wrong)
-            with pytest.raises(error, match=rf"x of {name} is"):
+            with pytest.raises(error, match=rf"x of {name} (is|expects)"):
                 call(name, wrong, array)
 
     in_kernel(bench, body)
@@ -164,13 +164,13 @@ def test_operands_have_one_type(bench: Bench, name: str):
 
     def body():
         kind, other = (vector4[np.int32], vector4[np.int16]) if name == "mod" else (vector4["float"], vector4["__fp16"])
-        with pytest.raises(InvalidType, match=f"{name} of a {kind.name} and a {other.name}; two of the same type"):
+        with pytest.raises(InvalidType, match=f"{name} of a {kind.name} and a {other.name}; expected two"):
             call(name, kind(1), other(1))
         with pytest.raises(InvalidType, match=f"{name} of a __vector2 float; it takes"):
             call(name, vector2[np.float32](1), kind(1))
         with pytest.raises(InvalidType, match=f"{name} of a __vector2 float; it takes"):
             call(name, 1, vector2[np.float32](1))
-        with pytest.raises(InvalidValue, match=f"{name} of an array of 2 and one of 3 vectors; as many are right"):
+        with pytest.raises(InvalidValue, match=f"{name} expects arrays of as many vectors, got 2 and 3"):
             call(name, kind(np.ones((2, kind.lanes))), kind(np.ones((3, kind.lanes))))
 
     in_kernel(bench, body)

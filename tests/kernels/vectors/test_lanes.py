@@ -62,7 +62,7 @@ def test_what_is_no_number_is_refused(value: object):
     """Only ints, floats and bools are numbers of lanes."""
     for make in (exact, converted, shift_count):
         for element in (FLOAT, INT):
-            with pytest.raises(InvalidType, match=r"y of x<<y is .*a number that (float|int) holds is right"):
+            with pytest.raises(InvalidType, match=r"y of x<<y expects .*a number that (float|int) holds, got"):
                 make(element, value, "y of x<<y")
 
 
@@ -107,5 +107,5 @@ def test_lanes_are_new_and_of_the_type():
     assert lanes_of(FLOAT, 4, np.ones(4, BRAIN), "value").dtype == FLOAT
     with pytest.raises(InvalidValue, match="unsigned char cannot hold exactly"):
         lanes_of(BYTE, 4, np.array([0, 1, 2, math.nan]), "value")
-    with pytest.raises(InvalidValue, match=r"has shape \(2, 3\); \(4,\) is right, or \(count, 4\)"):
+    with pytest.raises(InvalidValue, match=r"has shape \(2, 3\); expected \(4,\), or \(count, 4\)"):
         lanes_of(INT, 4, np.zeros((2, 3), np.int32), "value")

@@ -129,7 +129,7 @@ def test_making_rounds_floats_and_nothing_else(bench: Bench):
         (1 << 31, InvalidValue, "which int cannot hold exactly"),
         (np.full(32, 0.5), InvalidValue, "has values that int cannot hold exactly"),
         (np.full(32, 1 << 31), InvalidValue, "has values that int cannot hold exactly"),
-        ([1, 2, 3], InvalidValue, r"shape \(3,\); \(32,\) is right"),
+        ([1, 2, 3], InvalidValue, r"shape \(3,\); expected \(32,\)"),
         (np.zeros((2, 2, 32), np.int32), InvalidValue, r"or \(count, 32\)"),
         ([[1], [2, 3]], InvalidType, "rows of unlike lengths"),
         ("text", InvalidType, "is 'text'"),
@@ -138,7 +138,7 @@ def test_making_rounds_floats_and_nothing_else(bench: Bench):
         (1j, InvalidType, "is 1j"),
     ):
         fails(bench, lambda values=values: vector["int"](values), error, match)
-    fails(bench, lambda: vector["bool int"](np.ones(32, int)), InvalidType, "elements of type int64; bool is right")
+    fails(bench, lambda: vector["bool int"](np.ones(32, int)), InvalidType, "elements of type int64; expected bool")
     fails(bench, lambda: vector["int"](vector["unsigned int"](1)), InvalidType, "__vector int is made of a __vector un")
 
 
@@ -190,7 +190,7 @@ def test_sizes_in_bytes():
     assert sizeof(vector4["long"]) == 1024 and sizeof(vector["bool char"]) == 128
     assert sizeof(vector2["int"].wrap(np.zeros(64, np.int32))) == 256
     assert sizeof(vector2["int"].wrap(np.zeros((5, 64), np.int32))) == 5 * 256
-    with pytest.raises(InvalidType, match="sizeof of 3; a vector or its type"):
+    with pytest.raises(InvalidType, match="sizeof expects a vector or a vector type"):
         sizeof(3)
 
 

@@ -209,7 +209,7 @@ def test_check_says_why():
 
 def test_the_suffix_of_a_name_can_decide_the_language():
     """Python text under a C++ name is C++, and the log says that the name told; C++ text needs no such note."""
-    note = "saxpy.cu: note: it is the name's .cu that says C++; without it the text is Python"
+    note = "saxpy.cu: note: the name's .cu says C++; without it the text is read as Python"
     for source, noted in (("x = 1\n", True), ("__global__ void f() {}", False)):
         handle = program(source=source, name="saxpy.cu")
         assert tops.topsrtcCompileProgram(handle, 0, None) == (COMPILATION,)
