@@ -109,7 +109,8 @@ def counted(*args):
 @pytest.mark.parametrize(
     ("what", "why"),
     [(Holder.method, "member of Holder"), (Holder.static, "member of Holder"),
-     (staticmethod(typed), "expects a function"), (Holder(), "expects a function"), (print, "expects a function"), (generate, "generator"),
+     (staticmethod(typed), "expects a function"), (Holder(), "expects a function"), (print, "expects a function"),
+     (generate, "generator"),
      (agenerate, "generator"), (typed, "returns nothing"), (counted, "no fixed number")],
 )  # fmt: skip
 def test_what_is_no_kernel_is_refused(what: object, why: str):
