@@ -50,7 +50,7 @@ def check_architecture(
         if found is not None:
             assert isinstance(node, ast.expr)
             message = f"{found[0]} needs gcu{found[1]}; the source is compiled for {target.name}"
-            log.warning(f"{message}. `if k.__AGCU_ARCH__ >= {found[1]}:` guards it", source, node)
+            log.warning(f"{message}. `if k.__AGCU_ARCH__ >= {found[1]}:` keeps it apart", source, node)
 
 
 def _target_of(names: Mapping[str, object]) -> CompileTarget | None:

@@ -132,7 +132,7 @@ TEXTS: dict[str, tuple[str, list[str]]] = {
     ),
     "a barrier that nobody waits at": (
         f"{KERNEL}async def f():\n    b = k.barrier(0, 2)\n    b.arrive_and_wait()\n",
-        ["4:5: warning: b.arrive_and_wait() is not awaited; a barrier's or an event's has to be"],
+        ["4:5: warning: b.arrive_and_wait() is not awaited, as that of a barrier or an event must be"],
     ),
     "await in a plain def": (
         f"{KERNEL}def f():\n    await k.syncthreads()\n",
@@ -164,7 +164,7 @@ TEXTS: dict[str, tuple[str, list[str]]] = {
     ),
     "a kernel that is called": (
         f"{KERNEL}def f():\n    pass\n\n\n@kernel\ndef g():\n    f()\n",
-        ["8:5: error: kernel g calls kernel f; what kernels call is a function"],
+        ["8:5: error: kernel g calls kernel f; kernels call functions"],
     ),
     "a kernel in a kernel": (
         f"{KERNEL}def f():\n    @k.kernel\n    def g():\n        pass\n",

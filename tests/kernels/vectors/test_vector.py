@@ -181,7 +181,7 @@ def test_what_a_lane_takes():
     x[0] = 0.1
     assert x[0] == ml_dtypes.bfloat16(0.1)
     for value, error in ((0.5, InvalidValue), (1 << 31, InvalidValue), ("a", InvalidType), (y, InvalidType)):
-        with pytest.raises(error, match="the value of a lane expects"):
+        with pytest.raises(error, match="the value of a lane (is|expects)"):
             y[0] = value
     for index in ("a", 1.0, None, y):
         with pytest.raises(InvalidType, match=r"index of a __vector int expects an integer, got"):
@@ -201,7 +201,7 @@ def test_arrays_of_vectors_compute_at_once():
     assert [each.type for each in rows] == [kind] * 5 and len(rows) == 5
     with pytest.raises(InvalidValue, match="x<y expects arrays of as many vectors, got 5 and 4"):
         operator.lt(rows, kind.wrap(rows.values[:4]))
-    with pytest.raises(InvalidValue, match=r"x\+y of an array of 5 and one of 4 vectors"):
+    with pytest.raises(InvalidValue, match=r"x\+y expects arrays of as many vectors, got 5 and 4"):
         rows + kind.wrap(rows.values[:4])
 
 
@@ -278,7 +278,7 @@ def test_messages_say_what_is_right():
         for one in (x, four):
             advice = "$" if one is four and name != "power" else ", which is for __vector4 vectors of"
             for left, right in ((one, one), (2, one), (one, np.float32(2)), (np.float32(2), one)):
-                with pytest.raises(InvalidType, match=rf"has no operator .*; k\.{name}\(x, y\) {advice}"):
+                with pytest.raises(InvalidType, match=rf"has no operator .*; use k\.{name}\(x, y\){advice}"):
                     run(left, right)
 
 
@@ -286,13 +286,13 @@ def test_functions_of_python_and_numpy_name_the_languages():
     """Python's and numpy's functions of numbers refuse a vector, and say which functions take it."""
     x = vector["float"].wrap(np.ones(32, np.float32))
     for run in (abs, round, math.floor, math.ceil):
-        with pytest.raises(InvalidType, match=rf"of Python takes no __vector float; k\.{run.__name__}\("):
+        with pytest.raises(InvalidType, match=rf"of Python takes no __vector float; use k\.{run.__name__}\("):
             run(x)
     for run in (math.exp, float, int, complex):
         with pytest.raises(InvalidType, match=r"32 lanes and is no number; .*k\.exp\(x\)"):
             run(x)
     for use in (np.exp, lambda v: np.maximum(v, 0), lambda v: np.add(v, v), np.add.reduce):
-        with pytest.raises(InvalidType, match=r"np\.\w+ of a __vector float; k\.exp\(x\) and its like"):
+        with pytest.raises(InvalidType, match=r"np\.\w+ takes no __vector float; k\.exp\(x\) and its like"):
             use(x)
 
 

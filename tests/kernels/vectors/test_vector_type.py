@@ -132,10 +132,10 @@ def test_making_rounds_floats_and_nothing_else(bench: Bench):
         ([1, 2, 3], InvalidValue, r"shape \(3,\); expected \(32,\)"),
         (np.zeros((2, 2, 32), np.int32), InvalidValue, r"or \(count, 32\)"),
         ([[1], [2, 3]], InvalidType, "rows of unlike lengths"),
-        ("text", InvalidType, "is 'text'"),
-        (None, InvalidType, "is None"),
+        ("text", InvalidType, "got 'text'"),
+        (None, InvalidType, "got None"),
         (np.full(32, "a"), InvalidType, "elements of type"),
-        (1j, InvalidType, "is 1j"),
+        (1j, InvalidType, "got 1j"),
     ):
         fails(bench, lambda values=values: vector["int"](values), error, match)
     fails(bench, lambda: vector["bool int"](np.ones(32, int)), InvalidType, "elements of type int64; expected bool")
