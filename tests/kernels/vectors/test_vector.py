@@ -181,7 +181,7 @@ def test_what_a_lane_takes():
     x[0] = 0.1
     assert x[0] == ml_dtypes.bfloat16(0.1)
     for value, error in ((0.5, InvalidValue), (1 << 31, InvalidValue), ("a", InvalidType), (y, InvalidType)):
-        with pytest.raises(error, match="the value of a lane (is|expects)"):
+        with pytest.raises(error, match=r"the value of a lane (is|expects)"):
             y[0] = value
     for index in ("a", 1.0, None, y):
         with pytest.raises(InvalidType, match=r"index of a __vector int expects an integer, got"):
