@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from contextvars import copy_context
 from types import TracebackType
 from typing import Any
@@ -308,6 +309,19 @@ class Stream(StreamMemory):
         Raises InvalidValue for more places than the capacity, IllegalState for a stream without one.
         """
         return Room(self, places)
+
+    @contextmanager
+    def room_sync(self, places: int | None = None, timeout: float | None = None) -> Iterator[Room]:
+        """As `room`, for plain code: `with stream.room_sync(n):` blocks until there is room.
+
+        `timeout` is in seconds. Raises TimeoutError, or WouldDeadlock where the wait could never end.
+        """
+        room = self.room(places)
+        room.enter_sync(timeout)
+        try:
+            yield room
+        finally:
+            room.leave()
 
     # ---- waiting
 

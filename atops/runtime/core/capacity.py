@@ -183,6 +183,37 @@ class Room:
         self.waiter = None
 
     async def __aenter__(self) -> Room:
+        self._ask()
+        try:
+            await current_loop_adapter().park(self)
+            self._enter()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def enter_sync(self, timeout: float | None) -> None:
+        """Enter it as a block of plain code. Raises TimeoutError, and WouldDeadlock where the wait could never end."""
+        self._ask()
+        driver = self.stream.driver
+        try:
+            if not self.granted:
+                for item in self.stream.pending():
+                    driver.guard_blocking(item)  # whose end gives a place back
+            if not driver.executor.block(self, timeout):
+                raise TimeoutError(f"there was no room in {self.stream.label} within {timeout} s")
+            self._enter()
+        except BaseException:
+            self._end()
+            raise
+
+    def _ask(self) -> None:
+        """Line up for the places."""
         if self.granted:
             raise IllegalState(f"room in {self.stream.label} was entered already; a room of its own each time is right")
         context, capacity = self.stream.context, self._capacity
@@ -190,20 +221,16 @@ class Room:
             context.check_alive()
             capacity.reserve(self)
             context.rooms[self] = capacity
-        try:
-            capacity.serve()
-            await current_loop_adapter().park(self)
-            if not self.granted and (refusal := capacity.refusal) is not None:
-                raise refusal.fresh()
-        except BaseException:
-            self._end()
-            raise
-        self._token = ROOMS.set((*ROOMS.get(), self))
-        return self
+        capacity.serve()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def _enter(self) -> None:
+        """Have the places used by what is enqueued from here on, or raise why there are none."""
+        if not self.granted and (refusal := self._capacity.refusal) is not None:
+            raise refusal.fresh()
+        self._token = ROOMS.set((*ROOMS.get(), self))
+
+    def leave(self) -> None:
+        """Give back what no command has used."""
         token, self._token = self._token, None
         try:
             if token is not None:

@@ -20,6 +20,7 @@ from atops.base.errors import (
     NotInitialized,
     StreamAborted,
     StreamFull,
+    WouldDeadlock,
 )
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
@@ -321,6 +322,49 @@ async def test_capacities_and_rooms_that_cannot_be(device):
             stream.room(places)
     with pytest.raises(IllegalState, match="no capacity"):
         device.create_stream().room()
+
+
+def test_plain_code_waits_for_room(device: atops.Device):
+    """`room_sync` blocks until there is room, holds its places, gives back the rest, and ends with its timeout."""
+    stream, x = device.create_stream(capacity=2), device.empty(1)
+    latch = hold(stream)
+    with pytest.raises(TimeoutError, match="no room"), stream.room_sync(2, timeout=0.01):
+        pytest.fail("there was room")
+    assert free(stream) == 1 and stream.statistics().waiting_for_room == 0
+    entered = threading.Event()
+
+    def use() -> None:
+        with stream.room_sync(2) as room:
+            entered.set()
+            stream.fill(x, 1)
+            assert room.left == 1
+            with pytest.raises(StreamFull):
+                stream.zeros(1)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    while not stream.statistics().waiting_for_room:
+        pass
+    assert not entered.is_set()
+    latch.release()
+    thread.join()
+    stream.sync(10)
+    assert entered.is_set() and free(stream) == 2
+
+
+def test_room_that_waits_for_the_waiting_loop_itself(device: atops.Device):
+    """On a loop that owes what holds the place, a blocking wait for room is refused."""
+
+    async def main() -> None:
+        stream, end = device.create_stream(capacity=1), anyio.Event()
+        call = stream.call(end.wait)
+        with pytest.raises(WouldDeadlock), stream.room_sync():
+            pytest.fail("there was room")
+        end.set()
+        await call
+        assert free(stream) == 1
+
+    anyio.run(main)
 
 
 def test_a_fast_producer_never_has_more_than_the_capacity(device: atops.Device):
