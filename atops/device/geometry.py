@@ -102,11 +102,11 @@ def part(array: Array, phase: int, element: np.dtype[Any]) -> Array:
     return seen
 
 
-def frozen(numbers: Ints) -> Ints:
-    """Return a tuple of a list or row of numbers, which may change later; anything else as it is."""
-    if type(numbers) is list or (isinstance(numbers, np.ndarray) and numbers.ndim == 1):
-        return tuple(numbers)
-    return numbers
+def frozen(value: object) -> object:
+    """Return a list or a row as a tuple, which no later change reaches, and anything else as it is."""
+    if type(value) is list or (isinstance(value, np.ndarray) and value.ndim == 1):
+        return tuple(value)
+    return value
 
 
 def inverse(layout: Ints) -> tuple[int, ...]:

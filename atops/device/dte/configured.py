@@ -48,7 +48,7 @@ class Descriptor:
     ) -> None:  # fmt: skip
         """Configure an operation, at `site`. `src` is None where it takes none."""
         self.operation = operation
-        self.parameters = {name: frozen(value) for name, value in parameters.items()}
+        self.parameters: dict[str, Any] = {name: frozen(value) for name, value in parameters.items()}
         self.site = site
         for name in operation.work.offsets.values():
             if isinstance(numbers := self.parameters[name], tuple):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from atops.device.exec.block import Block
     from atops.device.exec.thread import KernelThread
 
-__all__ = ("DteContext", "check_arch", "issue", "lend", "start", "transfer")
+__all__ = ("DteContext", "check_arch", "issue", "lend", "start")
 
 _new_event = object.__new__
 ndarray, GLOBAL = np.ndarray, Space.GLOBAL  # an enumeration's member takes longer to find than a transfer to check
@@ -133,8 +133,9 @@ def issue(
 ) -> DteEvent:  # fmt: skip
     """Issue a transfer for the running thread, `depth` frames below the kernel's line, and return its event.
 
-    With `now` it is done, too, unless the context is connected. Raises DteError where the context or an operand cannot
-    be used so, IllegalAddress on dead memory, MissingAwait when an earlier request of the thread was never awaited.
+    With `now` it is done, too, unless the context is connected: then the caller completes the event. Raises DteError
+    where the context or an operand cannot be used so, IllegalAddress on dead memory, MissingAwait when an earlier
+    request of the thread was never awaited.
     """
     cell = get_slot()
     thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
@@ -193,15 +194,6 @@ def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: Fra
         poison(event.operation, event.into, event.out, event.parameters)
     if options.dte != "wait" and (options.dte == "eager" or grid.rng.random() < 0.5):
         event.begin()
-
-
-def transfer(
-    operation: Operation[...], context: DteContext, destination: Any, source: Any, parameters: Parameters
-) -> None:  # fmt: skip
-    """Do a transfer for the running thread, from check to effect. Raises what `issue` raises."""
-    event = issue(operation, context, destination, source, parameters, 3, True)
-    if context.chain is not None:
-        event.complete()
 
 
 def _issue_lent(

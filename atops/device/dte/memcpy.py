@@ -15,7 +15,7 @@ import numpy as np
 
 from atops.device.dte import operations
 from atops.device.dte.array_copy import copy_bytes
-from atops.device.dte.context import DteContext, issue, transfer
+from atops.device.dte.context import DteContext, issue
 from atops.device.dte.operands import Operand
 from atops.device.dte.stages import Parameters
 from atops.device.dte.transfer import AT_ONCE, DONE, PENDING, DteEvent, freed
@@ -57,7 +57,9 @@ def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> None:
             if into is not local:
                 span.stored()
             return
-    transfer(operations.memcpy, ctx, dst, src, _NONE)
+    event = issue(operations.memcpy, ctx, dst, src, _NONE, now=True)
+    if ctx.chain is not None:
+        event.complete()
 
 
 def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:

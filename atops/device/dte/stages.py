@@ -58,16 +58,16 @@ Mover = Callable[[Array, Array, Parameters], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Take:
-    """What of src is moved.
+    """What of src is moved. None stands for all of it.
 
-    `check(op, src, given)` raises; `extents(dst, src, turn, given)` are what is taken, `name` tells whose they are;
-    `view(src, extents, given)` is what src has of it. `extent` is the rule for readers, None for extents of dst's.
-    `offsets` is the parameter that tells where a window begins.
+    `extents(dst, src, turn, given)` are what is taken, `check(op, dst, src, turn, given)` returns them, too, but raises
+    first; `name` tells for messages whose they are. `view(src, extents, given)` is what src has of them. `extent` is
+    the rule for readers, None where extents are dst's. `offsets` is the parameter that tells where a window begins.
     """
 
-    check: Callable[[str, Shaped, Parameters], None] = lambda op, src, given: None
-    extents: Callable[[Shaped, Shaped, Turn, Parameters], Extents] = lambda dst, src, turn, given: src.shape
-    view: Callable[[Array, Extents, Parameters], Array] = lambda src, extents, given: src
+    check: Callable[[str, Shaped, Shaped, Turn, Parameters], Extents] | None = None
+    extents: Callable[[Shaped, Shaped, Turn, Parameters], Extents] | None = None
+    view: Callable[[Array, Extents, Parameters], Array] | None = None
     extent: Extent | None = lambda i: f"src.shape[{i}]"
     name: str = "src"
     offsets: str | None = None
@@ -75,23 +75,39 @@ class Take:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What becomes of the elements that are taken.
+    """What becomes of the elements that are taken. None stands for nothing.
 
     `check(op, dst, src, given)` raises; `extents(extents, given)` are what extents become, `undone` which become these.
     `view(array, given)` is the array turned. `pair(landing, source, given)` are the parts of both that hold the same
-    bits in the end, `move(landing, source, given)` moves them. `extent` and `rules` are for readers; `reads` tells
-    whether src's elements count.
+    bits in the end, `move(landing, source, given)` moves them. `extent` and `rules` are for readers. `converts` tells
+    whether dst and src have different element types, `reads` whether src's elements count.
     """
 
-    check: Callable[[str, Shaped, Shaped, Parameters], None] = lambda op, dst, src, given: check_kind(op, dst, src)
-    extents: Callable[[Extents, Parameters], Extents] = lambda extents, given: extents
-    undone: Callable[[Extents, Parameters], Extents] = lambda extents, given: extents
-    view: Callable[[Array, Parameters], Array] = lambda taken, given: taken
-    pair: Callable[[Array, Array, Parameters], tuple[Array, Array]] = lambda landing, source, given: (landing, source)
-    move: Mover = lambda landing, source, given: move(landing, source)
+    check: Callable[[str, Shaped, Shaped, Parameters], None] | None = None
+    extents: Callable[[Extents, Parameters], Extents] | None = None
+    undone: Callable[[Extents, Parameters], Extents] | None = None
+    view: Callable[[Array, Parameters], Array] | None = None
+    pair: Callable[[Array, Array, Parameters], tuple[Array, Array]] | None = None
+    move: Mover | None = None
     extent: Callable[[Extent, str], str] = lambda before, i: before(i)
     rules: tuple[str, ...] = ()
+    converts: bool = False
     reads: bool = True
+
+
+def _first(array: Array, shape: Extents) -> Array:
+    """Return the elements of `array` up to `shape`."""
+    return array if array.shape == shape else array[window((0,) * array.ndim, shape)]
+
+
+def _put(region: Array, source: Array, extents: Extents, mover: Mover | None, given: Parameters) -> None:
+    if source.shape != region.shape:
+        fill_around(region, (0,) * region.ndim, source.shape, given.get("value", 0))
+        region = _first(region, source.shape)
+    if mover is None:
+        move(region, source)
+    else:
+        mover(region, source, given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,31 +115,20 @@ class Land:
     """Where in dst the elements come to lie.
 
     `check(op, dst, extents, given, taken)` raises where dst has no room for `extents`; `taken` says for messages what
-    they came of. `region(dst, extents, given)` is all that is written, `landing(region, shape, extents, given)` the
-    part of it that receives elements where src has only `shape` of `extents`. `put(region, source, extents, move,
-    given)` fills the rest with `value`, or 0, and moves. `rule` is for readers and holds for each dimension i;
-    `same_rank` tells whether dst has as many dimensions as src; `offsets` is the parameter that tells where a window
-    begins.
+    they came of. `region(dst, extents, given)` is all that is written, None for all of dst. `landing(region, shape,
+    extents, given)` is the part of it that receives elements where src has only `shape` of `extents`. `put(region,
+    source, extents, move, given)` fills the rest with `value`, or 0, and moves. `rule` is for readers and holds for
+    each dimension i. `same_rank` tells whether dst has as many dimensions as src; `offsets` is the parameter that tells
+    where a window begins.
     """
 
     check: Callable[[str, Shaped, Extents, Parameters, tuple[str, Extents]], None]
     rule: Callable[[Extent], str]
-    region: Callable[[Array, Extents, Parameters], Array] = lambda dst, extents, given: dst
+    region: Callable[[Array, Extents, Parameters], Array] | None = None
     landing: Callable[[Array, Extents, Extents, Parameters], Array] = lambda region, shape, *_: _first(region, shape)
-    put: Callable[[Array, Array, Extents, Mover, Parameters], None] = lambda *given: _put(*given)
+    put: Callable[[Array, Array, Extents, Mover | None, Parameters], None] = _put
     same_rank: bool = True
     offsets: str | None = None
-
-
-def _first(array: Array, shape: Extents) -> Array:
-    return array if array.shape == shape else array[window((0,) * array.ndim, shape)]
-
-
-def _put(region: Array, source: Array, extents: Extents, mover: Mover, given: Parameters) -> None:
-    if source.shape != region.shape:
-        fill_around(region, (0,) * region.ndim, source.shape, given.get("value", 0))
-        region = _first(region, source.shape)
-    mover(region, source, given)
 
 
 # Take.
@@ -133,14 +138,18 @@ ALL = Take()
 
 def taken_window(offsets: str, shape: str | None = None) -> Take:
     """Take a window of src: from the parameter `offsets` on, with the extents of the parameter `shape`, else of dst."""
-    names = (offsets,) if shape is None else (offsets, shape)
 
-    def check(op: str, src: Shaped, given: Parameters) -> None:
-        for name in names:
-            check_numbers(op, name, given[name], len(src.shape))
+    def check(op: str, dst: Shaped, src: Shaped, turn: Turn, given: Parameters) -> Extents:
+        rank = len(src.shape)
+        check_numbers(op, offsets, given[offsets], rank)
+        if shape is not None:
+            return check_numbers(op, shape, given[shape], rank)
+        return dst.shape if turn.undone is None else turn.undone(dst.shape, given)
 
     def extents(dst: Shaped, src: Shaped, turn: Turn, given: Parameters) -> Extents:
-        return turn.undone(dst.shape, given) if shape is None else tuple(map(operator.index, given[shape]))
+        if shape is not None:
+            return tuple(given[shape])
+        return dst.shape if turn.undone is None else turn.undone(dst.shape, given)
 
     return Take(
         check=check,
@@ -156,12 +165,10 @@ def taken_window(offsets: str, shape: str | None = None) -> Take:
 
 
 def _check_layout(op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
-    check_kind(op, dst, src)
     check_layout(op, given["layout"], len(src.shape))
 
 
 def _check_strides(op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
-    check_kind(op, dst, src)
     check_numbers(op, "dim_stride", given["dim_stride"], len(src.shape), least=1)
 
 
@@ -223,11 +230,15 @@ def _mirror(axis: int) -> Turn:
     """Reverse one axis, which counts from the last as -1."""
 
     def check(op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
-        check_kind(op, dst, src)
         if len(src.shape) < -axis:
             raise InvalidValue(f"{op}: src has shape {src.shape}; at least {-axis} dimensions are right")
 
-    return Turn(check=check, view=lambda taken, given: mirrored(taken, axis), rules=(f"src.ndim >= {-axis}",))
+    return Turn(
+        check=check,
+        view=lambda taken, given: mirrored(taken, axis),
+        move=lambda landing, source, given: assign(landing, source),  # never one run
+        rules=(f"src.ndim >= {-axis}",),
+    )
 
 
 PLAIN = Turn()
@@ -249,12 +260,14 @@ EXPAND = Turn(  # each element is part `phase` of one that is 2 ** (ratio + 1) t
     check=lambda op, dst, src, given: _check_parts(op, "dst", dst, "src", src, given),
     pair=lambda landing, source, given: (part(landing, given["phase"], source.dtype), source),
     move=_widen,
+    converts=True,
     rules=("dst.itemsize == src.itemsize * 2 ** (ratio + 1)",),
 )
 SHRINK = Turn(  # part `phase` of each element, which is 2 ** (ratio + 1) times as large
     check=lambda op, dst, src, given: _check_parts(op, "src", src, "dst", dst, given),
     pair=lambda landing, source, given: (landing, part(source, given["phase"], landing.dtype)),
     move=_narrow,
+    converts=True,
     rules=("src.itemsize == dst.itemsize * 2 ** (ratio + 1)",),
 )
 REPLACE = Turn(move=lambda landing, source, given: fill(landing, given["value"]), reads=False)
@@ -278,7 +291,10 @@ def landing_window(offsets: str) -> Land:
 
 
 def _check_padded(op: str, dst: Shaped, extents: Extents, given: Parameters, taken: tuple[str, Extents]) -> None:
-    low, high, mid = (check_numbers(op, name, given[name], len(extents)) for name in ("low", "high", "mid"))
+    rank = len(extents)
+    low = check_numbers(op, "low", given["low"], rank)
+    high = check_numbers(op, "high", given["high"], rank)
+    mid = check_numbers(op, "mid", given["mid"], rank)
     parts = zip(low, extents, mid, high, strict=True)
     padded = tuple([before + n + max(n - 1, 0) * gap + after for before, n, gap, after in parts])
     if dst.shape != padded:
@@ -289,7 +305,7 @@ def _between(dst: Array, shape: Extents, extents: Extents, given: Parameters) ->
     return _first(dst[spread(given["low"], dst.shape, given["high"], given["mid"])], shape)
 
 
-def _put_padded(dst: Array, source: Array, extents: Extents, mover: Mover, given: Parameters) -> None:
+def _put_padded(dst: Array, source: Array, extents: Extents, mover: Mover | None, given: Parameters) -> None:
     surround(dst, source, given["low"], given["high"], given["mid"], given.get("value", 0))
 
 
@@ -309,15 +325,20 @@ def _repeating(dst: Array, shape: Extents, extents: Extents, given: Parameters) 
     return dst if shape == extents else _first(dst, repeated(shape, extents, dst.shape))
 
 
-def _put_repeated(dst: Array, source: Array, extents: Extents, mover: Mover, given: Parameters) -> None:
+def _put_repeated(dst: Array, source: Array, extents: Extents, mover: Mover | None, given: Parameters) -> None:
     landing = _repeating(dst, source.shape, extents, given)
     if landing.shape != dst.shape:
         fill_around(dst, (0,) * dst.ndim, landing.shape, 0)
     repeat(landing, source)
 
 
+def _check_whole(op: str, dst: Shaped, extents: Extents, given: Parameters, taken: tuple[str, Extents]) -> None:
+    if dst.shape != extents:
+        check_extents(op, dst, extents, *taken)
+
+
 WHOLE = Land(
-    check=lambda op, dst, extents, given, taken: check_extents(op, dst, extents, *taken),
+    check=_check_whole,
     rule=lambda extent: f"dst.shape[i] == {extent('i')}",
 )
 PADDED = Land(  # `low` before, `mid` between neighbours and `high` behind
@@ -368,33 +389,47 @@ class Stages(Work):
 
     def extents(self, dst: Shaped, src: Shaped, given: Parameters) -> Extents:
         """Return the extents that land in dst."""
-        return self.turn.extents(self.take.extents(dst, src, self.turn, given), given)
+        taken = src.shape if self.take.extents is None else self.take.extents(dst, src, self.turn, given)
+        return taken if self.turn.extents is None else self.turn.extents(taken, given)
 
     def check(self, op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
         """Compare types and shapes first, places last, for a window must exist to have a place."""
         take, turn, land = self.take, self.turn, self.land
-        if land.same_rank:
+        if dst.dtype is not src.dtype and not turn.converts:
+            check_kind(op, dst, src)
+        if land.same_rank and len(dst.shape) != len(src.shape):
             check_rank(op, dst, src)
-        turn.check(op, dst, src, given)
-        take.check(op, src, given)
-        taken = take.extents(dst, src, turn, given)
-        extents = turn.extents(taken, given)
+        if turn.check is not None:
+            turn.check(op, dst, src, given)
+        taken = src.shape if take.check is None else take.check(op, dst, src, turn, given)
+        extents = taken if turn.extents is None else turn.extents(taken, given)
         land.check(op, dst, extents, given, (take.name, taken))
         if "value" in given:
             check_value(op, given["value"], dst.dtype)
-        if not (isinstance(dst, np.ndarray) and isinstance(src, np.ndarray)):
-            return
-        if turn.reads and may_overlap(dst, src):
-            source = turn.view(take.view(src, taken, given), given)
-            region = land.region(dst, extents, given)
-            check_overlap(op, region, *turn.pair(land.landing(region, source.shape, extents, given), source, given))
+        if isinstance(dst, np.ndarray) and isinstance(src, np.ndarray) and may_overlap(dst, src) and turn.reads:
+            source = src if take.view is None else take.view(src, taken, given)
+            source = source if turn.view is None else turn.view(source, given)
+            region = dst if land.region is None else land.region(dst, extents, given)
+            landing = land.landing(region, source.shape, extents, given)
+            if turn.pair is not None:
+                landing, source = turn.pair(landing, source, given)
+            check_overlap(op, region, landing, source)
 
     def apply(self, dst: Array, src: Array, given: Parameters) -> None:
         """Take, turn and land."""
         take, turn, land = self.take, self.turn, self.land
-        taken = take.extents(dst, src, turn, given)
-        source, extents = turn.view(take.view(src, taken, given), given), turn.extents(taken, given)
-        land.put(land.region(dst, extents, given), source, extents, turn.move, given)
+        if take.extents is None or take.view is None:
+            source = src if turn.view is None else turn.view(src, given)
+            extents = source.shape
+        else:
+            extents = take.extents(dst, src, turn, given)
+            source = take.view(src, extents, given)
+            if turn.view is not None:
+                source = turn.view(source, given)
+            if turn.extents is not None:
+                extents = turn.extents(extents, given)
+        region = dst if land.region is None else land.region(dst, extents, given)
+        land.put(region, source, extents, turn.move, given)
 
 
 class Memcpy(Work):

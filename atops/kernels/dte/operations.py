@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 from atops.device.dte import memcpy as memcpy_path
 from atops.device.dte import operations as rows
 from atops.device.dte.configured import ConfiguredContext
-from atops.device.dte.context import DteContext, issue, transfer
+from atops.device.dte.context import DteContext, issue
 from atops.device.dte.operations import Operation
 from atops.device.dte.transfer import DteEvent
 from atops.device.geometry import frozen
@@ -42,59 +42,69 @@ __all__ = (
 P = ParamSpec("P")
 Forms = tuple[Callable[P, None], Callable[P, DteEvent]]
 
+_AT_ONCE = """
+def {name}(ctx: DteContext, {arguments}) -> None:
+    event = issue(operation, ctx, dst, {src}, {given}, now=True)
+    if ctx.chain is not None:
+        event.complete()
+"""
+_STARTED = """
+def {name}_async(ctx: DteContext, {arguments}) -> DteEvent:
+    return issue(operation, ctx, dst, {src}, {frozen})
+"""
+_CONFIGURE = """
+def config_{name}(self, {arguments}) -> None:
+    self.configure(operation, dst, {src}, {given})
+"""
+
 
 def _forms(operation: Operation[P]) -> Forms[P]:
     """Return the functions by which a kernel does an operation, at once and asynchronously."""
-    call = operation.call
-
-    def at_once(*given: P.args, **named: P.kwargs) -> None:
-        ctx, dst, src, parameters = call(*given, **named)
-        transfer(operation, ctx, dst, src, parameters)
-
-    def started(*given: P.args, **named: P.kwargs) -> DteEvent:
-        ctx, dst, src, parameters = call(*given, **named)
-        return issue(operation, ctx, dst, src, {name: frozen(value) for name, value in parameters.items()})
-
-    return _named(operation, at_once, started)
+    return _documented(operation, _written(operation, _AT_ONCE), _written(operation, _STARTED))
 
 
-def _named(operation: Operation[P], at_once: Callable[P, None], started: Callable[P, DteEvent]) -> Forms[P]:
-    """Give both functions of an operation the names, signatures and documentation that its row has for them."""
-    name, section = operation.name, f"(TOPS C++, {operation.section})"
-    _describe(at_once, name, "None", operation, f"{operation.documentation}\n\n{section}")
+def _documented(operation: Operation[P], at_once: Callable[P, None], started: Callable[P, DteEvent]) -> Forms[P]:
+    """Give both functions of an operation the documentation that its row has for them."""
+    section = f"(TOPS C++, {operation.section})"
     awaited = "before `dst` is read or `src` overwritten" if operation.takes_source else "before `dst` is read"
-    _describe(started, f"{name}_async", "DteEvent", operation,
-              f"Start `{name}` and return the event to await {awaited} {section}.")  # fmt: skip
+    at_once.__doc__ = f"{operation.documentation}\n\n{section}"
+    started.__doc__ = f"Start `{operation.name}` and return the event to await {awaited} {section}."
     return at_once, started
 
 
 def _configured(operation: Operation[Concatenate[DteContext, P]]) -> Callable[Concatenate[ConfiguredContext, P], None]:
     """Return the method by which a context is configured to do an operation."""
-    call = operation.call
-
-    def configure(self: ConfiguredContext, /, *given: P.args, **named: P.kwargs) -> None:
-        _, dst, src, parameters = call(self, *given, **named)
-        self.configure(operation, dst, src, parameters)
-
-    _describe(configure, f"tops_dte_ctx_t.config_{operation.name}", "None", operation,
-              f"Configure `{operation.name}`: {operation.summary[0].lower()}{operation.summary[1:]} "
-              f"(TOPS C++, beside {operation.section})")  # fmt: skip
-    return configure
+    method: Callable[Concatenate[ConfiguredContext, P], None] = _written(operation, _CONFIGURE)
+    summary = f"{operation.summary[0].lower()}{operation.summary[1:]}"
+    method.__doc__ = f"Configure `{operation.name}`: {summary} (TOPS C++, beside {operation.section})"
+    return method
 
 
-def _describe(form: Callable[..., object], name: str, returns: str, operation: Operation[...], doc: str) -> None:
-    """Let help, tracebacks and messages show a form of an operation as if it were written out."""
-    signature = operation.signature.replace(return_annotation=returns)
-    if "." in name:
-        context = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-        signature = signature.replace(parameters=[context, *list(signature.parameters.values())[1:]])
-    last = name.rpartition(".")[2]
-    vars(form)["__signature__"] = signature
-    form.__module__, form.__qualname__, form.__name__, form.__doc__ = __name__, name, last, doc
-    form.__code__ = form.__code__.replace(co_name=last, co_qualname=name)
+def _written(operation: Operation[...], template: str) -> Any:
+    """Return the function that a template makes of an operation's row: its own signature, and no call that is not due.
+
+    A function that took any arguments and handed them on would cost each transfer a tenth more.
+    """
+    _ctx, *arguments = operation.signature.parameters.values()
+    lists = {each.name for each in arguments if each.annotation == "Ints"}  # which a kernel may change before the wait
+    text = template.format(
+        name=operation.name,
+        arguments=", ".join(map(_shown, arguments)),
+        src="src" if operation.takes_source else None,
+        given=f"{{{', '.join(f'{each!r}: {each}' for each in operation.parameters)}}}",
+        frozen=f"{{{', '.join(f'{x!r}: frozen({x})' if x in lists else f'{x!r}: {x}' for x in operation.parameters)}}}",
+    )
+    names = {"operation": operation, "issue": issue, "frozen": frozen, "DteEvent": DteEvent, "__name__": __name__}
+    exec(compile(text, f"{__file__} {operation.name}", "exec"), names)
+    return names.popitem()[1]  # what was defined last
 
 
-memcpy, memcpy_async = _named(rows.memcpy, memcpy_path.memcpy, memcpy_path.memcpy_async)
+def _shown(argument: Parameter) -> str:
+    default = "" if argument.default is argument.empty else f" = {argument.default!r}"
+    return f"{argument.name}: {argument.annotation}{default}"
+
+
+memcpy, memcpy_async = _documented(rows.memcpy, memcpy_path.memcpy, memcpy_path.memcpy_async)
 memset, memset_async = _forms(rows.memset)
 slice, slice_async = _forms(rows.slice)
 deslice, deslice_async = _forms(rows.deslice)

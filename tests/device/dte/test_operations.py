@@ -142,17 +142,13 @@ def test_bits_are_moved_not_converted() -> None:
 
 
 def test_the_table_has_the_operations_of_both_of_the_texts_tables() -> None:
-    """Each row has its documentation, and a body that returns what a call was given, under the same names."""
+    """In their order; each row has its documentation, and the parameters that its windows begin at."""
     assert [name for name, row in OPERATIONS.items() if row.gcu_arch == 210] == FIRST_TABLE
     assert [name for name, row in OPERATIONS.items() if row.gcu_arch == 300] == SECOND_TABLE
     assert list(OPERATIONS) == FIRST_TABLE + SECOND_TABLE == list(ORACLES)
     for name, row in OPERATIONS.items():
         assert row.name == name
         assert row.summary.endswith(".") and row.takes_source is (name != "memset")
-        given: dict[str, Any] = {each: object() for each in row.signature.parameters}
-        ctx, dst, src, parameters = row.call(**given)
-        assert (ctx, dst, src) == (given["ctx"], given["dst"], given.get("src"))
-        assert parameters == {each: given[each] for each in row.parameters}
         assert set(row.work.offsets.values()) <= set(row.parameters)
         assert set(row.defaults.items()) <= {("value", 0)}
 
