@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,6 +98,12 @@ class Module:
         """The file's syntax tree."""
         return ast.parse(self.text, str(self.path))
 
+    @cached_property
+    def importing(self) -> list[ast.AST]:
+        """The nodes that import, may import, or say that what is in them never runs."""
+        kinds = (ast.Import, ast.ImportFrom, ast.Call, ast.If)
+        return [node for node in ast.walk(self.tree) if isinstance(node, kinds)]
+
     @property
     def package(self) -> str:
         """The package that relative imports of this module start from."""
@@ -123,11 +129,20 @@ class Module:
 
 
 def modules(root: Path = ROOT, *packages: str) -> dict[str, Module]:
-    """Return every module under `root`, by name; of `packages` only, if any are given."""
+    """Return every module under `root`, by name; of `packages` only, if any are given. The project is read once."""
+    found = _project() if root == ROOT else _read(root)
+    return {name: each for name, each in found.items() if not packages or name.partition(".")[0] in packages}
+
+
+@cache
+def _project() -> dict[str, Module]:
+    """Return the project's modules: what a rule has parsed serves the others."""
+    return _read(ROOT)
+
+
+def _read(root: Path) -> dict[str, Module]:
     found = {}
     for package, folder in SOURCES.items():
-        if packages and package not in packages:
-            continue
         for path in sorted((root / folder).rglob("*.py")):
             parts = [package, *path.relative_to(root / folder).with_suffix("").parts]
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -137,9 +152,9 @@ def modules(root: Path = ROOT, *packages: str) -> dict[str, Module]:
 
 def imports(module: Module, known: dict[str, Module]) -> list[Import]:
     """Return the imports of modules of ours, wherever they stand: in functions, under TYPE_CHECKING, by name."""
-    never_run = {inner for node in ast.walk(module.tree) if _for_types_only(node) for inner in _inside(node.body)}
+    never_run = {inner for node in module.importing if _for_types_only(node) for inner in _inside(node.body)}
     found = []
-    for node in ast.walk(module.tree):
+    for node in module.importing:
         for target, through_facade in _targets(node, module, known):
             if target.partition(".")[0] in SOURCES:
                 found.append(Import(target, node.lineno, through_facade, node not in never_run))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -112,16 +111,10 @@ def _way_back(graph: Graph, start: str) -> list[str] | None:
 RULES = [upward, rightward, facade_users, unknown_targets, cycles]
 
 
-@cache
-def _tree() -> dict[str, Module]:
-    """Return the project's modules, each of which is parsed once for all rules."""
-    return modules()
-
-
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_tree_keeps_the_rule(rule):
     """Every module of the project obeys the rule, wherever its imports stand."""
-    known = _tree()
+    known = modules()
     assert len(known) > 5
     assert not (faults := rule(known)), "\n" + "\n".join(faults)
 
