@@ -33,8 +33,6 @@ class EmulatorOptions:
       and always the same; docs/tracing.md has the table. Kernels and host callables take none: there is no cost model
       of kernels yet that would be better than a guess, and what the host does is not the chip's affair.
     - `abort_grace`: seconds that an aborted kernel may go on before it is named and abandoned.
-    - `switch_interval`: seconds; when set, the interpreter's thread switch interval while kernels run, for programs
-      whose other Python threads are busy.
     - `slice`: how many suspensions of a block's threads are served before other work gets a turn.
     - `warm_bytes`: freed device memory that stays resident before pages go back to the system.
     - `esl`: True or False gives or takes the ESL ring of a gcu300 board; None is the architecture's default.
@@ -49,7 +47,6 @@ class EmulatorOptions:
     seed: int | None = None
     clock: Literal["wall", "virtual"] = "wall"
     abort_grace: float = 5.0
-    switch_interval: float | None = None
     slice: int = 256
     warm_bytes: int = 256 << 20
     esl: bool | None = None
@@ -84,9 +81,6 @@ class EmulatorOptions:
                 raise InvalidValue(f"{name} is {value!r}; expected a number")
         if self.warm_bytes < 0:
             raise InvalidValue(f"warm_bytes is {self.warm_bytes!r}; expected bytes, not negative")
-        interval = self.switch_interval
-        if interval is not None and not (number(interval) and 0 < interval <= MAX_SECONDS):
-            raise InvalidValue(f"switch_interval is {interval!r}; expected seconds above 0, or None")
         if self.esl is not None and not isinstance(self.esl, bool):
             raise InvalidValue(f"esl is {self.esl!r}; expected True, False or None")
 

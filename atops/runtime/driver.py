@@ -31,9 +31,7 @@ from atops.runtime.core.commands import how_to_run
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.failures import as_failure
 from atops.runtime.core.host_tasks import Debts
-from atops.runtime.core.in_process import InProcess
-from atops.runtime.core.services import DriverServices
-from atops.runtime.core.switch_interval import SwitchInterval
+from atops.runtime.core.services import DriverServices, InProcess
 from atops.runtime.core.value_poller import Poller
 from atops.runtime.executors.executor import Executor, Step
 from atops.runtime.executors.inline import InlineExecutor
@@ -89,7 +87,6 @@ class Driver(InProcess, DriverServices):
         self.topology = Topology.of(self.arch, self.options.devices, self.options.esl)
         self.host = HostMemory()
         self.poller = Poller(self.lock, executor)
-        self.switching = SwitchInterval(self.options.switch_interval)
         self.stall = StallWatch(self)
         self.debts = Debts(self.lock, executor)
         self._contexts: dict[int, DeviceContext] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -156,8 +157,8 @@ def busy_vector_add(effort: Effort) -> Iterator[Figure]:
 
 
 def _quiet_and_busy(effort: Effort, kernel: k.Kernel, interval: float | None) -> Times:
-    """Return the times of a kernel with and without a busy thread, on a driver with this switch interval."""
-    with board(switch_interval=interval) as device:
+    """Return the times of a kernel with and without a busy thread, with this switch interval of the interpreter's."""
+    with _switching(interval), board() as device:
         vectors = Vectors(device, effort.size(1 << 20, 1 << 12))
         quiet = timed(lambda: vectors.launch(kernel))
 
@@ -166,6 +167,17 @@ def _quiet_and_busy(effort: Effort, kernel: k.Kernel, interval: float | None) ->
                 return quiet()
 
         return interleave(effort.times(), quiet=quiet, busy=busy)
+
+
+@contextmanager
+def _switching(interval: float | None) -> Iterator[None]:
+    """Set how often the process's Python threads take turns, for the length of the block; None leaves it alone."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(before if interval is None else interval)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 @contextmanager

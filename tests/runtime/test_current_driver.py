@@ -111,8 +111,8 @@ def test_a_bad_architecture() -> None:
     [
         {"workers": 0}, {"workers": "all"}, {"workers": 257}, {"dte": "late"}, {"clock": "sundial"}, {"trace": -1},
         {"slice": 0}, {"abort_grace": -1.0}, {"devices": 9}, {"devices": "2"}, {"arch": "GCU300"}, {"devices": True},
-        {"workers": True}, {"seed": True}, {"esl": 1}, {"switch_interval": True}, {"abort_grace": float("nan")},
-        {"abort_grace": float("inf")}, {"switch_interval": float("inf")},
+        {"workers": True}, {"seed": True}, {"esl": 1}, {"abort_grace": float("nan")},
+        {"abort_grace": float("inf")},
     ],
 )  # fmt: skip
 def test_bad_options(change: dict[str, Any]) -> None:

@@ -147,7 +147,7 @@ async def test_a_pipeline_closes_its_generator() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"switch_interval": -1}, {"warm_bytes": -5}, {"slice": 1.5}, {"esl": "y"}, {"trace": "x"}, {"abort_grace": "a"}],
+    [{"warm_bytes": -5}, {"slice": 1.5}, {"esl": "y"}, {"trace": "x"}, {"abort_grace": "a"}],
 )
 def test_options_that_cannot_be(change: dict[str, object]) -> None:
     """Each is refused where it is made, by its name."""

@@ -15,7 +15,7 @@ import numpy as np
 from atops.base.errors import AtopsError, ExecutionError, IllegalState
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.parking_lot import ThreadWaiter
-from atops.device.copy_engine import CopyJob, Direction
+from atops.device.copy_engine import CopyEngines, CopyJob, Direction
 from atops.device.memory.allocation import Allocation, move
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.cost_model import copy_legs, legs_ns
@@ -216,8 +216,8 @@ def run_on_engine(
     the engine; the bytes move at the end of them, as late as may be. An abort meanwhile lets it finish, as any copy
     that has begun.
     """
-    stream, driver = item.stream, item.stream.driver
-    engines = context.engines if item.share is None or item.share.engines is not context.engines else item.share
+    stream, driver, engines = item.stream, item.stream.driver, context.engines
+    share: CopyEngines | None = item.share if context is stream.context else None
 
     def work() -> None:
         item.engine = job.engine
@@ -234,19 +234,28 @@ def run_on_engine(
         error = _failure_of(action)
         # Released first: the next copy must not find the link held by one whose waiters were told that it is over.
         engines.release(job)
+        if share is not None:
+            share.release(turn)
         done(error)
 
-    job = CopyJob(stream.priority, item.seq, direction, lambda: driver.executor.run(COPIES, work))
-
     def cancel(error: AtopsError) -> None:
-        if engines.withdraw(job):
-            stream.finish(item, error)
+        if share is not None and share.withdraw(turn):
+            item.finish(error)
+        elif engines.withdraw(job):
+            if share is not None:
+                share.release(turn)
+            item.finish(error)
 
+    job = CopyJob(stream.priority, item.seq, direction, lambda: driver.executor.run(COPIES, work))
+    turn = CopyJob(stream.priority, item.seq, Direction.NONE, lambda: engines.request(job))  # in its bundle's share
     item.cancel = cancel
-    item.parked = engines
-    if driver.tracer.detail and (engines.full or not engines.quiet(direction)):
+    item.parked = engines if share is None else share
+    if driver.tracer.detail and (engines.full or not engines.quiet(direction) or (share is not None and share.full)):
         command_events.park(item)
-    engines.request(job)
+    if share is None:
+        engines.request(job)
+    else:
+        share.request(turn)
 
 
 def _failure_of(action: Callable[[], None]) -> AtopsError | None:

@@ -70,14 +70,12 @@ def _run_launch(command: Launch, item: Completion) -> bool:
         pinned, part = options.pinned, None if options.bundle is None else options.bundle.part
 
     def submit() -> None:
-        driver.switching.begin()
         try:
             context.clusters.submit(
                 grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask,
                 pinned=pinned, within=part, gang=None if meeting is None else meeting.gang,
             )  # fmt: skip
         except AtopsError as error:
-            driver.switching.end()
             if meeting is None:
                 raise
             grid.stop(LaunchFailure(f"another grid of the same cooperative launch could not start: {error}"))
@@ -135,7 +133,6 @@ def _ended(command: Launch, item: Completion, grid: Grid) -> None:
         log.warning("%s", warning)
     if (stop := command.options.stop) is not None and not item.over:
         stop.stamp(item, driver.now())
-    driver.switching.end()
     context.printing.settle(command.bound, item.stream.finish, item, grid.error and _failure_of(item, grid))
 
 

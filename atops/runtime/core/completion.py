@@ -16,7 +16,7 @@ from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.core.capacity import Place
 from atops.runtime.core.commands import words_of
 from atops.runtime.core.html_reports import completion_html
-from atops.runtime.core.in_process import InProcess
+from atops.runtime.core.services import InProcess
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue

@@ -8,7 +8,7 @@ from typing import Any
 from atops.base.errors import InvalidHandle, InvalidValue, NotSupported
 from atops.base.html_table import html_table
 from atops.runtime.core.completion import Completion
-from atops.runtime.core.in_process import InProcess
+from atops.runtime.core.services import InProcess
 
 __all__ = ("Event",)
 

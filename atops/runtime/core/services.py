@@ -7,20 +7,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
-from atops.base.errors import AtopsError
+from atops.base.errors import AtopsError, InvalidType
 from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.locks import OwnedLock
 from atops.device.memory.host_memory import HostMemory
 from atops.device.topology import Topology
 from atops.runtime.core.host_tasks import Debts
-from atops.runtime.core.switch_interval import SwitchInterval
 from atops.runtime.core.value_poller import Poller
 from atops.runtime.executors.executor import Executor, Step
 
-__all__ = ("DriverServices",)
+__all__ = ("DriverServices", "InProcess")
+
+
+class InProcess:
+    """A driver, or a handle of a part of one, which cannot be copied: a copy would be a second one."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse. Raises InvalidType."""
+        raise InvalidType(f"{self!r} cannot be copied or pickled: a driver and its parts are of one process")
 
 
 class DriverServices(ABC):
@@ -45,7 +54,6 @@ class DriverServices(ABC):
     host: HostMemory
     poller: Poller
     debts: Debts
-    switching: SwitchInterval
     retired: dict[Any, None]  # the contexts that resets have replaced, until what ran there is over
 
     @abstractmethod

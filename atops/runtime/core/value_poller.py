@@ -1,4 +1,4 @@
-"""Testing value waits on memory whose stores nobody reports: mapped host views and other processes.
+"""Testing value waits on memory that is stored to without a report: mapped host views and other processes.
 
 A timer runs only while such a wait is armed, and finds a store at most a millisecond late.
 """
@@ -20,15 +20,14 @@ class Poller:
     def __init__(self, lock: OwnedLock, executor: Executor) -> None:
         self._lock = lock
         self._executor = executor
-        self._watches: dict[Watch, None] = {}
-        self._running = False
+        self._watches: dict[Watch, None] = {}  # the timer runs while there are any
 
     def add(self, watch: Watch) -> None:
         """Test `watch` every half millisecond until it is over."""
         with self._lock:
+            first = not self._watches
             self._watches[watch] = None
-            start, self._running = not self._running, True
-        if start:
+        if first:
             self._executor.later(PERIOD_NS, self._poll)
 
     def __len__(self) -> int:
@@ -42,6 +41,6 @@ class Poller:
         with self._lock:
             for watch in over:
                 self._watches.pop(watch, None)
-            again = self._running = bool(self._watches)
-        if again:  # what `add` says meanwhile starts a timer of its own
+            again = bool(self._watches)
+        if again:  # where none was left, the next `add` starts the timer
             self._executor.later(PERIOD_NS, self._poll)

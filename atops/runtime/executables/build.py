@@ -11,8 +11,7 @@ import numpy as np
 
 from atops.base.errors import InvalidType, InvalidValue, NotFound, NotSupported
 from atops.runtime.executables.file import ExecutableFile, SectionKind
-from atops.runtime.executables.graph import dtype_name, functions_of, onnx_package, tensor_type
-from atops.runtime.executables.session import messages_in
+from atops.runtime.executables.graph import dtype_name, functions_of, messages_in, onnx_package, tensor_type
 from atops.runtime.executables.tables import (
     ALIGNMENT,
     ConstantRecord,

@@ -16,8 +16,7 @@ from atops.runtime.device import Device
 from atops.runtime.executables.file import SectionKind
 from atops.runtime.executables.tables import ConstantRecord
 from atops.runtime.memory.buffer import Buffer, DeviceArray
-from atops.runtime.resources.bundle import ResourceBundle
-from atops.runtime.resources.default import within
+from atops.runtime.resources.bundle import ResourceBundle, within
 
 __all__ = ("Constants", "place_of")
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from atops.base.dtypes import element_name
 from atops.base.errors import AtopsError, InvalidImage, InvalidType, LaunchFailure, NotSupported
-from atops.runtime.executables.session import fast_session, messages_in
+from atops.runtime.executables.graph import fast_session, messages_in
 from atops.runtime.executables.tables import ConstantRecord, FunctionRecord, ParameterRecord, TensorRecord
 
 __all__ = ("Graph", "dtype_name", "functions_of", "onnx_package", "tensor_type")

@@ -17,10 +17,10 @@ from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.completion import Completion
-from atops.runtime.core.in_process import InProcess
-from atops.runtime.pools.access import Access, AccessTable, Flags
+from atops.runtime.core.services import InProcess
 from atops.runtime.pools.blocks import Block
 from atops.runtime.pools.ledger import Ledger
+from atops.runtime.pools.pool import Access, AccessTable, Flags
 from atops.runtime.pools.reuse import ANY, Origin, order_of
 
 if TYPE_CHECKING:

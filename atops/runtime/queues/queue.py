@@ -27,8 +27,7 @@ from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.commands import PERHAPS_NOTHING, Command, has_effect
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, look_at
 from atops.runtime.core.failures import as_failure, log_if_left, verb, wake
-from atops.runtime.core.in_process import InProcess
-from atops.runtime.core.services import DriverServices
+from atops.runtime.core.services import DriverServices, InProcess
 from atops.runtime.executors.executor import HERE, StepWaiter
 from atops.runtime.queues.abort import abort_stream, break_off, catch_up
 from atops.runtime.queues.copy_batch import carry_out_run, claim_run, settle_run

@@ -8,7 +8,11 @@ more of them at once.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
+from enum import Enum
 from functools import partial
 from itertools import compress
 
@@ -17,26 +21,76 @@ from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidV
 from atops.base.result_codes import Result
 from atops.device.arch import Architecture
 from atops.device.call_site import caller
+from atops.device.copy_engine import CopyEngines
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import Countdown, free_when_idle
 from atops.runtime.commands.launch import Launch
 from atops.runtime.core.completion import Completion
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.resources.affinity import banks_of, near_banks
-from atops.runtime.resources.default import chosen_bundle
-from atops.runtime.resources.engines import EngineShare
 from atops.runtime.resources.memory import ReservedMemory
 from atops.runtime.resources.placement import (
     BundleRequest,
     Claimed,
     Part,
+    banks_of,
     choose_part,
     choose_reservation,
     left_by,
+    near_banks,
 )
 
-__all__ = ("ResourceBundle", "Resources", "bundle_of", "create_bundle", "resources_of")
+__all__ = (
+    "ResourceBundle", "Resources", "ThreadBundle", "Unset", "bundle_of", "chosen_bundle", "create_bundle",
+    "resources_of", "set_chosen_bundle", "within",
+)  # fmt: skip
+
+
+# ---- which bundle is meant when none is named: a context variable over a thread's default, as the device is
+
+
+class Unset(Enum):
+    """The choice of a task that has made none: it reads its thread's."""
+
+    UNSET = 0
+
+
+TASK: ContextVar[ResourceBundle | Unset | None] = ContextVar("atops_default_bundle", default=Unset.UNSET)
+
+
+class ThreadBundle(threading.local):
+    """The choice of one thread."""
+
+    bundle: ResourceBundle | None = None
+
+
+THREAD = ThreadBundle()
+
+
+def chosen_bundle() -> ResourceBundle | None:
+    """Return the default bundle of this task, which may be of any device, or None."""
+    chosen = TASK.get()
+    return THREAD.bundle if chosen is Unset.UNSET else chosen
+
+
+def set_chosen_bundle(bundle: ResourceBundle | None) -> None:
+    """Make a bundle, or none, the default of this task and of this thread."""
+    THREAD.bundle = bundle
+    TASK.set(bundle)
+
+
+@contextmanager
+def within(bundle: ResourceBundle | None) -> Iterator[None]:
+    """Let what this task enqueues in the block be the bundle's; with None, as it is without."""
+    token = None if bundle is None else TASK.set(bundle)
+    try:
+        yield
+    finally:
+        if token is not None:
+            TASK.reset(token)
+
+
+# ---- bundles
 
 
 def create_bundle(context: DeviceContext, request: BundleRequest) -> ResourceBundle:
@@ -78,7 +132,8 @@ def bundle_of(context: DeviceContext, bundle: ResourceBundle | None = None) -> R
 class ResourceBundle:
     """Clusters, or SIPs of one, and memory of a device. `part` has a mask of SIPs for each of the device's clusters.
 
-    `engines` is what its copies share of the device's copy engines; None where it claims none, and they use any.
+    `engines` are places for as many of its copies as may hold engines of the device at once; None where it claims none,
+    and they use any.
     """
 
     __slots__ = ("claimed", "closed", "clusters", "context", "engines", "memory", "part")
@@ -89,7 +144,7 @@ class ResourceBundle:
         self.part = claimed.part
         self.clusters = tuple(ordinal for ordinal, mask in enumerate(claimed.part) if mask)
         self.memory = memory
-        self.engines = EngineShare(context.engines, claimed.engines) if claimed.engines else None
+        self.engines = CopyEngines(claimed.engines) if claimed.engines else None
         self.closed = False
 
     @property
@@ -207,7 +262,7 @@ class Resources:
         return launch if bundle is options.bundle else launch._replace(options=options._replace(bundle=bundle))
 
     @property
-    def engines(self) -> EngineShare | None:
+    def engines(self) -> CopyEngines | None:
         """What a copy that the caller enqueues now shares of the copy engines: its default bundle's, if that has some.
 
         None for any engine, also with a default that was destroyed: copies run on no cluster.
@@ -215,8 +270,7 @@ class Resources:
         bundle = chosen_bundle()
         if bundle is None or bundle.context is not self._context or bundle.closed:
             return None
-        share: EngineShare | None = bundle.engines
-        return share
+        return bundle.engines
 
     # ---- the reservation
 

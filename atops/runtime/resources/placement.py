@@ -1,18 +1,19 @@
-"""Which clusters and SIPs a resource bundle or a reservation gets (TOPS Runtime API, 2.11). Arithmetic on masks only.
+"""Which clusters, SIPs and banks a resource bundle or a reservation gets (TOPS Runtime API, 2.11). Arithmetic only.
 
 A part is a tuple with a mask of SIPs for each cluster of the device, 0 for a cluster that it has nothing of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
 from atops.base.errors import InvalidValue, LaunchOutOfResources
+from atops.device.arch import Architecture
 
-__all__ = ("BundleRequest", "Claimed", "Part", "choose_part", "choose_reservation", "left_by")
+__all__ = ("BundleRequest", "Claimed", "Part", "banks_of", "choose_part", "choose_reservation", "left_by", "near_banks")
 
 Part = tuple[int, ...]
 POLICIES = ("best_fit", "affinity_only", "none")
@@ -141,3 +142,29 @@ def _lowest(mask: int, count: int) -> int:
         lowest = mask & -mask
         found, mask = found | lowest, mask ^ lowest
     return found
+
+
+# ---- which banks of L3 are near which clusters
+
+
+def near_banks(arch: Architecture, clusters: Collection[int] = ()) -> tuple[int, ...]:
+    """Return all banks of the chip, those nearest to `clusters` first; without clusters 0, 1, 2 and so on.
+
+    Bank b is near cluster `b * clusters // banks`; the distance of a bank is that to the nearest of the clusters given,
+    and among equals the lower number comes first.
+    """
+
+    def distance(bank: int) -> int:
+        home = _home(arch, bank)
+        return min((abs(home - cluster) for cluster in clusters), default=0)
+
+    return tuple(sorted(range(arch.banks), key=distance))
+
+
+def banks_of(arch: Architecture, clusters: Collection[int]) -> tuple[int, ...]:
+    """Return the banks that are near one of `clusters`."""
+    return tuple(bank for bank in range(arch.banks) if _home(arch, bank) in clusters)
+
+
+def _home(arch: Architecture, bank: int) -> int:
+    return bank * arch.clusters // arch.banks

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from atops import executable
 from atops.base.errors import LaunchFailure
-from atops.runtime.executables.session import fast_session
+from atops.runtime.executables.graph import fast_session
 from tests.runtime.boards import PATIENCE, device
 from tests.runtime.executable_models import BIAS, WEIGHT, endless, linear, model, picked, tensor
 

@@ -8,8 +8,7 @@ import pytest
 
 from atops.base.errors import IllegalAddress, InvalidDevice, InvalidHandle, InvalidValue, OutOfMemory
 from atops.device.memory.allocation import fill
-from atops.runtime.pools.access import Access
-from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.pools.pool import Access, MemoryPool
 from tests.runtime.pool_fakes import MIB, Item, Lane, make_context
 
 

@@ -206,7 +206,7 @@ def use_every_lock() -> None:
     program = k.Program("@kernel\ndef one(x):\n    x[0] = 1\n", "one.py")
     program.compile()
     one = program.module().function("one")
-    driver = Driver(atops.EmulatorOptions(switch_interval=1e-3))
+    driver = Driver(atops.EmulatorOptions())
     stream = Device(0, driver).create_stream()
     array = stream.zeros(1, "int32")
     stream.launch(one, (1, 1), array)

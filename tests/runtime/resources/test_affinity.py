@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atops.device.arch import ARCHITECTURES
-from atops.runtime.resources.affinity import banks_of, near_banks
+from atops.runtime.resources.placement import banks_of, near_banks
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES.values(), ids=str)

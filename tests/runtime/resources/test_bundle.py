@@ -13,8 +13,7 @@ from atops.base.options import EmulatorOptions
 from atops.device.exec.thread import current_thread
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
-from atops.runtime.resources.bundle import bundle_of, create_bundle
-from atops.runtime.resources.default import chosen_bundle, set_chosen_bundle
+from atops.runtime.resources.bundle import bundle_of, chosen_bundle, create_bundle, set_chosen_bundle
 from atops.runtime.resources.placement import BundleRequest
 from tests.runtime.boards import PATIENCE, Latch, device, suspended_forever
 

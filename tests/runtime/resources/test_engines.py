@@ -10,11 +10,9 @@ import pytest
 import atops
 import atops.tops as tops
 from atops import executable
-from atops.device.copy_engine import CopyEngines, CopyJob, Direction
+from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime.commands.copy import Copy
-from atops.runtime.resources.bundle import create_bundle
-from atops.runtime.resources.default import chosen_bundle, set_chosen_bundle, within
-from atops.runtime.resources.engines import EngineShare
+from atops.runtime.resources.bundle import chosen_bundle, create_bundle, set_chosen_bundle, within
 from atops.runtime.resources.placement import BundleRequest
 from atops.tops import aio
 from tests.runtime.boards import PATIENCE, Latch, device
@@ -37,61 +35,6 @@ def gcu():
     """A device of eight copy engines."""
     with device() as gcu:
         yield gcu
-
-
-def job(ticket, started, priority=0, direction=Direction.NONE):
-    """Return a copy that notes when it starts."""
-    return CopyJob(priority, ticket, direction, lambda: started.append(ticket))
-
-
-# ---- the share by itself
-
-
-def test_no_more_than_the_limit_at_once():
-    """Two of five copies start; each end lets the next one start, the urgent first."""
-    started, share = [], EngineShare(CopyEngines(8), 2)
-    jobs = [job(ticket, started, priority=-(ticket == 4)) for ticket in range(5)]
-    for each in jobs:
-        share.request(each)
-    assert started == [0, 1] and share.full and not share.quiet(Direction.NONE)
-    assert repr(share) == "<EngineShare 2 of 2 busy, 3 waiting; <CopyEngines 2 of 8 busy, link none, 0 waiting>>"
-    share.release(jobs[1])
-    assert started == [0, 1, 4]
-    for each in (jobs[0], jobs[4], jobs[2], jobs[3]):
-        share.release(each)
-    assert started == [0, 1, 4, 2, 3] and not share.full and share.quiet(Direction.NONE)
-    assert "0 of 8 busy" in repr(share.engines)
-
-
-def test_the_device_has_the_last_word():
-    """A share that is larger than what is idle, or wants the link that others hold, waits for the device."""
-    started, engines = [], CopyEngines(2)
-    share = EngineShare(engines, 2)
-    other = job(0, started, direction=Direction.HOST_TO_DEVICE)
-    engines.request(other)
-    up, down = job(1, started, direction=Direction.DEVICE_TO_HOST), job(2, started)
-    share.request(up)
-    share.request(down)
-    assert started == [0] and share.full
-    engines.release(other)
-    assert started == [0, 1, 2]
-
-
-def test_what_is_withdrawn_gives_its_place_to_the_next():
-    """Before its turn here, before its turn with the device, and not once it has begun."""
-    started, engines = [], CopyEngines(1)
-    share, other = EngineShare(engines, 1), job(0, started)
-    engines.request(other)
-    first, second, third = (job(ticket, started) for ticket in (1, 2, 3))
-    for each in (first, second, third):
-        share.request(each)
-    assert share.withdraw(second) and not share.withdraw(second)
-    assert share.withdraw(first)  # with the device: the third is there in its place
-    assert engines.waiting == [third] and started == [0]
-    engines.release(other)
-    assert started == [0, 3] and not share.withdraw(third)
-    share.release(third)
-    assert "0 of 1 busy, 0 waiting" in repr(share)
 
 
 # ---- the copies of a bundle
@@ -118,7 +61,7 @@ def test_copies_of_a_bundle_wait_for_its_engines(gcu):
     assert not mine.done and mine.parked is bundle.engines
     bundle.engines.release(held)
     mine.wait_sync(PATIENCE)
-    assert "0 of 1 busy, 0 waiting" in repr(bundle.engines)
+    assert "0 of 1 busy, link none, 0 waiting" in repr(bundle.engines)
 
 
 def test_a_bundle_without_engines_uses_any(gcu):
@@ -144,9 +87,33 @@ def test_an_abort_ends_a_copy_that_waits(gcu):
         marked.record().sync(PATIENCE)
     stream.abort()
     assert dropped.done
-    assert "1 of 1 busy, 0 waiting" in repr(bundle.engines)
+    assert "1 of 1 busy, link none, 0 waiting" in repr(bundle.engines)
     bundle.engines.release(held)
     stream.copy(*memory).wait_sync(PATIENCE)
+
+
+def test_an_abort_gives_the_turn_of_a_copy_to_the_next(gcu):
+    """A copy that has its turn in the bundle, and waits for the device's engines, leaves both when it is aborted."""
+    engines = gcu.context.engines
+    bundle = create_bundle(gcu.context, BundleRequest(sips=1, engines=1))
+    held = [hold(engines) for _ in range(engines.engines)]
+    streams = [gcu.create_stream(nonblocking=True) for _ in range(2)]
+    source, target = gcu.allocate(LARGE), gcu.allocate(LARGE)
+    marked = gcu.create_stream(nonblocking=True)
+    with within(bundle):
+        first = streams[0].copy(target, source)
+        while first.parked is None:
+            marked.record().sync(PATIENCE)
+        second = streams[1].copy(target, source)
+        while second.parked is None:
+            marked.record().sync(PATIENCE)
+    assert len(engines.waiting) == len(bundle.engines.waiting) == 1
+    streams[0].abort()
+    assert first.done and len(engines.waiting) == 1 and not bundle.engines.waiting
+    for each in held:
+        engines.release(each)
+    second.wait_sync(PATIENCE)
+    assert "0 of 1 busy, link none, 0 waiting" in repr(bundle.engines)
 
 
 def test_claimed_engines_go_when_the_last_copy_ends(gcu):

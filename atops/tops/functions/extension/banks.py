@@ -6,8 +6,8 @@ from atops.base.errors import InvalidValue
 from atops.device.arch import Architecture
 from atops.device.memory.device_memory import BankStatistics
 from atops.runtime.device import Device
-from atops.runtime.resources.affinity import near_banks
 from atops.runtime.resources.bundle import bundle_of
+from atops.runtime.resources.placement import near_banks
 from atops.tops.bridge.arguments import flags_in, index_in, size_of, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import current_device

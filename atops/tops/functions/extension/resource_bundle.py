@@ -7,10 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from atops.base.errors import ExecutionError, InvalidImage
-from atops.runtime.resources.affinity import near_banks
-from atops.runtime.resources.bundle import ResourceBundle, create_bundle
-from atops.runtime.resources.default import set_chosen_bundle
-from atops.runtime.resources.placement import BundleRequest
+from atops.runtime.resources.bundle import ResourceBundle, create_bundle, set_chosen_bundle
+from atops.runtime.resources.placement import BundleRequest, near_banks
 from atops.tops.bridge.arguments import instance, member, size_of
 from atops.tops.bridge.call import call
 from atops.tops.bridge.context import current_device

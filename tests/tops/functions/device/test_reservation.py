@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 import atops.tops as tops
-from atops.runtime.resources.default import set_chosen_bundle
+from atops.runtime.resources.bundle import set_chosen_bundle
 from tests.tops.conformance import Case, Conformance
 from tests.tops.functions.extension.test_resource_bundle import (
     NONE_LEFT,

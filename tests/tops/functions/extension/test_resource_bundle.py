@@ -16,7 +16,7 @@ from atops.base.options import EmulatorOptions
 from atops.device.exec.thread import current_thread
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.executables.file import ExecutableFile, SectionKind
-from atops.runtime.resources.default import THREAD, set_chosen_bundle
+from atops.runtime.resources.bundle import THREAD, set_chosen_bundle
 from atops.tops.bridge.handles import stream_of
 from atops.tops.functions.extension import resource_bundle
 from tests.runtime.boards import PATIENCE, Latch

@@ -13,7 +13,7 @@ from atops import kernels as k
 from atops.base.options import EmulatorOptions
 from atops.device.exec.thread import current_thread
 from atops.runtime.driver import CURRENT, Driver
-from atops.runtime.resources.default import set_chosen_bundle
+from atops.runtime.resources.bundle import set_chosen_bundle
 from atops.tops.bridge.handles import stream_of
 from atops.tops.functions.module import multi_cluster
 from tests.runtime.boards import Latch
