@@ -24,7 +24,6 @@ from atops.runtime.core.completion import Completion
 from atops.runtime.core.failures import log_if_unseen, wake
 from atops.runtime.core.kernel_worker import KernelLane
 from atops.runtime.core.services import DriverServices
-from atops.runtime.memory.access_grants import Granted
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.constants import ConstantBuffers
 from atops.runtime.memory.prefetch import PrefetchBuffer
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from atops.runtime.pools.pool import MemoryPool
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("DeviceContext",)
+__all__ = ("DeviceContext", "Granted")
 
 
 class DeviceContext:
@@ -169,3 +168,34 @@ class DeviceContext:
             if failure is not None and not isinstance(failure, LoopClosed):  # the program's loop went first
                 log_if_unseen(stream.label, failure)
         self.fail_all(StreamAborted(f"the driver of device {self.ordinal} was closed"))
+
+
+class Granted:
+    """Allocations, by serial, that kernels of device `ordinal` may reach: each by itself, or by access to its pool.
+
+    What is given by itself is counted; the driver's lock guards it.
+    """
+
+    __slots__ = ("_driver", "_ordinal", "_times")
+
+    def __init__(self, driver: DriverServices, ordinal: int) -> None:
+        self._driver = driver
+        self._ordinal = ordinal
+        self._times: dict[int, int] = {}
+
+    def add(self, serial: int) -> None:
+        """Grant one allocation, once more if it is granted already."""
+        self._times[serial] = self._times.get(serial, 0) + 1
+
+    def discard(self, serial: int) -> None:
+        """Undo one `add`."""
+        left = self._times.pop(serial) - 1
+        if left:
+            self._times[serial] = left
+
+    def __contains__(self, serial: int) -> bool:
+        """Return whether an allocation may be reached. Without the driver's lock."""
+        if serial in self._times:
+            return True
+        pools = [pool for context in self._driver.contexts for pool in context.known_pools()]
+        return any(pool.opens(serial, self._ordinal) for pool in pools)

@@ -6,18 +6,18 @@ The optional package onnx is imported when the first executable is made. It know
 from __future__ import annotations
 
 import functools
+import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from atops.base.dtypes import element_name
 from atops.base.errors import AtopsError, InvalidImage, InvalidType, LaunchFailure, NotSupported
-from atops.runtime.executables.graph import fast_session, messages_in
 from atops.runtime.executables.tables import ConstantRecord, FunctionRecord, ParameterRecord, TensorRecord
 
-__all__ = ("Graph", "dtype_name", "functions_of", "onnx_package", "tensor_type")
+__all__ = ("Graph", "dtype_name", "fast_session", "functions_of", "messages_in", "onnx_package", "tensor_type")
 
 Stop = Callable[[], AtopsError | None]
 
@@ -30,6 +30,10 @@ class _Running(threading.local):
 
 RUNNING = _Running()
 UNTRIED = object()
+NATIVE: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13})  # ONNX's numbers of the types that numpy has
+SILENT: Final = 4  # severity: fatal only; what fails is raised
+
+log = logging.getLogger("atops.executable")
 
 
 def onnx_package() -> Any:
@@ -186,3 +190,48 @@ def _parameter(name: str, element: int) -> ParameterRecord:
 def _first_line(error: Exception) -> str:
     """Return what an error of the package says, without the whole graph that some of them print."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+# ---- the fast way to evaluate
+
+
+def fast_session(model: Any) -> Any:
+    """Return a session of the optional package onnxruntime, which evaluates faster; None where that is not installed.
+
+    None too where the model is better left to the reference: with element types that numpy does not have, with
+    operators that the package does not know, and with loops, which the reference can end between two turns.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    ends = (*model.graph.input, *model.graph.output)
+    if any(value.type.tensor_type.elem_type not in NATIVE for value in ends):
+        return None
+    if any(node.op_type == "Loop" for node in messages_in(model, "NodeProto")):
+        return None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # the device has one thread for its kernels
+    options.log_severity_level = SILENT
+    try:
+        return onnxruntime.InferenceSession(
+            model.SerializeToString(), sess_options=options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # of many classes, all for what it cannot run
+        log.debug("onnxruntime does not take %s: %s", model.graph.name, error)
+        return None
+
+
+def messages_in(message: Any, kind: str) -> Iterator[Any]:
+    """Yield every message of a kind inside one, however deep: "TensorProto" in attributes, "NodeProto" in bodies."""
+    if message.DESCRIPTOR.name == kind:
+        yield message
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        repeated = getattr(field, "is_repeated", None)
+        if field.label == field.LABEL_REPEATED if repeated is None else repeated:
+            for each in value:
+                yield from messages_in(each, kind)
+        else:
+            yield from messages_in(value, kind)
