@@ -233,29 +233,55 @@ def run_on_engine(
     def move() -> None:
         error = _failure_of(action)
         # Released first: the next copy must not find the link held by one whose waiters were told that it is over.
-        engines.release(job)
-        if share is not None:
-            share.release(turn)
+        turn.release()
         done(error)
 
     def cancel(error: AtopsError) -> None:
-        if share is not None and share.withdraw(turn):
-            item.finish(error)
-        elif engines.withdraw(job):
-            if share is not None:
-                share.release(turn)
+        if turn.withdraw():
             item.finish(error)
 
     job = CopyJob(stream.priority, item.seq, direction, lambda: driver.executor.run(COPIES, work))
-    turn = CopyJob(stream.priority, item.seq, Direction.NONE, lambda: engines.request(job))  # in its bundle's share
+    turn = _Turn(job, engines, share)
     item.cancel = cancel
     item.parked = engines if share is None else share
     if driver.tracer.detail and (engines.full or not engines.quiet(direction) or (share is not None and share.full)):
         command_events.park(item)
-    if share is None:
-        engines.request(job)
-    else:
-        share.request(turn)
+    turn.request()
+
+
+class _Turn:
+    """The turn of one copy: first in its bundle's share of the engines, if that has one, then with the device's."""
+
+    __slots__ = ("_engines", "_job", "_place", "_share")
+
+    def __init__(self, job: CopyJob, engines: CopyEngines, share: CopyEngines | None) -> None:
+        self._job = job
+        self._engines = engines
+        self._share = share
+        self._place = CopyJob(job.priority, job.ticket, Direction.NONE, lambda: engines.request(job))
+
+    def request(self) -> None:
+        """Start the copy now or when its turn comes."""
+        if self._share is None:
+            self._engines.request(self._job)
+        else:
+            self._share.request(self._place)
+
+    def release(self) -> None:
+        """Give back the engine of a copy that has ended."""
+        self._engines.release(self._job)
+        if self._share is not None:
+            self._share.release(self._place)
+
+    def withdraw(self) -> bool:
+        """Forget a copy that has not started. Returns False when it has."""
+        if self._share is not None and self._share.withdraw(self._place):
+            return True
+        if not self._engines.withdraw(self._job):
+            return False
+        if self._share is not None:
+            self._share.release(self._place)
+        return True
 
 
 def _failure_of(action: Callable[[], None]) -> AtopsError | None:
