@@ -1,6 +1,6 @@
 """`atops bench`: measure the budgets beside primitives and peers, print them as a table, report them as JSON.
 
-It knows no figure: each file in `benchmarks` yields those of one family of rows, and says how it gets them.
+Each module of `benchmarks.rows` yields the figures of one family of rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The floor under the vector add: coroutines on one worker thread that do the same copies and sums and nothing else.
 
-They are no part of the runtime and share no code with it: no checks, no addresses, no faults, no trace. What they take
-on a machine is what the machine allows; the design's figures for them were 4.3 and 1.06 times `numpy.add`.
+They share no code with the runtime: no checks, no addresses, no faults, no trace. Their time is what the machine
+allows; the budgets of the kernels that do the same are tied to it.
 """
 
 from __future__ import annotations

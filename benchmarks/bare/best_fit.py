@@ -1,4 +1,4 @@
-"""Best fit as a bare prototype does it: the floor under allocation. No bytes, no errors, no record of who asked."""
+"""Best fit as a bare prototype does it: the floor under allocation. No bytes, no errors, no call sites."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The references of every copy in a queue: bare drains that do the same copies and nothing else.
 
-They are no part of the runtime and share no code with it: no checks, no order between streams, no failure, no trace.
-`TaskDrain` is a deque and a task on one asyncio loop, and every copy can be awaited: what a program would write itself.
+They share no code with the runtime: no checks, no order between streams, no failure, no trace.
+`TaskDrain` is a deque and a task on one asyncio loop, and every copy can be awaited, as a program would write it.
 `ThreadDrain` has its task on a loop in another thread, as a runtime must that does not need the caller's loop, and a
 copy of it has no future, only a flag: the least of all.
 """
@@ -17,7 +17,7 @@ __all__ = ("Slot", "TaskDrain", "ThreadDrain", "one_thread")
 
 
 class Slot:
-    """What is left of a future: whether the copy is done, and who sleeps until it is."""
+    """The least of a future: whether the copy is done, and the lock of the thread that waits for it."""
 
     __slots__ = ("done", "waiter")
 
@@ -139,7 +139,7 @@ class ThreadDrain:
 
 
 def one_thread(target: memoryview, source: memoryview, count: int) -> None:
-    """Do the same copies through a deque with nobody else: what threads cost is the difference."""
+    """Do the same copies through a deque in the calling thread alone: the difference is the cost of threads."""
     records: deque[Record] = deque()
     for _ in range(count):
         records.append((target, source, Slot()))

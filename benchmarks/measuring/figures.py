@@ -1,7 +1,4 @@
-"""One line of the bench's table: a measured value, what it is compared with, and the budget that it must hold.
-
-It knows neither how a value was measured nor how it is printed.
-"""
+"""One line of the bench's table: a measured value, what it is compared with, and the budget that it must hold."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """How the bench measures: subject and reference in turn, and the median of the ratios of neighbours.
 
-Nothing here knows what is measured. Why so: where others use the same few cores, load and clock rate come and go within
-seconds. Two neighbouring repetitions (A B A B ...) see nearly the same of both, so it cancels in their ratio, and the
-median forgets the pairs in which it changed half-way. Minima do as well for code of one thread, but two threads that
-share the interpreter lock have several modes (they may take turns at every command, or once in 5 ms), each of which
-lasts for seconds: the minimum reports the lucky one, the median the one that a user gets. A figure without a reference
-has nothing to cancel with; there the least of the repetitions is taken, since what others do can only add to it.
+Where others use the same few cores, load and clock rate change within seconds. Two neighbouring repetitions (A B A B
+...) see nearly the same of both, so it cancels in their ratio, and the median forgets the pairs in which it changed
+half-way. Minima do as well for code of one thread, but two threads that share the interpreter lock have several modes
+(they may take turns at every command, or once in 5 ms), each of which lasts for seconds: the minimum reports the best
+one, the median the one that a user gets. A figure without a reference has nothing to cancel with; there the least of
+the repetitions is taken, since load can only add to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run of the bench found, and its JSON. It knows no benchmark."""
+"""The figures of a run of the bench, and its JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA = 1  # of the JSON; it grows by new keys, and by one when a key changes i
 
 @dataclass(slots=True)
 class Report:
-    """What a run found: figures by benchmark, what was skipped and why, what raised."""
+    """The figures of a run by benchmark, the benchmarks that were skipped, with the reason, and those that raised."""
 
     effort: Effort
     figures: dict[str, list[Figure]] = field(default_factory=dict)

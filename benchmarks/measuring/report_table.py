@@ -1,4 +1,4 @@
-"""A report as a table for the terminal: one row a figure. It reads reports and knows no benchmark."""
+"""A report as a table for the terminal: one row a figure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What widgets cost the program that they watch: answer each line "who n" with the seconds of the demo's pipeline.
+"""The cost of widgets: answer each line "widgets n" with the seconds of the demo's pipeline that they watch.
 
-`who` is nobody, everybody, or one widget; n counts chunks of 1 MiB. With "small" before it, it is a pipeline of chunks
-of 96 KiB, of which each command is told as of any; with "scene", it is the seconds of a picture of n records instead.
-`atops bench` starts it in a process of its own: it imports the widgets, which the package itself never does.
+`widgets` is none, all, or the name of one; n is a number of chunks of 1 MiB. A line "small widgets n" asks for a
+pipeline of chunks of 96 KiB, and "scene widget n" for the seconds of a picture of n records. `atops bench` starts this
+program in a process of its own, because it imports the widgets.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from benchmarks.programs.million_records import million
 CHUNK = 1 << 20  # bytes, as in the demo
 SMALL = 24 * 1024  # numbers: 96 KiB of float32, 4 KiB for each thread
 KINDS = {kind.__name__: kind for kind in WIDGETS}
-WATCHERS = {"nobody": [], "everybody": WIDGETS, **{name: [kind] for name, kind in KINDS.items()}}
+WATCHERS = {"none": [], "all": WIDGETS, **{name: [kind] for name, kind in KINDS.items()}}
 PATIENCE_S = 60.0
 WARM = 30  # chunks before those that count
-SCENES = 5  # of which the quickest counts
+SCENES = 5  # the quickest counts
 FEEDS: dict[int, Feed] = {}  # by their records
 
 
@@ -108,12 +108,12 @@ def scene(name: str, count: int) -> float:
 def main() -> None:
     print(json.dumps({name: kind.label for name, kind in KINDS.items()}), flush=True)
     for line in sys.stdin:
-        *what, who, count = line.split()
+        *what, widgets, count = line.split()
         if what == ["scene"]:
-            print(scene(who, int(count)), flush=True)
+            print(scene(widgets, int(count)), flush=True)
             continue
         small = what == ["small"]
-        with watching(WATCHERS[who]):
+        with watching(WATCHERS[widgets]):
             asyncio.run(pipeline(WARM, small))
             print(asyncio.run(pipeline(int(count), small)), flush=True)
 

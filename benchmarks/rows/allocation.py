@@ -1,6 +1,6 @@
 """Free one of 100,000 live allocations and make another, in memory that this has left full of holes.
 
-Beside it a prototype does the same with two dictionaries and a sorted list: as memory fills with holes it slows down.
+Beside it a prototype does the same with two dictionaries and a sorted list, which slows down as holes grow in number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from benchmarks.bare.best_fit import BareBestFit
-from benchmarks.measuring.figures import Figure, value_at_most
+from benchmarks.measuring.figures import Figure, at_most
 from benchmarks.measuring.measure import Effort, board, interleave
 
 __all__ = ("allocate_and_free",)
@@ -22,7 +22,7 @@ Held = TypeVar("Held")
 
 
 def allocate_and_free(effort: Effort) -> Iterator[Figure]:
-    """Yield the time of a pair: of buffers, which know when the work that uses them is over, without, and bare."""
+    """Yield the time of freeing and allocating: of buffers, which track work that uses them, and of bare memory."""
     live, pairs = effort.size(100_000, 200), effort.size(5_000, 20)
     chance = random.Random(1)
     sizes = [chance.randrange(1, LARGEST) for _ in range(pairs)]
@@ -39,7 +39,7 @@ def allocate_and_free(effort: Effort) -> Iterator[Figure]:
             bare=lambda: _churned(places, sizes, chance, bare.free, bare.allocate),
         )
     rows = (
-        ("free and allocate, 100,000 live", "buffers", value_at_most(12)),
+        ("free and allocate, 100,000 live", "buffers", at_most(1.3)),
         ("  without buffers", "ranges", None),
     )
     for what, side, budget in rows:
@@ -67,6 +67,6 @@ def _churned(
     return time.perf_counter() - start
 
 
-# An allocation remembers the line of the program that asked for it. A function of this package is no program: the
-# search would go on up the whole stack of the bench, which nobody else pays for.
+# An allocation keeps the line of the program that asked for it. Files of this package are not taken for a program: the
+# search would go up the whole stack of the bench, which no program pays for.
 _churned.__code__ = _churned.__code__.replace(co_filename="a program")

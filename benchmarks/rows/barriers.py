@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Coroutine, Generator, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from atops import kernels as k
-from benchmarks.measuring.figures import Figure, at_least, at_most, compared, value_at_most
-from benchmarks.measuring.measure import Effort, Times, board, interleave, timed
+from benchmarks.bare.rounds import bare_rounds
+from benchmarks.measuring.figures import Figure, at_least, at_most, compared
+from benchmarks.measuring.measure import Effort, board, interleave, timed
 
 __all__ = ("THREADS", "barrier_round", "grid_barrier_round", "grid_rounds", "rounds")
 
@@ -39,7 +39,7 @@ def barrier_round(effort: Effort) -> Iterator[Figure]:
         stream = device.create_stream()
         times = interleave(
             effort.times(),
-            bare=timed(lambda: _bare_rounds(many)),
+            bare=timed(lambda: bare_rounds(many, THREADS)),
             block=timed(lambda: stream.launch(rounds, (1, THREADS), many).wait_sync()),
             threads=lambda: _thread_rounds(few),
         )
@@ -58,50 +58,15 @@ def grid_barrier_round(effort: Effort) -> Iterator[Figure]:
     count = effort.size(2000, 10)
     with board() as device:
         stream = device.create_stream()
-        times: Times = interleave(
+        times = interleave(
             effort.times(),
-            bare=timed(lambda: _bare_rounds(count, 2 * THREADS)),
+            bare=timed(lambda: bare_rounds(count, 2 * THREADS)),
             grid=timed(lambda: stream.launch(grid_rounds, (2, THREADS), count).wait_sync()),
         )
-    yield Figure(
-        "grid barrier round, 2×12",
-        times.least("grid") / count * 1e6,
-        "µs",
-        "bare coroutines",
-        times.least("bare") / count * 1e6,
-        times.ratio("grid", "bare"),
-        times.spread("grid", "bare"),
-        value_at_most(20),
-    )
-
-
-class _Arrival:
-    """What a bare coroutine awaits: one suspension, and no more."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[_Arrival, None, None]:
-        yield self
-
-
-def _bare_rounds(count: int, threads: int = THREADS) -> None:
-    """Run coroutines that wait for each other: the least that an interpreter of coroutines does for a round."""
-    arrival = _Arrival()
-
-    async def thread() -> None:
-        for _ in range(count):
-            await arrival
-
-    running: list[Coroutine[Any, Any, None]] = [thread() for _ in range(threads)]
-    while running:
-        arrived = []
-        for coroutine in running:
-            try:
-                coroutine.send(None)
-            except StopIteration:
-                continue
-            arrived.append(coroutine)
-        running = arrived  # everybody has arrived: the next round begins
+    yield compared(
+        "grid barrier round, 2×12", times, "grid", "bare",
+        reference="bare coroutines", unit="µs", count=count, budget=at_most(4),
+    )  # fmt: skip
 
 
 def _thread_rounds(count: int) -> float:
