@@ -1,4 +1,4 @@
-"""The command line: `atops demo`, `atops info`, `atops bench`. It knows their names; each says itself what it takes."""
+"""The command line: `atops demo`, `atops info`, `atops bench`. Each command's module declares its arguments."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # what a narrow encoding lacks must not end the program
+            stream.reconfigure(errors="backslashreplace")  # an encoding may lack a character
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         print(end="", flush=True)  # `sys.stdout` is None where the output is closed
         return code
     except KeyboardInterrupt:
-        return 130  # before a command could say something better
+        return 130  # the command did not handle it
     except BrokenPipeError:
         _give_up_output()
         return 1
@@ -44,13 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _give_up_output() -> None:
-    """Send what is not written yet nowhere: the flush at exit would fail again."""
+    """Discard the output that is not written yet: the flush at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:
     """Hand over to the command's module."""
-    if arguments[:1] == ["bench"]:  # it parses its own options
+    if arguments[:1] == ["bench"]:  # which parses its own options
         return _bench(arguments[1:])
     parsed = _parser().parse_args(arguments)
     code: int = importlib.import_module(f"atops.apps.{parsed.command}").main(parsed)
@@ -71,7 +71,7 @@ def _bench(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Return the parser. Each command's module says what it takes."""
+    """Return the parser, to which each command's module adds its arguments."""
     top = argparse.ArgumentParser(prog="atops", description="An emulated GCU accelerator and its async Python runtime.")
     top.add_argument("--version", action="version", version=f"atops {_version()}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -93,6 +94,13 @@ def test_an_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     monkeypatch.setattr(atops.apps.info, "main", interrupted)
     assert main(["info"]) == 130
     assert capsys.readouterr().err == ""
+
+
+def test_the_package_imports_nothing_that_a_wheel_lacks() -> None:
+    """No module of atops names the benchmarks, the examples or the tests in an import statement."""
+    absent = re.compile(r"^\s*(from|import) (benchmarks|examples|tests)\b", re.MULTILINE)
+    faults = [str(path) for path in sorted((ROOT / "atops").rglob("*.py")) if absent.search(path.read_text("utf-8"))]
+    assert faults == []
 
 
 @pytest.mark.parametrize("missing", ["benchmarks", "benchmarks.bench"])

@@ -41,7 +41,7 @@ def files_of(paths: Sequence[str]) -> list[Path]:
             found.append(path)
         else:
             if name == "-":
-                raise OSError("-: the standard input is not read; files and folders are right")
+                raise OSError("-: the standard input is not read; pass files and folders")
             path.stat()  # raises where there is nothing
             raise OSError(f"{path} is neither a file nor a folder")
     return found

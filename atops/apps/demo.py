@@ -70,20 +70,20 @@ def main(arguments: argparse.Namespace) -> int:
         return 130
     except (OSError, AtopsError) as error:
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-            raise  # the report cannot be written, or whoever read it has gone: the command line sees to that
+            raise  # the report cannot be written, or its reader has gone: the command line handles both
         print(f"atops demo: error: {_one_line(error)}", file=sys.stderr)
         return 2 if isinstance(error, OSError | UsageError) else 1
     return 1 if outcome.mismatches else 0
 
 
 def _options(arguments: argparse.Namespace) -> atops.EmulatorOptions:
-    """Return the emulator's options. Raises InvalidValue for a board without devices, or a seed that nothing obeys."""
+    """Return the emulator's options. Raises InvalidValue for a board without devices, or a seed without --inline."""
     if arguments.seed is not None and not arguments.inline:
-        raise InvalidValue("a seed chooses the order of an inline run; --inline --seed N is right")
+        raise InvalidValue("a seed chooses the order of an inline run; pass --inline --seed N")
     changes = {name: value for name in ("arch", "devices", "seed") if (value := getattr(arguments, name)) is not None}
     options = atops.EmulatorOptions.from_environment(trace=TRACED, **changes)
     if options.devices == 0:
-        raise InvalidValue("the board has no device to count on; --devices 1 to 8, or ATOPS_DEVICES, is right")
+        raise InvalidValue("the board has no device to count on; pass --devices 1 to 8, or set ATOPS_DEVICES")
     return options
 
 
@@ -91,10 +91,10 @@ def _check_targets(arguments: argparse.Namespace) -> None:
     """Raise InvalidValue where a file would be written over one that was named to be counted, or over the other."""
     trace, records = arguments.trace, arguments.records
     if trace and records and Path(trace).resolve() == Path(records).resolve():
-        raise InvalidValue(f"--trace and --records are both {trace}; two files are right")
+        raise InvalidValue(f"--trace and --records must be two files, got {trace} for both")
     for option, target in ("--trace", trace), ("--records", records):
         if target and any(Path(name).resolve() == Path(target).resolve() for name in arguments.files):
-            raise InvalidValue(f"{option} would write over {target}, which is to be counted; another file is right")
+            raise InvalidValue(f"{option} would overwrite {target}, which is to be counted; pass another file")
 
 
 def _run(plan: Plan, options: atops.EmulatorOptions, progress: Progress, inline: bool) -> Outcome:
@@ -114,14 +114,14 @@ def _run(plan: Plan, options: atops.EmulatorOptions, progress: Progress, inline:
 
 
 async def _here(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that blocks here and now: where there is one thread, nothing else could run meanwhile."""
+    """Call a function that blocks at once: with one thread nothing else could run meanwhile."""
     return function(*arguments)
 
 
 async def count(plan: Plan, driver: atops.Driver, progress: Progress, aside: Aside) -> Outcome:
     """Send all chunks through the devices of a board, which take turns, and check what comes back.
 
-    `aside(function, *arguments)` runs what blocks, such as reading, where it holds up nobody.
+    `aside(function, *arguments)` runs a function that blocks, such as reading, beside the event loop.
     """
     outcome, chunks, turn = Outcome(len(plan.files)), enumerate(read(plan.files, plan.chunk)), anyio.Lock()
 

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _positive(text: str) -> int:
     """Return a number of at least 1. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r}; 1 or more is right")
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got {text!r}")
     return int(text)
 
 
@@ -41,7 +41,8 @@ def _size(text: str) -> int:
     digits = text.rstrip("kKmM")
     unit = UNITS.get(text[len(digits) :].upper())
     if unit is None or not (digits.isascii() and digits.isdigit() and 0 < int(digits) * unit <= MOST):
-        raise argparse.ArgumentTypeError(f"{text!r}; 1 to {MOST // UNITS['M']}M is right, such as 65536, 64K or 4M")
+        most = f"{MOST // UNITS['M']}M"
+        raise argparse.ArgumentTypeError(f"expected 1 to {most}, such as 65536, 64K or 4M, got {text!r}")
     return int(digits) * unit
 
 
@@ -49,5 +50,5 @@ def _target(text: str) -> str:
     """Return a path to write to. Raises ArgumentTypeError, before anything is counted, where no file can be."""
     path = Path(text)
     if path.is_dir() or not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r}; a file in a folder that exists is right")
+        raise argparse.ArgumentTypeError(f"expected a file in a folder that exists, got {text!r}")
     return text

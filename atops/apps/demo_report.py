@@ -1,4 +1,4 @@
-"""What the demo prints when it is done: figures, the commonest bytes, a timeline, and whether all counts are right."""
+"""The report of the demo: figures, the commonest bytes, a timeline, and whether all counts agree with numpy."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def _verdict(console: Console, outcome: Outcome) -> None:
     console.print(f"[bold red]MISMATCH: {count:,} of {outcome.chunks:,} chunks differ from numpy.bincount[/]")
     for wrong in outcome.mismatches[:SHOWN]:
         console.print(
-            f"  chunk {wrong.chunk:,}: byte 0x{wrong.value:02x} counted {wrong.counted:,} times; "
-            f"{wrong.expected:,} is right", highlight=False,
+            f"  chunk {wrong.chunk:,}: byte 0x{wrong.value:02x} counted {wrong.counted:,} times, "
+            f"numpy counts {wrong.expected:,}", highlight=False,
         )  # fmt: skip
     if count > SHOWN:
         console.print(f"  and {count - SHOWN:,} more", highlight=False)

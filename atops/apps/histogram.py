@@ -42,10 +42,10 @@ async def byte_histogram(data: k.Span, counts: k.Span) -> None:
         for turn in range(1, len(share) + 1):
             tile, arrived = coming  # type: ignore[misc]  # there is one for each turn
             coming = trigger(turn) if turn < len(share) else None  # 1. send for the next tile
-            await arrived  # 2. wait for this one: before that, nobody knows what is in it
+            await arrived  # 2. wait for this one: before that, its bytes are undefined
             mine += np.bincount(tile, minlength=VALUES)  # 3. count it while the next is on its way
 
-        # The block's L2: a row for each thread. Nobody may read another's row before all have written theirs.
+        # The block's L2: a row for each thread. No thread may read another's row before all have written theirs.
         rows = k.shared((THREADS, VALUES), np.int64)
         rows[k.threadIdx.x] = mine
         await k.syncthreads()

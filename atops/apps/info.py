@@ -1,15 +1,18 @@
-"""`atops info`: what the board is made of, as a table to read or as JSON for a program. It starts no device."""
+"""`atops info`: the board and its devices, as a table or as JSON. It starts no device."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
+import platform
 import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from atops.base.errors import UsageError
@@ -17,9 +20,8 @@ from atops.base.options import EmulatorOptions
 from atops.device.arch import ARCHITECTURES, Architecture, architecture
 from atops.device.topology import Topology
 from atops.trace.text import format_bytes
-from benchmarks.measuring.report import versions
 
-__all__ = ("add_arguments", "main")
+__all__ = ("add_arguments", "main", "versions")
 
 GRADES = {
     "vendor": "the vendor published it",
@@ -155,4 +157,18 @@ def _described(options: EmulatorOptions, arch: Architecture, topology: Topology)
         "sources": dict(arch.sources),
         "options": asdict(options),
         "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of atops, of Python and of numpy."""
+    try:
+        own = importlib.metadata.version("atops")
+    except importlib.metadata.PackageNotFoundError:
+        own = "(not installed)"
+    return {
+        "atops": own,
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "numpy": np.__version__,
     }

@@ -1,6 +1,6 @@
 """The language's reference as a page of Markdown, made from the language's tables: `docs/language.md`.
 
-`python -m atops.apps.language_reference` writes it. It knows how tables become Markdown, and states no fact itself.
+`python -m atops.apps.language_reference` writes it. It turns tables into Markdown; all facts are in the tables.
 """
 
 from __future__ import annotations

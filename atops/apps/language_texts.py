@@ -62,7 +62,7 @@ but for `memcpy`, `slice_expand` and `shrink_deslice`. It is over when it return
 await. What does not fit is a DteError, which names thread, line, dimension and extents. Both chips have all of it, but
 for the operations marked gcu300.""",
         "8.8": """\
-What waits is awaited. A wait that can never end is a KernelDeadlock, and a request that nobody awaited a MissingAwait,
+Waits are awaited. A wait that can never end is a KernelDeadlock, and a request that is never awaited a MissingAwait,
 both with threads and lines.""",
     }
 )

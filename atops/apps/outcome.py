@@ -1,4 +1,4 @@
-"""What a run of the demo found, as a value: counts, totals, what disagreed, and the trace."""
+"""The result of a run of the demo as a value: counts, totals, mismatches and the trace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Mismatch:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run of the demo found. `seconds` go from the first byte read to the last result checked."""
+    """The result of a run of the demo. `seconds` go from the first byte read to the last result checked."""
 
     files: int
     bytes: int = 0

@@ -1,4 +1,4 @@
-"""A progress bar over bytes, drawn when work advances and by no thread of its own; nothing where nobody looks."""
+"""A progress bar over bytes, drawn when work advances, by no thread of its own, and only on a terminal."""
 
 from __future__ import annotations
 

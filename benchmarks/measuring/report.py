@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from atops.apps.info import versions
 from benchmarks.measuring.figures import Figure
 from benchmarks.measuring.measure import Effort
 
-__all__ = ("Report", "usable_cpus", "versions")
+__all__ = ("Report", "usable_cpus")
 
 SCHEMA = 1  # of the JSON; it grows by new keys, and by one when a key changes its meaning
 
@@ -57,20 +55,6 @@ class Report:
             "skipped": self.skipped,
             "failed": self.failed,
         }
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what was measured, and of what it stands on."""
-    try:
-        own = importlib.metadata.version("atops")
-    except importlib.metadata.PackageNotFoundError:
-        own = "(not installed)"
-    return {
-        "atops": own,
-        "python": platform.python_version(),
-        "implementation": platform.python_implementation(),
-        "numpy": np.__version__,
-    }
 
 
 def usable_cpus() -> int:

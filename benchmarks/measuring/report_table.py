@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from atops.apps.info import versions
 from benchmarks.measuring.figures import Figure
-from benchmarks.measuring.report import Report, usable_cpus, versions
+from benchmarks.measuring.report import Report, usable_cpus
 
 __all__ = ("show",)
 

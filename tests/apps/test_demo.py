@@ -204,7 +204,7 @@ def test_a_kernel_that_fails(
         (["--seed", "1"], "--inline"),
         (["[/]no\n\x1b[31mfile"], "[/]no??[31mfile: No such file"),
         ([""], "No such file"),
-        (["-"], "-: the standard input is not read; files and folders are right"),
+        (["-"], "-: the standard input is not read; pass files and folders"),
     ],
     ids=["missing", "no file", "devices", "seed", "a name that steers the terminal", "no name", "standard input"],
 )
@@ -354,7 +354,7 @@ def test_what_is_counted_is_not_written_over(
     before = bytes_of(some_files)
     detour = str(Path(some_files[0]).parent / ".." / "input" / Path(some_files[0]).name)
     assert main(["demo", option, detour, *some_files]) == 2
-    assert f"{option} would write over {detour}, which is to be counted" in capsys.readouterr().err
+    assert f"{option} would overwrite {detour}, which is to be counted" in capsys.readouterr().err
     both = Path(some_files[0]).parent / "both"
     assert main(["demo", "--trace", str(both), "--records", str(both), *some_files]) == 2
     assert f"--trace and --records are both {both}" in capsys.readouterr().err

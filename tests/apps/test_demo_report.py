@@ -151,7 +151,7 @@ def test_wrong_counts_are_told():
         outcome.add(number, 100, counts_of(b"a" * 100), counts_of(b"b" * 100))
     lines = shown(outcome)
     start = lines.index("MISMATCH: 7 of 8 chunks differ from numpy.bincount")
-    assert lines[start + 1] == "  chunk 1: byte 0x61 counted 100 times; 0 is right"
+    assert lines[start + 1] == "  chunk 1: byte 0x61 counted 100 times, numpy counts 0"
     assert lines[start + 5].startswith("  chunk 5:")
     assert lines[start + 6] == "  and 2 more"
     assert not any("agree" in line for line in lines)
