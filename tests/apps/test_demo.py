@@ -357,7 +357,7 @@ def test_what_is_counted_is_not_written_over(
     assert f"{option} would overwrite {detour}, which is to be counted" in capsys.readouterr().err
     both = Path(some_files[0]).parent / "both"
     assert main(["demo", "--trace", str(both), "--records", str(both), *some_files]) == 2
-    assert f"--trace and --records are both {both}" in capsys.readouterr().err
+    assert f"--trace and --records must be two files, got {both}" in capsys.readouterr().err
     assert bytes_of(some_files) == before and not both.exists()
 
 
