@@ -73,13 +73,13 @@ class _Spec:
     kind: str
 
 
-def _no_address(value: Any) -> int | None:
+def _no_address(value: object) -> int | None:
     """Know no memory."""
     return None
 
 
 def c_format(
-    format: str, arguments: Sequence[Any], address_of: Callable[[Any], int | None] = _no_address
+    format: str, arguments: Sequence[object], address_of: Callable[[object], int | None] = _no_address
 ) -> str:
     """Return what C's `printf` would write for `format` and `arguments`, up to the first NUL of the format.
 
@@ -144,7 +144,7 @@ class _Arguments:
 
     __slots__ = ("_format", "_next", "_values", "address_of")
 
-    def __init__(self, format: str, values: Sequence[Any], address_of: Callable[[Any], int | None]) -> None:
+    def __init__(self, format: str, values: Sequence[Any], address_of: Callable[[object], int | None]) -> None:
         self._format = format
         self._values = values
         self.address_of = address_of
@@ -176,14 +176,14 @@ class _Arguments:
             raise self.unfit(spec, size, f"at most {MOST} characters")
         return size
 
-    def wrong(self, spec: _Spec, value: Any, expected: str) -> InvalidType:
+    def wrong(self, spec: _Spec, value: object, expected: str) -> InvalidType:
         """Return the error for the argument taken last, which has the wrong type."""
         return InvalidType(
             f"printf format {self._format!r}: {spec.text} got argument {self._next}, {type(value).__name__} {value!r}; "
             f"expected {expected}"
         )
 
-    def unfit(self, spec: _Spec, value: Any, expected: str) -> InvalidValue:
+    def unfit(self, spec: _Spec, value: object, expected: str) -> InvalidValue:
         """Return the error for the argument taken last, which is out of its range."""
         return InvalidValue(
             f"printf format {self._format!r}: {spec.text} got argument {self._next}, {value!r}; expected {expected}"
@@ -294,7 +294,7 @@ def _word(spec: _Spec, arguments: _Arguments, precision: int | None) -> str:
     return text if spec.kind == "c" else text.partition("\0")[0][:precision]
 
 
-def _pointer(spec: _Spec, arguments: _Arguments, value: Any) -> str:
+def _pointer(spec: _Spec, arguments: _Arguments, value: object) -> str:
     """Return an address; the null pointer is an int."""
     address = arguments.address_of(value)
     if address is not None:

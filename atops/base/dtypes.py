@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextvars import Context
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -14,10 +14,13 @@ import numpy as np
 from atops.base.errors import InvalidType
 
 __all__ = (
-    "ELEMENTS", "SPELLINGS", "DTypeLike", "Element", "as_dtype", "element_name", "quietly", "spelling", "strictly",
+    "ELEMENTS", "SPELLINGS", "DType", "DTypeLike", "Element", "as_dtype", "element_name", "quietly", "spelling",
+    "strictly",
 )  # fmt: skip
 
-DTypeLike = Any  # a numpy dtype or scalar type, int, float, bool, or a name; as_dtype says which
+T = TypeVar("T")
+DType: TypeAlias = np.dtype[Any]
+DTypeLike: TypeAlias = Any  # a numpy dtype or scalar type, int, float, bool, or a name; as_dtype says which
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +28,14 @@ class Element:
     """An element type that the kernel language has: its name, dtype, size in bytes and TOPS C++ spelling."""
 
     name: str
-    dtype: np.dtype[Any]
+    dtype: DType
     bytes: int
     spelling: str
 
 
 def _element(kind: object, spelling: str) -> Element:
     """Return the row of the numpy or ml_dtypes scalar type `kind`."""
-    dtype: np.dtype[Any] = np.dtype(kind)  # type: ignore[call-overload]  # ml_dtypes' scalar types are untyped
+    dtype: DType = np.dtype(kind)  # type: ignore[call-overload]  # ml_dtypes' scalar types are untyped
     return Element(dtype.name, dtype, dtype.itemsize, spelling)
 
 
@@ -58,7 +61,7 @@ ELEMENTS: Mapping[str, Element] = MappingProxyType(
 )
 
 # TOPS C++ and numpy disagree on what "int", "long" and "float" are, so C++ spellings have a table of their own.
-SPELLINGS: Mapping[str, np.dtype[Any]] = MappingProxyType({row.spelling: row.dtype for row in ELEMENTS.values()})
+SPELLINGS: Mapping[str, DType] = MappingProxyType({row.spelling: row.dtype for row in ELEMENTS.values()})
 
 _SHORT_NAMES = {
     "fp16": "float16",
@@ -70,11 +73,11 @@ _SHORT_NAMES = {
     "fp64": "float64",
 }
 
-_KNOWN: dict[Any, np.dtype[Any]] = {}  # answers given before: kernels ask with the same few types in every thread
+_KNOWN: dict[object, DType] = {}  # answers given before: kernels ask with the same few types in every thread
 _MOST_KNOWN = 256
 
 
-def as_dtype(value: DTypeLike) -> np.dtype[Any]:
+def as_dtype(value: DTypeLike) -> DType:
     """Return the numpy dtype that `value` means.
 
     Takes dtypes, numpy and ml_dtypes scalar types, Python's int, float, bool and complex (with numpy's meaning: int64,
@@ -91,7 +94,7 @@ def as_dtype(value: DTypeLike) -> np.dtype[Any]:
     if value is None:  # numpy would take it for float64
         raise InvalidType("element type is None; expected a numpy dtype or a name such as 'float32'")
     try:
-        dtype: np.dtype[Any] = np.dtype(_SHORT_NAMES.get(value, value) if isinstance(value, str) else value)
+        dtype: DType = np.dtype(_SHORT_NAMES.get(value, value) if isinstance(value, str) else value)
     except (TypeError, ValueError, SyntaxError):
         raise InvalidType(f"element type is {value!r}; expected a numpy dtype or a name such as 'float32'") from None
     if dtype.hasobject:
@@ -134,7 +137,7 @@ _QUIET.run(np.seterr, all="ignore")
 _STRICT.run(np.seterr, over="raise", invalid="raise")
 
 
-def quietly(function: Callable[..., Any], *values: Any) -> Any:
+def quietly(function: Callable[..., T], *values: object) -> T:
     """Call a pure function with numpy's floating-point warnings off: the lanes of a chip overflow in silence.
 
     A copy of a context costs a tenth of np.errstate, and unlike one context it can be entered by many OS threads.
@@ -142,6 +145,6 @@ def quietly(function: Callable[..., Any], *values: Any) -> Any:
     return _QUIET.copy().run(function, *values)
 
 
-def strictly(function: Callable[..., Any], *values: Any) -> Any:
+def strictly(function: Callable[..., T], *values: object) -> T:
     """Call a pure function that raises FloatingPointError on overflow and for invalid operations."""
     return _STRICT.copy().run(function, *values)

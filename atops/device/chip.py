@@ -146,7 +146,7 @@ class Chip:
         self.clusters = [Cluster(cluster, arch) for cluster in range(arch.clusters)]
         self.signals = KernelSignals(arch.kernel_signals)
         self.print_fifo = PrintFifo()
-        self.variables: dict[Any, Any] = {}
+        self.variables: dict[object, Any] = {}
 
     def __repr__(self) -> str:
         return f"<Chip {self.ordinal}: {self.arch.name}, {len(self.clusters)} clusters>"

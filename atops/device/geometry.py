@@ -7,18 +7,19 @@ import math
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import ml_dtypes
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from atops.base.dtypes import element_name
+from atops.base.dtypes import DType, element_name
 from atops.base.errors import InvalidType, InvalidValue
 
 __all__ = (
     "Array",
     "Ints",
+    "Key",
     "Shaped",
     "byte_count",
     "check_alike",
@@ -41,8 +42,9 @@ __all__ = (
     "window",
 )
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray[Any, DType]
 Ints = Sequence[int]
+Key: TypeAlias = Any  # what numpy takes as an index
 
 # numpy decides exactly whether two views share an element; beyond this many steps a pair counts as overlapping.
 _OVERLAP_WORK = 10_000
@@ -58,7 +60,7 @@ class Shaped(Protocol):
         """Return the extents, outermost first."""
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """Return the element type."""
 
 
@@ -93,9 +95,9 @@ def repeated(inside: Ints, extents: Ints, whole: Ints) -> tuple[int, ...]:
     return (*whole[:added], *[count * over // extent if extent else 0 for count, extent, over in parts])
 
 
-def part(array: Array, phase: int, element: np.dtype[Any]) -> Array:
+def part(array: Array, phase: int, element: DType) -> Array:
     """Return a view of one part of each element of `array` as `element`: part `phase`, counted from the low bytes."""
-    fields: np.dtype[Any] = np.dtype(
+    fields: DType = np.dtype(
         {"names": ["part"], "formats": [element], "offsets": [phase * element.itemsize], "itemsize": array.itemsize}
     )
     seen: Array = array.view(fields)["part"]
@@ -199,7 +201,7 @@ def check_inside(op: str, dst: Shaped, offsets: tuple[int, ...], extents: tuple[
             )
 
 
-def check_value(op: str, value: Any, dtype: np.dtype[Any]) -> None:
+def check_value(op: str, value: Any, dtype: DType) -> None:
     """Raise InvalidValue unless `value` is one value of the element type; floats may round, nothing else may."""
     if (type(value) is int or type(value) is float) and value == 0:
         return  # the default of every fill, and every type has it
@@ -218,7 +220,7 @@ def check_value(op: str, value: Any, dtype: np.dtype[Any]) -> None:
 
 
 @functools.cache
-def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+def _bounds(dtype: DType) -> tuple[Any, Any]:
     """Return the least and the greatest finite value of a type: ints, or floats; None where there is no order."""
     if dtype.kind == "b":
         return 0, 1

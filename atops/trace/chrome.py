@@ -49,7 +49,7 @@ def to_chrome(
     counters: Iterable[CounterSample] = (),
     names: TraceNames | None = None,
     steps: Sequence[ThreadEvent] = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the trace as the JSON object of the Chrome trace event format.
 
     Times are microseconds from the start of the first record. Arrows lead from a record or a write of a value to the
@@ -156,7 +156,7 @@ def _arrows(
 
 def _slice(record: TraceRecord, place: tuple[int, int], origin: int, names: TraceNames) -> Event:
     start, end = interval(record)
-    arguments: dict[str, Any] = {
+    arguments: dict[str, object] = {
         "seq": record.seq,
         "status": record.status.name.lower(),
         "stream": record.stream,

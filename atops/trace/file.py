@@ -11,6 +11,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -32,7 +33,7 @@ __all__ = ("VERSION", "load", "records_from_json", "records_to_json", "save")
 VERSION: Final = 1
 FORMAT: Final = "atops-trace"
 # The tables of a file: by the field of a row that is a number into one, what it is called and what is in it.
-TABLES: Final[Mapping[str, tuple[str, Any]]] = {
+TABLES: Final[Mapping[str, tuple[str, type[IntEnum]]]] = {
     "kind": ("kinds", Kind),
     "status": ("statuses", Status),
     "phase": ("phases", Phase),
@@ -72,7 +73,7 @@ def records_to_json(trace: Trace) -> str:
     """Return a trace as the text of a trace file."""
     texts: dict[str, int] = {}
 
-    def rows(values: Iterable[tuple[Any, ...]]) -> list[list[int]]:
+    def rows(values: Iterable[tuple[int | str, ...]]) -> list[list[int]]:
         return [
             [texts.setdefault(value, len(texts)) if isinstance(value, str) else int(value) for value in row]
             for row in values
@@ -124,7 +125,7 @@ def records_from_json(text: str) -> Trace:
 
 
 def _trace(content: dict[str, Any]) -> Trace:
-    tables: dict[str, Any] = {
+    tables: dict[str, Sequence[object]] = {
         field: [members[each] for each in content[name]]
         for field, (name, members) in TABLES.items()
         if name in content
@@ -149,27 +150,28 @@ def _trace(content: dict[str, Any]) -> Trace:
     )
 
 
-def _read(kind: type[Row], rows: Iterable[Sequence[Any]], tables: Mapping[str, Any]) -> tuple[Row, ...]:
+def _read(kind: type[Row], rows: Iterable[Sequence[object]], tables: Mapping[str, Sequence[object]]) -> tuple[Row, ...]:
     """Return the rows of a file as values, with what their numbers into tables stand for."""
     places = [(place, field) for place, field in enumerate(kind._fields) if field in TABLES or field == "name"]
     found: list[Row] = []
     for row in rows:
-        values: list[Any] = _integers(row, len(kind._fields))
+        numbers: list[int] = _integers(row, len(kind._fields))
+        values: list[object] = [*numbers]
         for place, field in places:
-            if values[place] < 0:
-                raise ValueError(f"{field} is {values[place]}; expected a place in its table")
-            values[place] = tables[field][values[place]]
+            if numbers[place] < 0:
+                raise ValueError(f"{field} is {numbers[place]}; expected a place in its table")
+            values[place] = tables[field][numbers[place]]
         found.append(kind._make(values))
     return tuple(found)
 
 
-def _place(file: Any, line: Any, function: Any) -> Place:
+def _place(file: object, line: object, function: object) -> Place:
     if type(file) is not str or type(line) is not int or type(function) is not str:
         raise ValueError(f"{[file, line, function]!r} is no place; expected a file, a line and a function")
     return Place(file, line, function)
 
 
-def _integers(row: Sequence[Any], count: int) -> list[int]:
+def _integers(row: Sequence[object], count: int) -> list[int]:
     if len(row) != count or any(type(value) is not int for value in row):
         raise ValueError(f"{row!r} is no list of {count} integers")
-    return list(row)
+    return list(row)  # type: ignore[arg-type]  # looked at above

@@ -78,7 +78,7 @@ class Detailing:
 
 
 class DetailLog:
-    """Details as they are emitted, and read again as values. Any thread may call anything."""
+    """Details as they are emitted, and read again as values. Safe from every thread."""
 
     __slots__ = ("_first", "_known", "_next", "_numbers", "_places", "changes", "moments", "steps", "uses")
 

@@ -1,4 +1,4 @@
-"""A Home on an asyncio loop."""
+"""The adapter of an asyncio loop."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class TaskWaiter(LoopWaiter):
         super().__init__(adapter)
         self._loop = loop
         self._asyncio_future_blocking = True
-        self._cancelled: tuple[Any, ...] | None = None
+        self._cancelled: tuple[object, ...] | None = None
         self._wakeup: Callable[[], object] | None = None
 
-    def __await__(self) -> Generator[Any, Any, None]:
+    def __await__(self) -> Generator[TaskWaiter, None, None]:
         yield self
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
@@ -50,7 +50,7 @@ class TaskWaiter(LoopWaiter):
         if self._cancelled is None and self._wakeup is not None:
             self._wakeup()
 
-    def cancel(self, msg: Any = None) -> bool:
+    def cancel(self, msg: object = None) -> bool:
         """Have the task resumed with CancelledError. Returns False where it is being resumed already."""
         if not self.live or self._cancelled is not None or self._wakeup is None:
             return False
@@ -71,7 +71,7 @@ class TaskWaiter(LoopWaiter):
 class AsyncioHostTask(HostTask):
     """A host coroutine on an asyncio loop."""
 
-    _task: asyncio.Task[Any] | None = None
+    _task: asyncio.Task[object] | None = None
     _cancelled = False
 
     def start(self) -> None:
@@ -83,10 +83,10 @@ class AsyncioHostTask(HostTask):
         # A task cancelled before its first step never enters `_run`: the callback sees every ending.
         self._task.add_done_callback(self._ended)
 
-    async def _run(self) -> Any:
+    async def _run(self) -> object:
         return await self._function()
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[object]) -> None:
         error: BaseException | None
         if not task.cancelled():
             error = task.exception()
@@ -98,7 +98,7 @@ class AsyncioHostTask(HostTask):
 
     def cancel(self) -> None:
         """Cancel the task on its loop. From any thread."""
-        self._home.deliver(self._cancel)
+        self._adapter.deliver(self._cancel)
 
     def forget(self) -> None:
         """Keep asyncio from complaining of a task that its loop took in its last turn and never ran to its end."""

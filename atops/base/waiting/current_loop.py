@@ -6,7 +6,8 @@ import asyncio
 import importlib
 import sys
 from collections.abc import Callable
-from typing import Any, cast
+from types import ModuleType
+from typing import cast
 from weakref import WeakKeyDictionary, ref
 
 from atops.base.waiting.asyncio_loop import AsyncioLoop
@@ -14,16 +15,16 @@ from atops.base.waiting.loop_adapter import LoopAdapter
 
 __all__ = ("current_loop_adapter", "make_trio_loop", "running_loop_adapter", "trio_token")
 
-# A Home lives as long as its loop, so that all waiters of one loop share one mailbox.
-HOMES: WeakKeyDictionary[Any, LoopAdapter] = WeakKeyDictionary()
-LATEST: tuple[Callable[[], Any], LoopAdapter | None] = (lambda: None, None)  # most calls ask for it again
+# An adapter lives as long as its loop, so that all waiters of one loop share one mailbox.
+ADAPTERS: WeakKeyDictionary[object, LoopAdapter] = WeakKeyDictionary()
+LATEST: tuple[Callable[[], object], LoopAdapter | None] = (lambda: None, None)  # most calls ask for it again
 
 
 def running_loop_adapter() -> LoopAdapter | None:
     """Return the adapter of the loop that runs in this thread, or None in plain code."""
     trio = sys.modules.get("trio")  # never imported here: a program without trio does not pay for it
     if trio is not None and (token := trio_token(trio)) is not None:
-        return HOMES.get(token) or HOMES.setdefault(token, make_trio_loop(token))
+        return ADAPTERS.get(token) or ADAPTERS.setdefault(token, make_trio_loop(token))
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -31,7 +32,7 @@ def running_loop_adapter() -> LoopAdapter | None:
     global LATEST
     latest, adapter = LATEST
     if latest() is not loop:
-        adapter = HOMES.get(loop) or HOMES.setdefault(loop, AsyncioLoop(loop))
+        adapter = ADAPTERS.get(loop) or ADAPTERS.setdefault(loop, AsyncioLoop(loop))
         LATEST = ref(loop), adapter
     return adapter
 
@@ -47,7 +48,7 @@ def current_loop_adapter() -> LoopAdapter:
     return adapter
 
 
-def trio_token(trio: Any) -> Any:
+def trio_token(trio: ModuleType) -> object:
     """Return the token of the trio run that this code is a task of, or None."""
     try:
         trio.lowlevel.current_task()  # fails in asyncio code that hosts trio in guest mode, as it should
@@ -56,6 +57,6 @@ def trio_token(trio: Any) -> Any:
     return trio.lowlevel.current_trio_token()
 
 
-def make_trio_loop(token: Any) -> LoopAdapter:
-    """Return a adapter on the run of `token`; the module that imports trio is loaded only here."""
+def make_trio_loop(token: object) -> LoopAdapter:
+    """Return an adapter of the run of `token`; the module that imports trio is loaded only here."""
     return cast(LoopAdapter, importlib.import_module("atops.base.waiting.trio_loop").TrioLoop(token))

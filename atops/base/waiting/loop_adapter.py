@@ -1,6 +1,6 @@
 """An event loop of the program: how it is woken from another thread, and how a coroutine is run on it.
 
-A Home knows one loop and nothing of streams or devices. Wake-ups are batched: many in a row cost one signal.
+Wake-ups are batched: many in a row cost one signal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 __all__ = ("HostFunction", "HostTask", "LoopAdapter", "LoopWaiter", "Report", "WaitSource")
 
-HostFunction: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
+HostFunction: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
 Report: TypeAlias = Callable[[BaseException | None, Any], None]  # takes an error, or None and a value
 
 
@@ -55,7 +55,7 @@ class HostTask(ABC):
     """A coroutine of the host's, run in a task of a adapter loop. Its outcome is reported exactly once."""
 
     def __init__(self, adapter: LoopAdapter, function: HostFunction, context: Context, done: Report) -> None:
-        self._home = adapter
+        self._adapter = adapter
         self._function = function
         self._context = context
         self._done = done

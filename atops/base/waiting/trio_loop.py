@@ -1,4 +1,4 @@
-"""A Home on a trio run. Imported only where trio is loaded already."""
+"""The adapter of a trio run. Imported only where trio is loaded already."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TrioHostTask(HostTask):
 
     def cancel(self) -> None:
         """Cancel the task on its run. From any thread."""
-        self._home.deliver(self._scope.cancel)
+        self._adapter.deliver(self._scope.cancel)
 
     def forget(self) -> None:
         """A run ends every task that it has taken: there is nothing to let go."""

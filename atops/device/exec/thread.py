@@ -139,7 +139,7 @@ class KernelThread:
     waiting: Request | None
     coro: KernelCoroutine | None
     send: Callable[[None], object]  # the coroutine's; not there before the kernel was started
-    sites: dict[Any, Any] | None  # made when first needed, as the next
+    sites: dict[object, Any] | None  # made when first needed, as the next
     transfers: list[Any] | None
     ended: bool
     l1_top: int

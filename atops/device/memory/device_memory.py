@@ -61,7 +61,7 @@ class MemoryStatistics:
 class DeviceMemory:
     """The memory of device `device`: `arch_l3_bytes` in `banks` equal parts from `base_address`.
 
-    Any thread may call anything. `free` never waits for the lock: it takes effect at once, and the next holder of
+    Safe from every thread. `free` never waits for the lock: it takes effect at once, and the next holder of
     the lock does the bookkeeping. So a finalizer may free, even one that runs while this thread allocates.
     """
 

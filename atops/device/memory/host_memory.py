@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import SupportsIndex
 
 import numpy as np
 from sortedcontainers import SortedDict
@@ -57,7 +57,7 @@ class HostStatistics:
 
 
 class HostMemory:
-    """The pinned, registered and managed memory of one board. Any thread may call anything.
+    """The pinned, registered and managed memory of one board. Safe from every thread.
 
     All of it is `host_visible`: the host can store into it without the runtime knowing. As with device memory, `free`
     and `unregister` never wait for the lock, so that finalizers may call them.
@@ -332,7 +332,7 @@ def _bytes_of(buffer: object) -> Bytes:
     return data
 
 
-def _range(given: tuple[Any, ...]) -> Bytes:
+def _range(given: tuple[SupportsIndex, ...]) -> Bytes:
     """Return the bytes of (address, size)."""
     try:
         address, size = (operator.index(number) for number in given)

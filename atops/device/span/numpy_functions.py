@@ -6,9 +6,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from atops.device.span.span import Span
 
 __all__ = ("SHAPE_ONLY", "STORES_FIRST", "add_array_methods", "out_of")
 
@@ -18,7 +21,7 @@ SHAPE_ONLY = frozenset(
      np.diagonal, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.flip)
 )  # fmt: skip
 # numpy functions that store into their first argument, and what they call it.
-STORES_FIRST: Mapping[Any, str] = MappingProxyType(
+STORES_FIRST: Mapping[Callable[..., object], str] = MappingProxyType(
     {
         np.copyto: "dst",
         np.put: "a",
@@ -62,7 +65,7 @@ REFUSED: Mapping[str, str] = MappingProxyType(
 )
 
 
-def out_of(function: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+def out_of(function: Callable[..., object], args: tuple[object, ...], named: Mapping[str, object]) -> object:
     """Return what a call of one of numpy's functions is to store into: its `out`, named or by its place, or None."""
     if "out" in named or len(args) < 2:
         return named.get("out")
@@ -71,7 +74,7 @@ def out_of(function: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> An
 
 
 @lru_cache(maxsize=256)
-def _place_of_out(function: Any) -> int | None:
+def _place_of_out(function: Callable[..., object]) -> int | None:
     """Return which positional argument is `out`; an array's method takes them as numpy's function of its name does."""
     try:
         parameters = inspect.signature(getattr(np, function.__name__, function)).parameters
@@ -90,7 +93,7 @@ class _Refused:
         self.name = name
         self.instead = REFUSED[name]
 
-    def __get__(self, span: object, owner: type) -> Any:
+    def __get__(self, span: object, owner: type) -> NoReturn:
         raise AttributeError(f"a Span has no {self.name!r} as numpy's arrays have; right for a Span x: {self.instead}")
 
 
@@ -110,22 +113,22 @@ def add_array_methods(span: type) -> None:
         setattr(span, name, _Refused(name))
 
 
-def _value(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **named: Any) -> Any:
+def _value(name: str, function: Callable[..., object]) -> Callable[..., object]:
+    def method(self: Span, *args: object, **named: object) -> object:
         return function(self.touch("load"), *args, **named)
 
     return method
 
 
-def _reading(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **named: Any) -> Any:
+def _reading(name: str, function: Callable[..., object]) -> Callable[..., object]:
+    def method(self: Span, *args: object, **named: object) -> object:
         return self.__array_function__(function, (), (self, *args), named)
 
     return method
 
 
-def _viewing(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **named: Any) -> Any:
+def _viewing(name: str, function: Callable[..., object]) -> Callable[..., object]:
+    def method(self: Span, *args: object, **named: object) -> object:
         view = self._wrapped(function(self.array, *args, **named))
         return view if isinstance(view, type(self)) else function(self.touch("load"), *args, **named)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
@@ -16,11 +16,11 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from atops.base.dtypes import DTypeLike, as_dtype, element_name
+from atops.base.dtypes import DType, DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.call_site import caller
 from atops.device.exec.thread import current_thread, get_slot, maybe_current_thread
-from atops.device.geometry import Array, Shaped
+from atops.device.geometry import Array, Key, Shaped
 from atops.device.memory.allocation import Allocation
 from atops.device.span.numpy_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods, out_of
 
@@ -119,7 +119,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
         """Return the same elements with the dimensions permuted, by default reversed."""
         return self._like(self.array.transpose(*axes))
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Key) -> Any:
         """Return a Span for slices; read and return an element for integers, and a copy for masks and index arrays."""
         if type(key) is slice and key.step is None:  # the case of every tile
             array = self.array
@@ -138,13 +138,13 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
         start_of = self._start(key if type(key) is tuple else (key,))
         if start_of is None:  # what is no plain index, or not inside
             check_bounds(self, key)
-        part = self.array[key]
-        if isinstance(part, np.ndarray):
-            return self._like(part) if start_of is None else Span(self.allocation, part, start_of, self.space)
+        found = self.array[key]
+        if isinstance(found, np.ndarray):
+            return self._like(found) if start_of is None else Span(self.allocation, found, start_of, self.space)
         self.touch("load", key)
-        return part
+        return found
 
-    def _start(self, keys: tuple[Any, ...]) -> int | None:
+    def _start(self, keys: tuple[object, ...]) -> int | None:
         """Return where the part at these indices begins, in bytes; None unless they are plain, positive and inside."""
         start, array = self.offset, self.array
         if len(keys) > array.ndim:
@@ -163,7 +163,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
 
     # Access.
 
-    def touch(self, kind: str, key: Any = ...) -> Array:
+    def touch(self, kind: str, key: Key = ...) -> Array:
         """Make sure that the running thread may access this span, report it, and return the array.
 
         `kind` is "load", "store" or "escape"; `key` says which part. Raises IllegalAddress naming the thread where
@@ -189,7 +189,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
             grid.observer(kind, thread, self._access(key))
         return self.array
 
-    def stored(self, key: Any = ...) -> None:
+    def stored(self, key: Key = ...) -> None:
         """Test the waits for a value in the part at `key`, which has been stored."""
         allocation = self.allocation
         if allocation is not None and (allocation.watches is not None or FREE_THREADED):
@@ -200,7 +200,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
             else:
                 allocation.wrote(*self.extent(key))
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Key, value: object) -> None:
         """Store into elements. Raises IllegalAddress beyond the extents, on dead memory, and on gcu210."""
         if isinstance(value, Span):
             value = value.touch("load")
@@ -216,7 +216,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
         def __getattr__(self, name: str) -> Any:
             """Return one of the array's methods, which are put in below."""
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value: object) -> None:
         """Store `value` in every element."""
         self[...] = value
 
@@ -241,7 +241,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
                 grid.warnings.append(warning)
         return array
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: object) -> object:
         """Run a numpy ufunc on the spans' elements; `out` may be spans."""
         if method == "__call__" and not kwargs and out is not None and len(out) == 1 and type(out[0]) is Span:
             into: Span = out[0]  # the usual case, with as few steps as it can have
@@ -273,7 +273,9 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
             given if given is not None else new for given, new in zip(out, result, strict=True)
         )  # fmt: skip
 
-    def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __array_function__(
+        self, function: Callable[..., object], types: object, args: tuple[Any, ...], kwargs: dict[str, object]
+    ) -> object:
         """Run any other numpy function on the spans' elements; views come back as spans."""
         unwrap = _bare if function in SHAPE_ONLY else _loaded
         out = out_of(function, args, kwargs)
@@ -308,7 +310,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
         return shape
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """Return the element type."""
         return self.array.dtype
 
@@ -352,7 +354,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
         """Return the device address of the first element; in L1 and L2 its offset."""
         return self.offset if self.allocation is None else self.allocation.address + self.offset
 
-    def extent(self, key: Any = ...) -> tuple[int, int]:
+    def extent(self, key: Key = ...) -> tuple[int, int]:
         """Return offset and size of the smallest run of bytes that holds the part at `key`."""
         array = self.array
         if key is not ... and is_basic(key):
@@ -374,7 +376,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
         owner = f" of {self.allocation!r}" if self.allocation is not None else ""
         return f"<Span {element_name(self.array.dtype)}[{shape}] {self.space} +{self.offset:#x}{owner}>"
 
-    def _indexed(self, kind: str, key: Any, value: Any = None) -> Any:
+    def _indexed(self, kind: str, key: Key, value: object = None) -> Any:
         """Read or store at a mask or index arrays."""
         key = _loaded(key)
         array = self.touch(kind)
@@ -401,7 +403,7 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
         base = getattr(result, "base", None)
         return self._like(result) if base is not None and base is self.array.base else result
 
-    def _access(self, key: Any) -> Access:
+    def _access(self, key: Key) -> Access:
         offset, size = self.extent(key)
         if self.allocation is None:
             return Access(self.space, current_thread().grid.chip.ordinal, offset, size)
@@ -411,17 +413,17 @@ class Span(NDArrayOperatorsMixin, Generic[Element]):
 add_array_methods(Span)
 
 
-def _loaded(value: Any) -> Any:
+def _loaded(value: object) -> Any:
     """Return `value` with each span in it replaced by its array, which is an access."""
     return _replaced(value, lambda span: span.touch("load"))
 
 
-def _bare(value: Any) -> Any:
+def _bare(value: object) -> Any:
     """Return `value` with each span in it replaced by its array, which is none."""
     return _replaced(value, lambda span: span.array)
 
 
-def _replaced(value: Any, unwrap: Any) -> Any:
+def _replaced(value: Any, unwrap: Callable[[Span], Array]) -> Any:
     if isinstance(value, Span):
         return unwrap(value)
     if type(value) in (list, tuple):
@@ -431,14 +433,14 @@ def _replaced(value: Any, unwrap: Any) -> Any:
     return value
 
 
-def is_basic(key: Any) -> bool:
+def is_basic(key: Key) -> bool:
     """Tell whether `key` selects by integers, slices, `...`, `None` and field names only, so that no copy is made."""
     if type(key) is tuple:
         return all(isinstance(each, _BASIC) and type(each) is not bool for each in key)
     return isinstance(key, _BASIC) and type(key) is not bool
 
 
-def check_bounds(array: Shaped, key: Any) -> None:
+def check_bounds(array: Shaped, key: Key) -> None:
     """Raise IllegalAddress, naming dimension, index and extent, where a basic `key` leaves the extents of `array`.
 
     Unlike numpy's, a slice must begin and end inside; negative positions count from the end.
