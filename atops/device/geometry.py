@@ -22,7 +22,6 @@ __all__ = (
     "Key",
     "Shaped",
     "byte_count",
-    "check_alike",
     "check_extents",
     "check_inside",
     "check_kind",
@@ -129,13 +128,6 @@ def check_kind(op: str, dst: Shaped, src: Shaped) -> None:
     if dst.dtype != src.dtype:
         kinds = f"{element_name(dst.dtype)} and src of {element_name(src.dtype)}"
         raise InvalidValue(f"{op}: dst has elements of {kinds}; nothing is converted, view one as the other's type")
-
-
-def check_alike(op: str, dst: Shaped, src: Shaped) -> int:
-    """Return the rank that both have. Raises InvalidValue unless both have one element type and one rank."""
-    if dst.dtype != src.dtype:
-        check_kind(op, dst, src)
-    return check_rank(op, dst, src)
 
 
 def check_rank(op: str, dst: Shaped, src: Shaped) -> int:

@@ -16,9 +16,8 @@ from atops.base.trace.tracer import Tracer
 from atops.base.waiting.locks import attempt, check_entry, make_lock
 from atops.device.call_site import Site, caller
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.allocator.banks import Banks
+from atops.device.memory.allocator.banks import Banks, NoRoom
 from atops.device.memory.allocator.bitmap_set import IntegerSet
-from atops.device.memory.allocator.ranges import NoRoom
 from atops.device.memory.arena import PAGE, Arena
 
 __all__ = ("BankStatistics", "DeviceMemory", "MemoryLog", "MemoryStatistics")

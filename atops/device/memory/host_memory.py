@@ -23,7 +23,7 @@ from atops.base.result_codes import Result
 from atops.base.waiting.locks import attempt, check_entry, make_lock
 from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation, Bytes
-from atops.device.memory.allocator.ranges import NoRoom, RangeAllocator
+from atops.device.memory.allocator.banks import Banks, NoRoom
 from atops.device.memory.device_memory import DeviceMemory
 
 __all__ = ("SLOT_SHIFT", "WINDOWS", "AddressSpace", "HostMemory", "HostStatistics", "device_base")
@@ -66,7 +66,7 @@ class HostMemory:
     def __init__(self) -> None:
         """Start with nothing; windows of device addresses are opened as they are needed."""
         self._lock = make_lock()
-        self._windows: list[RangeAllocator] = []
+        self._windows: list[Banks] = []  # opened as they are needed
         self._live: dict[int, tuple[_Kind, Allocation]] = {}
         self._returned: deque[tuple[_Kind, Allocation]] = deque()
         self._by_device: SortedDict[int, Allocation] = SortedDict()
@@ -210,9 +210,9 @@ class HostMemory:
         inside = host % PAGE
         for number, (start, end) in enumerate(WINDOWS):
             if number == len(self._windows):
-                self._windows.append(RangeAllocator(start, end - start, PAGE))
+                self._windows.append(Banks(end - start, 1, PAGE))
             try:
-                return self._windows[number].allocate(inside + size) + inside
+                return start + self._windows[number].allocate(inside + size) + inside
             except NoRoom:
                 continue
         raise OutOfMemory(f"no window of device addresses has {inside + size} bytes left for host memory")
@@ -240,8 +240,10 @@ class HostMemory:
             del self._by_host[allocation.host_address]
             self._bytes[kind] -= allocation.size
             if kind is not _Kind.MANAGED:
-                first = allocation.address // PAGE * PAGE
-                next(window for window in self._windows if window.start <= first < window.end).free(first)
+                inside = allocation.address % PAGE
+                first = allocation.address - inside
+                number = next(number for number, (start, end) in enumerate(WINDOWS) if start <= first < end)
+                self._windows[number].free(first - WINDOWS[number][0], inside + allocation.size)
 
     def _find(self, index: SortedDict[int, Allocation], address: int, user: object, what: str) -> Allocation:
         found: Allocation | None = index.get(address)

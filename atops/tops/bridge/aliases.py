@@ -15,7 +15,7 @@ from sortedcontainers import SortedDict
 
 from atops.base.errors import OutOfMemory
 from atops.base.fork_locks import fork_safe
-from atops.device.memory.allocator.ranges import NoRoom, RangeAllocator
+from atops.device.memory.allocator.banks import Banks, NoRoom
 from atops.device.memory.host_memory import SLOT_SHIFT, device_base
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.driver import Driver
@@ -45,9 +45,9 @@ class Names:
 
     def __init__(self, context: DeviceContext) -> None:
         first = device_base(context.ordinal) + context.memory.total
-        first += -first % GRANULE
+        self.first = first + -first % GRANULE  # addresses in `free` count from here
         self.lock = threading.Lock()
-        self.free = RangeAllocator(first, device_base(context.ordinal) + (1 << SLOT_SHIFT) - first, GRANULE)
+        self.free = Banks(device_base(context.ordinal) + (1 << SLOT_SHIFT) - self.first, 1, GRANULE)
         self.by_address: SortedDict[int, Alias] = SortedDict()
 
 
@@ -64,7 +64,7 @@ def add_alias(context: DeviceContext, size: int, resolve: Callable[[int, int], B
         names = NAMES.get(context) or NAMES.setdefault(context, Names(context))
     with names.lock:
         try:
-            address = names.free.allocate(size)
+            address = names.first + names.free.allocate(size)
         except NoRoom:
             left = f"device {context.ordinal} has too few addresses left for second names"
             raise OutOfMemory(f"cannot name {size} bytes: {left}") from None
@@ -102,5 +102,5 @@ def remove_alias(driver: Driver, alias: Alias) -> bool:
         if names.by_address.get(alias.address) is not alias:
             return False
         del names.by_address[alias.address]
-        names.free.free(alias.address)
+        names.free.free(alias.address - names.first, alias.size)
     return True

@@ -438,7 +438,7 @@ def test_a_coroutine_that_nobody_cancelled(device, own):
 
     async def main() -> None:
         stream = device.create_stream()
-        with pytest.raises(HostCallFailure, match="CancelledError, though nobody cancelled it"):
+        with pytest.raises(HostCallFailure, match="CancelledError, though it was not cancelled"):
             await stream.call(cancelled)
         stream.clear_error()
         assert await stream.call(int) == 0

@@ -324,7 +324,7 @@ def test_a_timeout_that_is_none(device, timeout):
     stream = device.create_stream()
     latch = hold(stream)
     for wait in (stream.call(int).wait_sync, stream.sync, device.sync):
-        with pytest.raises((InvalidType, InvalidValue), match=r"the timeout is .*; seconds, or None"):
+        with pytest.raises((InvalidType, InvalidValue), match=r"the timeout is .*; expected seconds, or None"):
             wait(timeout)
     latch.release()
     for wait in (stream.call(int).wait_sync, stream.sync, device.sync):

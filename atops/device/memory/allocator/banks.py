@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from atops.device.memory.allocator.free_ranges import FreeRanges
-from atops.device.memory.allocator.ranges import NoRoom
 from atops.device.memory.allocator.resident import WarmIndex
 
-__all__ = ("Bank", "Banks")
+__all__ = ("Bank", "Banks", "NoRoom")
 
-# Where a free range begins, and the granule inside it to take from.
-Place = tuple[int, int]
-NOWHERE: Place = (-1, -1)
+NOWHERE = (-1, -1)
+
+
+class NoRoom(Exception):
+    """No free range is large enough. The caller turns it into an error that names the memory."""
 
 
 class Bank:
@@ -161,8 +162,9 @@ class Banks:
             yield bank, start, min(stop, bank.stop)
             start = bank.stop
 
-    def _highest(self, need: int, bank: int | None) -> Place:
-        places: list[Place] = []
+    def _highest(self, need: int, bank: int | None) -> tuple[int, int]:
+        """Return where the highest fitting free range begins, and the granule inside it to take from."""
+        places: list[tuple[int, int]] = []
         for part in range(len(self.parts) - 1, -1, -1) if bank is None else (bank,):
             if (start := self._free.highest(need, part)) >= 0:
                 places.append((start, start + self._free.length(start) - need))

@@ -95,11 +95,6 @@ class SizeIndex:
         if stale > len(self.free) + STALE_SLACK:
             self._drop_stale()
 
-    @property
-    def entries(self) -> int:
-        """How many entries the heaps hold, stale ones included."""
-        return sum(map(len, self._bins.values()))
-
     def _drop_stale(self) -> None:
         bins = self._bins
         self._bins = {}
