@@ -1,4 +1,4 @@
-"""The order that connected DTE contexts keep: whose transfer begins only after whose. TOPS C++, beside 8.7.
+"""The order of connected DTE contexts: which transfers begin only after which others. TOPS C++, beside 8.7.
 
 It knows contexts as its nodes and transfers in flight; it knows no operation.
 """

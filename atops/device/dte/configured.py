@@ -110,7 +110,7 @@ class Descriptor:
                 raise TypeError  # as in the lists that it changes
             axis, value = operator.index(dim), operator.index(offset)
         except TypeError:
-            raise InvalidType(f"dimension {dim!r} and offset {offset!r}; two ints are right") from None
+            raise InvalidType(f"dimension {dim!r} and offset {offset!r}; expected two ints") from None
         numbers = self.parameters[names[role]]
         if not isinstance(numbers, list) or not 0 <= axis < len(numbers):
             raise InvalidValue(f"{self.operation.name} has the {role} offsets {numbers!r} and no dimension {axis}; "
@@ -126,9 +126,9 @@ class Descriptor:
         try:
             count = operator.index(size)
         except TypeError:
-            raise InvalidType(f"total size {size!r}; a number of bytes is right") from None
+            raise InvalidType(f"total size {size!r}; expected a number of bytes") from None
         if count < 0:
-            raise InvalidValue(f"total size {count}; 0 or more is right")
+            raise InvalidValue(f"total size {count}; expected 0 or more")
         form: _Form = ((count,), np.dtype(np.uint8))
         self._place({role: _formed(each, form, f"{role} of memcpy") for role, each in self._given.items()})
         self._forms = dict.fromkeys(self._given, form)

@@ -1,4 +1,4 @@
-"""DTE contexts: who may start a transfer, between which memories, and what is refused. TOPS C++, 8.7.
+"""DTE contexts: which threads may start a transfer, between which memories. TOPS C++, 8.7.
 
 It checks and issues; the operation table says what a transfer demands and does, an event when it takes effect.
 """
@@ -44,12 +44,12 @@ class DteContext:
 
     __slots__ = ("busy", "chain", "descriptor", "lock", "owner", "scratchpad", "shared", "state", "user")
 
-    scratchpad: Array  # the scratchpad whose plain arrays are known at sight: L1, or L2 of a shared context
+    scratchpad: Array  # plain arrays of it are known at sight: L1, or L2 for a shared context
     lock: threading.RLock  # of a shared context only
     busy: DteEvent | None
     chain: Chain | None  # what it is connected to
     descriptor: Descriptor | None  # what it is configured to do
-    user: KernelThread | None  # who may use it without being asked anything else: its owner, while it is ready
+    user: KernelThread | None  # the thread that needs no further check: the owner, while it is ready
 
     def __init__(self) -> None:
         """Declare a private context of the running thread. Raises IllegalState on the host."""

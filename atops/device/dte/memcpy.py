@@ -7,7 +7,6 @@ own would cost more than it saves.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from sys import _getframe
 from typing import Any
 
@@ -18,11 +17,11 @@ from atops.device.dte.array_copy import copy_bytes
 from atops.device.dte.context import DteContext, issue
 from atops.device.dte.operands import Operand
 from atops.device.dte.stages import Parameters
-from atops.device.dte.transfer import AT_ONCE, DONE, PENDING, DteEvent, freed
+from atops.device.dte.transfer import PENDING, DteEvent
 from atops.device.exec.thread import get_slot
-from atops.device.span.span import FREE_THREADED, Space, Span
+from atops.device.span.span import Space, Span
 
-__all__ = ("DteCopy", "memcpy", "memcpy_async")
+__all__ = ("memcpy", "memcpy_async")
 
 _new_event = object.__new__
 _ndarray, _GLOBAL = np.ndarray, Space.GLOBAL  # an enumeration's member takes longer to find than a copy to check
@@ -85,10 +84,10 @@ def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
             local is not None and local.base is ctx.scratchpad and span.space is _GLOBAL
             and span.allocation.alive and into.nbytes >= out.nbytes
         ):  # fmt: skip
-            event = _new_event(DteCopy)
-            event.state, event.thread = PENDING, thread
-            event.context, event.span = ctx, span
-            event.into, event.out = into, out
+            event = _new_event(DteEvent)
+            event.state, event.thread, event.context = PENDING, thread, ctx
+            event.operation, event.parameters = operations.memcpy, _NONE
+            event.destination, event.source, event.into, event.out = dst, src, into, out
             frame = _getframe(1)
             event.code = frame.f_code
             event.issued = frame.f_lasti
@@ -100,47 +99,3 @@ def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
                 thread.transfers.append(event)
             return event
     return issue(operations.memcpy, ctx, dst, src, _NONE)
-
-
-class DteCopy(DteEvent):
-    """The event of a memcpy between global memory, which `span` is, and L1, in a context of the thread's own.
-
-    Nearly every transfer is one, so it keeps no more than it must, and its wait spells out what is usual.
-    """
-
-    __slots__ = ("span",)
-
-    span: Span  # one of the operands; the other is an array of L1
-    operation = operations.memcpy
-    parameters = _NONE
-
-    @property
-    def destination(self) -> Operand:  # type: ignore[override]  # which nobody sets
-        """What it writes."""
-        return self.span if self.span.array is self.into else self.into
-
-    @property
-    def source(self) -> Operand | None:  # type: ignore[override]  # as above
-        """What it reads."""
-        return self.out if self.span.array is self.into else self.span
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        """Let the kernel thread go on once the bytes are moved. Returns None."""
-        cell, thread = get_slot(), self.thread
-        if cell is None or cell.thread is not thread or self.state is not PENDING or thread.unawaited is not None:
-            return DteEvent.__await__(self)
-        if not thread.turns:
-            return iter((self,))  # type: ignore[return-value]  # as in the other
-        thread.turns -= 1
-        self.state = DONE
-        self.context.busy = None
-        thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
-        span = self.span
-        allocation: Any = span.allocation
-        if not allocation.alive:
-            raise freed(span, self)
-        into = self.into
-        copy_bytes(into, self.out)  # type: ignore[arg-type]  # a memcpy has a source
-        if (allocation.watches is not None or FREE_THREADED) and span.array is into:
-            span.stored()
-        return AT_ONCE

@@ -55,9 +55,9 @@ def apart(destination: Operand, source: Operand) -> bool:
     return isinstance(destination, np.ndarray) and destination.base is not source.base
 
 
-def no_context(thread: KernelThread, what: object, who: str) -> DteError:
-    """Return the error for something that was given to `who` in place of a context."""
-    return fault(thread, f"{who} got {what!r} as its DTE context; tops_dte_ctx_t(), dte_scope() and the like make one")
+def no_context(thread: KernelThread, given: object, asked: str) -> DteError:
+    """Return the error for something that was given to `asked` in place of a context."""
+    return fault(thread, f"{asked} expects a DTE context, as tops_dte_ctx_t() and dte_scope() make, got {given!r}")
 
 
 def fault(thread: KernelThread, what: str) -> DteError:
@@ -77,7 +77,7 @@ def _space_of(thread: KernelThread, array: object, what: str) -> Space:
         if array.base is thread.block.cluster.l2:
             return Space.SHARED
         if thread.sites is not None and any(array.base is each for each in thread.sites.get(PRIVATE_ARRAYS, ())):
-            raise fault(thread, f"{what} lies in private memory, which no DTE reaches; k.local is right")
-        raise fault(thread, f"{what} is an array outside this thread's memories; k.local, k.shared and the kernel's "
-                            "arguments are right")  # fmt: skip
-    raise fault(thread, f"{what} is {array!r}; a span or a k.local or k.shared array is right")
+            raise fault(thread, f"{what} lies in private memory, which no DTE reaches; expected k.local")
+        raise fault(thread, f"{what} is an array outside this thread's memories; expected k.local, k.shared or an "
+                            "argument of the kernel")  # fmt: skip
+    raise fault(thread, f"{what} is {array!r}; expected a span or a k.local or k.shared array")

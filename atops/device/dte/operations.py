@@ -47,31 +47,11 @@ if TYPE_CHECKING:
     from atops.device.dte.operands import Operand
 
 __all__ = (
-    "OPERATIONS",
-    "Operation",
-    "broadcast",
-    "deslice",
-    "memcpy",
-    "memset",
-    "memset_deslice",
-    "mirror_lr",
-    "mirror_lr_deslice",
-    "mirror_lr_pad",
-    "mirror_tb",
-    "mirror_tb_deslice",
-    "mirror_tb_pad",
-    "pad",
-    "shrink_deslice",
-    "slice",
-    "slice_broadcast",
-    "slice_deslice",
-    "slice_expand",
-    "slice_pad",
-    "slice_transpose",
-    "sub_sample",
-    "transpose",
-    "transpose_deslice",
-)
+    "OPERATIONS", "Operation", "broadcast", "deslice", "memcpy", "memset", "memset_deslice", "mirror_lr",
+    "mirror_lr_deslice", "mirror_lr_pad", "mirror_tb", "mirror_tb_deslice", "mirror_tb_pad", "pad", "shrink_deslice",
+    "slice", "slice_broadcast", "slice_deslice", "slice_expand", "slice_pad", "slice_transpose", "sub_sample",
+    "transpose", "transpose_deslice",
+)  # fmt: skip
 
 P = ParamSpec("P")
 

@@ -61,7 +61,7 @@ class Take:
     """What of src is moved. None stands for all of it.
 
     `extents(dst, src, turn, given)` are what is taken, `check(op, dst, src, turn, given)` returns them, too, but raises
-    first; `name` tells for messages whose they are. `view(src, extents, given)` is what src has of them. `extent` is
+    first; `name` is for messages. `view(src, extents, given)` is what src has of them. `extent` is
     the rule for readers, None where extents are dst's. `offsets` is the parameter that tells where a window begins.
     """
 
@@ -179,7 +179,7 @@ def _check_parts(op: str, wide: str, large: Shaped, narrow: str, small: Shaped, 
     if large.dtype.itemsize != factor * small.dtype.itemsize:
         raise InvalidValue(
             f"{op}: {wide} has elements of {element_name(large.dtype)}, {large.dtype.itemsize} bytes, and {narrow} of "
-            f"{element_name(small.dtype)}, {small.dtype.itemsize}; with ratio {ratio}, {factor} times as many are right"
+            f"{element_name(small.dtype)}, {small.dtype.itemsize}; expected {factor} times as many with ratio {ratio}"
         )
     _check_number(op, "phase", given["phase"], range(factor), f" with ratio {ratio}")
 
@@ -193,8 +193,8 @@ def _check_number(op: str, what: str, number: object, choice: range, when: str =
     if value is not None and value in choice:
         return value
     wrong = InvalidType if value is None else InvalidValue
-    right = f"{', '.join(map(str, choice[:-1]))} or {choice[-1]}"
-    raise wrong(f"{op}: {what} is {number!r}; {right}{when} is right")
+    expected = f"{', '.join(map(str, choice[:-1]))} or {choice[-1]}"
+    raise wrong(f"{op}: {what} is {number!r}; expected {expected}{when}")
 
 
 def _widen(landing: Array, source: Array, given: Parameters) -> None:
@@ -231,7 +231,7 @@ def _mirror(axis: int) -> Turn:
 
     def check(op: str, dst: Shaped, src: Shaped, given: Parameters) -> None:
         if len(src.shape) < -axis:
-            raise InvalidValue(f"{op}: src has shape {src.shape}; at least {-axis} dimensions are right")
+            raise InvalidValue(f"{op}: src has shape {src.shape}; expected at least {-axis} dimensions")
 
     return Turn(
         check=check,
@@ -312,12 +312,12 @@ def _put_padded(dst: Array, source: Array, extents: Extents, mover: Mover | None
 def _check_repeated(op: str, dst: Shaped, extents: Extents, given: Parameters, taken: tuple[str, Extents]) -> None:
     added, what = len(dst.shape) - len(extents), taken[0]
     if added < 0:
-        raise InvalidValue(f"{op}: dst has shape {dst.shape} and {what} {extents}; no fewer dimensions are right")
+        raise InvalidValue(f"{op}: dst has shape {dst.shape} and {what} {extents}; expected no fewer dimensions")
     for axis, extent in enumerate(extents):
         if extent not in (1, dst.shape[added + axis]):
             raise InvalidValue(
-                f"{op}: dimension {axis} of {what} has extent {extent}; 1 or {dst.shape[added + axis]}, the extent "
-                f"of dimension {added + axis} of dst, is right"
+                f"{op}: dimension {axis} of {what} has extent {extent}; expected 1 or {dst.shape[added + axis]}, "
+                f"the extent of dimension {added + axis} of dst"
             )
 
 
@@ -444,7 +444,7 @@ class Memcpy(Work):
             if size > room:
                 raise InvalidValue(
                     f"{op}: dst {element_name(dst.dtype)}{list(dst.shape)} has {room} bytes and src "
-                    f"{element_name(src.dtype)}{list(src.shape)} has {size}; room for all of src is right"
+                    f"{element_name(src.dtype)}{list(src.shape)} has {size}; expected room for all of src"
                 )
         if isinstance(dst, np.ndarray) and isinstance(src, np.ndarray) and may_overlap(dst, src):
             if dst.flags.c_contiguous and src.flags.c_contiguous:  # of dst, only what receives bytes is written

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from atops.device.dte.context import DteContext
     from atops.device.exec.thread import KernelThread
 
-__all__ = ("AT_ONCE", "CHAINED", "DONE", "PENDING", "DteEvent", "finish_transfers", "freed", "perform", "poison")
+__all__ = ("CHAINED", "PENDING", "DteEvent", "finish_transfers", "perform", "poison")
 
 _POISON_BYTES = bytes((POISON,))
 # Of no transfer; issued; issued behind others that come first; being moved, or about to be, by a copy thread; moved
 # and not waited for; waited for.
 IDLE, PENDING, CHAINED, MOVING, MOVED, DONE = "idle", "pending", "chained", "moving", "moved", "done"
-AT_ONCE: Generator[Any, Any, None] = iter(())  # type: ignore[assignment]  # any iterator serves
+_AT_ONCE: Generator[Any, Any, None] = iter(())  # type: ignore[assignment]  # any iterator serves
 # A leaf: between copy threads that end transfers and kernel threads that wait for them.
 _lock = fork_safe(threading.Lock())
 
@@ -50,7 +50,7 @@ class DteEvent(Request):
     __slots__ = ("after", "code", "context", "destination", "error", "into", "issued", "operation", "out",
                  "parameters", "source", "state", "thread", "waiters")  # fmt: skip
 
-    # Set by whoever issues the transfer, once it has been checked.
+    # Set at the issue, once the transfer has been checked.
     thread: KernelThread
     context: DteContext
     operation: Operation[...]
@@ -63,7 +63,7 @@ class DteEvent(Request):
     issued: int
     after: list[Any]  # of a chained one: the transfers that come first, or the contexts that have yet to start them
 
-    reach: ClassVar[Reach] = Reach.OUTSIDE  # who is parked here waits for a copy thread
+    reach: ClassVar[Reach] = Reach.OUTSIDE  # a thread parked here waits for a copy thread
 
     def __init__(self) -> None:
         """Make an event of no transfer."""
@@ -83,11 +83,11 @@ class DteEvent(Request):
                     context.busy = None
                     thread.transfers.remove(self)  # type: ignore[union-attr]  # it is in there
                     perform(self, thread)
-                    return AT_ONCE
+                    return _AT_ONCE
                 if state is DONE or state is IDLE:
                     thread.turns -= 1
                     thread.unawaited = self.frame = None
-                    return AT_ONCE
+                    return _AT_ONCE
         if state is MOVING or state is CHAINED:
             return self._turns()
         return iter((self,))  # type: ignore[return-value]  # any iterator serves, and this one is the cheapest
@@ -97,10 +97,10 @@ class DteEvent(Request):
         return self.made_by(current_thread())
 
     def serve(self, thread: KernelThread) -> bool:
-        """Let the thread go on once the bytes are moved, which is done now if nobody has done it.
+        """Let the thread go on once the bytes are moved, which is done now unless it has been done.
 
-        Raises DteError when the transfer belongs to another thread's private context, or comes after one that nobody
-        started, IllegalAddress when its memory was freed meanwhile.
+        Raises DteError when the transfer belongs to another thread's private context, or comes after one that was
+        not started, IllegalAddress when its memory was freed meanwhile.
         """
         self.frame = None  # a frame holds its kernel's variables, and so this event
         if self.state is DONE or self.state is IDLE:
@@ -121,7 +121,7 @@ class DteEvent(Request):
                     step.cancel(thread)
 
     def complete(self) -> None:
-        """Move the bytes now if nobody has, and set the context free. Blocks while a copy thread moves them."""
+        """Move the bytes now unless they are, and set the context free. Blocks while a copy thread moves them."""
         if self.state is CHAINED:
             for step in self._steps():
                 step.complete()
@@ -166,7 +166,7 @@ class DteEvent(Request):
         return Site(self.code, self.issued)
 
     def _turns(self) -> Generator[Any, Any, None]:
-        """Suspend as often as it takes: who was parked while bytes were moved asks again, to hear how it ended."""
+        """Suspend until the transfer is done: a thread parked while bytes were moved asks again how that ended."""
         while self.state is not DONE:
             yield self
 
@@ -194,7 +194,7 @@ class DteEvent(Request):
         if pending:
             perform(self, thread)
             return True
-        for step in getattr(self, "after", ()):  # moved before this one was, so whoever waits for it waited for them
+        for step in getattr(self, "after", ()):  # moved before this one, so a wait for it is one for them
             step._served(thread)
         if self.error is not None:
             raise self.error
@@ -209,7 +209,7 @@ class DteEvent(Request):
             yield step
 
     def _move(self) -> None:
-        """Move the bytes, perhaps on a copy thread, keep the error and wake who waits."""
+        """Move the bytes, perhaps on a copy thread, keep the error and wake the waiters."""
         try:
             failed = [step.error for step in getattr(self, "after", ()) if getattr(step, "error", None) is not None]
             if failed:
@@ -239,10 +239,10 @@ def perform(event: DteEvent, thread: KernelThread) -> None:
     """Move the bytes of a checked transfer. Raises IllegalAddress when its memory was freed meanwhile."""
     destination, source, watched = event.destination, event.source, False
     if type(source) is Span and (allocation := source.allocation) is not None and not allocation.alive:
-        raise freed(source, event)
+        raise _freed(source, event)
     if type(destination) is Span and (allocation := destination.allocation) is not None:
         if not allocation.alive:
-            raise freed(destination, event)
+            raise _freed(destination, event)
         watched = True
     event.operation.apply(event.into, event.out, event.parameters)
     if watched:
@@ -278,7 +278,7 @@ def finish_transfers(thread: KernelThread) -> None:
     grid.warnings.extend(warnings)
 
 
-def freed(span: Span, event: DteEvent) -> IllegalAddress:
+def _freed(span: Span, event: DteEvent) -> IllegalAddress:
     """Return the error for an operand whose allocation is dead."""
     assert span.allocation is not None
     return span.allocation.violation(span.offset, span.array.nbytes, f"{event.operation.name} of {event.thread}")

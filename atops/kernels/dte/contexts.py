@@ -51,7 +51,7 @@ def wait(event: DteEvent) -> Request:
     An event may be waited for once or many times. Raises InvalidType for anything else (TOPS C++, 8.7, `tops::wait`).
     """
     if not isinstance(event, DteEvent):
-        raise InvalidType(f"wait at {caller()} got {event!r}; what an asynchronous DTE operation returned is right")
+        raise InvalidType(f"wait() at {caller()} expects what an asynchronous DTE operation returned, got {event!r}")
     return event.made_by(current_thread())
 
 
@@ -78,7 +78,7 @@ class dte_scope:  # the language's own name
             self._ctx.destroy()
 
 
-def _context(ctx: object, who: str) -> tops_dte_ctx_t:
+def _context(ctx: object, asked: str) -> tops_dte_ctx_t:
     if not isinstance(ctx, tops_dte_ctx_t):
-        raise no_context(current_thread(), ctx, who)
+        raise no_context(current_thread(), ctx, asked)
     return ctx

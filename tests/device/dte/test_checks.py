@@ -42,7 +42,7 @@ REFUSED: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any], str]]
     ("mirror_tb", (2, 3), (3, 2), {}, "dimension 0 of dst has extent 2; expected 3"),
     ("mirror_lr", (3,), (3,), {}, "at least 2 dimensions"),
     ("mirror_tb", (), (), {}, "at least 1 dimensions"),
-    ("broadcast", (4, 3), (2, 3), {}, "dimension 0 of src has extent 2; 1 or 4"),
+    ("broadcast", (4, 3), (2, 3), {}, "dimension 0 of src has extent 2; expected 1 or 4"),
     ("broadcast", (3,), (1, 3), {}, "no fewer dimensions"),
 ]
 
@@ -63,7 +63,7 @@ REFUSED_ON_GCU300: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, A
     ("slice_deslice", (4, 4), (2, 2), {**WINDOW, "dst_offsets": (0, -1)}, "dst_offsets of dimension 1 is -1"),
     ("slice_deslice", (4, 4), (2, 2), {**WINDOW, "src_offsets": (-1, 0), "dst_offsets": (0, 0)},
      "src_offsets of dimension 0 is -1"),
-    ("slice_broadcast", (4, 3), (4, 3), WINDOW, "dimension 0 of slice_shape has extent 2; 1 or 4"),
+    ("slice_broadcast", (4, 3), (4, 3), WINDOW, "dimension 0 of slice_shape has extent 2; expected 1 or 4"),
     ("slice_broadcast", (3,), (4, 3), {**WINDOW, "slice_shape": (1, 3)}, "no fewer dimensions"),
     ("slice_broadcast", (2, 3), (4, 3), {**WINDOW, "src_offsets": (1, -1)}, "src_offsets of dimension 1 is -1"),
     ("memset_deslice", (4, 4), (2, 3), {"dst_offsets": (3, 1), "value": 0}, "dimension 0.*3 to 5 leaves.*extent is 4"),
@@ -99,19 +99,19 @@ def test_wrong_geometry_is_refused(name: str, dst: Any, src: Any, parameters: An
 PART = {"src_offsets": (0,), "slice_shape": (3,), "phase": 0, "ratio": 0}
 
 WRONG_PARTS: list[tuple[str, str, str, dict[str, Any], str]] = [
-    ("slice_expand", "uint32", "uint16", {**PART, "phase": 2}, "phase is 2; 0 or 1 with ratio 0 is right"),
-    ("slice_expand", "uint32", "uint8", {**PART, "ratio": 1, "phase": -1}, "phase is -1; 0, 1, 2 or 3 with ratio 1"),
-    ("slice_expand", "uint32", "uint16", {**PART, "ratio": 2}, "ratio is 2; 0 or 1 is right"),
-    ("slice_expand", "uint32", "uint16", {**PART, "ratio": -1}, "ratio is -1; 0 or 1 is right"),
+    ("slice_expand", "uint32", "uint16", {**PART, "phase": 2}, "phase is 2; expected 0 or 1 with ratio 0"),
+    ("slice_expand", "uint32", "uint8", {**PART, "ratio": 1, "phase": -1}, "phase is -1; expected 0, 1, 2 or 3"),
+    ("slice_expand", "uint32", "uint16", {**PART, "ratio": 2}, "ratio is 2; expected 0 or 1"),
+    ("slice_expand", "uint32", "uint16", {**PART, "ratio": -1}, "ratio is -1; expected 0 or 1"),
     ("slice_expand", "uint32", "uint8", PART,
-     "dst has elements of uint32, 4 bytes, and src of uint8, 1; with ratio 0, 2 times"),
+     "dst has elements of uint32, 4 bytes, and src of uint8, 1; expected 2 times as many with ratio 0"),
     ("slice_expand", "uint16", "uint16", PART, "dst has elements of uint16, 2 bytes, and src of uint16, 2"),
     ("slice_expand", "uint32", "uint16", {**PART, "slice_shape": (4,)}, "dimension 0 of dst has extent 3; expected 4"),
     ("slice_expand", "uint32", "uint16", {**PART, "src_offsets": (-4,)}, "src_offsets of dimension 0 is -4"),
-    ("shrink_deslice", "uint16", "uint32", {"phase": 4, "ratio": 0}, "phase is 4; 0 or 1 with ratio 0"),
-    ("shrink_deslice", "uint16", "uint32", {"phase": 0, "ratio": 3}, "ratio is 3; 0 or 1"),
+    ("shrink_deslice", "uint16", "uint32", {"phase": 4, "ratio": 0}, "phase is 4; expected 0 or 1 with ratio 0"),
+    ("shrink_deslice", "uint16", "uint32", {"phase": 0, "ratio": 3}, "ratio is 3; expected 0 or 1"),
     ("shrink_deslice", "uint16", "uint32", {"phase": 0, "ratio": 1},
-     "src has elements of uint32, 4 bytes, and dst of uint16, 2; with ratio 1, 4 times"),
+     "src has elements of uint32, 4 bytes, and dst of uint16, 2; expected 4 times as many with ratio 1"),
     ("shrink_deslice", "uint16", "uint32", {"phase": 0, "ratio": 0, "dst_offsets": (1,)},
      "dimension 0 the window from 1 to 4 leaves dst.*extent is 3"),
 ]  # fmt: skip
@@ -132,7 +132,7 @@ def test_phase_and_ratio_are_ints(wrong: dict[str, Any]) -> None:
     """What is no int is an error of type, and says what would be right."""
     for name, dst, src in (("slice_expand", np.uint32, np.uint16), ("shrink_deslice", np.uint16, np.uint32)):
         parameters = PART if name == "slice_expand" else {"phase": 0, "ratio": 0, "dst_offsets": (0,)}
-        with pytest.raises(InvalidType, match=rf"{name}: (phase|ratio) is .*; 0 or 1"):
+        with pytest.raises(InvalidType, match=rf"{name}: (phase|ratio) is .*; expected 0 or 1"):
             OPERATIONS[name](np.zeros(3, dst), np.zeros(3, src), **{**parameters, **wrong})
 
 
