@@ -44,10 +44,10 @@ def launch_together(
     `Stream.launch` raises.
     """
     if not isinstance(launches, Sequence):
-        raise InvalidType(f"the launches are {launches!r}; a list of (stream, kernel, config, *arguments) is right")
+        raise InvalidType(f"the launches are {launches!r}; expected a list of (stream, kernel, config, *arguments)")
     for entry in launches:
         if not isinstance(entry, Sequence) or len(entry) < 3 or not isinstance(entry[0], Stream):
-            raise InvalidType(f"a launch {entry!r}; (stream, kernel, config, *arguments) is right")
+            raise InvalidType(f"a launch {entry!r}; expected (stream, kernel, config, *arguments)")
     streams: list[Any] = [entry[0] for entry in launches]
     if cooperative:
         _check_streams(streams)

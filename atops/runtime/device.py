@@ -65,7 +65,7 @@ class Device(DeviceMemory):
 
     def __init__(self, ordinal: int | None = None, driver: Driver | None = None) -> None:
         if driver is not None and not isinstance(driver, Driver):
-            raise InvalidType(f"the driver of a device is {driver!r}; a Driver, or None for the current one, is right")
+            raise InvalidType(f"the driver of a device is {driver!r}; expected a Driver, or None for the current one")
         self.driver = current_driver() if driver is None else driver
         if ordinal is None:
             ordinal = current_ordinal(self.driver.serial)
@@ -133,7 +133,7 @@ class Device(DeviceMemory):
             (sip_mask, self.arch.sips_per_cluster, "sip_mask"),
         ):
             if mask is not None and not (whole(mask) and 0 < mask < 1 << count):
-                raise InvalidValue(f"{what} is {mask!r}; 1 to {(1 << count) - 1:#x} is right, a bit each of {count}")
+                raise InvalidValue(f"{what} is {mask!r}; expected 1 to {(1 << count) - 1:#x}, a bit each of {count}")
         return Stream(
             self.context, priority=priority, nonblocking=nonblocking, capacity=capacity, name=name,
             cluster_mask=cluster_mask, sip_mask=sip_mask,
@@ -289,7 +289,7 @@ class Device(DeviceMemory):
 
     def _peer(self, other: Device) -> int:
         if not isinstance(other, Device):
-            raise InvalidType(f"a peer of {self!r} is {other!r}; a Device is right")
+            raise InvalidType(f"a peer of {self!r} is {other!r}; expected a Device")
         if other.driver is not self.driver:
             raise InvalidHandle(f"{other!r} is of {other.driver!r}; {self!r} is of {self.driver!r}")
         return other.ordinal
@@ -331,4 +331,4 @@ def _whole(ordinal: object) -> int:
     """Return an ordinal as an int. Raises InvalidType for what is none: 1.0 and True are equal to one and none."""
     if isinstance(ordinal, SupportsIndex) and not isinstance(ordinal, bool):
         return operator.index(ordinal)
-    raise InvalidType(f"the ordinal of a device is {ordinal!r}; an int, as in Device(0), is right")
+    raise InvalidType(f"the ordinal of a device is {ordinal!r}; expected an int, as in Device(0)")

@@ -55,7 +55,7 @@ class DeviceMemory:
         (TOPS Runtime API, 2.6 topsMalloc, topsExtMallocWithFlags).
         """
         if bank is not None and not whole(bank):
-            raise InvalidType(f"the bank is {bank!r}; an int, or None for any, is right")
+            raise InvalidType(f"the bank is {bank!r}; expected an int, or None for any")
         context = self.driver.context(self.ordinal)
         memory = context.memory
         context.asker = site = caller(1, context.asker)
@@ -70,7 +70,7 @@ class DeviceMemory:
             if release is None:
                 context.release = release = partial(free_when_idle, context, memory.free)
             buffer = Buffer(allocation, 0, nbytes, release)
-        except BaseException:  # Ctrl-C: nobody would ever free it
+        except BaseException:  # Ctrl-C: it would never be freed
             memory.free(allocation, "Ctrl-C")
             raise
         buffer.driver = self.driver
@@ -97,7 +97,7 @@ class DeviceMemory:
     @current_pool.setter
     def current_pool(self, pool: MemoryPool) -> None:
         if not isinstance(pool, MemoryPool):
-            raise InvalidType(f"the current pool of device {self.ordinal} is {pool!r}; a MemoryPool is right")
+            raise InvalidType(f"the current pool of device {self.ordinal} is {pool!r}; expected a MemoryPool")
         context = self.context
         with self.driver.lock:
             if pool.context is not context or pool.is_destroyed:
@@ -196,7 +196,7 @@ class DeviceMemory:
         """Return the bytes at a device address, owning nothing. Raises IllegalAddress naming the nearest allocation."""
         for what, value in (("address", address), ("number of bytes", nbytes)):
             if not whole(value):
-                raise InvalidType(f"the {what} is {value!r}; an int is right")
+                raise InvalidType(f"the {what} is {value!r}; expected an int")
         allocation = self.driver.space.find(address)
         offset = address - allocation.address
         allocation.check(offset, nbytes, f"buffer_at on device {self.ordinal}")

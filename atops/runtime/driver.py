@@ -99,14 +99,14 @@ class Driver(InProcess, DriverServices):
         DRIVERS.add(self)
         self._letting_go: Any = None
         if isinstance(executor, ThreadedExecutor):
-            self._letting_go = weakref.finalize(self, executor.let_go)  # for a driver that nobody closes
+            self._letting_go = weakref.finalize(self, executor.let_go)  # for a driver that is never closed
             self._letting_go.atexit = False
 
     # ---- lifecycle
 
     async def __aenter__(self) -> Driver:
         if self._token is not None:
-            raise IllegalState(f"{self!r} was entered already; one `async with` at a time is right")
+            raise IllegalState(f"{self!r} was entered already; leave that `async with` first")
         self._token = CURRENT.set(self)
         return self
 
@@ -117,7 +117,7 @@ class Driver(InProcess, DriverServices):
         try:
             if token is not None:
                 CURRENT.reset(token)
-        except ValueError:  # left in another context than it was entered in: there it is nobody's current driver
+        except ValueError:  # left in another context than it was entered in: there it is not the current driver
             pass
         finally:
             await self.aclose()
@@ -162,7 +162,7 @@ class Driver(InProcess, DriverServices):
             context.dead = error
             context.memory.disown()
             for item in [item for stream in context.active for item in stream.pending()]:
-                item.settle(error)  # nobody here will run it, so nobody may wait for it
+                item.settle(error)  # nothing here will run it, so nothing may wait for it
             context.active.clear()
 
     # ---- parts
@@ -311,7 +311,7 @@ def options_of(options: EmulatorOptions | None) -> EmulatorOptions:
     if options is None:
         return EmulatorOptions.from_environment()
     if not isinstance(options, EmulatorOptions):
-        raise InvalidType(f"the options of a driver are {options!r}; EmulatorOptions(...), or None, are right")
+        raise InvalidType(f"the options of a driver are {options!r}; expected EmulatorOptions(...), or None")
     return options
 
 

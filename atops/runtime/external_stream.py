@@ -19,7 +19,7 @@ PROTOCOL: Final = 0  # the version that `__tops_stream__` names
 
 
 class ExternalStream:
-    """A stream that somebody else made and ends, with all verbs of a Stream: `ExternalStream(owner)`.
+    """A stream that was made elsewhere, and is ended there, with all verbs of a Stream: `ExternalStream(owner)`.
 
     `owner` is any object whose `__tops_stream__()` returns (0, handle), the handle being one that a C-style call
     returned, another Stream's, or 0 for the current device's null stream. It is kept alive as long as the wrapper is.
@@ -69,14 +69,14 @@ def handle_from(owner: Any) -> int:
     """Return the handle that an object names by `__tops_stream__`. Raises InvalidType for any other answer."""
     method = getattr(type(owner), "__tops_stream__", None)
     if method is None:
-        raise InvalidType(f"{owner!r} is no stream; an object whose __tops_stream__ returns (0, handle) is right")
+        raise InvalidType(f"{owner!r} is no stream; expected an object whose __tops_stream__ returns (0, handle)")
     answer = method(owner)
     try:
         version, handle = (operator.index(each) for each in answer)
     except (TypeError, ValueError):
         version, handle = -1, 0
     if version != PROTOCOL or isinstance(answer, str | bytes):
-        raise InvalidType(f"__tops_stream__ of {type(owner).__name__} returned {answer!r}; (0, handle) is right")
+        raise InvalidType(f"__tops_stream__ of {type(owner).__name__} returned {answer!r}; expected (0, handle)")
     return handle
 
 

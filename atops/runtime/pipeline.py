@@ -63,16 +63,16 @@ class Pipeline(AsyncIterator[Any]):
     def __init__(self, source: Any, stages: tuple[Stage, ...], device: Device, streams: int, in_flight: int) -> None:
         for what, count in (("streams", streams), ("in_flight", in_flight)):
             if not whole(count) or count < 1:
-                raise InvalidValue(f"{what} is {count!r}; at least 1 is right")
+                raise InvalidValue(f"{what} is {count!r}; expected at least 1")
         for stage in stages:
             if not callable(stage):
-                raise InvalidType(f"the stage {stage!r} is no function; stage(stream, array) is right")
+                raise InvalidType(f"the stage {stage!r} is no function; expected stage(stream, array)")
             if is_async(stage):
                 raise InvalidType(f"the stage {stage!r} is a coroutine function; a stage is a def, which enqueues")
         if not isinstance(device, Device):
-            raise InvalidType(f"the device of a pipeline is {device!r}; a Device is right")
+            raise InvalidType(f"the device of a pipeline is {device!r}; expected a Device")
         if not isinstance(source, Iterable | AsyncIterable):
-            raise InvalidType(f"the source {source!r} is not iterable; an (async) iterable of arrays is right")
+            raise InvalidType(f"the source {source!r} is not iterable; expected an (async) iterable of arrays")
         if running_loop_adapter() is None:
             raise IllegalState("a pipeline belongs to the loop that runs where it is made, and none runs here")
         self.in_flight = in_flight
@@ -120,7 +120,7 @@ class Pipeline(AsyncIterator[Any]):
                 stream.abort()
                 stream.close()
             self._window.clear()
-            self._notify()  # whoever waits for a result in another task
+            self._notify()  # waits for a result in other tasks
             with anyio.CancelScope(shield=True):  # bounded: the work was aborted
                 for stream in self._streams:
                     await stream.aclose()
@@ -235,10 +235,10 @@ class Pipeline(AsyncIterator[Any]):
         except Exception as error:
             self._fail(error)
         except anyio.get_cancelled_exc_class() as error:
-            if anyio.current_effective_deadline() == -math.inf:  # of this task, by whoever may
+            if anyio.current_effective_deadline() == -math.inf:  # of this task, from anywhere
                 raise
             # What the source waited for was cancelled: a failure of the source, and no wish to end the consumer.
-            failure = RuntimeError(f"the source {self._source!r} raised {error!r}, though nobody cancelled it")
+            failure = RuntimeError(f"the source {self._source!r} raised {error!r}, though it was not cancelled")
             failure.__cause__ = error
             self._fail(failure)
         else:
@@ -251,7 +251,7 @@ class Pipeline(AsyncIterator[Any]):
 
     def _fail(self, error: Exception) -> None:
         """Give the results before it and then this: the source or a stage failed."""
-        if isinstance(error, StopIteration | StopAsyncIteration):  # for whoever iterates that would be a good end
+        if isinstance(error, StopIteration | StopAsyncIteration):  # to an iteration that would be its good end
             cause, error = error, RuntimeError(f"a stage of the pipeline raised {error!r}")
             error.__cause__ = cause
         self._failure = error
@@ -301,11 +301,11 @@ def fetched(stream: Stream, value: Any) -> Any:
         return stream.fetch(value)
     if isinstance(value, Completion):
         return value
-    raise InvalidType(f"the last stage returned {value!r}; a DeviceArray, a Completion or a tuple of them is right")
+    raise InvalidType(f"the last stage returned {value!r}; expected a DeviceArray, a Completion or a tuple of them")
 
 
 def drop(stream: Stream) -> None:
-    """End a stream that nobody will close. A driver step."""
+    """End a stream that is never closed. A driver step."""
     stream.abort()
     stream.close()
 

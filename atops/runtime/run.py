@@ -33,7 +33,7 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
     that need threads, RuntimeError inside a running loop.
     """
     if not asyncio.iscoroutinefunction(main):
-        raise InvalidType(f"run of {main!r}; a coroutine function is right: async def main(): ...")
+        raise InvalidType(f"run of {main!r}; expected a coroutine function: async def main(): ...")
     if running_loop_adapter() is not None:
         raise RuntimeError(
             f"run of {main!r} inside a running loop; an inline run makes a loop of its own, so give it a thread too: "
@@ -41,7 +41,7 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
         )
     options = EmulatorOptions.from_environment() if options is None else options
     if not isinstance(options, EmulatorOptions):
-        raise InvalidType(f"the options of run are {options!r}; EmulatorOptions, or None before arguments, are right")
+        raise InvalidType(f"the options of run are {options!r}; expected EmulatorOptions, or None before arguments")
     if options.workers != 1:
         raise InvalidValue(f"workers is {options.workers!r}; an inline run has one thread, workers=1")
     clock = VirtualClock() if options.clock == "virtual" else None
@@ -85,7 +85,7 @@ async def interruptible(program: Coroutine[Any, Any, None]) -> None:
         cancel(number, frame)
         if HERE.role in ("executor", "callback"):
             pressed = KeyboardInterrupt()
-            look_at(pressed)  # whoever pressed it knows: the failure that it makes of a kernel is none to be logged
+            look_at(pressed)  # a kernel's failure that Ctrl-C has caused is not logged
             raise pressed
 
     signal.signal(signal.SIGINT, interrupt)

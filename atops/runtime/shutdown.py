@@ -22,7 +22,7 @@ class Closing:
 
     def __init__(self, driver: DriverServices) -> None:
         self.done = False
-        self.begun = False  # whether somebody looks
+        self.begun = False  # whether its steps are posted
         self._driver = driver
         self._lock = threading.Lock()
         self._lot: ParkingLot[Waiter] = ParkingLot("the end of a driver")

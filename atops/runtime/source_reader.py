@@ -18,8 +18,8 @@ __all__ = ("SourceReader",)
 class SourceReader:
     """Takes one chunk from an async iterator whenever it is asked.
 
-    Who has asked may turn to something else, or be cancelled: the source does not notice. It is always the same task
-    that is inside the source, which may hold cancel scopes open from one chunk to the next. The task belongs to the
+    A task that has asked may turn to something else, or be cancelled: the source does not notice. It is always the same
+    task that is inside the source, which may hold cancel scopes open from one chunk to the next. It belongs to the
     loop, starts with the first `ask` and ends with the source or `aclose`. One loop only.
     """
 
@@ -35,10 +35,10 @@ class SourceReader:
         self._closing = False
         self._closed = False
 
-    # ---- for whoever wants chunks
+    # ---- for tasks that want chunks
 
     def ask(self) -> None:
-        """Have the next chunk taken, unless it is being taken already, or was and nobody has come for it."""
+        """Have the next chunk taken, unless it is being taken already, or is taken and still here."""
         if self._task is None:
             self._task = current_loop_adapter().spawn(self._run, copy_context(), self._ended)
         if not self._busy:
@@ -109,7 +109,7 @@ class SourceReader:
         self._answered.set()
 
     def _ended(self, error: BaseException | None, value: object) -> None:
-        """Take note of the task's end. Whoever waits for a chunk that will not come is told."""
+        """Take note of the task's end. Waits for a chunk that will not come are ended."""
         if self._answer is None:
             self._give(IllegalState(f"the task that reads {self._source!r} has ended: {error!r}"), None)
         self._over.set()

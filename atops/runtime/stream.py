@@ -61,9 +61,9 @@ class Stream(StreamMemory):
         sip_mask: int | None = None,
     ) -> None:
         if not whole(priority) or not HIGHEST <= priority <= LOWEST:
-            raise InvalidValue(f"priority is {priority!r}; {HIGHEST} (most urgent) to {LOWEST} is right")
+            raise InvalidValue(f"priority is {priority!r}; expected {HIGHEST} (most urgent) to {LOWEST}")
         if not isinstance(name, str):
-            raise InvalidType(f"the name of a stream is {name!r}; a str is right")
+            raise InvalidType(f"the name of a stream is {name!r}; expected a str")
         super().__init__(
             context,
             priority=priority,
@@ -168,7 +168,7 @@ class Stream(StreamMemory):
     ) -> Launch:
         """Check a launch and bind the kernel to its arguments, without enqueueing it."""
         if not isinstance(kernel, Kernel):
-            raise InvalidType(f"launch of {kernel!r}; a function decorated with @kernel is right")
+            raise InvalidType(f"launch of {kernel!r}; expected a function decorated with @kernel")
         geometry = kernel.configure(config, self.context.arch, shared, cooperative)
         for argument in (*arguments, *named.values()) if named else arguments:
             self.check_ours(argument)
@@ -211,7 +211,7 @@ class Stream(StreamMemory):
         if isinstance(event, Stream):
             event = self._reached(event)
         if not isinstance(event, Event):
-            raise InvalidType(f"wait for {event!r}; an Event or a Stream is right")
+            raise InvalidType(f"wait for {event!r}; expected an Event or a Stream")
         self.check_ours(event)
         if event.shared is not None and self.driver.options.strict:
             event.shared.waited_by(self.label)
@@ -288,7 +288,7 @@ class Stream(StreamMemory):
         self, function: Callable[..., Any], arguments: tuple[Any, ...], holds: bool, wants_error: bool
     ) -> Completion:
         if not callable(function):
-            raise InvalidType(f"a call of {function!r}; a function or a coroutine function is right")
+            raise InvalidType(f"a call of {function!r}; expected a function or a coroutine function")
         if wants_error and (self._closed or self.context.dead is not None):  # as a duty it would be admitted
             raise (self.context.dead or InvalidHandle(f"{self.label} is closed; a callback came too late")).fresh()
         home = running_loop_adapter() if is_async(function) else None

@@ -103,9 +103,9 @@ class StreamMemory(StreamQueue):
         try:
             nbytes = operator.index(nbytes)
         except TypeError:
-            raise InvalidType(f"a copy of {nbytes!r} bytes; an int is right") from None
+            raise InvalidType(f"a copy of {nbytes!r} bytes; expected an int") from None
         if not 0 <= nbytes <= min(room, size):
-            raise InvalidValue(f"a copy of {nbytes} bytes from {size} to {room} bytes; 0 to {min(room, size)} is right")
+            raise InvalidValue(f"a copy of {nbytes} bytes from {size} to {room} bytes; expected 0 to {min(room, size)}")
         return nbytes
 
     def _host_source(self, source: memoryview | bytes, offset: int, size: int) -> tuple[memoryview | bytes, int | None]:
@@ -131,11 +131,11 @@ class StreamMemory(StreamQueue):
         try:
             count = whole if count is None else operator.index(count)
         except TypeError:
-            raise InvalidType(f"a fill of {count!r} elements; an int is right") from None
+            raise InvalidType(f"a fill of {count!r} elements; expected an int") from None
         if not 0 <= count <= whole:
-            raise InvalidValue(f"a fill of {count} x {len(pattern)} bytes in {to.nbytes} bytes; 0 to {whole} is right")
+            raise InvalidValue(f"a fill of {count} x {len(pattern)} bytes in {to.nbytes} bytes; expected 0 to {whole}")
         if not isinstance(to.bytes, Allocation):
-            raise InvalidType(f"a fill of {type(dst).__name__}; device memory or pinned host memory is right")
+            raise InvalidType(f"a fill of {type(dst).__name__}; expected device memory or pinned host memory")
         if isinstance(to.bytes, Scattered):
             data = pattern * count
             return self.submit(ScatteredCopy(to.bytes, to.offset, data, 0, len(data), int(Kind.FILL)))
@@ -152,7 +152,7 @@ class StreamMemory(StreamQueue):
     def fetch(self, source: Buffer) -> Completion:
         """Enqueue a copy to a new host array; the completion's result is the array (uint8 for a plain Buffer)."""
         if not isinstance(source, Buffer):
-            raise InvalidType(f"fetch of {type(source).__name__}; a Buffer or a DeviceArray is right")
+            raise InvalidType(f"fetch of {type(source).__name__}; expected a Buffer or a DeviceArray")
         typed = source if isinstance(source, DeviceArray) else source.view(np.uint8)
         return self.copy(aligned_empty(typed.shape, typed.dtype, typed.nbytes), typed)
 
@@ -169,7 +169,7 @@ class StreamMemory(StreamQueue):
             buffer = Buffer(allocation, 0, nbytes, partial(self._release, chosen))
             buffer.driver = self.driver
             self._own(buffer)
-        except BaseException:  # Ctrl-C: nobody would ever free it
+        except BaseException:  # Ctrl-C: it would never be freed
             chosen.cancel(allocation)
             raise
         return buffer
@@ -227,20 +227,20 @@ class StreamMemory(StreamQueue):
         Raises InvalidHandle when the buffer owns nothing or was freed (TOPS Runtime API, 2.6 topsFreeAsync).
         """
         if not isinstance(buffer, Buffer):
-            raise InvalidType(f"free of {type(buffer).__name__}; a Buffer is right")
+            raise InvalidType(f"free of {type(buffer).__name__}; expected a Buffer")
         self.check_ours(buffer)
         if not buffer.release_in(self):
             raise InvalidHandle(f"{buffer!r} owns no memory, or was freed already")
 
     @property
     def owned(self) -> dict[Buffer, None]:
-        """The buffers that the stream's verbs made and that nobody has given back, in order: a snapshot."""
+        """The buffers that the stream's verbs made and that were not given back, in order: a snapshot."""
         return dict(self._owned or {})
 
     def _take(self, nbytes: int, chosen: MemoryPool | None) -> tuple[MemoryPool, Allocation]:
         pool: MemoryPool = self.context.current_pool if chosen is None else chosen
         if chosen is not None and not isinstance(chosen, MemoryPool):
-            raise InvalidType(f"the pool is {chosen!r}; a MemoryPool is right")
+            raise InvalidType(f"the pool is {chosen!r}; expected a MemoryPool")
         allocation, after, own = pool.take(nbytes, self)
         after = (*after, *own)
         try:

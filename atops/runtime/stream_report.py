@@ -1,4 +1,4 @@
-"""What a stream says of itself: a repr worth reading, statistics, and the failure that nobody looked at."""
+"""The reports of a stream: its repr, its statistics, its table in a notebook, and a failure that was not looked at."""
 
 from __future__ import annotations
 
@@ -92,6 +92,6 @@ def html_of(stream: StreamQueue) -> str:
 
 
 def log_unseen(stream: StreamQueue) -> None:
-    """Log the stream's failure if nobody has looked at it. Once."""
+    """Log the stream's failure if it was not looked at. Once."""
     if stream._error is not None:
         log_if_unseen(stream.label, stream._error)

@@ -38,7 +38,7 @@ class ConstantSymbol(Symbol):
 
 
 def symbol(context: DeviceContext, which: Variable | str) -> Symbol:
-    """Return the instance of a variable on a device, made now if nobody has used it there.
+    """Return the instance of a variable on a device, made now if it was not used there.
 
     A name is the variable's own, or that after its module's: "scale", "filters.scale". Raises NotFound for a name that
     no declared variable bears, InvalidValue for one that several bear, InvalidType for anything else, and OutOfMemory.
@@ -76,7 +76,7 @@ def _variable(which: Any) -> Variable:
     if isinstance(which, Variable):
         return which
     if not isinstance(which, str):
-        raise InvalidType(f"the symbol is {which!r}; a device variable or a constant, or the name of one, is right")
+        raise InvalidType(f"the symbol is {which!r}; expected a device variable or a constant, or the name of one")
     found = variables_named(which)
     if not found:
         error = NotFound(f"no declared variable is called {which!r}")
@@ -93,4 +93,4 @@ def _listed(found: list[Variable]) -> str:
     listed = ", ".join(place if count == 1 else f"{place}, {count} times" for place, count in sorted(places.items()))
     names = Counter(f"{each.module}.{each.name}" for each in found)
     alone = [repr(name) for name, count in sorted(names.items()) if count == 1]
-    return f"{listed}; {' or '.join(['the variable itself', *alone])} is right"
+    return f"{listed}; expected {' or '.join(['the variable itself', *alone])}"

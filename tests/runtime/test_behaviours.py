@@ -227,7 +227,7 @@ def test_m10_handle_0_is_the_null_stream_of_the_current_device(driver):
 @pytest.mark.parametrize("answer", [None, 7, (0,), (0, 1, 2), (1, 0), (0, "1"), (0, 1.0), (None, 0), "00", b"\0\0", ()])
 def test_m10_what_is_no_answer(answer):
     """Another version, another length and other types are TypeError, which shows what was returned."""
-    with pytest.raises(TypeError, match=r"__tops_stream__ of Foreign returned .*; \(0, handle\) is right"):
+    with pytest.raises(TypeError, match=r"__tops_stream__ of Foreign returned .*; expected \(0, handle\)"):
         atops.ExternalStream(Foreign(answer))
 
 

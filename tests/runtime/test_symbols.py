@@ -172,7 +172,7 @@ def test_symbols_that_are_none():
         modules.append(same.module())
         assert all(list(module.variables) == ["twin"] for module in modules)
         place = r"both \(both.py:1 in <module>\), 3 times, only \(only.py:1 in <module>\), .*test_symbols.py:\d+ in .*"
-        with pytest.raises(InvalidValue, match=rf"6 variables are called 'twin', in {place} or 'only.twin' is right"):
+        with pytest.raises(InvalidValue, match=rf"6 variables are called 'twin', in {place}itself or 'only.twin'$"):
             gcu.symbol("twin")
         assert gcu.symbol("only.twin").nbytes == 1  # the module's, though `same` has variables of its own
         lonely = compile_source("lonely = k.device_variable(np.int16)\n", "lonely.py")

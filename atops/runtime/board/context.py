@@ -76,10 +76,10 @@ class DeviceContext:
         self.pools: WeakSet[MemoryPool] = WeakSet()
         self.pool_lock = make_lock()  # of all pools here
         self.default_pool: MemoryPool = make_pool(self)
-        self.locks = self.memory.lock, self.pool_lock  # what work needs, and whoever allocates holds
+        self.locks = self.memory.lock, self.pool_lock  # held while memory is allocated, and needed by work
         self.pool: MemoryPool | None = None  # what allocations without a pool use; None is the default pool
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
-        self.rooms: dict[Any, Capacity] = {}  # who asked for room in a stream, until they leave it
+        self.rooms: dict[Any, Capacity] = {}  # requests for room in a stream, until they are left
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
         self.granted = Granted(driver, ordinal)  # allocations elsewhere that they may reach all the same
 
@@ -106,7 +106,7 @@ class DeviceContext:
         return sum(pool.trim() for pool in self.known_pools() if pool is not but)
 
     def known_pools(self) -> list[MemoryPool]:
-        """Return the pools that somebody has: a snapshot, while other threads make some."""
+        """Return the pools that are in use: a snapshot, while other threads make some."""
         with self.pool_lock:
             return list(self.pools)
 
@@ -130,14 +130,14 @@ class DeviceContext:
         return [item for stream in streams for item in stream.outstanding()]
 
     def check_alive(self) -> None:
-        """Raise what a reset, a closed driver or a fork has to say to whoever still uses what was made here."""
+        """Raise what a reset, a closed driver or a fork tells users of what was made here."""
         if self.dead is not None:
             raise self.dead.fresh()
 
     def failed_streams(self) -> list[StreamQueue]:
         """Return the streams that have failed, by number. With the driver's lock held.
 
-        Not those that are closed and whose failure somebody has seen: nobody could clear it any more.
+        Not those that are closed and whose failure was looked at: it can be cleared no more.
         """
         failed = (each for each in self.poisoned if not each._closed or not getattr(each._error, "_seen", False))
         return sorted(failed, key=lambda stream: stream.number)
@@ -148,7 +148,7 @@ class DeviceContext:
             raise StreamAborted(f"device {self.ordinal} dropped what was waited for: {self.dead}")
 
     def fail_all(self, error: ExecutionError) -> None:
-        """Abort every stream that has work, and refuse whoever waits for room in one."""
+        """Abort every stream that has work, and refuse requests for room in one."""
         with self.driver.lock:
             streams = list(self.active)
             refused = self._refuse_room(error)
@@ -157,7 +157,7 @@ class DeviceContext:
             stream.abort(error)
 
     def _refuse_room(self, error: ExecutionError) -> list[Waiter]:
-        """Refuse whoever waits for room in a stream. With the driver's lock held; returns whom to wake."""
+        """Refuse the requests for room in a stream. With the driver's lock held; returns whom to wake."""
         return [waiter for capacity in set(self.rooms.values()) for waiter in capacity.close(error)]
 
     def shut_down(self, error: AtopsError) -> None:

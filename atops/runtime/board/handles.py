@@ -64,7 +64,7 @@ def bury(contexts: Collection[DeviceContext]) -> None:
 
 
 def lend(thing: Any, context: DeviceContext) -> int:
-    """Return a new handle that is good as long as `thing` lives: its owner is somebody else."""
+    """Return a new handle that is good as long as `thing` lives: it has another owner."""
     handle, handles = next(NUMBERS), HANDLES  # bound here: the module may be gone when the thing goes
     handles[handle] = Entry(ref(thing, lambda _: handles.pop(handle, None)), context)
     return handle

@@ -32,10 +32,10 @@ def to_stdout(text: str) -> None:
 class Printing:
     """The printed output of one device.
 
-    `fifo` holds what nobody has shown yet; its `size` may be set at any time, best before the first launch. (It is what
+    `fifo` holds what is not shown yet; its `size` may be set at any time, best before the first launch. (It is what
     topsLimitPrintfFifoSize is named after; TOPS Runtime API, 2.2 has no way to ask for that limit.) `sink` is called
-    with texts in the order of printing, in the context of whoever launched the kernel; what it raises is logged. A sink
-    must not wait for the device: that raises WouldDeadlock.
+    with texts in the order of printing, in the context of the launch; what it raises is logged. A sink must not wait
+    for the device: that raises WouldDeadlock.
     """
 
     __slots__ = ("_executor", "_ordinal", "_sink", "fifo")
@@ -54,7 +54,7 @@ class Printing:
     @sink.setter
     def sink(self, sink: Sink) -> None:
         if not callable(sink):
-            raise InvalidType(f"the sink for printed output is {sink!r}; a function that takes a str is right")
+            raise InvalidType(f"the sink for printed output is {sink!r}; expected a function that takes a str")
         self._sink = sink
 
     def settle(self, origin: object, then: Callable[..., object], *arguments: Any) -> None:

@@ -31,7 +31,7 @@ class Signals:
         return len(self) - len(self._held)
 
     def allocate(self) -> int:
-        """Return the handle of a signal that nobody has; its value is 0 (2.11 topsKernelSignalAlloc).
+        """Return the handle of a free signal; its value is 0 (2.11 topsKernelSignalAlloc).
 
         Raises LaunchOutOfResources when all are taken.
         """
@@ -79,4 +79,4 @@ def _whole(value: SupportsIndex, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise InvalidType(f"signal {what} is {type(value).__name__} {value!r}; an integer is right") from None
+        raise InvalidType(f"signal {what} is {type(value).__name__} {value!r}; expected an integer") from None

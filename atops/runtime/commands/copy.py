@@ -225,7 +225,7 @@ def run_on_engine(
         if driver.tracer.detail:
             command_events.start(item, item.started_ns)
         if takes is not None and (duration := takes()):
-            item.parked = None  # it moves, and stands behind nobody
+            item.parked = None  # it moves: it waits for no other copy
             driver.executor.spend(duration, lambda: driver.executor.run(COPIES, move))
         else:
             move()

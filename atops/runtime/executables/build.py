@@ -103,7 +103,7 @@ def _read(onnx: Any, model: Any) -> Any:
         except Exception as error:  # as above
             raise InvalidValue(f"{os.fspath(model)!r} is no ONNX model: {error}") from None
     else:
-        raise InvalidType(f"the model is {type(model).__name__}; an ONNX ModelProto, its bytes or a path is right")
+        raise InvalidType(f"the model is {type(model).__name__}; expected an ONNX ModelProto, its bytes or a path")
     outside = next((tensor.name for tensor in messages_in(found, "TensorProto") if tensor.external_data), None)
     if outside is not None:
         raise InvalidValue(f"tensor {outside!r} is outside the model; give the path of the model, or put it in")
@@ -118,7 +118,7 @@ def _check_ranges(model: Any, ranges: Ranges) -> None:
             raise NotFound(f"no input has a dimension called {name!r}; there are {sorted(known - {''})}")
         least, most = bounds
         if not (isinstance(least, int) and isinstance(most, int) and 0 <= least <= most < 1 << 63):
-            raise InvalidValue(f"the range of {name!r} is {bounds!r}; a least extent, and one no smaller, is right")
+            raise InvalidValue(f"the range of {name!r} is {bounds!r}; expected a least extent, and one no smaller")
 
 
 def _inferred(onnx: Any, model: Any, ranges: Ranges, at_most: bool) -> Any:
@@ -172,7 +172,7 @@ def _managed(names: Sequence[str], refit: bool | Collection[str]) -> frozenset[s
     if isinstance(refit, bool):
         return frozenset(names if refit else ())
     if isinstance(refit, str) or not isinstance(refit, Collection):
-        raise InvalidType(f"refit is {refit!r}; False, True or names of constants are right")
+        raise InvalidType(f"refit is {refit!r}; expected False, True or names of constants")
     missing = set(refit) - set(names)
     if missing:
         raise NotFound(f"there are no constants {sorted(missing)}; the model has {sorted(names)}")

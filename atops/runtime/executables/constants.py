@@ -54,7 +54,7 @@ class Constants:
         refit, only what has changed. New copies are memory of `bundle`, if one is given. Raises OutOfMemory, and what
         the stream and `enqueue` raise.
         """
-        with self._lock:  # to the end: nobody gives a copy back before the work that uses it is enqueued
+        with self._lock:  # to the end: no copy is given back before the work that uses it is enqueued
             memory = {kind: self._current(stream, kind, bundle).memory for kind in self.images}
             found = []
             for record in self.records:

@@ -182,11 +182,11 @@ class Executable:
         _check_type(record.name, record.dtype, array)
         dims = array.shape
         if exact and dims != record.dims:
-            raise InvalidValue(f"input {record.name!r} has dims {dims}; the built ones, {record.dims}, are right")
+            raise InvalidValue(f"input {record.name!r} has dims {dims}; expected the built ones, {record.dims}")
         limits = zip(dims, record.minimum, record.maximum, strict=False)
         if len(dims) != len(record.dims) or any(each < least or -1 < most < each for each, least, most in limits):
             raise InvalidValue(
-                f"input {record.name!r} has dims {dims}; {record.minimum} to {record.maximum} (-1: any) is right"
+                f"input {record.name!r} has dims {dims}; expected {record.minimum} to {record.maximum} (-1: any)"
             )
         return InputOperand(record.name, array, record.kind, dims)
 
@@ -278,7 +278,7 @@ class Executable:
 
 def _output(record: TensorRecord, memory: Buffer) -> OutputOperand:
     if not isinstance(memory, Buffer):
-        raise InvalidType(f"output {record.name!r} is {type(memory).__name__}; device memory is right")
+        raise InvalidType(f"output {record.name!r} is {type(memory).__name__}; expected device memory")
     if memory.nbytes < record.nbytes:
         raise InvalidValue(f"output {record.name!r} has {record.nbytes} bytes; {memory!r} has {memory.nbytes}")
     return OutputOperand(record.name, memory, record.kind)
@@ -286,14 +286,14 @@ def _output(record: TensorRecord, memory: Buffer) -> OutputOperand:
 
 def _check_type(name: str, dtype: str, array: DeviceArray) -> None:
     if not isinstance(array, DeviceArray):
-        raise InvalidType(f"input {name!r} is {type(array).__name__}; a device array is right")
+        raise InvalidType(f"input {name!r} is {type(array).__name__}; expected a device array")
     if array.dtype.name != dtype:
         raise InvalidType(f"input {name!r} is {dtype}, not {array.dtype}; .view(...) the memory")
 
 
 def _check_count(what: str, given: Sequence[Any], wanted: Sequence[Any]) -> None:
     if len(given) != len(wanted):
-        raise InvalidValue(f"{len(given)} {what} are given; {len(wanted)} are right")
+        raise InvalidValue(f"{len(given)} {what} are given; expected {len(wanted)}")
 
 
 # ---- what the sections say, read and held against each other

@@ -74,7 +74,7 @@ class ExecutableFile(NamedTuple):
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> ExecutableFile:
         """Read a file. Raises InvalidImage naming what is wrong with it, InvalidType for what is no bytes."""
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise InvalidType(f"an executable is {type(data).__name__}; bytes are right")
+            raise InvalidType(f"an executable is {type(data).__name__}; expected bytes")
         if len(data) > MOST_BYTES:
             raise InvalidImage(f"the executable has {len(data)} bytes; {MOST_BYTES} at most")
         whole = bytes(data)
@@ -132,14 +132,14 @@ def _sealed(data: bytes) -> bytes:
 
 
 def _check_header(data: bytes) -> int:
-    """Return the number of sections of a file whose header and digest are right, and whose table it has room for."""
+    """Return the number of sections of a file: its header and digest hold, and there is room for its table."""
     if not data.startswith(MAGIC):
         raise InvalidImage(f"no executable: it begins with {data[:8]!r}, an executable with {MAGIC!r}")
     if len(data) < HEADER.size:
         raise InvalidImage(f"the executable is cut off: {len(data)} bytes, its header alone has {HEADER.size}")
     _, version, count, zero, size, _ = HEADER.unpack_from(data)
     if version != VERSION:
-        raise InvalidImage(f"the executable is of version {version}; version {VERSION} is right")
+        raise InvalidImage(f"the executable is of version {version}; expected version {VERSION}")
     if size != len(data):
         what = "is cut off" if len(data) < size else "has bytes behind its end"
         raise InvalidImage(f"the executable {what}: {len(data)} bytes, its header says {size}")
@@ -162,7 +162,7 @@ def _section(data: bytes, index: int, expected: int) -> Section:
         raise InvalidImage(f"{where} has bytes {offset} to {offset + size}; it begins at {expected} of {len(data)}")
     section = Section(kind, data[offset : offset + size], key, offset)
     if loaded != section.device_bytes:
-        raise InvalidImage(f"{where}, {kind.name}, loads {loaded} bytes; {section.device_bytes} are right")
+        raise InvalidImage(f"{where}, {kind.name}, loads {loaded} bytes; expected {section.device_bytes}")
     if key != (key_of(section.content) if kind in LOADED else 0):
         raise InvalidImage(f"{where}, {kind.name}, has the key {key:#x}, which is not that of its contents")
     return section

@@ -173,7 +173,7 @@ def unpack(kind: type[R], content: bytes, what: str, count: int | None = None) -
         if not isinstance(rows, list) or _canonical(rows) != content:
             raise ValueError("it is not in the form that executables have")
         if count is not None and len(rows) != count:
-            raise ValueError(f"it has {len(rows)} records; {count} is right")
+            raise ValueError(f"it has {len(rows)} records; expected {count}")
         found = tuple(_record(kind, row) for row in rows)
     except (ValueError, RecursionError, OverflowError, InvalidType) as error:
         raise InvalidImage(f"{where} is damaged: {str(error)[:200]}") from None
@@ -233,4 +233,4 @@ def _check_element(name: str, element: int, dtype: str) -> None:
 
 def _that(holds: bool, right: str) -> None:
     if not holds:
-        raise ValueError(f"a record is out of its range; {right} is right")
+        raise ValueError(f"a record is out of its range; expected {right}")

@@ -50,7 +50,7 @@ class SharedRecords:
         self._context = weakref.ref(context)
         self._lock = threading.Lock()
         self._own: tuple[int, Completion] | None = None  # this process's newest record
-        self._remote: dict[int, Completion] = {}  # by ticket, what other processes owe and somebody here waits for
+        self._remote: dict[int, Completion] = {}  # by ticket, records of other processes that this one waits for
         self._watching = False
 
     # ---- for the event
@@ -63,7 +63,7 @@ class SharedRecords:
             self.page.finish(ticket, record._error is not None)
 
     def latest(self) -> Completion | None:
-        """Return the newest record, whoever made it; None when there is nothing to wait for."""
+        """Return the newest record of any process; None when there is nothing to wait for."""
         ticket = self.page.latest
         if not ticket:
             return None

@@ -1,4 +1,4 @@
-"""What this process lends to others: who asks with a sealed handle gets a descriptor, and a lease while it is in use.
+"""What this process lends to others: a request with a sealed handle gets a descriptor, and a lease while it is in use.
 
 One thread serves an abstract Unix socket (Linux). A lease is an open connection, so the end of a borrower, by kill -9
 too, ends its leases. It knows neither memory nor events, only what can be lent.

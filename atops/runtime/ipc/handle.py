@@ -50,7 +50,7 @@ class Handle(NamedTuple):
     def unpack(cls, data: bytes, kind: Kind) -> Handle:
         """Read 64 bytes. Raises InvalidHandle for what is no handle of this kind."""
         if len(data) != HANDLE_SIZE:
-            raise InvalidHandle(f"a handle between processes has {len(data)} bytes; {HANDLE_SIZE} are right")
+            raise InvalidHandle(f"a handle between processes has {len(data)} bytes; expected {HANDLE_SIZE}")
         magic, version, found, *rest = LAYOUT.unpack(data)
         if magic != MAGIC or version != VERSION or found != kind:
             raise InvalidHandle(f"{data[:8].hex()}... begins no handle of {kind.name.lower()} between processes")

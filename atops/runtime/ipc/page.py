@@ -1,6 +1,6 @@
-"""A page that processes share for one event: who has recorded it, and which records are over. It knows no event.
+"""A page that processes share for one event: its newest record, and which records are over.
 
-Records have tickets, counted over all processes. Whoever changes the page wakes those that wait on it, by futex: a
+Records have tickets, counted over all processes. Each change of the page wakes those that wait on it, by futex: a
 change is seen in tens of microseconds, and waiting costs nothing. Processes that end are noticed by looking.
 """
 
@@ -84,7 +84,7 @@ class EventPage:
         return ticket
 
     def finish(self, ticket: int, failed: bool) -> None:
-        """Say that a record is over, and wake whoever waits."""
+        """Say that a record is over, and wake those that wait."""
         with self._alone():
             at = self.slot(ticket) + (WORD.size if failed else 0)
             if _reached(ticket, self._read(at)):

@@ -67,7 +67,7 @@ class Buffer:
         device = allocation.device
         # The tuple itself, since every buffer makes one: `End(...)` and `_replace` go through Python code.
         self.end = tuple.__new__(End, (allocation, offset, self.nbytes, None, -2 if device is None else device))
-        self.driver: Any = None  # whose memory it is, where that is known
+        self.driver: Any = None  # the driver of its board, where that is known
         self._release = release
 
     # ---- lifecycle
@@ -228,10 +228,10 @@ class DeviceArray(Buffer):
             shape = (stop - start, *self.shape[1:])
             return self._part(DeviceArray(self.allocation, self.offset + start * row, self.dtype, shape))
         if not isinstance(index, int | np.integer):
-            raise InvalidType(f"{self!r} is indexed with {index!r}; an int or a slice of the first dimension is right")
+            raise InvalidType(f"{self!r} is indexed with {index!r}; expected an int or a slice of the first dimension")
         at = int(index) + extent if index < 0 else int(index)
         if not 0 <= at < extent:
-            raise InvalidValue(f"index {index} is outside {self!r}; 0 to {extent - 1} is right")
+            raise InvalidValue(f"index {index} is outside {self!r}; expected 0 to {extent - 1}")
         return self._part(DeviceArray(self.allocation, self.offset + at * row, self.dtype, self.shape[1:]))
 
     def __kernel_argument__(self) -> tuple[Allocation, int, np.dtype[Any], tuple[int, ...]]:
@@ -260,7 +260,7 @@ def extents_of(shape: Any, size: int | None = None) -> tuple[int, ...]:
     try:
         extents = [operator.index(part) for part in parts]
     except TypeError:
-        raise InvalidType(f"the shape is {shape!r}; an int, or some, are right") from None
+        raise InvalidType(f"the shape is {shape!r}; expected an int or a tuple of ints") from None
     if size is not None and extents.count(-1) == 1:
         rest = math.prod(extent for extent in extents if extent != -1)
         extents[extents.index(-1)] = size // rest if rest else 0
@@ -275,11 +275,11 @@ def extents_of(shape: Any, size: int | None = None) -> tuple[int, ...]:
 def bounds(index: slice, extent: int, what: Buffer) -> tuple[int, int]:
     """Return start and stop of a slice that must lie inside. Raises InvalidType, InvalidValue."""
     if not isinstance(index, slice):
-        raise InvalidType(f"{what!r} is indexed with {index!r}; a slice is right")
+        raise InvalidType(f"{what!r} is indexed with {index!r}; expected a slice")
     try:
         start, stop, step = index.indices(extent)
     except TypeError:
-        raise InvalidType(f"{what!r} is sliced with {index!r}; ints are right") from None
+        raise InvalidType(f"{what!r} is sliced with {index!r}; expected ints") from None
     if step != 1:
         raise InvalidValue(f"{what!r} is sliced with step {step}; only contiguous parts can be named, step 1")
     asked = index.stop

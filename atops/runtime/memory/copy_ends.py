@@ -46,7 +46,7 @@ def end_of(value: Any, what: str, writable: bool) -> End:
         view = host_bytes(value, what, writable)
         dtype = value.dtype if isinstance(value, np.ndarray | np.generic) else None
     if writable and view.readonly:
-        raise InvalidValue(f"the {what} {type(value).__name__} is read-only; a writable buffer is right")
+        raise InvalidValue(f"the {what} {type(value).__name__} is read-only; expected a writable buffer")
     return new_tuple(End, (view, 0, view.nbytes, dtype, -1))
 
 
@@ -54,18 +54,18 @@ def host_bytes(value: Any, what: str, writable: bool = False) -> memoryview:
     """Return the flat bytes of a host object, which are `writable` to be. Raises InvalidType, naming `what`."""
     if isinstance(value, np.ndarray | np.generic):
         if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
-            copied = "one that is, assigned to it afterwards, is right"
+            copied = "expected one that is, assigned to it afterwards"
             right = copied if writable else "np.ascontiguousarray(...) makes one"
             raise InvalidType(f"the {what} is an array that is not contiguous; {right}")
         if value.dtype.hasobject:
-            raise InvalidType(f"the {what} holds Python objects ({value.dtype}); numbers are right")
+            raise InvalidType(f"the {what} holds Python objects ({value.dtype}); expected numbers")
         flat: Any = np.ravel(np.asarray(value)).view(np.uint8)
         return memoryview(flat)
     try:
         view = memoryview(value)
     except TypeError:
         raise InvalidType(
-            f"the {what} is {type(value).__name__}; a Buffer, a DeviceArray, a numpy array or bytes are right"
+            f"the {what} is {type(value).__name__}; expected a Buffer, a DeviceArray, a numpy array or bytes"
         ) from None
     if not view.c_contiguous:
         raise InvalidType(f"the {what} is a memoryview that is not contiguous")
@@ -93,7 +93,7 @@ def fill_pattern(value: Any, dtype: np.dtype[Any] | None) -> bytes:
     """
     if dtype is not None and not isinstance(value, bytes | bytearray):
         if isinstance(value, str) or not isinstance(value, int | float | complex | np.generic):
-            raise InvalidType(f"the fill value is {value!r}; a number that fits {dtype} is right")
+            raise InvalidType(f"the fill value is {value!r}; expected a number that fits {dtype}")
         try:
             return bytes(strictly(_bytes_in, value, dtype))
         except (TypeError, ValueError, OverflowError, FloatingPointError):
@@ -104,12 +104,12 @@ def fill_pattern(value: Any, dtype: np.dtype[Any] | None) -> bytes:
         pattern = bytes(value)
     elif isinstance(value, int):
         if not 0 <= value <= 0xFF:
-            raise InvalidValue(f"the fill value is {value}; 0 to 255 is right for bytes, or a numpy scalar of its type")
+            raise InvalidValue(f"the fill value is {value}; expected 0 to 255 for bytes, or a numpy scalar of its type")
         pattern = bytes([value])
     else:
-        raise InvalidType(f"the fill value is {value!r}; an int, a numpy scalar or 1, 2 or 4 bytes are right")
+        raise InvalidType(f"the fill value is {value!r}; expected an int, a numpy scalar or 1, 2 or 4 bytes")
     if len(pattern) not in (1, 2, 4):
-        raise InvalidValue(f"the fill pattern has {len(pattern)} bytes; 1, 2 or 4 are right")
+        raise InvalidValue(f"the fill pattern has {len(pattern)} bytes; expected 1, 2 or 4")
     return pattern
 
 
@@ -135,15 +135,15 @@ def word_of(
     64, a value that does not fit, an address that is not aligned or a word that is not inside `target`.
     """
     if not isinstance(target, Buffer):
-        raise InvalidType(f"a value in {type(target).__name__}; a Buffer or a DeviceArray is right")
+        raise InvalidType(f"a value in {type(target).__name__}; expected a Buffer or a DeviceArray")
     if width not in (32, 64):
-        raise InvalidValue(f"width is {width!r} bits; 32 or 64 is right")
+        raise InvalidValue(f"width is {width!r} bits; expected 32 or 64")
     if not isinstance(value, int | np.integer):
-        raise InvalidType(f"the value is {value!r}; an int is right")
+        raise InvalidType(f"the value is {value!r}; expected an int")
     if not -(1 << (width - 1)) <= value < 1 << width:
         raise InvalidValue(f"the value {value} does not fit {width} bits")
     if mask is not None and not isinstance(mask, int | np.integer):
-        raise InvalidType(f"the mask is {mask!r}; an int, or None for all bits, is right")
+        raise InvalidType(f"the mask is {mask!r}; expected an int, or None for all bits")
     if mask is not None and not 0 <= mask < 1 << width:
         raise InvalidValue(f"the mask {mask:#x} does not fit {width} bits")
     size = width // 8

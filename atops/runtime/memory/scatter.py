@@ -157,22 +157,22 @@ class Scattered(Allocation):
         return (slice(low - first, high - first), *rest), slice(low - anchor[0], high - anchor[0])
 
 
-def read_from(memory: Allocation, offset: int, size: int, who: str) -> Bytes:
+def read_from(memory: Allocation, offset: int, size: int, what: str) -> Bytes:
     """Return bytes of memory of either kind, to be read only. Raises IllegalAddress."""
     if isinstance(memory, Scattered):
         return memory.read(offset, size)
     data = memory.data  # taken before the check: freed in between, it is then still mapped
-    memory.check(offset, size, who)
+    memory.check(offset, size, what)
     return data[offset : offset + size]
 
 
-def write_to(memory: Allocation, offset: int, data: Any, who: str) -> None:
-    """Store bytes, given as an array, in memory of either kind, and tell who waits for them. Raises IllegalAddress."""
+def write_to(memory: Allocation, offset: int, data: Any, what: str) -> None:
+    """Store an array's bytes in memory of either kind, and wake the value waits on them. Raises IllegalAddress."""
     if isinstance(memory, Scattered):
         memory.write(offset, data)
         return
     into = memory.data
-    memory.check(offset, data.nbytes, who)
+    memory.check(offset, data.nbytes, what)
     into[offset : offset + data.nbytes] = data
     memory.wrote(offset, data.nbytes)
 

@@ -22,8 +22,8 @@ class Block:
 
     `frees` are those that are enqueued and have not given it back, of each order the newest, with the serial of its
     allocation: the others of the order are before it. `left` counts them all. `order` and `seq` say where it was freed
-    last: which stream, and the driver's number of the free. `spoiled`: somebody else ended one of its allocations, and
-    may still write there.
+    last: which stream, and the driver's number of the free. `spoiled`: one of its allocations was ended in another
+    way, and may still be written to.
     """
 
     __slots__ = ("frees", "left", "lent", "newest", "order", "seq", "size", "spoiled", "used")
@@ -48,7 +48,7 @@ class Block:
 
 
 class Shelf:
-    """Blocks that nobody has, by size; of one size in the order in which they came."""
+    """Free blocks, by size; of one size in the order in which they came."""
 
     __slots__ = ("_rows", "_sizes", "total")
 

@@ -1,4 +1,4 @@
-"""What a pool has reserved, who has it, and what has been freed: the books. Whoever calls holds the pool's lock."""
+"""What a pool has reserved, lent and taken back. Callers hold the pool's lock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Ledger",)
 
-UNSYNCHRONISED = 32 << 20  # idle bytes that may stay above the threshold until somebody synchronises
+UNSYNCHRONISED = 32 << 20  # idle bytes that may stay above the threshold until a synchronisation
 
 
 class Ledger:
@@ -31,7 +31,7 @@ class Ledger:
         self.limit = limit  # the most to reserve
         self.threshold = 0  # reserved bytes that synchronising leaves alone
         self.destroyed = False
-        # Frees that found the lock taken: (serial, order, completion). Whoever has the lock next does them.
+        # Frees that found the lock taken: (serial, order, completion). The next holder of the lock does them.
         self.given: deque[tuple[int, int, Completion]] = deque()
         self.lent: dict[int, Block] = {}  # by serial: allocations that are taken and not freed
         self.freed: dict[int, Block] = {}  # by serial: allocations whose free is enqueued and has not run
@@ -61,7 +61,7 @@ class Ledger:
                         block = Block(allocation, need)
                         self.reserved_high = max(self.reserved_high, self.reserved + need)
                         self.lend(block, allocation, need, Origin.FRESH)
-                    except BaseException:  # Ctrl-C: nobody has it
+                    except BaseException:  # Ctrl-C: it was not given out
                         self.memory.free(allocation, "Ctrl-C")
                         raise
                     self.reserved += need
@@ -82,7 +82,7 @@ class Ledger:
             self.used_high = used
 
     def reissue(self, block: Block, size: int, need: int, origin: Origin, site: object, stream: int) -> Allocation:
-        """Lend a block that nobody has to a new allocation."""
+        """Lend a free block to a new allocation."""
         old = block.newest
         try:
             self.blocks.drop(block)
@@ -122,7 +122,7 @@ class Ledger:
         self.early -= {serial}
 
     def ran(self, serial: int, spoiled: bool) -> None:
-        """Note that the free of an allocation has run, or, `spoiled`, that somebody else had ended it before."""
+        """Note that the free of an allocation has run, or, `spoiled`, that it had been ended in another way before."""
         block = self.freed.pop(serial, None)
         if block is None:
             block = self.lent.get(serial)
@@ -141,7 +141,7 @@ class Ledger:
             self._put(block)
 
     def undo(self, allocation: Allocation, spoiled: bool) -> None:
-        """Take an allocation back that nobody has used."""
+        """Take an unused allocation back."""
         block = self.lent.pop(allocation.serial, None)
         if block is not None:
             self.used -= block.used

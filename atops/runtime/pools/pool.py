@@ -1,7 +1,7 @@
 """Stream-ordered memory of one device: memory is found when it is asked for, and given out again in stream order.
 
-A pool keeps what is freed, and its rules say who may have it next. It enqueues nothing: streams tell it what they have
-enqueued and what has run. Its lock is a leaf, but for the lock of the device memory below it.
+A pool keeps what is freed, and its rules say which stream may have it next. It enqueues nothing: streams tell it what
+they have enqueued and what has run. Its lock is a leaf, but for the lock of the device memory below it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class AccessTable:
 
     def _check(self, ordinal: int) -> None:
         if not isinstance(ordinal, int) or not 0 <= ordinal < self._devices:
-            raise InvalidDevice(f"there is no device {ordinal!r}; 0 to {self._devices - 1} are right")
+            raise InvalidDevice(f"there is no device {ordinal!r}; expected 0 to {self._devices - 1}")
 
 
 def access_of(flags: Flags) -> Access:
@@ -81,7 +81,7 @@ def access_of(flags: Flags) -> Access:
     try:
         return Access[flags] if isinstance(flags, str) else Access(flags)
     except (KeyError, ValueError):
-        raise InvalidValue(f"access {flags!r}; 'none', 'read' or 'readwrite' is right") from None
+        raise InvalidValue(f"access {flags!r}; expected 'none', 'read' or 'readwrite'") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class MemoryPool(InProcess):
        comes last because it makes independent streams wait for each other.
 
     All switches are on by default. Idle memory goes back to the device, down to `release_threshold` reserved bytes (0),
-    when somebody synchronises; up to then 32 MiB more may be idle. Any thread may call anything.
+    at a synchronisation; up to then 32 MiB more may be idle. Any thread may call anything.
     """
 
     __slots__ = (
@@ -141,7 +141,7 @@ class MemoryPool(InProcess):
     def __init__(self, context: DeviceContext, *, max_size: int | None = None, name: str = "") -> None:
         """Make a pool on `context`'s device that reserves at most `max_size` bytes (None: all). Raises InvalidValue."""
         if max_size is not None and (not isinstance(max_size, int) or max_size < 1):
-            raise InvalidValue(f"max_size is {max_size!r}; bytes, 1 or more, or None are right")
+            raise InvalidValue(f"max_size is {max_size!r}; expected bytes, 1 or more, or None")
         self.context = context
         self.max_size = max_size
         self.name = name or f"pool of device {context.ordinal}"
@@ -185,7 +185,7 @@ class MemoryPool(InProcess):
         self.destroy()
 
     def __del__(self) -> None:
-        if (ledger := getattr(self, "_ledger", None)) is not None:  # whoever has memory of the pool keeps it alive
+        if (ledger := getattr(self, "_ledger", None)) is not None:  # memory of the pool keeps it alive
             ledger.shrink(0)
 
     @property
@@ -241,7 +241,7 @@ class MemoryPool(InProcess):
                 own = block.frees.get(order)
             return allocation, after, () if own is None else own[1:]
         except BaseException:
-            if allocation is not None:  # Ctrl-C: nobody has it
+            if allocation is not None:  # Ctrl-C: it was not given out
                 self.cancel(allocation)
             raise
 
@@ -257,12 +257,12 @@ class MemoryPool(InProcess):
             if not allocation.alive:
                 return  # a reset has ended it
             raise InvalidHandle(f"{allocation!r} was freed already, or is no memory of {self!r}")
-        ledger.given.append((serial, order_of(stream), item))  # whoever takes the lock next does it
+        ledger.given.append((serial, order_of(stream), item))  # the next holder of the lock does it
 
     def returned(self, allocation: Allocation, by: object) -> None:
-        """End `allocation`: its stream has come to the free. `by` says in words who and where."""
+        """End `allocation`: its stream has come to the free. `by` says in words what freed it, and where."""
         ledger = self._ledger
-        spoiled = not ledger.memory.retire(allocation, by)  # without the lock: it may wake who waits for a value there
+        spoiled = not ledger.memory.retire(allocation, by)  # without the lock: it may wake value waits there
         with self.lock:
             if ledger.given:
                 ledger.settle()
@@ -284,9 +284,9 @@ class MemoryPool(InProcess):
         Raises InvalidValue for a negative number, InvalidType for no int.
         """
         if not isinstance(min_bytes_to_keep, int):
-            raise InvalidType(f"{min_bytes_to_keep!r} bytes to keep; an int is right")
+            raise InvalidType(f"{min_bytes_to_keep!r} bytes to keep; expected an int")
         if min_bytes_to_keep < 0:
-            raise InvalidValue(f"{min_bytes_to_keep} bytes to keep; 0 or more are right")
+            raise InvalidValue(f"{min_bytes_to_keep} bytes to keep; expected 0 or more")
         ledger = self._ledger
         if self.lock._is_owned():  # a finalizer or a signal handler in the middle of an allocation
             return 0
@@ -352,7 +352,7 @@ class MemoryPool(InProcess):
     @release_threshold.setter
     def release_threshold(self, nbytes: int) -> None:
         if not isinstance(nbytes, int) or nbytes < 0:
-            raise InvalidValue(f"release_threshold is {nbytes!r}; bytes, 0 or more, are right")
+            raise InvalidValue(f"release_threshold is {nbytes!r}; expected bytes, 0 or more")
         self._ledger.threshold = nbytes
 
     @property
@@ -433,7 +433,7 @@ class MemoryPool(InProcess):
         except TypeError:
             size = -1
         if size < 0:
-            raise InvalidValue(f"an allocation of {nbytes!r} bytes; an int, 0 or more, is right")
+            raise InvalidValue(f"an allocation of {nbytes!r} bytes; expected an int, 0 or more")
         return size
 
     def _check_user(self, stream: StreamMemory) -> None:
@@ -449,7 +449,7 @@ class MemoryPool(InProcess):
 
     def _check_zero(self, name: str, value: int) -> None:
         if value != 0:
-            raise InvalidValue(f"{name} of {self!r} set to {value!r}; 0 is right, and starts it from what is current")
+            raise InvalidValue(f"{name} of {self!r} set to {value!r}; expected 0, which starts it from what is current")
 
     def _out_of_memory(self, size: int) -> OutOfMemory:
         books, device = self._ledger, self._ledger.memory.statistics()

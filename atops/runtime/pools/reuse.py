@@ -28,7 +28,7 @@ class Origin(IntEnum):
 
 
 class FreeBlocks:
-    """The blocks that nobody has: idle ones, and ones whose last user's stream has still to come to the free.
+    """The free blocks: idle ones, and ones whose last user's stream has still to come to the free.
 
     The latter are on a shelf for each stream, under what `order_of` calls it. `opportunistic` and `events` switch two
     of the rules.

@@ -125,7 +125,7 @@ def bundle_of(context: DeviceContext, bundle: ResourceBundle | None = None) -> R
     elif bundle.context is not context:
         raise InvalidHandle(f"{bundle!r} is of another device than device {context.ordinal} is now")
     if bundle.closed:
-        raise InvalidHandle(f"{bundle!r} was destroyed; another one, or none as the default, is right")
+        raise InvalidHandle(f"{bundle!r} was destroyed; name another one, or make none the default")
     return bundle
 
 
@@ -192,7 +192,7 @@ class ResourceBundle:
         self.memory.close()
 
     def __repr__(self) -> str:
-        """Say whose clusters it has."""
+        """Return its clusters, and the SIPs that it has of each."""
         sips = [f"{ordinal} ({self.part[ordinal].bit_count()} SIPs)" for ordinal in self.clusters]
         exclusive = "exclusive, " if self.claimed.exclusive else ""
         return (
@@ -283,9 +283,9 @@ class Resources:
         """
         arch = self._context.arch
         if not isinstance(threads, int):
-            raise InvalidType(f"reserved threads are {threads!r}; an int is right")
+            raise InvalidType(f"reserved threads are {threads!r}; expected an int")
         if not 0 <= threads <= arch.sips:
-            raise InvalidValue(f"{threads} SIP threads of device {self._context.ordinal}; 0 to {arch.sips} are right")
+            raise InvalidValue(f"{threads} SIP threads of device {self._context.ordinal}; expected 0 to {arch.sips}")
         with self._lock:
             if not threads or threads == self._reserved:
                 return

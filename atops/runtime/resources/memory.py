@@ -41,7 +41,7 @@ class ReservedMemory:
                     part = min(left, most)
                     try:
                         piece = self._memory.allocate(part, bank=bank, site=site, label=LABEL)
-                    except OutOfMemory:  # somebody was faster; what is left is looked at again
+                    except OutOfMemory:  # another thread was faster; what is left is looked at again
                         continue
                     self._pieces.append(piece)
                     left -= part
@@ -80,7 +80,7 @@ class ReservedMemory:
     def give_back(self, allocation: Allocation, by: object) -> None:
         """End an allocation: its range is reserved again, as long as the bundle lives. Raises IllegalAddress.
 
-        Not where another process has mapped it: it goes to the device then, once nobody has.
+        Not where another process has mapped it: it goes to the device then, once none has.
         """
         with self._lock:
             inside = allocation.serial in self._inside

@@ -40,13 +40,13 @@ class BundleRequest:
         for name in ("clusters", "cluster_mask", "sips"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise InvalidValue(f"a resource bundle with {name} {value}; 1 or more is right")
+                raise InvalidValue(f"a resource bundle with {name} {value}; expected 1 or more")
         if sum(each is not None for each in (self.clusters, self.cluster_mask, self.sips)) > 1:
-            raise InvalidValue(f"{self}: one of clusters, cluster_mask and sips is right")
+            raise InvalidValue(f"{self}; expected one of clusters, cluster_mask and sips")
         if self.engines < 0 or self.memory < 0 or (self.engines and self.sips is None):
-            raise InvalidValue(f"{self}: 0 or more is right, and copy engines only with sips")
+            raise InvalidValue(f"{self}; expected 0 or more, and copy engines only with sips")
         if self.policy not in POLICIES:
-            raise InvalidValue(f"the memory policy is {self.policy!r}; one of {POLICIES} is right")
+            raise InvalidValue(f"the memory policy is {self.policy!r}; expected one of {POLICIES}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def test_covering():
 
 
 def test_its_bytes_are_not_to_be_had_as_plain_memory():
-    """Whoever would read them so is told what is right."""
+    """Reading them so is refused, and the message names what works."""
     with device() as board, pytest.raises(InvalidValue, match="only copies and fills"):
         _ = halves(board)[0].data
 

@@ -223,7 +223,7 @@ def test_a_wait_that_is_refused_records_nothing_in_the_other_stream(device: atop
         stream.wait(other)
     with board() as foreign, pytest.raises(InvalidHandle, match="is of <Driver"):
         other.wait(foreign.create_stream())
-    with pytest.raises(InvalidType, match="an Event or a Stream is right"):
+    with pytest.raises(InvalidType, match="expected an Event or a Stream"):
         other.wait("stream")
     assert device.driver.seq == before
     latch.release()

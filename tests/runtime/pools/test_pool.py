@@ -134,7 +134,7 @@ def test_high_watermarks(pool: MemoryPool, lane: Lane, name: str) -> None:
     assert getattr(pool, f"{name}_high") == 1280
     setattr(pool, f"{name}_high", 0)
     assert getattr(pool, f"{name}_high") == 256
-    with pytest.raises(InvalidValue, match="0 is right"):
+    with pytest.raises(InvalidValue, match="expected 0"):
         setattr(pool, f"{name}_high", 5)
     lane.free(pool, low)
     assert getattr(pool, f"{name}_high") == 256
