@@ -35,7 +35,7 @@ export function tally(rows) {
   return Object.values(found).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
 }
 
-// Who stands at which line: [[section, line, turn, count]]; those that ended stand nowhere.
+// The threads at each line: [[section, line, turn, count]]; those that ended stand nowhere.
 export function marked({turn, section, line}) {
   const rows = [...turn].map((each, i) => [section[i], line[i], each]);
   return tally(rows.filter((row) => row[0] >= 0 && row[2] !== ENDED));
@@ -276,15 +276,15 @@ function drawSource(view, c, now, left, width, top) {
   return y;
 }
 
-// Who waits for whom: two boxes and an arrow between them.
+// The waits: two boxes each, and an arrow between them.
 function drawWaits(view, c, now, y) {
   if (!now.waits.length) return y;
   const gap = view.width < 520 ? 44 : 128, wide = (view.width - gap - 8) / 2, right = wide + gap;
-  view.write(now.verdict || "Who waits for whom", 8, y + 8, view.width - 16, now.verdict ? "failed" : "ink", BOLD);
+  view.write(now.verdict || "Waits", 8, y + 8, view.width - 16, now.verdict ? "failed" : "ink", BOLD);
   y += 22;
-  for (const [who, what, missing, hope, tone] of now.waits.slice(0, 8)) {
+  for (const [threads, what, missing, hope, tone] of now.waits.slice(0, 8)) {
     const middle = y + PILL / 2;
-    [[8, "k4", who, what, "quiet"], [right, tone, missing, hope, tone === "failed" ? tone : "quiet"]].forEach(
+    [[8, "k4", threads, what, "quiet"], [right, tone, missing, hope, tone === "failed" ? tone : "quiet"]].forEach(
       ([x, edge, first, second, colour]) => {
         fill(view, "band", x, y, wide, PILL);
         fill(view, edge, x, y, 4, PILL);
@@ -298,7 +298,7 @@ function drawWaits(view, c, now, y) {
     c.lineTo(right - 14, middle + 5);
     c.fill();
     if (gap > 99) view.write("waits for", wide + 40, middle - 10, 100, "quiet");
-    view.drawn(8, y, view.width - 16, PILL, {seq: -1, wait: who});
+    view.drawn(8, y, view.width - 16, PILL, {seq: -1, wait: threads});
     y += PILL + 6;
   }
   const more = now.waits.length - 8;

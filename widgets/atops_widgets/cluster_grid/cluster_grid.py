@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from atops_widgets.cluster_grid.scene import Stage
 from atops_widgets.cluster_grid.svg import draw
@@ -49,11 +49,11 @@ class ClusterGrid(TraceWidget):
             return draw(self.scene(Window()), self.label, width, theme, self.feed.marks())
 
     def to_text(self, width: int = 100) -> str:
-        """Return the launch at the step on show: threads, who waits for whom, and the source lines they stand at."""
+        """Return the launch at the step on show: threads, their waits, and the source lines they stand at."""
         with self.feed.lock:
             return describe(self.scene(Window()), width)
 
-    def heard(self, message: Mapping[str, Any]) -> None:
+    def heard(self, message: Mapping[str, object]) -> None:
         """Go to a step, follow the newest one, or have threads traced or not."""
         with self.feed.lock:
             match message:

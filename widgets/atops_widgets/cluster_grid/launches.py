@@ -1,4 +1,4 @@
-"""Which launches were traced in detail, and what they are called."""
+"""The launches that were traced in detail, and their names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Launches:
         return [[seq, f"{seq}: {self.title(seq)}, {self._steps[seq]:,} steps"] for seq in reversed(seqs)]
 
     def title(self, seq: int) -> str:
-        """Return the kernel's name, or that nobody noted it."""
+        """Return the kernel's name, "kernel" where it is not known."""
         found = self._names.get(seq)
         if found is None:
             found = self._name(seq)

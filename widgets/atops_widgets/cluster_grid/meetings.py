@@ -1,6 +1,6 @@
 """When threads met: after which steps of a launch the last thread that a barrier waited for had arrived.
 
-A barrier opened where a thread leaves it that arrived before: so it needs not know who takes part. Pure numpy.
+A barrier opened where a thread that had arrived leaves it, so the number of its threads is not needed. Pure numpy.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Meetings:
         return self._found
 
     def after(self, position: int) -> int | None:
-        """Return the next position after this one at which a barrier had everybody, None where there is none."""
+        """Return the next position after this one at which a barrier was complete, None where there is none."""
         at = int(np.searchsorted(self._found, position, side="right"))
         return int(self._found[at]) if at < len(self._found) else None
 

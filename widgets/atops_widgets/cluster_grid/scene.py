@@ -44,7 +44,7 @@ class Stage:
         self.feed = feed
         self.launches = Launches(feed)
         self._history = History(-1)
-        self._chosen = -1  # by somebody; -1: the newest
+        self._chosen = -1  # by the user; -1: the newest
         self._asked: tuple[int, int, int | None] | None = None  # launch, position, and the cursor that goes with it
         self._sections: tuple[tuple[int, int], list[Section]] = (-1, -1), []
 
@@ -110,7 +110,7 @@ class Stage:
         return printable(f"{file_shown(known.file)}:{known.line}") if known is not None else ""
 
     def waits(self, history: History, position: int, standing: Standing) -> tuple[list[Wait], str]:
-        """Return who waits for whom, and a sentence on what is wrong; after a failure: as all stood before it."""
+        """Return the waits, and a sentence on what is wrong; after a failure: as all threads stood before it."""
         failed = 0 <= history.failed_at <= position
         before = history.at(history.failed_at, self.feed.steps) if failed else standing
         found = waits(before, self.place)
@@ -129,7 +129,7 @@ class Stage:
         return found, ". ".join(words)
 
     def _raised(self, history: History, before: Standing) -> str:
-        """Return who failed first, in words; empty if that thread only waited, so that it was closed by others."""
+        """Return the thread that failed first, in words; empty if it only waited, so that others closed it."""
         block, thread = self._moved(history, history.failed_at + 1)
         row = history.step(history.failed_at + 1, self.feed.steps)
         ran = (before.block == block) & (before.thread == thread) & np.isin(before.turn, (ThreadState.RUNS, NOT_BEGUN))
@@ -153,7 +153,7 @@ class Stage:
             "meeting_after": history.meetings.after(position), "meeting_before": history.meetings.before(position),
             "failed_at": history.failed_at,
             "tracing": feed.tells_steps, "verdict": verdict,
-            "waits": [[w.who, w.what, w.missing, w.hope, _tone(w)] for w in found],
+            "waits": [[w.threads, w.what, w.missing, w.hope, _tone(w)] for w in found],
             "states": [[turn, *STATES[turn], count] for turn, count in sorted(known.items())],
             "looks": {turn: [*words, LOOKS.get(turn, -1)] for turn, words in STATES.items()},
             "sections": [[part.title, [list(row) for row in part.rows]] for part in shown],
@@ -183,8 +183,9 @@ class Stage:
         if row < 0:
             return "before its first step" if position == 0 else "a step that was dropped"
         turn, on, site = (int(steps[field][row]) for field in ("turn", "on", "site"))
-        who = f"block {steps['block'][row]} thread {steps['thread'][row]}"
-        return f"{who} is {does(turn, on, self.place(site))}" if turn not in OVER else f"{who} has {STATES[turn][1]}"
+        thread = f"block {steps['block'][row]} thread {steps['thread'][row]}"
+        state = f"has {STATES[turn][1]}" if turn in OVER else f"is {does(turn, on, self.place(site))}"
+        return f"{thread} {state}"
 
     def _moved(self, history: History, position: int) -> tuple[int, int]:
         """Return block and thread of the step that led to a position; -1 for none."""
@@ -218,9 +219,9 @@ class Stage:
         held = np.maximum(rows, 0)
         cell = {(int(b), int(t)): at for at, (b, t) in enumerate(
             zip(standing.block[cells], standing.thread[cells], strict=True))}  # fmt: skip
-        whose = zip(steps["block"][held].tolist(), steps["thread"][held].tolist(), strict=True)
+        threads = zip(steps["block"][held].tolist(), steps["thread"][held].tolist(), strict=True)
         columns: dict[str, Column] = {f"first_{name}": column for name, column in first.items()}
-        columns["step_cell"] = np.array([cell.get(who, -1) for who in whose], np.float64)
+        columns["step_cell"] = np.array([cell.get(thread, -1) for thread in threads], np.float64)
         columns["step_section"], columns["step_line"] = _placed(steps["site"][held], lines)
         for name in ("turn", "on", "l1_bytes"):
             columns[f"step_{name}"] = steps[name][held].astype(np.float64)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from atops.base.trace.events import ThreadState
 from atops.base.trace.records import Kind
 from atops.trace.text import format_bytes
 from atops_widgets.cluster_grid.history import NOT_BEGUN
-from atops_widgets.drawing.scene import Scene
+from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.drawing.svg import LETTER, Drawing
 from atops_widgets.drawing.svg_marks import sentence
 from atops_widgets.drawing.theme import Theme
@@ -83,7 +83,9 @@ def draw(scene: Scene, label: str, width: int, theme: Theme | None, marks: Marks
     return drawing.finish(below + 4, str(told["say"]))
 
 
-def _look(drawing: Drawing, look: Sequence[Any], turn: int, x: float, y: float, size: tuple[float, float]) -> None:
+def _look(
+    drawing: Drawing, look: tuple[str, str, int], turn: int, x: float, y: float, size: tuple[float, float]
+) -> None:
     """Draw a thread's state: colour, hatch and letter."""
     (letter, words, kind), (width, height) = look, size
     quiet = kind < 0 and turn != ThreadState.FAILED
@@ -100,7 +102,7 @@ def _look(drawing: Drawing, look: Sequence[Any], turn: int, x: float, y: float, 
     drawing.text(x + width / 2, y + height / 2, letter, "quiet" if quiet else "on", style)
 
 
-def _states(drawing: Drawing, told: Mapping[str, Any], top: float) -> float:
+def _states(drawing: Drawing, told: Told, top: float) -> float:
     x = 8.0
     for turn, _, words, count in told["states"]:
         text = f"{count:,} {words}"
@@ -138,7 +140,7 @@ def _blocks(drawing: Drawing, scene: Scene, boxes: Sequence[Box]) -> float:
     return bottom + 24
 
 
-def _source(drawing: Drawing, told: Mapping[str, Any], left: float, room: float, y: float) -> float:
+def _source(drawing: Drawing, told: Told, left: float, room: float, y: float) -> float:
     for number, (title, rows) in enumerate(told["sections"]):
         drawing.text(left, y + 8, title, more='font-weight="600"', room=room)
         y += 20
@@ -158,17 +160,17 @@ def _source(drawing: Drawing, told: Mapping[str, Any], left: float, room: float,
     return y
 
 
-def _waits(drawing: Drawing, told: Mapping[str, Any], y: float) -> float:
-    """Draw who waits for whom: two boxes and an arrow between them."""
+def _waits(drawing: Drawing, told: Told, y: float) -> float:
+    """Draw the waits: two boxes each, and an arrow between them."""
     if not told["waits"]:
         return y
     colour = "failed" if told["verdict"] else "ink"
-    drawing.text(8, y + 8, told["verdict"] or "Who waits for whom", colour, 'font-weight="600"', drawing.width - 16.0)
+    drawing.text(8, y + 8, told["verdict"] or "Waits", colour, 'font-weight="600"', drawing.width - 16.0)
     wide = (drawing.width - 136) / 2
     right, y = wide + 128, y + 22
-    for who, what, missing, hope, tone in told["waits"][:8]:
+    for threads, what, missing, hope, tone in told["waits"][:8]:
         first, second = (
-            (8.0, "k4", who, what, "quiet"),
+            (8.0, "k4", threads, what, "quiet"),
             (right, tone, missing, hope, tone if tone == "failed" else "quiet"),
         )
         for x, edge, upper, lower, ink in (first, second):

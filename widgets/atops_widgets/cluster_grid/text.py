@@ -1,4 +1,4 @@
-"""The cluster grid as text: a line for each block, who waits for whom, and the source with where threads stand."""
+"""The cluster grid as text: a line for each block, the waits, and the source with the threads at its lines."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def describe(scene: Scene, width: int) -> str:
         parts += ["", f"Each letter is a thread: {letters}."]
         parts += _blocks(scene)
     if told["waits"]:
-        parts += ["", "Who waits for whom:"]
-        for who, what, missing, hope, _ in told["waits"]:
-            text = f"{who} at {what}, waiting for {missing}: {hope}"
+        parts += ["", "Waits:"]
+        for threads, what, missing, hope, _ in told["waits"]:
+            text = f"{threads} at {what}, waiting for {missing}: {hope}"
             parts += textwrap.wrap(text, max(40, width), initial_indent="  ", subsequent_indent="    ")
     for number, (title, rows) in enumerate(told["sections"]):
         parts += ["", f"{title}:"]
@@ -32,7 +32,7 @@ def describe(scene: Scene, width: int) -> str:
 
 
 def mark_words(marks: list[list[int]], section: int, line: int) -> str:
-    """Return who stands at a line, as letters with counts: "3B 1R"; empty for nobody."""
+    """Return the threads at a line as letters with counts: "3B 1R"; empty without any."""
     return " ".join(f"{count}{STATES[turn][0]}" for where, at, turn, count in marks if (where, at) == (section, line))
 
 

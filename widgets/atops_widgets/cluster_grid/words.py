@@ -1,4 +1,4 @@
-"""Who waits for whom in a launch, in words: of each barrier who stands there, who is missing, and who will never come.
+"""The waits of a launch in words: for each barrier the threads there, those missing, and those that never come.
 
 Pure functions of how its threads stand.
 """
@@ -47,12 +47,12 @@ AT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Some threads that wait: `who` at `what`, for `missing`. `never`: one of those will not come any more.
+    """Some threads that wait: `threads` at `what`, for `missing`. `never`: one of those will not come any more.
 
-    `open`: nobody is missing. `apart`: they stand at different lines, though one barrier lets them all go.
+    `open`: none is missing. `apart`: they stand at different lines of one barrier.
     """
 
-    who: str
+    threads: str
     what: str
     missing: str
     never: bool = False
@@ -98,21 +98,22 @@ def numbers(noun: str, which: Sequence[int]) -> str:
 
 
 def waits(standing: Standing, place: Places) -> list[Wait]:
-    """Return who waits for whom, what can never end first; at most MOST_WAITS. Waits for DTE end by themselves."""
+    """Return the waits, those that can never end first; at most MOST_WAITS. Waits for DTE end by themselves."""
     found = _block_waits(standing, place)
     turn = standing.turn
     if (turn == ThreadState.GRID_BARRIER).any():
         found.append(_grid_wait(standing, place))
-    for kind, until in ((ThreadState.COUNTED_BARRIER, "more arrivals"), (ThreadState.SIGNAL, "somebody to write it")):
+    for kind, until in ((ThreadState.COUNTED_BARRIER, "more arrivals"), (ThreadState.SIGNAL, "a write to it")):
         for on in np.unique(standing.on[turn == kind]).tolist()[:MOST_WAITS]:
             here = np.flatnonzero((turn == kind) & (standing.on == on))
-            found.append(Wait(_who(standing, here), f"{AT[int(kind)]} {on}{_lines(standing, here, place)[0]}", until))
+            what = f"{AT[int(kind)]} {on}{_lines(standing, here, place)[0]}"
+            found.append(Wait(_threads(standing, here), what, until))
     found.sort(key=lambda wait: (not wait.never, not wait.apart, wait.open))
     return found[:MOST_WAITS]
 
 
 def stuck(standing: Standing, found: Sequence[Wait]) -> bool:
-    """Return whether nobody can go on: some wait, nobody runs or waits for DTE, and no barrier has everybody."""
+    """Return whether no thread can go on: some wait, none runs or waits for DTE, and no barrier is complete."""
     turn = standing.turn
     free = np.isin(turn, (ThreadState.RUNS, ThreadState.DTE, NOT_BEGUN, NOT_KNOWN, RELEASED)).any()
     return bool(found) and not free and not any(wait.open for wait in found)
@@ -131,10 +132,10 @@ def _block_waits(standing: Standing, place: Places) -> list[Wait]:
         lines, apart = _lines(standing, here, place)
         never = not _OVER.isdisjoint(standing.turn[away].tolist())
         what = f"syncthreads{lines}{' (divergent: several lines)' if apart else ''}"
-        missing = _missing(standing, away, place) or "nobody"
-        who = numbers("thread", sorted(standing.thread[here].tolist()))
-        alike.setdefault((who, Wait("", what, missing, never, not len(away), apart)), []).append(block)
-    return [replace(wait, who=f"{numbers('block', which)}: {who}") for (who, wait), which in alike.items()]
+        missing = _missing(standing, away, place) or "none"
+        threads = numbers("thread", sorted(standing.thread[here].tolist()))
+        alike.setdefault((threads, Wait("", what, missing, never, not len(away), apart)), []).append(block)
+    return [replace(wait, threads=f"{numbers('block', which)}: {threads}") for (threads, wait), which in alike.items()]
 
 
 def _grid_wait(standing: Standing, place: Places) -> Wait:
@@ -143,7 +144,7 @@ def _grid_wait(standing: Standing, place: Places) -> Wait:
     missing = ", ".join(f"{each} {STATES[turn][1]}" for turn, each in zip(turns.tolist(), count.tolist(), strict=True))
     never = not _OVER.isdisjoint(turns.tolist())
     lines, _ = _lines(standing, here, place)
-    return Wait(_who(standing, here), f"syncblocks{lines}", missing or "nobody", never, not len(turns))
+    return Wait(_threads(standing, here), f"syncblocks{lines}", missing or "none", never, not len(turns))
 
 
 def _missing(standing: Standing, away: Column, place: Places) -> str:
@@ -162,7 +163,7 @@ def _lines(standing: Standing, here: Column, place: Places) -> tuple[str, bool]:
     return "".join(f", {each}" for each in known[:3]) + (" and more" if len(known) > 3 else ""), len(known) > 1
 
 
-def _who(standing: Standing, here: Column) -> str:
+def _threads(standing: Standing, here: Column) -> str:
     blocks = np.unique(standing.block[here]).tolist()
     if len(blocks) == 1:
         return f"block {blocks[0]}: {numbers('thread', sorted(standing.thread[here].tolist()))}"

@@ -32,7 +32,7 @@ export async function inflate(view) {
   return {...told, columns: unpack(told.columns, new DataView(raw, 4 + size))};
 }
 
-// Who stands before and after an operation, along edges from -> to; `through` are stepped over to what lies behind.
+// The operations before and after one, along edges from -> to; `through` are skipped to those behind them.
 export function around(from, to, seq, through) {
   const walk = (here, there) => {
     const next = new Map();
@@ -279,7 +279,7 @@ class View {
       (after.length ? `; awaited by ${list(after)}` : "");
   }
 
-  // A screen reader is told of what somebody did here just now, not of every frame, nor by all widgets at once.
+  // A screen reader is told of what the user did here just now, not of every frame, nor by all widgets at once.
   tell(text) {
     if (this.say.textContent === text) return;
     this.say.setAttribute("aria-live", performance.now() - this.acted < TOLD_MS ? "polite" : "off");

@@ -35,7 +35,7 @@ class TraceWidget(anywidget.AnyWidget):
     """A picture of a feed. Subclasses set `script` and `label` and write `scene`, `to_svg` and `to_text`.
 
     - `script`: the file of the ES module, beside the Python file.
-    - `label`: what the picture is called, for people.
+    - `label`: the title of the picture.
     - `swatches`: what its legend has beside the kinds, numbered after them: a name and a small SVG each.
     - `details`, `threads`: whether it needs the driver's details (moments and changes), and steps of kernel threads.
     """
@@ -92,10 +92,10 @@ class TraceWidget(anywidget.AnyWidget):
         """Return the picture as text, for a terminal and for a screen reader."""
         raise NotImplementedError
 
-    def heard(self, message: Mapping[str, Any]) -> None:
+    def heard(self, message: Mapping[str, object]) -> None:
         """Do what a message of the widget's own script asks for; then `redraw`. Unknown ones are ignored."""
 
-    # ---- what everybody can do with it
+    # ---- for users
 
     def redraw(self) -> None:
         """Send a new frame soon. From any thread."""
@@ -219,7 +219,7 @@ class TraceWidget(anywidget.AnyWidget):
         self.feed.wake()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the live view, and beside it an SVG for whoever cannot run it and text for a terminal."""
+        """Return the live view, beside it an SVG for where no script runs, and text for a terminal."""
         self.feed.poll()  # so that the SVG shows what is over by now
         if not self.feed.live and not self.snapshot:
             self.rest()

@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, Protocol
+from typing import Protocol
 
 from atops_widgets.drawing.layout_sheet import LAYOUT
 from atops_widgets.drawing.scripts import inline_script
@@ -27,7 +27,7 @@ align-content:start}}
 <body><main class="atops-page">
 """
 
-# What a widget's script is given instead of a notebook's model: the saved picture, and nobody who answers.
+# What a widget's script is given instead of a notebook's model: the saved picture, and no answers.
 START = """{{
 {script}
 const held = {held};
@@ -46,7 +46,7 @@ class Drawable(Protocol):
 
     script: str
     label: str
-    table: Mapping[str, Any]
+    table: Mapping[str, object]
 
     def packed(self) -> bytes:
         """Return the compressed picture."""

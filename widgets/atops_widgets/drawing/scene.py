@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from atops_widgets.feed.columns import Column
 
-__all__ = ("Scene", "Window", "whole_option")
+__all__ = ("Scene", "Told", "Window", "whole_option")
+
+Told: TypeAlias = Mapping[str, Any]  # what travels to a page as JSON
 
 WIDEST: Final = 8192  # pixels; a page that asks for more is answered with this many
 
@@ -20,10 +22,10 @@ class Window:
     start_ns: int | None = None
     end_ns: int | None = None
     width: int = 960
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
-    def asked(cls, content: Mapping[str, Any], origin_ns: int) -> Window:
+    def asked(cls, content: Mapping[str, object], origin_ns: int) -> Window:
         """Return the window that a page's message asks for; its times count from the origin. Raises no error."""
         start, end, width = (_number(content.get(name)) for name in ("start", "end", "width"))
         options = content.get("options")
@@ -48,11 +50,11 @@ class Scene:
     A column of names holds numbers of the feed's texts. `told["say"]` is one sentence for screen readers.
     """
 
-    told: Mapping[str, Any] = field(default_factory=dict)
+    told: Told = field(default_factory=dict)
     columns: Mapping[str, Column] = field(default_factory=dict)
 
 
-def whole_option(options: Mapping[str, Any], name: str, otherwise: int = 0) -> int:
+def whole_option(options: Mapping[str, object], name: str, otherwise: int = 0) -> int:
     """Return an option of a widget as an integer, and `otherwise` for what a page should not have sent."""
     number = _number(options.get(name))
     return otherwise if number is None else number

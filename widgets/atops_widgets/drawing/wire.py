@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -25,9 +25,9 @@ TYPES: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-def pack(columns: Mapping[str, Column]) -> tuple[list[list[Any]], bytes]:
+def pack(columns: Mapping[str, Column]) -> tuple[list[list[object]], bytes]:
     """Return the header, [name, type code, length] for each column, and one buffer with all of them, aligned."""
-    header: list[list[Any]] = []
+    header: list[list[object]] = []
     parts: list[bytes] = []
     for name, column in columns.items():
         code = CODES[column.dtype.str[1:]]
@@ -37,7 +37,7 @@ def pack(columns: Mapping[str, Column]) -> tuple[list[list[Any]], bytes]:
     return header, b"".join(parts)
 
 
-def pack_snapshot(scene: Mapping[str, Any], columns: Mapping[str, Column]) -> bytes:
+def pack_snapshot(scene: Mapping[str, object], columns: Mapping[str, Column]) -> bytes:
     """Return a scene and its columns as one compressed value: 4 bytes length, JSON, padding, columns; all deflated."""
     header, buffer = pack(columns)
     told = json.dumps({**scene, "columns": header}, separators=(",", ":")).encode()

@@ -8,7 +8,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from atops.base.fork_locks import fork_safe
 
@@ -30,7 +30,7 @@ def _loop() -> asyncio.AbstractEventLoop:
         return loop
 
 
-def call_soon(function: Callable[..., object], *arguments: Any) -> None:
+def call_soon(function: Callable[..., object], *arguments: object) -> None:
     """Have the widgets' thread call a function, soon, in order. From any thread; returns at once."""
     _loop().call_soon_threadsafe(function, *arguments)
 

@@ -36,7 +36,7 @@ STEPS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 USES: Final[Mapping[str, str]] = {"seq": "i8", "device": "i2", "offset": "i8", "size": "i8"}
 
-MEANINGS: Final[Mapping[str, Sequence[Any]]] = {
+MEANINGS: Final[Mapping[str, Sequence[object]]] = {
     "kind": list(Kind), "status": list(Status), "phase": list(Phase), "change": list(Change), "turn": list(ThreadState),
 }  # fmt: skip
 SMALLEST: Final = 1024  # rows that a table begins with
@@ -73,7 +73,7 @@ class Columns:
         self._first = self._end = 0
         self._arrays = {field: np.empty(min(SMALLEST, 2 * capacity), kind) for field, kind in fields.items()}
 
-    def extend(self, rows: Sequence[Sequence[Any]]) -> None:
+    def extend(self, rows: Sequence[Sequence[object]]) -> None:
         """Append rows with values in the order of the fields; a name becomes its number. Drop what is too much."""
         excess = max(0, len(rows) - self.capacity)
         self.start += excess

@@ -116,7 +116,7 @@ class Feed:
                 if not self._origin_known:
                     self._origin_known = True
                     submitted = self.records["submitted_ns"]
-                    self.origin_ns = self._first_ns(submitted[submitted > 0])  # 0: nobody looked then
+                    self.origin_ns = self._first_ns(submitted[submitted > 0])  # 0: not recorded
                 self.names = tracer.names()
                 self.version += 1
         if ended and not count:
@@ -189,7 +189,7 @@ class Feed:
             )
 
     def links(self) -> Links:
-        """Return who waited for whom, as of now."""
+        """Return the links between commands, as of now."""
         with self.lock:
             if self._links is None or self._links[0] != self.version:
                 self._links = self.version, Links(self.records)
@@ -225,7 +225,7 @@ class Feed:
             self._end_details()
 
     def watchers(self) -> list[Watcher]:
-        """Return who is told."""
+        """Return the watchers."""
         return list(self._watchers)
 
     def wake(self) -> None:
@@ -327,7 +327,7 @@ def feed_of(source: FeedSource = None) -> Feed:
         return Feed(load(Path(source)))
     driver = current_driver() if source is None else source
     if not isinstance(driver, Driver):
-        raise InvalidValue(f"{source!r} shows nothing; a driver, a trace, the path of a trace file or a feed is right")
+        raise InvalidValue(f"source expects a driver, a trace, the path of a trace file or a feed, got {source!r}")
     with LOCK:
         feed = FEEDS.get(id(driver))
         if feed is None or feed.stopped:

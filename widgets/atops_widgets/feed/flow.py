@@ -38,7 +38,7 @@ class Flow:
         self.views.pop(view, None)
 
     def wait(self, now: float) -> float | None:
-        """Return in how many seconds the next frame may go, 0.0 for now, None when nobody looks."""
+        """Return in how many seconds the next frame may go, 0.0 for now, None without a view."""
         if not self.views:
             return None
         unacknowledged = self.frame - min(self.views.values())

@@ -1,4 +1,4 @@
-"""Who waited for whom, read from records alone: the order of a stream, and waits with what satisfied them.
+"""The waits between commands, read from records alone: the order of a stream, and waits with what satisfied them.
 
 Events and value writes are means, not ends: both directions are followed through them to the work behind.
 """

@@ -51,7 +51,7 @@ class Pace:
         feed = self._feed()
         self._timer = None
         if feed is None or not feed.watchers():
-            return  # whoever has a feed without widgets reads it where they like
+            return  # a feed without widgets is read by its owner
         began = time.thread_time()
         try:
             fresh = feed.poll(PORTION)

@@ -17,7 +17,7 @@ __all__ = ("Ranges", "union")
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Who was given what, a row each: the seq of a command, a device, the first byte, the byte after the last."""
+    """The ranges that commands were given, a row each: seq of a command, device, first byte, byte after the last."""
 
     seq: Column
     device: Column

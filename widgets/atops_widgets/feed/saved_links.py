@@ -1,4 +1,4 @@
-"""What a saved picture keeps of who waited for whom and of the lines that enqueued what: its page has nobody to ask."""
+"""The waits and source lines in a saved picture, whose page cannot ask for them."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ NOTHING: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What is marked everywhere: the operation (NOTHING for none), the moment, and who stands before and after it.
+    """What is marked everywhere: the operation (NOTHING for none), the moment, and the operations before and after it.
 
     `before` is what it waited for and `after` what waits for it, as seqs. `place` is the source line that enqueued it,
-    empty where nobody noted it, and `text` tells the operation in a sentence.
+    empty where it is not known, and `text` tells the operation in a sentence.
     """
 
     seq: int = NOTHING

@@ -9,6 +9,6 @@ __all__ = ("line_of",)
 
 
 def line_of(names: TraceNames, site: int) -> str:
-    """Return a place of the program, "reduce.py:31 in main"; empty where nobody noted it."""
+    """Return a place of the program, "reduce.py:31 in main"; empty where it is not known."""
     place = names.sites.get(site)
     return f"{source_name(place.file)}:{place.line} in {place.function}" if place is not None else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import shlex
 from collections.abc import MutableMapping
-from typing import Any
 
 from atops.base.errors import InvalidOption
 from atops.kernels.compile.program import compile_source
@@ -15,7 +14,7 @@ from atops.trace.text import format_bytes
 __all__ = ("compile_cell",)
 
 
-def compile_cell(options: str, source: str, name: str, namespace: MutableMapping[str, Any]) -> str:
+def compile_cell(options: str, source: str, name: str, namespace: MutableMapping[str, object]) -> str:
     """Compile the `source` of a cell with the `options` of its first line, into `namespace`. Return what to print.
 
     Diagnostics count lines as the cell's editor does, the magic's own line too. Raises CompilationError with the log,
@@ -24,7 +23,7 @@ def compile_cell(options: str, source: str, name: str, namespace: MutableMapping
     try:
         words = shlex.split(options)
     except ValueError as error:
-        raise InvalidOption(f"%%kernel {options}: {error}; options as -DTILE=64 are right") from None
+        raise InvalidOption(f"%%kernel {options}: {error}; expected options such as -DTILE=64") from None
     compiled = compile_source("\n" + source, name, words)
     namespace.update({**compiled.variables, **compiled.functions, **compiled.kernels})
     lines = [str(compiled.log)] if len(compiled.log) else []

@@ -92,7 +92,7 @@ def _remarks(trace: Trace, driver: Driver) -> list[str]:
     """Return what the picture cannot show."""
     remarks = []
     if not driver.tracer.capacity:
-        remarks.append("the driver keeps no trace: EmulatorOptions(trace=n) with n above 0 is right")
+        remarks.append("the driver keeps no trace; use EmulatorOptions(trace=n) with n above 0")
     elif not trace.records:
         remarks.append("no command ended in this cell")
     if trace.dropped:

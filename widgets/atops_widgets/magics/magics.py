@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from IPython.core.error import UsageError
@@ -61,7 +61,7 @@ class Extension:
 
         The cell runs as without it, with await and all; the picture follows when it ends.
         """
-        raise UsageError(f"{MAGIC} is right as the first line of a cell, before other magics")
+        raise UsageError(f"{MAGIC} must be the first line of a cell, before other magics")
 
     def kernel(self, line: str, cell: str) -> None:
         """Compile this cell as kernel source: `%%kernel`, with options as in `%%kernel -DTILE=64`.
@@ -75,7 +75,7 @@ class Extension:
         print(status())
 
 
-LOADED: WeakKeyDictionary[Any, Extension] = WeakKeyDictionary()
+LOADED: WeakKeyDictionary[InteractiveShell, Extension] = WeakKeyDictionary()
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

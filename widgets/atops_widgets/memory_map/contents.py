@@ -1,7 +1,7 @@
 """The bytes of one allocation, read on demand from a live driver, and told as typed values.
 
-Only while the allocation lives, of the very one that was asked for, a bounded window at a time; no lock is held while
-bytes are copied. What the device writes meanwhile may be half seen, as by a debugger.
+Only while that allocation lives, and a bounded window at a time; no lock is held while bytes are copied. What the
+device writes meanwhile may be half seen, as by a debugger.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class Contents:
         view = allocation.data  # first, then the check: freed by another thread in between, it is still mapped
         allocation.check(first, count, "the memory map")
         data = view[first : first + count].tobytes()
-        if not allocation.alive:  # and perhaps somebody else's already
+        if not allocation.alive:  # its bytes may have another owner already
             raise IllegalAddress(f"{allocation!r} was freed while it was looked at")
         before = self._seen.pop(generation, None)
         look = Look(generation, first, allocation.size, data, *_changed(before, first, data))
@@ -80,7 +80,7 @@ class Contents:
         return look
 
 
-def rows_of(look: Look, dtype: str) -> list[list[Any]]:
+def rows_of(look: Look, dtype: str) -> list[tuple[int, list[str], list[bool]]]:
     """Return the values as rows: the byte that each begins at, its values as texts, and which of them have changed.
 
     A row has 16 values of one byte, or 8 others; bytes at the end that make no whole value are left out.
@@ -93,12 +93,12 @@ def rows_of(look: Look, dtype: str) -> list[list[Any]]:
     texts = [_text(value) for value in values]
     across = 16 if size == 1 else 8
     return [
-        [look.first + at * size, texts[at : at + across], changed[at : at + across]]
+        (look.first + at * size, texts[at : at + across], changed[at : at + across])
         for at in range(0, len(texts), across)
     ]
 
 
-def told(look: Look | None, dtype: str) -> Mapping[str, Any] | None:
+def told(look: Look | None, dtype: str) -> Mapping[str, object] | None:
     """Return a look as it travels to a page; None stays.
 
     `parts` are [text, changed] in turn, one after another the text of all rows; what has changed begins with a star.
@@ -108,11 +108,11 @@ def told(look: Look | None, dtype: str) -> Mapping[str, Any] | None:
     rows = rows_of(look, dtype)
     count = sum(sum(changed) for _, _, changed in rows)
     wide = max((len(text) for _, texts, _ in rows for text in texts), default=1)
-    parts: list[list[Any]] = []
+    parts: list[tuple[str, bool]] = []
     for first, texts, changed in rows:
-        parts.append([f"\n{first:8}  ", False])
+        parts.append((f"\n{first:8}  ", False))
         for text, new in zip(texts, changed, strict=True):
-            parts.append([f"{'*' * new + text:>{wide + 1}} ", new])
+            parts.append((f"{'*' * new + text:>{wide + 1}} ", new))
     last = look.first + len(look.data)
     text = f"bytes {look.first:,} to {last:,} of {look.size:,} as {dtype}"
     if look.looks > 1:
@@ -120,16 +120,16 @@ def told(look: Look | None, dtype: str) -> Mapping[str, Any] | None:
     return {"generation": look.generation, "first": look.first, "text": text, "parts": _joined(parts)}
 
 
-def _joined(parts: list[list[Any]]) -> list[list[Any]]:
+def _joined(parts: list[tuple[str, bool]]) -> list[list[str | bool]]:
     """Return the parts with neighbours that are alike joined."""
-    return [["".join(text for text, _ in some), new] for new, some in groupby(parts, key=lambda part: bool(part[1]))]
+    return [["".join(text for text, _ in some), new] for new, some in groupby(parts, key=lambda part: part[1])]
 
 
 def _allocation(driver: Driver, device: int, offset: int, generation: int) -> Allocation:
     """Return a live allocation by its number. Raises IllegalAddress when it is over."""
     memory = next((context.memory for context in driver.contexts if context.ordinal == device), None)
     if memory is None:
-        raise IllegalAddress(f"device {device} has no memory in use; a device that the program has used is right")
+        raise IllegalAddress(f"device {device} has no memory in use; expected a device that the program has used")
     number = driver.tracer.details.generation
     found = memory.find(memory.base_address + offset, "the memory map")
     if number(found.serial) != generation:  # a later owner of a range that its stream has not freed yet
@@ -148,7 +148,7 @@ def _changed(before: Look | None, first: int, data: bytes) -> tuple[bytes, int]:
     return differs.tobytes(), before.looks + 1
 
 
-def _text(value: Any) -> str:
+def _text(value: np.generic) -> str:
     """Return a number as short as it can be told apart; floats with seven digits."""
     if isinstance(value, np.integer):
         return str(int(value))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from atops.trace.text import format_bytes, format_ns
+from atops_widgets.drawing.scene import Told
 from atops_widgets.drawing.svg import moment, ticks
 from atops_widgets.feed.columns import Column
 from atops_widgets.memory_map.curve import Curve
@@ -88,7 +89,7 @@ class Canvas:
         sketch.spot(left, y, right - left, SHAPE, f"{format_bytes(size)} free, not drawn to scale")
 
     def curve(
-        self, block: Mapping[str, Any], curve: Curve, span: tuple[int, int], free: tuple[Column, Column], number: int
+        self, block: Told, curve: Curve, span: tuple[int, int], free: tuple[Column, Column], number: int
     ) -> None:
         """Add bytes in use over time with their peak, and how much of what was free was not the largest free range.
 
@@ -131,7 +132,7 @@ class Canvas:
             if room > 7 * len(text):
                 self.sketch.text(x + 3, top + CURVE + 9, text, room, "quiet")
 
-    def scratch(self, found: Scratch, told: Mapping[str, Any], most: int) -> None:
+    def scratch(self, found: Scratch, told: Told, most: int) -> None:
         """Add L2 of each block and L1 of each thread of a launch, as filled parts of their capacity."""
         sketch = self.sketch
         over = ", over" if told["over"] else ""
@@ -156,7 +157,7 @@ class Canvas:
         self.y += 6
 
     def _cell(
-        self, x: float, width: float, size: int, capacity: int, text: str, says: str, told: Mapping[str, Any],
+        self, x: float, width: float, size: int, capacity: int, text: str, says: str, told: Told,
         over: bool,
     ) -> None:
         share = min(1.0, size / capacity) if capacity else float(size > 0)
@@ -184,7 +185,7 @@ def swatch(state: State) -> str:
     )
 
 
-def _figures(block: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _figures(block: Told) -> list[tuple[str, str]]:
     """Return the captions of a curve, with their colours; each begins with how its line is drawn."""
     found = [("— in use", "ink"), (f"- - peak {format_bytes(block['peak'])}", "path")]
     found.append((f"at {format_ns(block['peak_at'])}", "quiet"))

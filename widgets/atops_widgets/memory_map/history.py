@@ -1,6 +1,6 @@
-"""Who held which range of device memory, and when: the changes of a feed as a table of lives that grows with them.
+"""The lives of allocations: a table that grows with the changes of a feed. Pure bookkeeping on columns.
 
-Pure bookkeeping on columns. It knows no page and no driver; a life is one allocation, from its first change to its end.
+A life is one allocation, from its first change to its end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LIVES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Rows of the table at one moment: who holds memory, what was freed and is kept, what was freed just before."""
+    """Rows of the table at one moment: the live ones, those freed and kept, and those freed just before."""
 
     live: Column
     kept: Column
@@ -84,7 +84,7 @@ class History:
         return sorted(self._used)
 
     def standing(self, device: int, at_ns: int | None, used: int, recent: int) -> Standing:
-        """Return who holds memory of a device at a moment (None: now), when `used` bytes are set aside.
+        """Return the lives of a device at a moment (None: now), when `used` bytes are set aside.
 
         `kept` are the newest ranges without an owner that account for what `used` has beyond the live ones; `freed`
         the `recent` last ones that ended before, and are not kept.

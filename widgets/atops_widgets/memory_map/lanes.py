@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from atops.trace.text import format_bytes
+from atops_widgets.drawing.scene import Told
 from atops_widgets.feed.columns import Column
 from atops_widgets.feed.ranges import union
 from atops_widgets.memory_map.curve import largest_gap
@@ -40,7 +41,7 @@ class Zoom:
     stop: int
 
     @classmethod
-    def asked(cls, wish: Any, device: int) -> Zoom | None:
+    def asked(cls, wish: object, device: int) -> Zoom | None:
         """Return what an option asks for of a device; None for nothing, and for what makes no sense."""
         names = ("device", "bank", "from", "to")
         if not isinstance(wish, dict) or any(type(wish.get(name)) not in (int, float) for name in names):
@@ -74,7 +75,7 @@ class Lane:
             return self.groups.row
         return np.where(self.groups.row >= 0, self.rows[np.maximum(self.groups.row, 0)], -1)
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Told:
         """Return what travels to a page beside the shapes."""
         use = format_bytes(self.used) + (f" of {format_bytes(self.capacity)}" if self.capacity else "")
         return {

@@ -1,9 +1,9 @@
-"""The memory map: who holds which bytes of each device, how full it was over time, and what the bytes contain."""
+"""The memory map: the allocations of each device, how full it was over time, and what the bytes contain."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Window
@@ -37,7 +37,7 @@ class MemoryMap(TraceWidget):
         """Return the picture of a window: see `MemoryPicture.scene`."""
         return self._picture.scene(window)
 
-    def heard(self, message: Mapping[str, Any]) -> None:
+    def heard(self, message: Mapping[str, object]) -> None:
         """Look at the bytes of a range, or have the driver tell of kernel threads, as the page asks."""
         match message:
             case {"type": "contents", "generation": int(generation), "first": int(first)}:
@@ -57,7 +57,7 @@ class MemoryMap(TraceWidget):
             return draw(*self._picture.sketched(Window(width=width)), self.label, width, theme, self.feed.marks())
 
     def to_text(self, width: int = 100) -> str:
-        """Return each bank's ranges with who holds them, the largest first, and the figures."""
+        """Return each bank's ranges with their owners, the largest first, and the figures."""
         with self.feed.lock:
             return render(self._picture, width)
 

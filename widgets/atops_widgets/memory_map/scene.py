@@ -43,7 +43,7 @@ class MemoryPicture:
         self.words = Words(feed, self.history)
         self._early: Column | None = None  # samples of memory in use from before anybody looked
         self._steps: dict[int, tuple[int, Steps]] = {}
-        self._free: dict[int, tuple[Any, tuple[Column, Column]]] = {}
+        self._free: dict[int, tuple[object, tuple[Column, Column]]] = {}
         self._scratch: tuple[tuple[int, int | None, int], Scratch | None] = (0, None, -1), None
 
     # ---- figures
@@ -235,8 +235,8 @@ class MemoryPicture:
 
     # ---- what is selected
 
-    def _chosen(self, row: int) -> Mapping[str, Any] | None:
-        """Return what is told of the selected range: where it is, who had it, which operations used it."""
+    def _chosen(self, row: int) -> Mapping[str, object] | None:
+        """Return what is shown of the selected range: its place, its owner, the operations that used it."""
         if row < 0:
             return None
         text = [self.words.range(row)]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from atops.base.trace.records import Kind
 from atops.trace.text import format_bytes
-from atops_widgets.drawing.scene import Scene
+from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.drawing.svg import LETTER, Drawing
 from atops_widgets.drawing.svg_marks import sentence
 from atops_widgets.drawing.theme import Theme
@@ -49,7 +49,7 @@ def _key(drawing: Drawing, numbers: list[int], y: float) -> float:
     return y + 22 if numbers else y
 
 
-def _shape(drawing: Drawing, shape: dict[str, Any], told: Any) -> None:
+def _shape(drawing: Drawing, shape: Told, told: Told) -> None:
     state, many = State(shape["state"]), shape["count"] > 1
     height = max(5.0, SHAPE * shape["fill"]) if many else float(SHAPE)
     x, width = MARGIN + shape["left"], max(1.5, shape["right"] - shape["left"])

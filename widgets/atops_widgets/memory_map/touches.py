@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -101,7 +101,7 @@ def _untold(given: Ranges, parts: Sequence[tuple[Column, ...]]) -> tuple[Column,
     return given.seq[rest], given.device[rest], given.start[rest], given.stop[rest], touch
 
 
-def operations_on(feed: Feed, history: History, row: int) -> list[list[Any]]:
+def operations_on(feed: Feed, history: History, row: int) -> list[list[object]]:
     """Return the newest operations that used a range while it lived, newest first: [seq, what it did and when]."""
     records = feed.records
     device, start = int(history["device"][row]), int(history["offset"][row])

@@ -1,4 +1,4 @@
-"""What the memory map says in words: who holds a range, places of the program, what an operation touched."""
+"""The memory map in words: the owner of a range, places of the program, what an operation touched."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Words:
         self.history = history
 
     def place(self, site: int) -> str:
-        """Return a source line, empty where nobody noted it."""
+        """Return a source line, empty where it is not known."""
         return line_of(self.feed.names, site)
 
     def places(self, lanes: Sequence[Lane]) -> dict[str, list[str]]:

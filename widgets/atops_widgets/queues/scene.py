@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -124,7 +124,7 @@ class Board:
             "kept": (np.isin(slots, kept) | (positions == 0)).astype(np.uint8),
         }
 
-    def _told(self, words: Words, streams: list[int], count: int, cursor: int | None) -> dict[str, Any]:
+    def _told(self, words: Words, streams: list[int], count: int, cursor: int | None) -> dict[str, object]:
         """Return the rows in words, and what is told about all of it."""
         feed, held, ledger = self.feed, words.held, self.ledger
         queued, work = int(held.open.sum()), int((held.open > 0).sum())
@@ -149,7 +149,7 @@ class Board:
             "say": "; ".join(parts),
         }
 
-    def _row(self, words: Words, stream: int) -> dict[str, Any]:
+    def _row(self, words: Words, stream: int) -> dict[str, object]:
         held, head = words.held, words.head(stream)
         return {
             "label": words.stream(stream),
@@ -186,6 +186,6 @@ class Board:
         return self._strip[1], self._strip[2]
 
 
-def _frame(picture: Scene) -> dict[str, Any]:
+def _frame(picture: Scene) -> dict[str, object]:
     """Return a picture as JSON: one of the moments that a saved page can go back to."""
     return {**picture.told, "columns": {name: column.tolist() for name, column in picture.columns.items()}}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from atops.base.trace.records import Kind, Status
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import format_bytes
-from atops_widgets.drawing.scene import Scene
+from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.drawing.svg import Drawing
 from atops_widgets.drawing.svg_marks import outline, sentence
 from atops_widgets.drawing.theme import KINDS, Theme
@@ -78,7 +79,7 @@ def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | 
     return drawing.finish(below + 4, sentence(marks) or str(told["say"]))
 
 
-def _head(drawing: Drawing, row: dict[str, Any], y: float) -> None:
+def _head(drawing: Drawing, row: Told, y: float) -> None:
     drawing.text(8, y + 19, row["label"], "ink", 'font-weight="600"', MARGIN - 16)
     drawing.text(8, y + 19 + LINE, f"{row['open']:,} queued, {row['over']:,} over", "quiet", room=MARGIN - 12)
     drawing.rect(MARGIN + OVER + 4, y + 5, 2, TOKEN + 6, "line")
@@ -92,7 +93,7 @@ def _head(drawing: Drawing, row: dict[str, Any], y: float) -> None:
 
 
 def _queue(
-    drawing: Drawing, row: dict[str, Any], own: list[dict[str, Any]], texts: list[str], y: float, room: float,
+    drawing: Drawing, row: Told, own: Sequence[Told], texts: list[str], y: float, room: float,
     boxes: dict[int, _Box],
 ) -> None:  # fmt: skip
     for token in own:
@@ -114,7 +115,7 @@ def _queue(
         drawing.text(WORDS, y + TOKEN / 2, "idle", "quiet")
 
 
-def _label(token: dict[str, Any], texts: list[str]) -> str:
+def _label(token: Told, texts: list[str]) -> str:
     if token["position"] > LABELLED and token["state"] == TokenState.PENDING and not token["kept"]:
         return ""
     size = format_bytes(token["bytes"]) if token["bytes"] and token["kind"] != Kind.WAIT_VALUE else ""
@@ -122,7 +123,7 @@ def _label(token: dict[str, Any], texts: list[str]) -> str:
 
 
 def _token(
-    drawing: Drawing, token: dict[str, Any], label: str, x: float, y: float, width: float, boxes: dict[int, _Box]
+    drawing: Drawing, token: Told, label: str, x: float, y: float, width: float, boxes: dict[int, _Box]
 ) -> None:
     kind, state, status = Kind(token["kind"]), TokenState(token["state"]), Status(token["status"])
     over, broken = state is TokenState.OVER, status is not Status.DONE

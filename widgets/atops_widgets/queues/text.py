@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from atops.base.trace.records import Kind, Status
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import GLYPHS
-from atops_widgets.drawing.scene import Scene
+from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.queues.state import TokenState
 
 __all__ = ("tell",)
@@ -43,7 +43,7 @@ def tell(scene: Scene, texts: list[str], width: int) -> str:
     return "\n".join(lines)
 
 
-def _line(row: dict[str, Any], tokens: list[tuple[int, int, int, int, int]], room: int) -> str:
+def _line(row: Told, tokens: list[tuple[int, int, int, int, int]], room: int) -> str:
     """Return what is over, a bar, and the queue as glyphs; what does not fit is counted."""
     over = "".join(_glyph(token) for token in tokens if token[1] < 0)
     capacity = f", room for {max(0, row['capacity'] - row['open']):,} more" if row["capacity"] else ""

@@ -1,4 +1,4 @@
-"""Why a command waits, and how a stream failed, in words: for the page, the SVG, a terminal and a screen reader."""
+"""Why a command waits, and how a stream failed, in words: for page, SVG, terminal and screen reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEEPEST: Final = 16  # streams that a chain of waits is followed through
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Tells of the streams of one moment. `heads` says what all heads do; times count from the origin."""
+    """The streams of one moment in words. `heads` are the states of all heads; times count from the origin."""
 
     ledger: Ledger
     held: Held
@@ -31,7 +31,7 @@ class Words:
     origin_ns: int
 
     def stream(self, stream: int) -> str:
-        """Return what people call a stream."""
+        """Return the label of a stream."""
         key = self.ledger.streams[stream]
         label = self.names.streams.get(key) or f"stream {key[1]}"
         return label if key[0] == 0 else f"{label} (device {key[0]})"
@@ -49,7 +49,7 @@ class Words:
         return f"{what} (number {ledger['seq'][slot]})"
 
     def doing(self, token: Token) -> str:
-        """Return what a head does or why it waits, and for whom."""
+        """Return what a head does, or what it waits for and why."""
         if token.state is TokenState.PENDING:
             return f"{self.command(token.slot)} is enqueued and has not begun"
         since = f"since {format_ns(token.since_ns - self.origin_ns)}"
@@ -58,7 +58,7 @@ class Words:
         return f"{self._waiting(token, f'waits {since}')}{self._root(token)}"
 
     def target(self, token: Token) -> int:
-        """Return the seq of what a token waits for: its cause, or who keeps an engine busy; -1 if nothing is known."""
+        """Return the seq of what a token waits for: its cause, or what keeps an engine busy; -1 if not known."""
         if token.state is not TokenState.WAITING or token.cause >= 0:
             return token.cause
         busy = self._busy(token)
@@ -106,12 +106,12 @@ class Words:
         return f"{me} {waits} for {self._engine(token, kind)}"
 
     def _line(self, slot: int) -> str:
-        """Return the line that enqueued a command, in brackets; empty where nobody noted it."""
+        """Return the line that enqueued a command, in brackets; empty where it is not known."""
         place = self.names.sites.get(int(self.ledger["site"][slot]))
         return f" [{file_shown(place.file)}:{place.line}]" if place is not None else ""
 
     def _engine(self, token: Token, kind: Kind) -> str:
-        """Return what a command without a cause waits for: a copy engine or clusters, and who has them now."""
+        """Return what a command without a cause waits for: a copy engine or clusters, and what has them now."""
         busy = self._busy(token)
         if kind in MOVES:
             what = "a free copy engine or link"

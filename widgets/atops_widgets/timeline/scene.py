@@ -31,7 +31,7 @@ NOTHING_KEPT: Final = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class _Cached:
-    key: tuple[Any, ...]
+    key: tuple[object, ...]
     value: Any
 
 
@@ -57,7 +57,7 @@ class Timetable:
         path, overlap, sentence = self._figures_of(span, bool(window.options.get("path")))
         columns = self._shape_columns(shapes) | self._arrow_columns(span, place) | self._path_columns(path, place)
         thinned = "" if shapes is None else _thinned(shapes, count)
-        told: dict[str, Any] = {
+        told: dict[str, object] = {
             "window": [span[0] - feed.origin_ns, span[1] - feed.origin_ns],
             "rows": [self._row(self.pyramid.book.rows[number]) for number in shown],
             "first": first,

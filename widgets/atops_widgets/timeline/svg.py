@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from atops.base.trace.records import Kind
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import format_bytes, format_ns
-from atops_widgets.drawing.scene import Scene
+from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.drawing.svg import Drawing, moment, ticks
 from atops_widgets.drawing.svg_marks import MarkPlace, outline, sentence
 from atops_widgets.drawing.theme import KINDS, Theme
@@ -62,7 +63,7 @@ def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | 
 _SHAPE: Final = ("row", "start", "end", "kind", "failed", "count", "busy", "seq", "name", "bytes")
 
 
-def _tops(rows: list[list[Any]]) -> tuple[list[float], float]:
+def _tops(rows: Sequence[Sequence[Any]]) -> tuple[list[float], float]:
     """Return the top of each row, below a line for each device, and the bottom of the last."""
     tops: list[float] = []
     y, device = float(TOP), None
@@ -75,14 +76,14 @@ def _tops(rows: list[list[Any]]) -> tuple[list[float], float]:
     return tops, y
 
 
-def _axis(drawing: Drawing, window: list[int], x_of: Any, bottom: float) -> None:
+def _axis(drawing: Drawing, window: list[int], x_of: Callable[[float], float], bottom: float) -> None:
     moments = ticks(window[0], window[1], drawing.width - MARGIN)
     for at in moments:
         drawing.path(f"M{x_of(at):.1f} {TOP - 8}V{bottom:.0f}", "grid")
         drawing.text(x_of(at) + 3, 12, moment(at, moments), "quiet", room=drawing.width - x_of(at))
 
 
-def _rows(drawing: Drawing, rows: list[list[Any]], tops: list[float]) -> None:
+def _rows(drawing: Drawing, rows: Sequence[Sequence[Any]], tops: list[float]) -> None:
     device = None
     for number, ((label, ordinal, name, engine), top) in enumerate(zip(rows, tops, strict=True)):
         if ordinal != device:
@@ -94,7 +95,7 @@ def _rows(drawing: Drawing, rows: list[list[Any]], tops: list[float]) -> None:
 
 
 def _shape(
-    drawing: Drawing, shape: dict[str, Any], tops: list[float], x_of: Any, texts: list[str], right: float
+    drawing: Drawing, shape: Told, tops: list[float], x_of: Callable[[float], float], texts: list[str], right: float
 ) -> MarkPlace:
     """Draw one shape; return where, for what can be marked."""
     x, end = max(float(MARGIN), x_of(shape["start"])), min(right, x_of(shape["end"]))
