@@ -22,7 +22,7 @@ import atops
 from atops import kernels as k
 from atops.apps.histogram import count_bytes
 from atops_widgets import WIDGETS, Feed, TraceWidget
-from atops_widgets.feed.background import call_soon
+from atops_widgets.feed.pace import call_soon
 from benchmarks.programs.million_records import million
 
 CHUNK = 1 << 20  # bytes, as in the demo

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from atops_widgets.drawing.wire import ALIGNED, TYPES
+from atops_widgets.drawing.scene import ALIGNED, TYPES
 from atops_widgets.feed.columns import Column
 
 

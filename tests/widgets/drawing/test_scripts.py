@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from atops_widgets import WIDGETS
-from atops_widgets.drawing.scripts import inline_script, module_script
+from atops_widgets.drawing.page import inline_script, module_script
 from tests.widgets.host import missing
 
 MOST_BYTES = 30_000  # of JavaScript that one widget sends, the shared base included

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atops_widgets.drawing.wire import pack, pack_snapshot
+from atops_widgets.drawing.scene import pack, pack_snapshot
 from tests.widgets.unpacking import unpack, unpack_snapshot
 
 COLUMNS = {

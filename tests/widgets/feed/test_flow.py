@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atops_widgets.feed.flow import FRAME_S, PATIENCE_S, Flow
+from atops_widgets.feed.pace import FRAME_S, PATIENCE_S, Flow
 
 
 def test_nobody_looks() -> None:

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from atops_widgets.feed import pace
-from atops_widgets.feed.flow import FRAME_S
-from atops_widgets.feed.pace import IDLE_S, QUIET_S, SHARE, Pace
+from atops_widgets.feed.pace import FRAME_S, IDLE_S, QUIET_S, SHARE, Pace
 
 
 class Clocks:

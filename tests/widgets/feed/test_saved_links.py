@@ -8,8 +8,7 @@ import numpy as np
 
 from atops.base.trace.records import Kind, TraceNames
 from atops_widgets import Feed
-from atops_widgets.feed.links import SYNCHRONISING
-from atops_widgets.feed.saved_links import saved_links
+from atops_widgets.feed.links import SYNCHRONISING, saved_links
 from tests.widgets.dashboard_traces import pipeline
 from tests.widgets.traces import double_buffering
 

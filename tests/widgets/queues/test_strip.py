@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from atops_widgets.feed.columns import MOMENTS, RECORDS, Columns, Texts
 from atops_widgets.queues.ledger import Ledger
-from atops_widgets.queues.state import holding
-from atops_widgets.queues.strip import moment_of, queued
+from atops_widgets.queues.state import holding, moment_of, queued
 from tests.widgets.queue_traces import standing
 
 

@@ -11,8 +11,7 @@ from atops.base.trace.events import ThreadState
 from atops.base.trace.records import Kind
 from atops.device.call_site import file_shown
 from atops.trace.text import format_ns
-from atops_widgets.cluster_grid.history import NOT_BEGUN, OVER, RELEASED, History, Standing
-from atops_widgets.cluster_grid.launches import Launches
+from atops_widgets.cluster_grid.history import NOT_BEGUN, OVER, RELEASED, History, Launches, Standing
 from atops_widgets.cluster_grid.source import Section, printable, sections
 from atops_widgets.cluster_grid.words import STATES, Wait, counts, does, stuck, waits
 from atops_widgets.drawing.scene import Scene, Window

@@ -11,8 +11,7 @@ from atops.base.trace.records import Kind
 from atops.trace.text import format_bytes
 from atops_widgets.cluster_grid.history import NOT_BEGUN
 from atops_widgets.drawing.scene import Scene, Told
-from atops_widgets.drawing.svg import LETTER, Drawing
-from atops_widgets.drawing.svg_marks import sentence
+from atops_widgets.drawing.svg import LETTER, Drawing, sentence
 from atops_widgets.drawing.theme import Theme
 from atops_widgets.feed.selection import Marks
 

@@ -14,16 +14,12 @@ from typing import Any, ClassVar, Final
 import anywidget
 import traitlets
 
-from atops_widgets.drawing.layout_sheet import LAYOUT
-from atops_widgets.drawing.page import page
-from atops_widgets.drawing.scene import Scene, Window
-from atops_widgets.drawing.scripts import module_script
-from atops_widgets.drawing.theme import Theme, kind_table, style_sheet
-from atops_widgets.drawing.wire import pack, pack_snapshot
-from atops_widgets.feed.background import call_soon
+from atops_widgets.drawing.page import module_script, page
+from atops_widgets.drawing.scene import Scene, Window, pack, pack_snapshot
+from atops_widgets.drawing.theme import LAYOUT, Theme, kind_table, style_sheet
 from atops_widgets.feed.feed import Feed, FeedSource, feed_of
-from atops_widgets.feed.flow import Flow
-from atops_widgets.feed.saved_links import saved_links
+from atops_widgets.feed.links import saved_links
+from atops_widgets.feed.pace import Flow, call_soon
 from atops_widgets.feed.selection import NOTHING
 
 __all__ = ("TraceWidget",)

@@ -1,18 +1,50 @@
-"""One HTML page with one or several widgets: it fetches nothing, and shows pictures and text without scripts too."""
+"""The scripts of the widgets, and one HTML page with one or several of them, which fetches nothing.
+
+A script is a plain ES module beside its Python file, joined with the base that all share. A page shows pictures and
+text without scripts too.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from html import escape
-from typing import Protocol
+from importlib.resources import files
+from typing import Final, Protocol
 
-from atops_widgets.drawing.layout_sheet import LAYOUT
-from atops_widgets.drawing.scripts import inline_script
-from atops_widgets.drawing.theme import Theme, style_sheet
+from atops_widgets.drawing.theme import LAYOUT, Theme, style_sheet
 
-__all__ = ("Drawable", "page")
+__all__ = ("Drawable", "inline_script", "module_script", "page")
+
+BASE: Final = "drawing/base.js"
+IMPORT_OF_BASE: Final = re.compile(r'^import \{[^}]*\} from "\.\./drawing/base\.js";\n', re.MULTILINE)
+COMMENT_LINE: Final = re.compile(r"^\s*//.*\n", re.MULTILINE)
+INDENTATION: Final = re.compile(r"^[ ]+", re.MULTILINE)
+# Ends of lines where no statement ends, or one whose end is marked: behind an opening, before a closing.
+NEEDLESS: Final = re.compile(r"(?<=[;{,(\[\n])\n+(?!export )|\n+(?=[})\]])")
+EXPORT: Final = re.compile(r"^export (default )?", re.MULTILINE)
+
+
+@cache
+def module_script(name: str) -> str:
+    """Return the ES module that a widget sends: the base and the file `name`, without comments and white space.
+
+    No line of a script ends in a comment, and no text in it goes over several lines.
+    """
+    folder = files("atops_widgets")
+    own = (folder / name).read_text(encoding="utf-8")
+    text = (folder / BASE).read_text(encoding="utf-8") + IMPORT_OF_BASE.sub("", own)
+    return NEEDLESS.sub("", INDENTATION.sub("", COMMENT_LINE.sub("", text)))
+
+
+def inline_script(name: str) -> str:
+    """Return the same for a page's own `<script type="module">`: its default export is the constant `widget`."""
+    text = EXPORT.sub(lambda match: "const widget = " if match[1] else "", module_script(name))
+    return text.replace("</", "<\\/")
+
 
 HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">

@@ -1,7 +1,7 @@
-"""Colours, patterns and letters of everything the widgets draw, for light and dark pages, and the style sheet of them.
+"""Colours, patterns and letters of everything the widgets draw, for light and dark pages, and their style sheets.
 
-One table. A colour never stands alone: every kind also has the glyph that the text timeline draws for it, and a hatch.
-Shapes have a contrast of at least 3 with the page and text one of at least 4.5, on shapes too.
+A colour never stands alone: every kind also has the glyph that the text timeline draws for it, and a hatch. Shapes have
+a contrast of at least 3 with the page and text one of at least 4.5, on shapes too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from atops.base.trace.records import Kind
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import GLYPHS
 
-__all__ = ("HATCHES", "KINDS", "PAGE", "Hatch", "KindStyle", "Theme", "kind_table", "style_sheet")
+__all__ = ("HATCHES", "KINDS", "LAYOUT", "PAGE", "Hatch", "KindStyle", "Theme", "kind_table", "style_sheet")
 
 Theme: TypeAlias = Literal["light", "dark"]
 Hatch: TypeAlias = Literal["none", "rising", "falling", "dots", "level", "upright", "cross"]
@@ -129,3 +129,25 @@ def _variables(theme: Theme) -> str:
     named = {name: both[which] for name, both in PAGE.items()}
     named |= {f"k{int(kind)}": style.light if theme == "light" else style.dark for kind, style in KINDS.items()}
     return "".join(f"--{name}:{colour};" for name, colour in named.items())
+
+
+LAYOUT: Final = """
+.atops{background:var(--page);color:var(--ink);font:13px/1.4 system-ui,sans-serif;padding:6px 8px;position:relative;
+border:1px solid var(--grid);border-radius:4px;box-sizing:border-box;max-width:100%}
+.atops *{box-sizing:border-box}
+.atops-bar{display:flex;flex-wrap:wrap;gap:4px;align-items:center;margin-bottom:4px}
+.atops-title{font-weight:600;margin-right:6px}
+.atops button,.atops select{font:inherit;color:var(--ink);background:var(--band);border:1px solid var(--line);
+border-radius:4px;padding:1px 8px;min-height:24px;cursor:pointer}
+.atops button[aria-pressed=true]{background:var(--ink);color:var(--page)}
+.atops button:disabled,.atops input:disabled{opacity:.5;cursor:default}
+.atops :focus-visible{outline:2px solid var(--select);outline-offset:1px}
+.atops canvas{display:block;width:100%;touch-action:pan-y}
+.atops-note{color:var(--quiet);margin-left:auto}
+.atops-say{margin:4px 0 0;min-height:2.8em;overflow-wrap:anywhere}
+.atops-legend{display:flex;flex-wrap:wrap;gap:2px 14px;margin:4px 0 0;padding:0;list-style:none}
+.atops-legend li{display:flex;align-items:center;gap:5px}
+.atops details{margin-top:4px}
+.atops pre{overflow:auto;max-height:30em;margin:4px 0;font:12px/1.35 ui-monospace,monospace;color:var(--ink);
+background:var(--band);padding:6px}
+"""

@@ -18,16 +18,15 @@ import numpy as np
 
 from atops.base.errors import InvalidValue
 from atops.base.fork_locks import fork_safe
-from atops.base.trace.events import AllocationEvent, CommandEvent, MemoryUse, Place, Position, ThreadEvent
+from atops.base.trace.events import AllocationEvent, CommandEvent, MemoryUse, Position, ThreadEvent
 from atops.base.trace.records import CounterSample, Trace, TraceNames
 from atops.base.trace.tracer import Detailing, Tracer
-from atops.device.call_site import source_name
 from atops.runtime.current_driver import current_driver
 from atops.runtime.driver import Driver
 from atops.trace.file import load
 from atops.trace.text import sentence
 from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Texts
-from atops_widgets.feed.links import Links
+from atops_widgets.feed.links import Links, line_of
 from atops_widgets.feed.pace import Pace
 from atops_widgets.feed.ranges import Ranges
 from atops_widgets.feed.selection import NOTHING, Marks, Selection
@@ -302,8 +301,7 @@ class Feed:
         known = (self.moments["seq"] == seq) & (self.moments["site"] >= 0)
         if not known.any():
             return ""
-        site: Place | None = self.names.sites.get(int(self.moments["site"][known][0]))
-        return f"{source_name(site.file)}:{site.line} in {site.function}" if site is not None else ""
+        return line_of(self.names, int(self.moments["site"][known][0]))
 
     def __repr__(self) -> str:
         state = "stopped" if self.stopped else "paused" if self.paused else "live"

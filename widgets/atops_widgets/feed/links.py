@@ -1,19 +1,23 @@
 """The waits between commands, read from records alone: the order of a stream, and waits with what satisfied them.
 
-Events and value writes are means, not ends: both directions are followed through them to the work behind.
+Events and value writes are followed, in both directions, to the work behind them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from atops.base.trace.records import WAITS, Kind
+from atops.base.trace.records import WAITS, Kind, TraceNames
+from atops.device.call_site import source_name
 from atops_widgets.feed.columns import Column, Columns
 
-__all__ = ("SYNCHRONISING", "Links")
+if TYPE_CHECKING:
+    from atops_widgets.feed.feed import Feed
+
+__all__ = ("SYNCHRONISING", "Links", "line_of", "saved_links")
 
 SYNCHRONISING: Final = frozenset({*WAITS, Kind.RECORD, Kind.WRITE_VALUE})
 MOST: Final = 256  # commands marked in one direction; more would mark everything
@@ -125,3 +129,30 @@ def _order(values: Column) -> Column:
     if len(values) < 2 or bool((values[1:] >= values[:-1]).all()):
         return np.arange(len(values))
     return np.argsort(values, kind="stable")
+
+
+LINKED: Final = 20_000  # records whose links and lines are kept, the newest
+
+
+def saved_links(feed: Feed) -> tuple[dict[str, Column], list[str]]:
+    """Return links and lines as columns, and the lines in words.
+
+    `link_before` and `link_after` are the two ends of each edge, `link_through` what is stepped over to what lies
+    behind; `link_site` is for each command in `link_seq` the index of its line.
+    """
+    before, after = feed.links().pairs(LINKED)
+    records, moments = feed.records, feed.moments
+    through = records["seq"][np.isin(records["kind"], list(SYNCHRONISING))][-LINKED:]
+    told = np.flatnonzero(moments["site"] >= 0)[-LINKED:]
+    sites, number = np.unique(moments["site"][told], return_inverse=True)
+    columns = {
+        "link_before": before, "link_after": after, "link_through": through,
+        "link_seq": moments["seq"][told], "link_site": number.astype(np.int32),
+    }  # fmt: skip
+    return columns, [line_of(feed.names, site) for site in sites.tolist()]
+
+
+def line_of(names: TraceNames, site: int) -> str:
+    """Return a place of the program, "reduce.py:31 in main"; empty where it is not known."""
+    place = names.sites.get(site)
+    return f"{source_name(place.file)}:{place.line} in {place.function}" if place is not None else ""

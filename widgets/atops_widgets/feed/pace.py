@@ -1,20 +1,96 @@
-"""When a feed reads and its widgets send: often enough to look live, seldom enough not to slow down what it shows."""
+"""When a feed reads and its widgets send: often enough to look live, seldom enough not to slow down what it shows.
+
+One thread, a daemon, reads traces and sends frames for all widgets, so that neither the user's loop nor the driver's
+threads do. A widget sends at most 30 frames a second, and at most two that no view has acknowledged: a silent view (a
+hidden tab, a kernel whose cell is busy) slows it down to one frame a second. Each frame is the whole picture, so
+nothing is lost when frames are skipped.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
-from atops_widgets.feed.background import call_later, call_soon
-from atops_widgets.feed.flow import FRAME_S
+from atops.base.fork_locks import fork_safe
 
 if TYPE_CHECKING:
     from atops_widgets.feed.feed import Feed, Watcher
 
-__all__ = ("Pace",)
+__all__ = ("FRAME_S", "MOST_UNACKNOWLEDGED", "PATIENCE_S", "Flow", "Pace", "call_later", "call_soon")
+
+LOCK: Final = fork_safe(threading.Lock())
+LOOPS: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked child has a thread of its own
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return this process's loop; start its thread if there is none."""
+    with LOCK:
+        loop = LOOPS.get(os.getpid())
+        if loop is None:
+            loop = asyncio.new_event_loop()
+            LOOPS.clear()
+            LOOPS[os.getpid()] = loop
+            threading.Thread(target=loop.run_forever, name="atops-widgets", daemon=True).start()
+        return loop
+
+
+def call_soon(function: Callable[..., object], *arguments: object) -> None:
+    """Have the widgets' thread call a function, soon, in order. From any thread; returns at once."""
+    _loop().call_soon_threadsafe(function, *arguments)
+
+
+def call_later(seconds: float, function: Callable[..., object]) -> asyncio.TimerHandle:
+    """Have a function called in some seconds. On the widgets' thread only."""
+    return asyncio.get_running_loop().call_later(seconds, function)
+
+
+FRAME_S: Final = 1 / 30
+MOST_UNACKNOWLEDGED: Final = 2
+PATIENCE_S: Final = 1.0  # how long a view may stay silent before frames go out without its acknowledgement
+
+
+@dataclass(slots=True)
+class Flow:
+    """The frames of one widget: their numbers, which view has acknowledged which, and when the next may go."""
+
+    frame: int = 0
+    sent_at: float = float("-inf")
+    views: dict[str, int] = field(default_factory=dict)
+
+    def hello(self, view: str, last: int) -> bool:
+        """Note a view that has seen frame `last` (0: none); return whether it needs the picture anew."""
+        self.views[view] = self.frame
+        return last != self.frame
+
+    def acknowledge(self, view: str, frame: int) -> None:
+        """Note that a view has received a frame."""
+        self.views[view] = max(self.views.get(view, 0), min(frame, self.frame))
+
+    def bye(self, view: str) -> None:
+        """Forget a view that was closed."""
+        self.views.pop(view, None)
+
+    def wait(self, now: float) -> float | None:
+        """Return in how many seconds the next frame may go, 0.0 for now, None without a view."""
+        if not self.views:
+            return None
+        unacknowledged = self.frame - min(self.views.values())
+        pause = PATIENCE_S if unacknowledged >= MOST_UNACKNOWLEDGED else FRAME_S
+        return max(0.0, self.sent_at + pause - now)
+
+    def sent(self, now: float) -> int:
+        """Count a frame that goes out now, and return its number."""
+        self.frame += 1
+        self.sent_at = now
+        return self.frame
+
 
 LOG: Final = logging.getLogger("atops.widgets")
 

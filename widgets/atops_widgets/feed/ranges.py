@@ -53,7 +53,7 @@ class Ranges:
 
 
 def union(starts: Column, ends: Column) -> int:
-    """Return how many bytes lie in at least one of the ranges."""
+    """Return the length of the union of ranges: bytes of memory, or nanoseconds, that at least one of them covers."""
     if len(starts) == 0:
         return 0
     order = np.argsort(starts, kind="stable")

@@ -14,12 +14,10 @@ from atops_widgets.feed.columns import Column
 from atops_widgets.feed.feed import Feed
 from atops_widgets.memory_map.contents import Contents, told
 from atops_widgets.memory_map.curve import MOST_SAMPLES, Steps, free_at, largest_gap, sampled_free, thin_steps
-from atops_widgets.memory_map.device import Extent, extent_of
-from atops_widgets.memory_map.drawing import CURVE, MARGIN, STATES, Canvas
+from atops_widgets.memory_map.drawing import CURVE, MARGIN, STATES, Canvas, Sketch
 from atops_widgets.memory_map.history import NEVER, History
-from atops_widgets.memory_map.lanes import Lane, Zoom, lanes_of
+from atops_widgets.memory_map.lanes import Extent, Lane, Zoom, extent_of, lanes_of
 from atops_widgets.memory_map.scratch import Scratch, scratch_at
-from atops_widgets.memory_map.sketch import Sketch
 from atops_widgets.memory_map.touches import Touches, operations_on, touches_of
 from atops_widgets.memory_map.words import Words
 

@@ -7,13 +7,11 @@ from typing import Final
 from atops.base.trace.records import Kind
 from atops.trace.text import format_bytes
 from atops_widgets.drawing.scene import Scene, Told
-from atops_widgets.drawing.svg import LETTER, Drawing
-from atops_widgets.drawing.svg_marks import sentence
+from atops_widgets.drawing.svg import LETTER, Drawing, sentence
 from atops_widgets.drawing.theme import Theme
 from atops_widgets.feed.selection import Marks
-from atops_widgets.memory_map.drawing import FILLED, LOOKS, MARGIN, SHAPE, SHAPE_TOP, STATES
+from atops_widgets.memory_map.drawing import FILLED, LOOKS, MARGIN, SHAPE, SHAPE_TOP, STATES, Sketch, paint
 from atops_widgets.memory_map.lanes import State
-from atops_widgets.memory_map.sketch import Sketch, paint
 from atops_widgets.memory_map.touches import LABELS, Touch
 
 __all__ = ("draw",)

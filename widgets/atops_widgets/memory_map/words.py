@@ -13,8 +13,8 @@ from atops.trace.summary import KIND_NAMES
 from atops.trace.text import format_bytes, format_ns
 from atops_widgets.feed.columns import Columns
 from atops_widgets.feed.feed import Feed
+from atops_widgets.feed.links import line_of
 from atops_widgets.feed.ranges import Ranges
-from atops_widgets.feed.source_lines import line_of
 from atops_widgets.memory_map.history import NEVER, History
 from atops_widgets.memory_map.lanes import Lane
 

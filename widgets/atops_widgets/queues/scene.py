@@ -13,8 +13,7 @@ from atops_widgets.feed.columns import Column
 from atops_widgets.feed.feed import Feed
 from atops_widgets.feed.selection import NOTHING
 from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger
-from atops_widgets.queues.state import TokenState, chosen_streams, holding
-from atops_widgets.queues.strip import moment_of, queued
+from atops_widgets.queues.state import TokenState, chosen_streams, holding, moment_of, queued
 from atops_widgets.queues.words import Words, plural
 
 __all__ = ("MOST_ROWS", "MOST_TOKENS", "Board")

@@ -11,8 +11,7 @@ from atops.base.trace.records import Kind, Status
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import format_bytes
 from atops_widgets.drawing.scene import Scene, Told
-from atops_widgets.drawing.svg import Drawing
-from atops_widgets.drawing.svg_marks import outline, sentence
+from atops_widgets.drawing.svg import Drawing, outline, sentence
 from atops_widgets.drawing.theme import KINDS, Theme
 from atops_widgets.feed.selection import Marks
 from atops_widgets.queues.layout import LETTER, LONGEST, PLAIN, layout, token_width

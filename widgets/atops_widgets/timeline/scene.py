@@ -7,19 +7,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from atops.base.trace.records import WAITS
+from atops.base.trace.records import COPIES, WAITS, Kind
 from atops.trace.summary import critical_path
 from atops.trace.text import format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.feed.columns import Column
 from atops_widgets.feed.feed import Feed
+from atops_widgets.feed.ranges import union
 from atops_widgets.feed.selection import NOTHING
-from atops_widgets.timeline.figures import figures
 from atops_widgets.timeline.pyramid import Pyramid, starts
 from atops_widgets.timeline.rows import NO_ROW, Row
 from atops_widgets.timeline.shapes import Shapes
 
-__all__ = ("MOST_ARROWS", "MOST_ROWS", "Timetable")
+__all__ = ("MOST_ARROWS", "MOST_ROWS", "Figures", "Timetable", "figures")
 
 MOST_ROWS: Final = 48  # drawn at once; the rest is a page further down
 MOST_ARROWS: Final = 300  # of the longest waits
@@ -189,3 +189,39 @@ def _thinned(shapes: Shapes, count: int) -> str:
     if len(shapes) < count:
         return f"thinned to {len(shapes):,} shapes"
     return "some drawn together" if together else ""
+
+
+IS_COPY: Final = np.isin(np.arange(256), list(COPIES))
+IS_WORK: Final = ~np.isin(np.arange(256), [*WAITS, Kind.API])  # no stream is busy with a call of the host's
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Times in nanoseconds, as in `timeline.Summary`."""
+
+    copy_ns: int
+    kernel_ns: int
+    overlap_ns: int
+    idle_ns: int
+
+    @property
+    def overlap(self) -> float:
+        """Return the fraction of copy time in which a kernel ran on the same device; 0.0 without copies."""
+        return self.overlap_ns / self.copy_ns if self.copy_ns else 0.0
+
+
+def figures(device: Column, kind: Column, start: Column, end: Column) -> Figures:
+    """Return the figures of records that ran from `start` to `end`."""
+    copies = kernels = both = 0
+    is_copy, is_kernel = IS_COPY[kind], kind == Kind.LAUNCH
+    for ordinal in np.unique(device[is_copy | is_kernel]):
+        here = device == ordinal
+        copying, computing = here & is_copy, here & is_kernel
+        one, other = union(start[copying], end[copying]), union(start[computing], end[computing])
+        copies += one
+        kernels += other
+        together = copying | computing
+        both += one + other - union(start[together], end[together])
+    working = IS_WORK[kind]
+    span = int(end.max() - start.min()) if len(start) else 0
+    return Figures(copies, kernels, both, span - union(start[working], end[working]))

@@ -9,8 +9,7 @@ from atops.base.trace.records import Kind
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import format_bytes, format_ns
 from atops_widgets.drawing.scene import Scene, Told
-from atops_widgets.drawing.svg import Drawing, moment, ticks
-from atops_widgets.drawing.svg_marks import MarkPlace, outline, sentence
+from atops_widgets.drawing.svg import Drawing, MarkPlace, moment, outline, sentence, ticks
 from atops_widgets.drawing.theme import KINDS, Theme
 from atops_widgets.feed.selection import Marks
 
