@@ -75,7 +75,7 @@ def test_blocks_that_stand_alike_are_one_line() -> None:
 @pytest.mark.parametrize(("turn", "on", "words"), [
     (ThreadState.GRID_BARRIER, 0, "2 threads of blocks 0-1 / syncblocks / 1 running / may still come"),
     (ThreadState.COUNTED_BARRIER, 4, "2 threads of blocks 0-1 / counted barrier 4 / more arrivals / may still come"),
-    (ThreadState.SIGNAL, 9, "2 threads of blocks 0-1 / signal 9 / somebody to write it / may still come"),
+    (ThreadState.SIGNAL, 9, "2 threads of blocks 0-1 / signal 9 / a write to it / may still come"),
 ])  # fmt: skip
 def test_other_waits(turn: ThreadState, on: int, words: str) -> None:
     """The grid's barrier, counted barriers and signals are told with their numbers and who is missing."""

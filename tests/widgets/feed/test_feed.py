@@ -60,7 +60,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 
 def test_nothing_else_is_shown() -> None:
     """What is no driver, trace, path or feed is refused with its value."""
-    with pytest.raises(InvalidValue, match="7 shows nothing"):
+    with pytest.raises(InvalidValue, match="got 7"):
         feed_of(7)  # type: ignore[arg-type]
 
 

@@ -218,7 +218,7 @@ def test_cells_without_the_magic_show_no_timeline(cells: Cells):
     """Also when the words stand further down, where they are an error that says where they belong."""
     assert "record" not in cells.run("stream.fill(x, 1)\nstream.sync()", "text = '''\n%%timeline\n'''")
     said = cells.run("get_ipython().run_cell_magic('timeline', '', 'pass')")
-    assert "UsageError: %%timeline is right as the first line of a cell" in said
+    assert "UsageError: %%timeline must be the first line of a cell" in said
 
 
 def test_status_names_devices_memory_and_streams(cells: Cells):

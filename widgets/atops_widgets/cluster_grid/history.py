@@ -1,7 +1,7 @@
 """The launches that were traced in detail, and what the threads of one do after any number of its steps.
 
-A state is found quickly among a million steps: every 65,536 steps it keeps the last step of each thread, and applies the
-steps from there on.
+A state is found quickly among a million steps: every 65,536 steps it keeps the last step of each thread, and goes on
+from there.
 """
 
 from __future__ import annotations
