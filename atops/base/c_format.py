@@ -1,4 +1,4 @@
-"""C's format strings: what `printf` makes of a format and its arguments. Knows no kernel, no device and no output.
+"""C's format strings: what `printf` makes of a format and its arguments.
 
 Where C leaves the behaviour undefined (a wrong argument, a flag without meaning), an error names the conversion.
 """
@@ -74,7 +74,7 @@ class _Spec:
 
 
 def _no_address(value: object) -> int | None:
-    """Know no memory."""
+    """Return no address: without memory there is none."""
     return None
 
 

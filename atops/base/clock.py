@@ -1,4 +1,4 @@
-"""Where the time comes from: integer nanoseconds, from the wall or from a clock that only moves when told to."""
+"""Clocks in integer nanoseconds: the machine's own, and a virtual one that moves only when it is advanced."""
 
 from __future__ import annotations
 

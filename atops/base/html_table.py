@@ -1,4 +1,4 @@
-"""A small table for notebooks: escaped, without colours of its own, so that it is at home on light and dark pages."""
+"""A small table for notebooks: escaped, without colours of its own, for light and dark pages."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ("expression_tree", "module_tree")
 
 T = TypeVar("T")
 
-ATTEMPTS: Final = 100  # a program's own threads may parse meanwhile, and know no lock
+ATTEMPTS: Final = 100  # a program's own threads may parse meanwhile, without this lock
 
 
 def module_tree(text: str, name: str = "<unknown>") -> ast.Module:

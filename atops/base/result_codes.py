@@ -1,4 +1,4 @@
-"""Result codes of the TOPS runtime as a table, and what each means in words. Knows no exception."""
+"""Result codes of the TOPS runtime as a table, and what each means in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The architectures' figures as one table, each with the grade of its source. Knows no device and no board."""
+"""The architectures' figures as one table, each with the grade of its source."""
 
 from __future__ import annotations
 

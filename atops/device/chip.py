@@ -1,6 +1,6 @@
 """One device's hardware: clusters of SIP threads, their scratchpads, the kernel signals, and what kernels print.
 
-It knows no runtime and no board: the runtime puts in the device's memory when it builds the chip.
+The runtime gives the chip its memory when it builds it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which copies of one device may run now: a pure state machine over directions, engines and urgency. It moves no byte.
+"""The copy engines of one device: which copies may run now, by direction, engine and urgency. Bytes move elsewhere.
 
 Host-to-device and device-to-host copies of one device never run at the same time (TOPS Runtime API, 2.6
 topsMemcpyAsync); copies of one direction share the link, up to the number of engines. Waiting copies are

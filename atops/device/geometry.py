@@ -1,4 +1,4 @@
-"""Windows, layouts and spacings of arrays, and what must hold of them before anything moves. Knows no operation."""
+"""Windows, layouts and spacings of arrays, and what must hold of them before anything moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source text of an assertion, found from the instruction that failed. It reads files and runs nothing."""
+"""The source text of an assertion, found from the instruction that failed."""
 
 from __future__ import annotations
 

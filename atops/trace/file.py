@@ -1,4 +1,4 @@
-"""Traces in files: saved without loss, loaded again by any viewer, refused with a reason when they cannot be right.
+"""Traces in files: saved without loss, loaded again by any viewer, refused with a reason when they are damaged.
 
 A file is one JSON object. Records, counters and details are lists of integers in the order of their fields; names and
 kinds are numbers into its tables, so that a reader of another version of this package can still tell what is meant.

@@ -1,6 +1,6 @@
-"""What a trace says: rows to draw, time and bytes by stream and kind, overlap, idleness and the critical path.
+"""Figures of a trace: rows to draw, time and bytes by stream and kind, overlap, idleness and the critical path.
 
-Pure functions from records to values. Nothing here draws, and nothing here knows a running driver.
+Pure functions from records to values.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The kinds and ends of commands, and the details of a trace: commands under way, uses of memory, kernel threads.
 
-Values only: they know no tracer, no stream and no device. Places of a program are numbers into `TraceNames.sites`.
+Places of a program are numbers into `TraceNames.sites`.
 """
 
 from __future__ import annotations

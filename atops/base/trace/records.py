@@ -1,7 +1,4 @@
-"""What a trace is made of: records of finished commands, samples of memory in use, and what their numbers are called.
-
-Values only: they know no tracer, no stream and no device.
-"""
+"""The parts of a trace: records of finished commands, samples of memory in use, and what their numbers are called."""
 
 from __future__ import annotations
 

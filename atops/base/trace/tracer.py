@@ -1,4 +1,4 @@
-"""What happened, in order: one tuple of integers per finished command, in a bounded ring, read as frozen records.
+"""The tracer of a driver: one tuple of integers for each finished command, in a ring, read as frozen records.
 
 A command is described in numbers as it ends. Nothing here can fail or delay the run that it describes, and it costs
 nothing while tracing is off.

@@ -1,4 +1,4 @@
-"""What kernel threads synchronise at: the block's barrier, the grid's, counted barriers with phases, kernel signals."""
+"""The requests by which kernel threads synchronise: barriers of block and grid, counted barriers, kernel signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interpreter's other way: each thread of a block has an OS thread, which blocks while the kernel thread is parked.
+"""Blocks with an OS thread for each of their threads, which blocks while the kernel thread is parked.
 
 Requests of one block are served one at a time; between them kernels run at once, and nothing is deterministic.
 """

@@ -176,7 +176,7 @@ class KernelThread:
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
             waiting.cancel(self)
-            waiting = None  # it knows the kernel's frame, whose end is called from here: a circle, from Python 3.13 on
+            waiting = None  # it refers to the kernel's frame, which ends in here: a circle, from Python 3.13 on
         self.send = _over  # what was there may hold this thread
         coro = self.coro  # none before the first turn
         for _ in range(MOST_CLOSINGS):

@@ -1,4 +1,4 @@
-"""The bytes behind a device's L3: one sparse file in memory, mapped once. It knows no allocation and no bank.
+"""The bytes behind a device's L3: one sparse file in memory, mapped once.
 
 Where there is no memfd (other systems than Linux) an arena is an anonymous mapping: it works alike, but has no
 descriptor for other processes, no fixed address, and keeps its pages until it is closed.
@@ -29,8 +29,8 @@ class Arena:
 
     Mapped shared at `base_address` when `fixed` is set and the place is free, else anywhere; `at_home` tells which and
     `host_address` where. `array` (uint8) and `memory` (memoryview "B") cover all of it; `source`, what allocations are
-    made of, is both. The mapping goes when the last view of them has died, not before, so that no view ever points at
-    nothing.
+    made of, is both. The mapping goes when the last view of them has died, not before, so that every view stays
+    valid.
     """
 
     __slots__ = ("at_home", "fd", "host_address", "name", "size", "source")

@@ -1,4 +1,6 @@
-"""Host memory that devices can reach: pinned, registered and managed. One per board; all devices see it alike.
+"""Host memory that devices can reach (pinned, registered, managed), and the address space of a board.
+
+There is one host memory a board; all devices see it alike.
 
 Pinned and registered memory has a device address apart from its host address, in windows of the 40-bit device space
 that no device's own memory uses; managed memory has one address for both.
@@ -96,7 +98,7 @@ class HostMemory:
         self._closed = True
         self._lock = make_lock()
 
-    # ---- the verbs
+    # ---- allocate, register and free
 
     def allocate(self, size: int, flags: int = 0, *, site: object = None, label: str = "") -> Allocation:
         """Make `size` bytes of pinned memory, page-aligned and zero, with a device address of its own.

@@ -143,7 +143,7 @@ class Watch:
         return self._finish()
 
     def end(self) -> None:
-        """Tell `on_dead` that the memory is gone. Only the allocation's end does this."""
+        """Tell `on_dead` that the memory is gone. Only the end of the allocation calls this."""
         if self._finish() and self.on_dead is not None:
             self.on_dead(self.allocation.violation(self.offset, self.width >> 3, "a wait for a value"))
 

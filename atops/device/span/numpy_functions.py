@@ -1,4 +1,4 @@
-"""What numpy's functions and methods do to an array's bytes: the tables that a span looks up. Knows no memory."""
+"""What numpy's functions and methods do to an array's bytes: the tables that a span looks up."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The view of device memory that a kernel thread works with: an mdspan that checks and reports each access.
 
-It knows allocations and the thread that is running; it knows no context, no transfer and no kernel language.
+The tables of numpy's functions stand in numpy_functions.py.
 """
 
 from __future__ import annotations

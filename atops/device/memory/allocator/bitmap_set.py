@@ -1,6 +1,6 @@
 """An ordered set of small integers as a ladder of bitmaps: members, neighbours and ends in a few dictionary steps.
 
-It knows nothing of memory; the allocator keeps range sizes and range starts in it.
+The allocator keeps the sizes and the starts of ranges in it.
 """
 
 from __future__ import annotations
