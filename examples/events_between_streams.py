@@ -1,7 +1,7 @@
 """Three streams, one after another where the data demand it: load, compute, save.
 
-Look at: `compute.wait(loaded)` makes later work of `compute` wait, and nobody else. Without it the kernel would start
-at once, long before the copy has ended.
+Look at: `compute.wait(loaded)` makes later work of `compute` wait, and no other stream. Without it the kernel would
+start at once, long before the copy has ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A race between two streams, run inline: the seed decides who wins, and the same seed decides it again.
+"""A race between two streams, run inline: the seed decides which wins, and the same seed decides it again.
 
 Look at: `atops.run` makes driver, kernels and tasks steps of one loop in one thread. The seed chooses their order, so a
 run that went wrong once is a number that can be kept; and with the virtual clock even the times are the same.
@@ -12,7 +12,7 @@ import atops
 
 
 async def race() -> tuple[int, list[tuple[object, ...]]]:
-    """Let two streams store into one word, unordered. Returns who was last, and the trace."""
+    """Let two streams store into one word, unordered. Returns the name of the last one, and the trace."""
     device = atops.Device(0)
     async with device.create_stream(name="one") as one, device.create_stream(name="two") as two:
         word = one.zeros(1, np.int32)

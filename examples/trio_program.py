@@ -30,7 +30,7 @@ async def main() -> None:
         gate = stream.zeros(1, np.int32)
         await stream
 
-        stream.wait_value(gate, 1, "Eq")  # holds the stream until somebody stores a 1
+        stream.wait_value(gate, 1, "Eq")  # holds the stream until a 1 is stored
         base = stream.upload(np.arange(SIZE, dtype=np.int32))
         ready = stream.record()
         with trio.move_on_after(0.1) as patience:

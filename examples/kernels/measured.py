@@ -50,8 +50,8 @@ class Measured:
         """Run one problem on the current driver. Raises AssertionError unless the result is numpy's."""
         arrays = self.arrays(*size, seed=seed)
         result, wanted = await self.program(*arrays), self.reference(*arrays)
-        found, right = (f"{each.dtype}{list(each.shape)}" for each in (result, wanted))
-        assert found == right, f"{self.name} {size} gives {found}; {right} is right"
+        found, expected = (f"{each.dtype}{list(each.shape)}" for each in (result, wanted))
+        assert found == expected, f"{self.name} {size} must give {expected}, got {found}"
         np.testing.assert_allclose(result, wanted, self.tolerance, self.tolerance, err_msg=f"{self.name} {size}")
 
     async def launch_seconds(self, arrays: tuple[Any, ...]) -> float:

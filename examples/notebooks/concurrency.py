@@ -161,7 +161,7 @@ print(overlap(since))
 
 # %% [markdown]
 # Without `load.wait(read[now])` the third chunk lands in the first one's buffer. If the kernel happens to be quick,
-# that was read by then; so most runs are right, until the machine is busy. Here the gate makes the kernel slow: the
+# that was read by then; so most runs are correct, until the machine is busy. Here the gate makes the kernel slow: the
 # result of the first chunk is that of the third.
 
 # %%
@@ -182,7 +182,7 @@ print("expected", np.sqrt(chunks[0][:3]), "and got", first[:3])
 # ## A barrier
 #
 # Twelve threads of a block turn an array around by way of their shared memory: each brings one element and takes away
-# the one opposite. Without a barrier the first thread looks for an element that nobody has brought yet.
+# the one opposite. Without a barrier the first thread looks for an element that is not there yet.
 
 
 # %%

@@ -41,7 +41,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the judge found: whether the kernel is right, a text for the learner, the error that ended a run if any."""
+    """The judge's answer: whether the kernel is correct, a text for the learner, the error that ended a run if any."""
 
     right: bool
     text: str
@@ -63,9 +63,9 @@ def check(name: str, kernel: Any, problems: Sequence[Problem], chips: Sequence[s
 
 
 async def launch(kernel: Any, problem: Problem) -> list[Array]:
-    """Run a kernel once and return what became of `out`, NaN everywhere before the run, and of the inputs.
+    """Run a kernel once and return `out`, which is NaN everywhere before the run, and the inputs afterwards.
 
-    Raises what the launch failed with.
+    Raises the failure of the launch.
     """
     async with atops.Device(0).create_stream() as stream:
         out = stream.upload(np.full_like(problem.wanted, np.nan))
@@ -81,7 +81,7 @@ def numbers(seed: int, *shape: int) -> Array:
 
 
 async def _first_fault(kernel: Any, problems: Sequence[Problem]) -> tuple[Problem, str, BaseException | None] | None:
-    """Return the first problem that comes out wrong, with what is wrong and the error; None where all are right."""
+    """Return the first problem that comes out wrong, with the fault and the error; None where all are correct."""
     for problem in problems:
         try:
             out, *inputs = await launch(kernel, problem)
@@ -113,7 +113,7 @@ def _difference(wanted: Array, out: Array) -> str:
     if np.isnan(value):
         said = "was never stored"
     elif 0 < abs(value) < TRACE:
-        said = f"is {value:.3g}, made of the bytes 0xA5: memory was read before somebody stored there or awaited it"
+        said = f"is {value:.3g}, made of the bytes 0xA5: memory was read before it was stored or awaited"
     else:
         said = f"is {value:.6g}"
-    return f"out{list(place)} {said}; {wanted[place]:g} is right ({len(places)} of {out.size} elements are wrong)"
+    return f"out{list(place)} {said}, expected {wanted[place]:g} ({len(places)} of {out.size} elements are wrong)"

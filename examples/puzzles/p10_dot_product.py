@@ -50,7 +50,7 @@ async def solve(out: k.Span, a: k.Span, b: k.Span) -> None:
                 sums[me] += sums[me + step]
             step *= 2
 
-        if me == 0:  # it made the last addition itself, so there is nobody to wait for
+        if me == 0:  # it made the last addition itself, so there is no thread to wait for
             k.memcpy(dte, out, sums[:1])
 
 

@@ -7,7 +7,7 @@ Teaches: what looks like a chain can be cut. Each thread adds up a share of its 
     came before the whole tile is carried from turn to turn.
 Hint: in a step a thread reads its neighbour's total and changes its own, which another one reads: so first all
     read, then all add, with a barrier after each. All threads take the same number of turns, with or without
-    elements: see the hint to puzzle 9 for who may fill the gap.
+    elements: see the hint to puzzle 9 for the thread that may fill the gap.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def solve(out: k.Span, a: k.Span) -> None:
             carry += totals[BLOCK - 1]
             if first < last:
                 k.memcpy(dte, out[first:last], share[: last - first])
-            await k.syncthreads()  # nobody reads these totals any more: the next turn may store its own
+            await k.syncthreads()  # no thread reads these totals any more: the next turn may store its own
 
 
 def problem(size: int, seed: int = 1) -> Problem:

@@ -45,7 +45,7 @@ async def solve(out: k.Span, a: k.Span, b: k.Span) -> None:
                 await right_here
             await k.syncthreads()  # both squares are here, for all
             total += left[me] @ right
-            await k.syncthreads()  # nobody needs them any more
+            await k.syncthreads()  # no thread needs them any more
 
         if top + me < out.shape[0]:
             end = min(column + SIDE, out.shape[1])

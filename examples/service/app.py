@@ -131,7 +131,7 @@ async def answer(service: Service, request: Request) -> Response:
 
 
 async def photograph_within(request: Request, seconds: float) -> Array:
-    """Return what the client sends. Raises DeadlineMissed where it takes too long: it waits for nobody but itself."""
+    """Return the body that the client sends. Raises DeadlineMissed where that takes too long."""
     try:
         with anyio.fail_after(seconds):
             return photograph_of(await body_of(request))

@@ -1,7 +1,8 @@
 """A batcher: items of many callers gathered into one batch of device work, by size and by time, in bounded memory.
 
-It knows atops streams and nothing of HTTP. Look at: who removes a ticket. A caller that gives up takes its own away in
-a `finally`; a lane takes a whole batch away without an `await` in between. So a ticket is always in exactly one place.
+It uses atops streams and nothing of HTTP. Look at where a ticket is removed. A caller that gives up takes its own away
+in a `finally`; a lane takes a whole batch away without an `await` in between. So a ticket is always in exactly one
+place.
 """
 
 from __future__ import annotations
@@ -89,10 +90,10 @@ class Batcher(Generic[Item, Answer]):
     ) -> None:
         for name, count in (("size", size), ("capacity", capacity), ("lanes", lanes)):
             if count < 1:
-                raise InvalidValue(f"{name} is {count!r}; at least 1 is right")
+                raise InvalidValue(f"{name} must be at least 1, got {count!r}")
         for name, seconds in (("delay", delay), ("grace", grace)):
             if not seconds >= 0:  # a NaN is not
-                raise InvalidValue(f"{name} is {seconds!r}; seconds, not negative, are right")
+                raise InvalidValue(f"{name} must be seconds, not negative, got {seconds!r}")
         self.device = device
         self.size, self.delay, self.capacity, self.lanes, self.grace = size, delay, capacity, lanes, grace
         self.running = 0  # items in batches on the device: at most size * lanes
@@ -139,7 +140,7 @@ class Batcher(Generic[Item, Answer]):
         """Return the answer for one item, or raise DeadlineMissed after `within` seconds.
 
         Cancelled or too late, the caller gives up its place in the queue at once; an item that is on the device already
-        stays in its batch, and nobody gets its answer. Raises QueueFull, ShuttingDown or DeadlineMissed at the call,
+        stays in its batch, and its answer is dropped. Raises QueueFull, ShuttingDown or DeadlineMissed at the call,
         before anything is kept; ShuttingDown, DeadlineMissed or BatchFailed later.
         """
         if not self._open:
@@ -202,7 +203,7 @@ class Batcher(Generic[Item, Answer]):
                     await self._news.wait()
 
     def _take(self) -> list[Ticket[Item, Answer]]:
-        """Take the oldest items that can still be in time. No await: nobody can leave while a batch is made."""
+        """Take the oldest items that can still be in time. No await: no caller can leave while a batch is made."""
         batch: list[Ticket[Item, Answer]] = []
         now = anyio.current_time()
         while self._waiting and len(batch) < self.size:
@@ -220,7 +221,7 @@ class Batcher(Generic[Item, Answer]):
         try:
             answers = await self._answers([ticket.item for ticket in batch], name)
             if len(answers) != len(batch):
-                raise InvalidValue(f"the work gave {len(answers)} answers for {len(batch)} items; one each is right")
+                raise InvalidValue(f"the work must give an answer for each of {len(batch)} items, got {len(answers)}")
             for ticket, answer in zip(batch, answers, strict=True):
                 ticket.answer = answer
                 ticket.over.set()

@@ -42,7 +42,7 @@ def seconds_of(request: Request, default: float, longest: float) -> float:
     except ValueError:
         milliseconds = math.nan
     if not milliseconds > 0:
-        raise BadRequest(f"the deadline is {text!r}; milliseconds above 0 are right")
+        raise BadRequest(f"the deadline must be milliseconds above 0, got {text!r}")
     return min(milliseconds / 1e3, longest)
 
 
@@ -62,7 +62,7 @@ def photograph_of(body: bytes) -> Array:
         return np.frombuffer(body, np.uint8).astype(np.float32) / np.float32(255)
     if len(body) != MOST_BYTES:
         raise BadRequest(
-            f"the body has {len(body)} bytes; {SIDE} x {SIDE} pixels, as {PIXELS} bytes or {PIXELS} float32, are right"
+            f"the body must be {SIDE} x {SIDE} pixels, as {PIXELS} bytes or {PIXELS} float32, got {len(body)} bytes"
         )
     pixels = np.frombuffer(body, "<f4").astype(np.float32)
     if not np.all((pixels >= 0) & (pixels <= 1)):  # nor a NaN: one photograph must not spoil a batch of many

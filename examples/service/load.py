@@ -1,7 +1,7 @@
 """A load generator: `python -m examples.service.load --rate 200` or `--concurrency 16`, against a service that runs.
 
 Look at: from when a latency counts. At a rate (open loop) it counts from when the request was due, not from when it was
-sent: a service that stalls is charged for all who would have come meanwhile. It knows the service by HTTP only.
+sent: a service that stalls is charged for all that would have come meanwhile. It uses the service by HTTP only.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Plan:
 
     def __post_init__(self) -> None:
         if (self.rate is None) == (self.concurrency is None):
-            raise ValueError("a rate (open loop) or a concurrency (closed loop) is right, and not both")
+            raise ValueError("pass a rate (open loop) or a concurrency (closed loop), not both")
         for name in ("requests", "rate", "concurrency", "deadline_ms"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
-                raise ValueError(f"{name} is {value!r}; a number above 0 is right")
+                raise ValueError(f"{name} must be a number above 0, got {value!r}")
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Clients:
     """As many clients as there are requests on the way, each with one connection that stays open.
 
     One client with many connections looks at all of them for every request, and would be what is measured. Nobody
-    waits here for a connection: in an open loop, those who came before hold up nobody.
+    waits here for a connection: in an open loop, earlier ones delay no other.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -111,7 +111,7 @@ class Clients:
         await self._all.aclose()
 
     async def take(self) -> httpx.AsyncClient:
-        """Return a client that nobody uses."""
+        """Return an idle client."""
         if self._idle:
             return self._idle.pop()
         return await self._all.enter_async_context(

@@ -47,7 +47,7 @@ class Counter:
 
 
 class Gauge:
-    """Numbers that are read when somebody asks: `read` returns one for each set of labels."""
+    """Numbers that are read on request: `read` returns one for each set of labels."""
 
     kind = "gauge"
 

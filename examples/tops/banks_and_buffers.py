@@ -49,7 +49,7 @@ def main() -> None:
     print("most bytes, bank by bank:", peak)
     assert sum(current) == 0
     assert np.array_equal(result, activations + values)
-    print("the sum is right")
+    print("the sum is correct")
 
 
 def make_matrix(banks: list[int]) -> int:

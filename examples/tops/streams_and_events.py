@@ -1,4 +1,4 @@
-"""A C host program in Python: two streams, two slots of device memory, and nobody who waits for longer than he must.
+"""A C host program in Python: two streams, two slots of device memory, and no wait that is longer than needed.
 
 One stream loads, the other one saves. Look at what orders them: an event says that a slot is full, a word of device
 memory counts how often it was emptied, and a callback that holds its stream works on each chunk as it arrives.
@@ -15,7 +15,7 @@ import atops.tops as tops
 CHUNKS, N = 8, 4096
 NBYTES = 4 * N
 SLOTS = 2
-TOPS_CHECK = tops.check  # what the macro of that name does: raise, or go on with the result
+TOPS_CHECK = tops.check  # as the macro of that name: raise, or go on with the result
 
 
 class Context:

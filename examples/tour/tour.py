@@ -44,7 +44,7 @@ device
 # %% [markdown]
 # ## A stream and two buffers
 #
-# `upload` allocates device memory and enqueues a copy into it. It returns at once: nobody has waited yet. `fetch`
+# `upload` allocates device memory and enqueues a copy into it. It returns at once: nothing has waited yet. `fetch`
 # enqueues the copy back, and its `await` is the first wait of all. `%%timeline` draws what the device did during the
 # cell: drag to move, turn the wheel to zoom, click a bar to see what it waited for.
 
@@ -147,8 +147,8 @@ by_block
 # ## A failure that names itself
 #
 # Now two of twelve threads leave before the barrier. On a device that hangs, and you reach for the power switch. Here
-# it is an error which says who waits, at which line, and who will never come; below it is the line of the notebook
-# that waited for the kernel. (`%tb` shows the runtime's lines as well.)
+# it is an error which names the threads that wait, at which line, and those that will never come; below it is the line
+# of the notebook that waited for the kernel. (`%tb` shows the runtime's lines as well.)
 
 
 # %%
@@ -164,7 +164,7 @@ stream.launch(careless, (1, 12))
 await stream
 
 # %% [markdown]
-# The stream has failed, others go on. What is enqueued on it now is skipped, until somebody says that the error was
+# The stream has failed, others go on. What is enqueued on it now is skipped, until the program says that the error was
 # seen.
 
 # %%

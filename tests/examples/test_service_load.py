@@ -61,7 +61,7 @@ NONSENSE = [{}, {"rate": 1.0, "concurrency": 1}, {"rate": 0.0}, {"concurrency": 
 @pytest.mark.parametrize("wrong", NONSENSE)
 def test_a_plan_that_makes_no_sense_is_refused(wrong: dict[str, Any]):
     """Neither loop, both, no rate, no requests."""
-    with pytest.raises(ValueError, match="is right"):
+    with pytest.raises(ValueError, match=r"pass a rate|must be a number above 0"):
         load.Plan("http://localhost", **wrong)
 
 
@@ -113,4 +113,4 @@ def test_the_program_refuses_a_plan_that_makes_no_sense(capsys: pytest.CaptureFi
     """As any program does: with the reason, and with 2."""
     with pytest.raises(SystemExit) as ended:
         load.main(["--rate", "-3"])
-    assert ended.value.code == 2 and "rate is -3.0" in capsys.readouterr().err
+    assert ended.value.code == 2 and "rate must be a number above 0, got -3.0" in capsys.readouterr().err

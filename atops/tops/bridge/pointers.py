@@ -143,7 +143,7 @@ def reached_memory(pointer: object, nbytes: int, what: str = "the pointer", *, d
 def memory_from(pointer: object, what: str = "the pointer") -> Buffer:
     """Return all memory from a pointer to the end of its allocation, or of its second name: what a kernel gets.
 
-    Host pointers that the runtime knows are right, too, and arrays in such memory. Raises CodeError
+    Host pointers that the runtime knows, and arrays in such memory, are accepted too. Raises CodeError
     InvalidDevicePointer (or InvalidValue).
     """
     driver = current_driver()
