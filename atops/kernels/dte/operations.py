@@ -83,7 +83,7 @@ def _configured(operation: Operation[Concatenate[DteContext, P]]) -> Callable[Co
 def _written(operation: Operation[...], template: str) -> Any:
     """Return the function that a template makes of an operation's row: its own signature, and no call that is not due.
 
-    A function that took any arguments and handed them on would cost each transfer a tenth more.
+    A function that took any arguments and handed them on would cost a small transfer up to a tenth more.
     """
     _ctx, *arguments = operation.signature.parameters.values()
     lists = {each.name for each in arguments if each.annotation == "Ints"}  # which a kernel may change before the wait
