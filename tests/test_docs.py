@@ -14,7 +14,8 @@ import pytest
 from atops.device.arch import ARCHITECTURES
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples" / "README.md"]
+GUIDES = [ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "benchmarks/README.md")]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *GUIDES]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 FENCE = re.compile(r"^```(\S*)[ \t]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
