@@ -18,19 +18,9 @@ from atops.tops.bridge.codes import CodeError
 from atops.tops.types.structs import dim3, uint3
 
 __all__ = (
-    "contents_of",
-    "dims_of",
-    "flags_in",
-    "index_in",
-    "instance",
-    "listed",
-    "member",
-    "numbers",
-    "path_of",
-    "size_of",
-    "text_of",
-    "whole",
-)
+    "contents_of", "dims_of", "flags_in", "index_in", "instance", "listed", "member", "numbers", "path_of", "size_of",
+    "text_of", "whole",
+)  # fmt: skip
 
 E = TypeVar("E", bound=IntEnum)
 T = TypeVar("T")

@@ -27,30 +27,10 @@ from atops.tops.bridge.codes import CodeError
 from atops.tops.bridge.waiting import until
 
 __all__ = (
-    "address_of",
-    "bad_pointer",
-    "check_range",
-    "contents",
-    "device_memory",
-    "disown",
-    "find_device",
-    "find_host",
-    "give_back",
-    "host_address",
-    "host_copy",
-    "host_pointer",
-    "host_view",
-    "is_device_address",
-    "is_null",
-    "known_address",
-    "known_memory",
-    "memory_from",
-    "operand",
-    "own",
-    "owned",
-    "pinned_at",
-    "reached_memory",
-)
+    "address_of", "bad_pointer", "check_range", "contents", "device_memory", "disown", "find_device", "find_host",
+    "give_back", "host_address", "host_copy", "host_pointer", "host_view", "is_device_address", "is_null",
+    "known_address", "known_memory", "memory_from", "operand", "own", "owned", "pinned_at", "reached_memory",
+)  # fmt: skip
 
 OWNED: dict[int, tuple[Allocation, Buffer]] = {}  # by the allocation's serial, which no two ever share
 KEPT: Final = 64  # dead entries up to this many are not looked for; each may keep a closed board alive

@@ -17,19 +17,10 @@ from atops.tops.types.enumerations import topsDeviceAttribute_t, topsLimit_t
 from atops.tops.types.structs import topsDeviceProp_t, topsResourceRequestV2_t
 
 __all__ = (
-    "topsChooseDevice",
-    "topsDeviceGetAttribute",
-    "topsDeviceGetLimit",
-    "topsDeviceReset",
-    "topsDeviceSynchronize",
-    "topsGetDevice",
-    "topsGetDeviceCount",
-    "topsGetDeviceFlags",
-    "topsGetDeviceProperties",
-    "topsSetDevice",
-    "topsSetDeviceAndResourceReservation",
-    "topsSetDeviceFlags",
-)
+    "topsChooseDevice", "topsDeviceGetAttribute", "topsDeviceGetLimit", "topsDeviceReset", "topsDeviceSynchronize",
+    "topsGetDevice", "topsGetDeviceCount", "topsGetDeviceFlags", "topsGetDeviceProperties", "topsSetDevice",
+    "topsSetDeviceAndResourceReservation", "topsSetDeviceFlags",
+)  # fmt: skip
 
 @call
 def topsDeviceSynchronize() -> Wait | None:

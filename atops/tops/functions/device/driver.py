@@ -14,21 +14,10 @@ from atops.tops.types.constants import DRIVER_VERSION
 from atops.tops.types.error_codes import topsError_t
 
 __all__ = (
-    "_name_of",
-    "topsDeviceComputeCapability",
-    "topsDeviceGet",
-    "topsDeviceGetByPCIBusId",
-    "topsDeviceGetName",
-    "topsDeviceGetPCIBusId",
-    "topsDeviceTotalMem",
-    "topsDriverGetVersion",
-    "topsGetErrorName",
-    "topsGetErrorString",
-    "topsGetLastError",
-    "topsInit",
-    "topsPeekAtLastError",
-    "topsRuntimeGetVersion",
-)
+    "_name_of", "topsDeviceComputeCapability", "topsDeviceGet", "topsDeviceGetByPCIBusId", "topsDeviceGetName",
+    "topsDeviceGetPCIBusId", "topsDeviceTotalMem", "topsDriverGetVersion", "topsGetErrorName", "topsGetErrorString",
+    "topsGetLastError", "topsInit", "topsPeekAtLastError", "topsRuntimeGetVersion",
+)  # fmt: skip
 
 # Domain, bus, device and function; a board's devices are device 0 of the buses from 1 on.
 BUS_ID = "0000:{:02x}:00.0"

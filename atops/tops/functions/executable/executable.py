@@ -18,15 +18,9 @@ from atops.tops.bridge.handles import live, register, take
 from atops.tops.bridge.pointers import host_copy, is_null
 
 __all__ = (
-    "bundle_for",
-    "executable_of",
-    "pointers_in",
-    "shapes_in",
-    "topsCreateExecutable",
-    "topsCreateExecutableFromFile",
-    "topsDestroyExecutable",
-    "topsExecutableSaveToFile",
-)
+    "bundle_for", "executable_of", "pointers_in", "shapes_in", "topsCreateExecutable", "topsCreateExecutableFromFile",
+    "topsDestroyExecutable", "topsExecutableSaveToFile",
+)  # fmt: skip
 
 
 @call

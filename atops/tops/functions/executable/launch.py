@@ -22,20 +22,10 @@ from atops.tops.bridge.waiting import until
 from atops.tops.functions.executable.executable import bundle_for, executable_of, pointers_in, shapes_in
 
 __all__ = (
-    "LaterNumbers",
-    "bundle_for",
-    "executable_of",
-    "pointers_in",
-    "room_at",
-    "shapes_in",
-    "topsLaunchExecutable",
-    "topsLaunchExecutableV2",
-    "topsLaunchExecutableV3",
-    "topsLaunchExecutableWithConstData",
-    "topsLaunchExecutableWithConstDataV2",
-    "topsLaunchExecutableWithConstDataV3",
-    "typed_memory",
-)
+    "LaterNumbers", "bundle_for", "executable_of", "pointers_in", "room_at", "shapes_in", "topsLaunchExecutable",
+    "topsLaunchExecutableV2", "topsLaunchExecutableV3", "topsLaunchExecutableWithConstData",
+    "topsLaunchExecutableWithConstDataV2", "topsLaunchExecutableWithConstDataV3", "typed_memory",
+)  # fmt: skip
 
 class _Launch(NamedTuple):
     """The arguments of all forms: C's lists of pointers, dims and ranks beside their counts."""

@@ -17,13 +17,9 @@ from atops.tops.types.enumerations import topsExecutableInfoType_t, topsExtExecu
 from atops.tops.types.structs import topsExtExecutableSectionInfo_t
 
 __all__ = (
-    "topsExecutableGetSectionCount",
-    "topsExecutableGetSectionInfo",
-    "topsExecutableQueryInfo",
-    "topsExecutableQueryInfoV2",
-    "topsExecutableQueryInputName",
-    "topsExecutableQueryOutputName",
-)
+    "topsExecutableGetSectionCount", "topsExecutableGetSectionInfo", "topsExecutableQueryInfo",
+    "topsExecutableQueryInfoV2", "topsExecutableQueryInputName", "topsExecutableQueryOutputName",
+)  # fmt: skip
 
 Figures = int | list[int]
 Info = topsExecutableInfoType_t

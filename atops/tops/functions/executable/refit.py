@@ -20,14 +20,10 @@ from atops.tops.functions.executable.executable import bundle_for, executable_of
 from atops.tops.functions.memory.host_memory import ORIGINS
 
 __all__ = (
-    "topsExecutableCallSubFunc",
-    "topsExecutableGetConstManagedData",
-    "topsExecutableGetRefitFlag",
-    "topsExecutableGetSubFuncInfo",
-    "topsExecutableLoadConstData",
-    "topsExecutableUpdateConstantKey",
+    "topsExecutableCallSubFunc", "topsExecutableGetConstManagedData", "topsExecutableGetRefitFlag",
+    "topsExecutableGetSubFuncInfo", "topsExecutableLoadConstData", "topsExecutableUpdateConstantKey",
     "topsExecutableUpdateRuntimeResource",
-)
+)  # fmt: skip
 
 
 @call

@@ -15,16 +15,10 @@ from atops.tops.bridge.pointers import own
 from atops.tops.types.constants import topsMallocForbidMergeMove, topsMallocTopDown
 
 __all__ = (
-    "check_total",
-    "logical_banks",
-    "topsExtGetMcAvailableMemSize",
-    "topsExtMallocWithAffinity",
-    "topsExtMallocWithBank",
-    "topsExtMallocWithBankV2",
-    "topsGetAffinityBankList",
-    "topsGetMemUsageInfo",
+    "check_total", "logical_banks", "topsExtGetMcAvailableMemSize", "topsExtMallocWithAffinity",
+    "topsExtMallocWithBank", "topsExtMallocWithBankV2", "topsGetAffinityBankList", "topsGetMemUsageInfo",
     "topsMemGetInfoExt",
-)
+)  # fmt: skip
 
 FLAGS = topsMallocTopDown | topsMallocForbidMergeMove
 

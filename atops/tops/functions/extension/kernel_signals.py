@@ -7,13 +7,9 @@ from atops.tops.bridge.call import call
 from atops.tops.bridge.context import current_device
 
 __all__ = (
-    "topsKernelSignalAlloc",
-    "topsKernelSignalAvailableNumGet",
-    "topsKernelSignalFree",
-    "topsKernelSignalMaxNumGet",
-    "topsKernelSignalRead",
-    "topsKernelSignalWrite",
-)
+    "topsKernelSignalAlloc", "topsKernelSignalAvailableNumGet", "topsKernelSignalFree", "topsKernelSignalMaxNumGet",
+    "topsKernelSignalRead", "topsKernelSignalWrite",
+)  # fmt: skip
 
 
 @call

@@ -21,14 +21,9 @@ from atops.tops.types.enumerations import topsHbmPolicy, topsResBundlMode, topsR
 from atops.tops.types.structs import topsResourceBundle_t, topsResourceRequest_t
 
 __all__ = (
-    "topsCreateResource",
-    "topsCreateResourceForExecutable",
-    "topsDestroyResource",
-    "topsDeviceSetResource",
-    "topsGetAffinityBankListV2",
-    "topsMallocForResource",
-    "topsResourceBundleGetAttribute",
-)
+    "topsCreateResource", "topsCreateResourceForExecutable", "topsDestroyResource", "topsDeviceSetResource",
+    "topsGetAffinityBankListV2", "topsMallocForResource", "topsResourceBundleGetAttribute",
+)  # fmt: skip
 
 POLICIES: Final[Mapping[topsHbmPolicy, str]] = MappingProxyType(
     {

@@ -25,24 +25,10 @@ from atops.tops.bridge.waiting import until
 from atops.tops.types.enumerations import topsMemoryType
 
 __all__ = (
-    "DIMS",
-    "ScatterMemory",
-    "allocate_part",
-    "dims_in",
-    "extents_in",
-    "part_of",
-    "scatter_at",
-    "topsMallocScatter",
-    "topsMemoryGetDims",
-    "topsMemorySetDims",
-    "topsScatterClearSubMemory",
-    "topsScatterGetSubMem",
-    "topsScatterInplace",
-    "topsScatterMemoryGetInfo",
-    "topsScatterMemoryGetSubNum",
-    "topsScatterPopulateSub",
-    "topsScatterSetSubMem",
-)
+    "DIMS", "ScatterMemory", "allocate_part", "dims_in", "extents_in", "part_of", "scatter_at", "topsMallocScatter",
+    "topsMemoryGetDims", "topsMemorySetDims", "topsScatterClearSubMemory", "topsScatterGetSubMem", "topsScatterInplace",
+    "topsScatterMemoryGetInfo", "topsScatterMemoryGetSubNum", "topsScatterPopulateSub", "topsScatterSetSubMem",
+)  # fmt: skip
 
 @call
 def topsMallocScatter(size: int) -> int:

@@ -19,16 +19,9 @@ from atops.tops.functions.memory.copy_operands import Started, start_copy
 from atops.tops.types.enumerations import topsMemcpyKind
 
 __all__ = (
-    "topsMemcpy",
-    "topsMemcpyAsync",
-    "topsMemcpyDtoD",
-    "topsMemcpyDtoDAsync",
-    "topsMemcpyDtoH",
-    "topsMemcpyDtoHAsync",
-    "topsMemcpyHtoD",
-    "topsMemcpyHtoDAsync",
-    "topsMemcpyWithStream",
-)
+    "topsMemcpy", "topsMemcpyAsync", "topsMemcpyDtoD", "topsMemcpyDtoDAsync", "topsMemcpyDtoH", "topsMemcpyDtoHAsync",
+    "topsMemcpyHtoD", "topsMemcpyHtoDAsync", "topsMemcpyWithStream",
+)  # fmt: skip
 
 H2D: Final = topsMemcpyKind.topsMemcpyHostToDevice
 D2H: Final = topsMemcpyKind.topsMemcpyDeviceToHost

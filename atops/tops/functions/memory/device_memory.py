@@ -26,15 +26,9 @@ from atops.tops.bridge.waiting import until
 from atops.tops.types.constants import topsMallocForbidMergeMove, topsMallocPreferHighSpeedMem, topsMallocTopDown
 
 __all__ = (
-    "CodecName",
-    "topsExtCodecMemHandle",
-    "topsExtMallocWithFlags",
-    "topsFree",
-    "topsMalloc",
-    "topsMemGetAddressRange",
-    "topsMemGetInfo",
-    "topsMemPtrGetInfo",
-)
+    "CodecName", "topsExtCodecMemHandle", "topsExtMallocWithFlags", "topsFree", "topsMalloc", "topsMemGetAddressRange",
+    "topsMemGetInfo", "topsMemPtrGetInfo",
+)  # fmt: skip
 
 FLAGS = topsMallocTopDown | topsMallocForbidMergeMove | topsMallocPreferHighSpeedMem
 

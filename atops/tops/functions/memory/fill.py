@@ -16,15 +16,9 @@ from atops.tops.bridge.waiting import Wait
 from atops.tops.functions.memory.copy_operands import Started, pinned_or_pageable
 
 __all__ = (
-    "topsMemset",
-    "topsMemsetAsync",
-    "topsMemsetD8",
-    "topsMemsetD8Async",
-    "topsMemsetD16",
-    "topsMemsetD16Async",
-    "topsMemsetD32",
-    "topsMemsetD32Async",
-)
+    "topsMemset", "topsMemsetAsync", "topsMemsetD8", "topsMemsetD8Async", "topsMemsetD16", "topsMemsetD16Async",
+    "topsMemsetD32", "topsMemsetD32Async",
+)  # fmt: skip
 
 
 @call

@@ -35,16 +35,9 @@ from atops.tops.types.constants import (
 )
 
 __all__ = (
-    "ORIGINS",
-    "HostOrigin",
-    "bytes_at",
-    "topsHostFree",
-    "topsHostGetDevicePointer",
-    "topsHostGetFlags",
-    "topsHostMalloc",
-    "topsHostRegister",
-    "topsHostUnregister",
-)
+    "ORIGINS", "HostOrigin", "bytes_at", "topsHostFree", "topsHostGetDevicePointer", "topsHostGetFlags",
+    "topsHostMalloc", "topsHostRegister", "topsHostUnregister",
+)  # fmt: skip
 
 MALLOC_COHERENCE = topsHostMallocCoherent | topsHostMallocNonCoherent
 MALLOC_FLAGS = (

@@ -24,15 +24,10 @@ from atops.tops.bridge.waiting import until
 from atops.tops.types.enumerations import topsTopologyMapType
 
 __all__ = (
-    "topsDeviceCanAccessPeer",
-    "topsDeviceDisablePeerAccessRegion",
-    "topsDeviceEnablePeerAccess",
-    "topsDeviceEnablePeerAccessRegion",
-    "topsMemcpyPeer",
-    "topsMemcpyPeerAsync",
-    "topsMemcpyPeerExt",
+    "topsDeviceCanAccessPeer", "topsDeviceDisablePeerAccessRegion", "topsDeviceEnablePeerAccess",
+    "topsDeviceEnablePeerAccessRegion", "topsMemcpyPeer", "topsMemcpyPeerAsync", "topsMemcpyPeerExt",
     "topsMemcpyPeerExtAsync",
-)
+)  # fmt: skip
 
 WORD: Final = (1 << 32) - 1
 UNLINKED: Final = {Result.NotSupported: Result.InvalidValue}  # no other code is documented for a missing link

@@ -27,15 +27,9 @@ from atops.tops.functions.module.module import LOADED
 from atops.tops.types.enumerations import topsMemcpyKind
 
 __all__ = (
-    "TOPS_SYMBOL",
-    "topsGetSymbolAddress",
-    "topsGetSymbolSize",
-    "topsMemcpyFromSymbol",
-    "topsMemcpyFromSymbolAsync",
-    "topsMemcpyToSymbol",
-    "topsMemcpyToSymbolAsync",
-    "topsModuleGetGlobal",
-)
+    "TOPS_SYMBOL", "topsGetSymbolAddress", "topsGetSymbolSize", "topsMemcpyFromSymbol", "topsMemcpyFromSymbolAsync",
+    "topsMemcpyToSymbol", "topsMemcpyToSymbolAsync", "topsModuleGetGlobal",
+)  # fmt: skip
 
 H2D: Final = topsMemcpyKind.topsMemcpyHostToDevice
 D2H: Final = topsMemcpyKind.topsMemcpyDeviceToHost

@@ -26,17 +26,9 @@ from atops.tops.functions.module.launch_arguments import arguments_in, arguments
 from atops.tops.types.structs import dim3
 
 __all__ = (
-    "Geometry",
-    "LoadedFunction",
-    "function_of",
-    "geometry_of",
-    "is_too_large",
-    "start",
-    "stream_for",
-    "topsLaunchCooperativeKernel",
-    "topsLaunchKernel",
-    "topsModuleLaunchKernel",
-)
+    "Geometry", "LoadedFunction", "function_of", "geometry_of", "is_too_large", "start", "stream_for",
+    "topsLaunchCooperativeKernel", "topsLaunchKernel", "topsModuleLaunchKernel",
+)  # fmt: skip
 
 Dims = dim3 | int | Sequence[int]
 Handle = Stream | int | None

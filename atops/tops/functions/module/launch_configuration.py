@@ -23,12 +23,9 @@ from atops.tops.functions.module.launch_arguments import arguments_in, bytes_at,
 from atops.tops.types.structs import dim3
 
 __all__ = (
-    "__topsPopCallConfiguration",
-    "__topsPushCallConfiguration",
-    "topsConfigureCall",
-    "topsLaunchByPtr",
+    "__topsPopCallConfiguration", "__topsPushCallConfiguration", "topsConfigureCall", "topsLaunchByPtr",
     "topsSetupArgument",
-)
+)  # fmt: skip
 
 MOST_BYTES: Final = 4096  # of arguments
 

@@ -31,14 +31,9 @@ from atops.tops.types.enumerations import topsFunction_attribute, topsJitOption
 from atops.tops.types.structs import topsFuncAttributes
 
 __all__ = (
-    "topsFuncGetAttribute",
-    "topsFuncGetAttributes",
-    "topsModuleGetFunction",
-    "topsModuleLoad",
-    "topsModuleLoadData",
-    "topsModuleLoadDataEx",
-    "topsModuleUnload",
-)
+    "topsFuncGetAttribute", "topsFuncGetAttributes", "topsModuleGetFunction", "topsModuleLoad", "topsModuleLoadData",
+    "topsModuleLoadDataEx", "topsModuleUnload",
+)  # fmt: skip
 
 
 class _Loaded:

@@ -15,18 +15,10 @@ from atops.tops.types.constants import RTC_VERSION
 from atops.tops.types.error_codes import topsrtcResult
 
 __all__ = (
-    "topsrtcAddNameExpression",
-    "topsrtcCompileProgram",
-    "topsrtcCreateProgram",
-    "topsrtcDestroyProgram",
-    "topsrtcGetCode",
-    "topsrtcGetCodeSize",
-    "topsrtcGetErrorString",
-    "topsrtcGetLoweredName",
-    "topsrtcGetProgramLog",
-    "topsrtcGetProgramLogSize",
-    "topsrtcVersion",
-)
+    "topsrtcAddNameExpression", "topsrtcCompileProgram", "topsrtcCreateProgram", "topsrtcDestroyProgram",
+    "topsrtcGetCode", "topsrtcGetCodeSize", "topsrtcGetErrorString", "topsrtcGetLoweredName", "topsrtcGetProgramLog",
+    "topsrtcGetProgramLogSize", "topsrtcVersion",
+)  # fmt: skip
 
 Text = str | bytes
 

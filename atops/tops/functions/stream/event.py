@@ -25,14 +25,9 @@ from atops.tops.types.constants import (
 from atops.tops.types.error_codes import topsError_t
 
 __all__ = (
-    "topsEventCreate",
-    "topsEventCreateWithFlags",
-    "topsEventDestroy",
-    "topsEventElapsedTime",
-    "topsEventQuery",
-    "topsEventRecord",
-    "topsEventSynchronize",
-)
+    "topsEventCreate", "topsEventCreateWithFlags", "topsEventDestroy", "topsEventElapsedTime", "topsEventQuery",
+    "topsEventRecord", "topsEventSynchronize",
+)  # fmt: skip
 
 RELEASES: Final = topsEventReleaseToDevice | topsEventReleaseToSystem
 CREATION: Final = (

@@ -30,13 +30,9 @@ from atops.tops.types.enumerations import topsTopologyMapType
 from atops.tops.types.structs import topsIpcEventHandle_t, topsIpcMemHandle_t
 
 __all__ = (
-    "topsIpcCloseMemHandle",
-    "topsIpcGetEventHandle",
-    "topsIpcGetMemHandle",
-    "topsIpcOpenEventHandle",
-    "topsIpcOpenEventHandleExt",
-    "topsIpcOpenMemHandle",
-)
+    "topsIpcCloseMemHandle", "topsIpcGetEventHandle", "topsIpcGetMemHandle", "topsIpcOpenEventHandle",
+    "topsIpcOpenEventHandleExt", "topsIpcOpenMemHandle",
+)  # fmt: skip
 
 _OPENING = fork_safe(threading.Lock())
 NO_POINTER: Final = {Result.InvalidDevicePointer: Result.InvalidHandle}

@@ -33,18 +33,10 @@ from atops.tops.types.constants import (
 from atops.tops.types.error_codes import topsError_t
 
 __all__ = (
-    "topsStreamAddCallback",
-    "topsStreamCreate",
-    "topsStreamCreateWithFlags",
-    "topsStreamDestroy",
-    "topsStreamQuery",
-    "topsStreamSynchronize",
-    "topsStreamWaitEvent",
-    "topsStreamWaitValue32",
-    "topsStreamWaitValue32Async",
-    "topsStreamWriteValue32",
-    "topsStreamWriteValue32Async",
-)
+    "topsStreamAddCallback", "topsStreamCreate", "topsStreamCreateWithFlags", "topsStreamDestroy", "topsStreamQuery",
+    "topsStreamSynchronize", "topsStreamWaitEvent", "topsStreamWaitValue32", "topsStreamWaitValue32Async",
+    "topsStreamWriteValue32", "topsStreamWriteValue32Async",
+)  # fmt: skip
 
 CREATION: Final = topsStreamNonBlocking | topsStreamCallbackBlocking | topsStreamNonMerging
 WORD: Final = 4  # bytes
