@@ -19,7 +19,7 @@ import numpy as np
 from atops.base.dtypes import as_dtype, element_name, quietly
 from atops.base.errors import InvalidType, InvalidValue
 from atops.device.memory.allocation import Allocation
-from atops.device.span.span import Element, Space, Span
+from atops.device.span.span import ElementType, Space, Span
 from atops.kernels.memory.spaces import LanguageSpace
 
 __all__ = ("KernelArgument", "MemoryArgument", "Parameter", "aliases", "parameter", "restrict", "restricted_type")
@@ -236,7 +236,7 @@ def _type_name(dtype: np.dtype[np.generic] | type) -> str:
     return dtype.__name__ if isinstance(dtype, type) else element_name(dtype)
 
 
-class restrict(Span, Generic[Element]):  # the name in the language
+class restrict(Span, Generic[ElementType]):  # the name in the language
     """An annotation: device memory that no other argument of the launch reaches. It arrives as a Span.
 
     `x: k.restrict`, or `x: k.restrict[np.float32]` for elements of this type only. Nothing checks it by default; strict

@@ -24,7 +24,7 @@ from atops.device.geometry import Array, Key, Shaped
 from atops.device.memory.allocation import Allocation
 from atops.device.span.numpy_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods, out_of
 
-__all__ = ("FREE_THREADED", "Access", "Element", "Space", "Span", "check_bounds", "is_basic")
+__all__ = ("FREE_THREADED", "Access", "ElementType", "Space", "Span", "check_bounds", "is_basic")
 
 # With the interpreter lock nothing reorders a store and the look at `watches`; without it `wrote` has the fence.
 FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -35,11 +35,11 @@ _BASIC = (int, np.integer, slice, type(None), type(...), str)
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    Element = TypeVar("Element", default=Any)
+    ElementType = TypeVar("ElementType", default=Any)
 else:
     from typing import TypeVar
 
-    Element = TypeVar("Element")
+    ElementType = TypeVar("ElementType")
 
 
 class Space(Enum):
@@ -62,7 +62,7 @@ class Access(NamedTuple):
     size: int
 
 
-class Span(NDArrayOperatorsMixin, Generic[Element]):
+class Span(NDArrayOperatorsMixin, Generic[ElementType]):
     """A typed, shaped view of device memory: `tops::mdspan` (TOPS C++, 8.7). Immutable; its bytes are not.
 
     Slicing, reshaping and viewing touch no byte and are allowed everywhere. Reading or storing an element, numpy
