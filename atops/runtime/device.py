@@ -223,7 +223,7 @@ class Device(DeviceMemory):
             return
         with self.driver.lock:
             failed = self.context.failed_streams()
-            error = next((stream._error for stream in failed if stream._error is not None), None)
+            error = next((stream.failure for stream in failed if stream.failure is not None), None)
         if error is not None:
             look_at(error)
             raise error.fresh()

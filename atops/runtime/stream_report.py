@@ -46,7 +46,7 @@ def statistics(stream: StreamQueue) -> StreamStatistics:
         capacity=None if capacity is None else capacity.limit,
         free=None if capacity is None else capacity.free,
         waiting_for_room=0 if capacity is None else capacity.waiting,
-        error=None if stream._error is None else str(stream._error),
+        error=None if stream.failure is None else str(stream.failure),
         head=f"{queued[0]!r} {why(queued[0])}" if queued else None,
     )
 
@@ -93,5 +93,5 @@ def html_of(stream: StreamQueue) -> str:
 
 def log_unseen(stream: StreamQueue) -> None:
     """Log the stream's failure if it was not looked at. Once."""
-    if stream._error is not None:
-        log_if_unseen(stream.label, stream._error)
+    if stream.failure is not None:
+        log_if_unseen(stream.label, stream.failure)

@@ -31,6 +31,7 @@ from atops.runtime.memory.prefetch import PrefetchBuffer
 if TYPE_CHECKING:
     from atops.runtime.pools.pool import MemoryPool
     from atops.runtime.queues.queue import StreamQueue
+    from atops.runtime.resources.bundle import Resources
 
 __all__ = ("DeviceContext", "Granted")
 
@@ -64,7 +65,7 @@ class DeviceContext:
         workers = arch.clusters * arch.sips_per_cluster if options.workers == "sip" else options.workers
         self.lane = KernelLane(driver.executor, ordinal, workers, options)
         self.clusters.place = self.lane.place
-        self.resources: Any = None  # its bundles and its reservation once there was one: runtime.resources.bundle
+        self.resources: Resources | None = None  # its bundles and its reservation, once there was one
         self.replaced: ReferenceType[DeviceContext] | None = None  # what a reset put it in the place of
         # Guarded by the driver's lock:
         self.dead: AtopsError | None = None  # after a reset
@@ -139,7 +140,7 @@ class DeviceContext:
 
         Not those that are closed and whose failure was looked at: it can be cleared no more.
         """
-        failed = (each for each in self.poisoned if not each._closed or not getattr(each._error, "_seen", False))
+        failed = (each for each in self.poisoned if not each._closed or not getattr(each.failure, "_seen", False))
         return sorted(failed, key=lambda stream: stream.number)
 
     def check_survived(self) -> None:
@@ -164,7 +165,7 @@ class DeviceContext:
         """Refuse and abort all work, because the driver closes."""
         self.dead = error
         for stream in list(self.poisoned):
-            failure = stream._error
+            failure = stream.failure
             if failure is not None and not isinstance(failure, LoopClosed):  # the program's loop went first
                 log_if_unseen(stream.label, failure)
         self.fail_all(StreamAborted(f"the driver of device {self.ordinal} was closed"))

@@ -13,7 +13,11 @@ from contextlib import suppress
 from contextvars import ContextVar, Token
 from itertools import islice
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from atops.runtime.board.context import DeviceContext
+    from atops.runtime.stream import Stream
 
 __all__ = (
     "ThreadChoice",
@@ -29,7 +33,7 @@ BOARDS = 1024  # whose devices a thread or a task may have chosen among
 Choices = Mapping[int, int]  # ordinals by the serial number of the board
 
 TASK: ContextVar[Choices] = ContextVar("atops_current_device", default=MappingProxyType({}))
-ENTERED: ContextVar[tuple[Any, ...]] = ContextVar("atops_current_streams", default=())
+ENTERED: ContextVar[tuple[Stream, ...]] = ContextVar("atops_current_streams", default=())
 
 
 class ThreadChoice(threading.local):
@@ -71,17 +75,17 @@ def restore_ordinal(saved: tuple[Token[Choices], Choices]) -> None:
 # ---- streams
 
 
-def current_stream(context: Any) -> Any:
+def current_stream(context: DeviceContext) -> Stream | None:
     """Return the stream of a device that this task entered last and has not left; None where there is none."""
     return next((stream for stream in reversed(ENTERED.get()) if stream.context is context), None)
 
 
-def enter_stream(stream: Any) -> None:
+def enter_stream(stream: Stream) -> None:
     """Make a stream its device's current one for this task, until `leave_stream`. It may be so several times over."""
     ENTERED.set((*ENTERED.get(), stream))
 
 
-def leave_stream(stream: Any) -> None:
+def leave_stream(stream: Stream) -> None:
     """Undo the last `enter_stream` of this stream. Without one nothing happens."""
     entered = ENTERED.get()
     last = next((place for place in range(len(entered) - 1, -1, -1) if entered[place] is stream), None)

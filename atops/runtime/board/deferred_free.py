@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from atops.base.errors import IllegalAddress
 from atops.device.memory.allocation import Allocation
@@ -12,13 +12,16 @@ from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.completion import Completion
 from atops.runtime.memory.buffer import LATER, Buffer
 
+if TYPE_CHECKING:
+    from atops.runtime.queues.queue import StreamQueue
+
 __all__ = ("Countdown", "free_after", "free_when_idle")
 
 
-Free = Callable[[Allocation, Any], None]
+Free = Callable[[Allocation, str], None]
 
 
-def free_when_idle(context: DeviceContext, free: Free, buffer: Buffer, stream: Any) -> None:
+def free_when_idle(context: DeviceContext, free: Free, buffer: Buffer, stream: StreamQueue | None) -> None:
     """Free the memory of `buffer` once all work is over that the board has now, or the stream if one is given.
 
     All of the board's: a peer, or another device's stream, may use it too.
@@ -33,7 +36,7 @@ def free_when_idle(context: DeviceContext, free: Free, buffer: Buffer, stream: A
 
 
 def free_after(
-    context: DeviceContext, free: Free, allocation: Allocation, by: object, stream: Any, newest: int
+    context: DeviceContext, free: Free, allocation: Allocation, by: str, stream: StreamQueue | None, newest: int
 ) -> None:
     """Free `allocation` once the stream, or the whole board, is through with the commands up to number `newest`."""
     driver = context.driver

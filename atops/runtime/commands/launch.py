@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
 from atops.base.trace.tracer import Kind
@@ -14,6 +14,7 @@ from atops.device.exec.grid import Grid, Seeded
 from atops.device.memory.allocation import Allocation
 from atops.kernels.arguments import MemoryArgument
 from atops.kernels.bound import BoundKernel
+from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.copy import COPIES
 from atops.runtime.commands.kernel_steps import KernelSteps
@@ -22,6 +23,10 @@ from atops.runtime.core.commands import Described, ReadRange, UsedRange, always,
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.memory.scatter import ranges_of
+
+if TYPE_CHECKING:
+    from atops.runtime.cooperative_launch import Rendezvous
+    from atops.runtime.resources.bundle import ResourceBundle
 
 __all__ = ("PLAIN_LAUNCH", "Launch", "LaunchOptions", "reachable")
 
@@ -33,7 +38,7 @@ class Launch(NamedTuple):
     """Run a kernel that is bound to its arguments."""
 
     bound: Any
-    config: Any
+    config: LaunchConfig
     options: LaunchOptions
 
 
@@ -42,8 +47,8 @@ class LaunchOptions(NamedTuple):
 
     start: Event | None = None
     stop: Event | None = None
-    meeting: Any = None  # of a cooperative launch over several streams
-    bundle: Any = None  # the resource bundle that it runs in
+    meeting: Rendezvous | None = None  # of a cooperative launch over several streams
+    bundle: ResourceBundle | None = None  # the resource bundle that it runs in
     pinned: tuple[int, ...] | None = None  # the cluster of each block
 
 

@@ -168,5 +168,5 @@ class Event(InProcess):
             ("timing", "yes" if self.timing else "no"),
             ("bound to", None if self.launch is None else f"launch, command {self.launch.seq}"),
             ("between processes", "yes" if self.interprocess or self.shared is not None else None),
-            ("failure", str(record._error) if record is not None and record._error is not None else None),
+            ("failure", str(record.failure) if record is not None and record.failure is not None else None),
         ))  # fmt: skip

@@ -41,7 +41,7 @@ def completion_html(item: Any) -> str:
         ("stream", item.stream.label),
         ("state", item.state),
         ("waits for", item.parked if item.state in ("pending", "running") else None),
-        ("error", item._error),
+        ("error", item.failure),
     ))  # fmt: skip
 
 

@@ -60,7 +60,7 @@ class SharedRecords:
         ticket = self.page.submit()
         self._own = ticket, record
         if not record.add_waiter(_Publisher(self.page, ticket, record)):
-            self.page.finish(ticket, record._error is not None)
+            self.page.finish(ticket, record.failure is not None)
 
     def latest(self) -> Completion | None:
         """Return the newest record of any process; None when there is nothing to wait for."""
@@ -175,7 +175,7 @@ class _Publisher:
 
     def wake(self) -> None:
         """Tell them."""
-        self._page.finish(self._ticket, self._record._error is not None)
+        self._page.finish(self._ticket, self._record.failure is not None)
 
 
 class LentEvent:

@@ -108,8 +108,7 @@ def resources_of(context: DeviceContext) -> Resources:
     with context.driver.lock:
         if context.resources is None:
             context.resources = Resources(context)
-        resources: Resources = context.resources
-        return resources
+        return context.resources
 
 
 def bundle_of(context: DeviceContext, bundle: ResourceBundle | None = None) -> ResourceBundle | None:
@@ -188,7 +187,7 @@ class ResourceBundle:
         return item.share is not None and item.share is self.engines
 
     def _release(self) -> None:
-        self.context.resources.drop(self)
+        resources_of(self.context).drop(self)
         self.memory.close()
 
     def __repr__(self) -> str:

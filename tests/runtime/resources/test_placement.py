@@ -117,7 +117,7 @@ def test_reservations_go_beside_exclusive_bundles_and_over_others():
 )  # fmt: skip
 def test_a_request_without_a_meaning_is_refused(request_):
     """Nothing asked for, two things at once, negative numbers, an unknown policy."""
-    with pytest.raises(InvalidValue, match="right"):
+    with pytest.raises(InvalidValue, match="expected"):
         BundleRequest(**request_)
 
 
