@@ -2,15 +2,17 @@
 
 A stream is an asyncio task queue, an event is an awaitable future, a kernel is a coroutine per hardware thread.
 
-    floor 5  atops.cli, atops_widgets, examples   what people see
-    floor 4  atops, atops.tops                    names: the async API here, the C-style functions
-    floor 3  atops.runtime                        driver, stream, completion, event, buffer, pool, pipeline
-    floor 2  atops.kernels                        the language that kernels are written in
-    floor 1  atops.device                         the chip: memories, DTE, clusters, interpreter, barriers, links
-    floor 0  atops.base                           result codes, errors, dims, dtypes, clock, tracing, waiting
+    floor 6  atops.cli, atops.apps, atops_widgets   what people see; benchmarks and examples stand here too
+    floor 5  atops, atops.tops                      names: the async API here, the C-style functions there
+    floor 4  atops.runtime                          devices, streams, commands and their queues, events, buffers, pools
+    floor 3  atops.kernels                          the language that kernels are written in
+    floor 2  atops.trace                            reading traces: figures, text, files
+    floor 1  atops.device                           the chip: memories, DTE, kernel threads, barriers, links
+    floor 0  atops.base                             errors, dims, dtypes, clock, options, waiting, trace records
 
-Imports go down only. A copy: `stream.copy` -> `Copy` -> the stream's drain -> copy engine -> address check -> bytes.
-A launch: `stream.launch` -> kernel bound to arguments -> clusters -> interpreter -> DTE request -> transform.
+Imports go down only; the first lines of each package say what its modules and folders are. The way down,
+of a copy: stream.copy -> commands.copy -> the drain in queues.queue -> device.copy_engine -> device.memory.allocation;
+of a launch: stream.launch -> commands.launch -> device.exec: grid, block_scheduler, interpreter -> device.dte.
 Every `def` enqueues or answers at once; only an `async def` waits; blocking twins are called `sync` or `wait_sync`.
 """
 

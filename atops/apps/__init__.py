@@ -1,1 +1,14 @@
-"""Floor 5: what the command line runs. Everything here is made of public names; nothing below imports it."""
+"""Floor 6: what `atops demo` and `atops info` run, and what writes docs/language.md. Made of public names.
+
+demo                the demo
+demo_arguments      its command line
+demo_report         its report
+corpus              its data
+histogram           its kernel
+outcome             its result
+progress            its progress bar
+sequence            the order of a run, without times
+info                the board and its devices
+language_reference  docs/language.md, made from the tables of the language
+language_texts      its sentences
+"""

@@ -1,1 +1,15 @@
-"""Floor 0: result codes, errors, dims, dtypes, clocks, tracing, options and the one waiting primitive."""
+"""Floor 0, what everything stands on: errors, figures of types and extents, clocks, waiting and trace records.
+
+waiting/      every wait: waiters, and the event loops that they wait on
+trace/        what the runtime writes down while it runs: records, details, rings
+errors        the error tree
+result_codes  the codes of the TOPS runtime, in words
+options       EmulatorOptions, and the environment variables that set them
+dims          three-dimensional extents
+dtypes        element types and their names
+clock         integer nanoseconds, from the wall or from a virtual clock
+fork_locks    locks of modules that are free in a forked child
+c_format      C's format strings
+python_ast    Python's parser, one thread at a time
+html_table    tables in notebooks
+"""

@@ -1,1 +1,16 @@
-"""Floor 1: the chip: memories, DTE and its transforms, interpreter of kernel threads, clusters, barriers, links."""
+"""Floor 1, the chip: memories, engines, kernel threads and what they wait for, links between devices.
+
+arch         the figures of each architecture
+topology     the links that join the devices of a board
+chip         the hardware of one device, made of the parts below
+memory/      L3 and the host memory that devices reach, with their allocators
+exec/        kernel threads, blocks and grids, their barriers, and the interpreters that resume them
+span/        device memory as a kernel thread sees it
+dte/         the data transformation engine: operations, contexts, transfers
+copy_engine  which copies of a device may run now
+signals      kernel signals
+print_fifo   what kernels have printed
+geometry     windows, layouts and spacings of arrays
+call_site    the line of the program that asked for something
+source_text  the text of an assertion
+"""

@@ -10,7 +10,15 @@
     await k.syncthreads()       barriers; each point where a thread can be suspended is an `await`
     k.printf, k.assert_         output and assertions of a kernel
 
-It depends on the device alone, not on streams or launches.
+It depends on the device alone, not on streams or launches. What a program names is right in this folder; behind it are
+
+    tables/    the language as tables, which the reference, the checks and the tests read
+    memory/    arrays, device variables and pointers; dte/: DTE operations and contexts; vectors/: vectors and functions
+    source/    from a source text to kernels; compile/: compiled programs, images and modules
+    kernel     what `@k.kernel` makes; bound, arguments: a kernel with its arguments; launch_config: its geometry
+    sync       barriers and signals; output: printf and assertions; builtin_variables: the place of a thread
+    inspection what a kernel's code shows before it runs; target: chips that a kernel is compiled for
+    block_kernels, execution_spaces: a grid of different kernels; `k.device` and `k.host`
 """
 
 from __future__ import annotations

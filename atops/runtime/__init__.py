@@ -1,1 +1,27 @@
-"""Floor 3: driver, streams, completions, events, buffers, pools and the pipeline."""
+"""Floor 4, the runtime. In this folder is what a program names, in the others what stands behind it.
+
+driver              one board, and the lock that orders its submissions
+shutdown            ending a driver
+run                 a whole program as one loop in one thread
+device              a device: properties, streams, peers
+device_memory       what is allocated on it outside of stream order
+stream              a stream and its verbs
+stream_memory       the verbs that move bytes and hold memory
+stream_report       its repr, its statistics, and a failure that was not looked at
+pipeline            chunks over several streams
+source_reader       taking chunks from an async source
+cooperative_launch  several streams in one step
+current_driver      the driver that is meant when none is named
+external_stream     streams of other libraries
+symbols             variables of kernels, as the host reaches them
+executors/          the two hosts: threads, or one loop
+core/               what commands are: completions, events, rows, failures, capacity, tracing
+memory/             buffers, host arrays, the ends of copies
+board/              what one device has in one driver: context, current device, signals, printed text
+commands/           the commands, a file a family
+queues/             the queue of each stream, its drain, abort and deadlocks
+pools/              memory pools
+ipc/                memory and events between processes
+resources/          bundles and reservations
+executables/        ONNX graphs that streams launch
+"""

@@ -9,6 +9,14 @@ a cancellation. Streams, events and modules are opaque ints: 0 or None is the nu
     err, pointer = tops.topsMalloc(4096)
     pointer = tops.check(tops.topsMalloc(4096))
     (err,) = await tops.aio.topsDeviceSynchronize()
+
+In this package are
+
+    tables/     the declarations of all functions, from which exports, twins and tests are made
+    functions/  their implementations, a folder a group of sections
+    bridge/     what they share: calls, codes, arguments, handles, pointers, waiting
+    types/      constants, enumerations and structs of the public header
+    aio         the awaitable twins
 """
 
 from __future__ import annotations

@@ -1,1 +1,8 @@
-"""Reading traces: intervals, summaries, text, files, and the Chrome trace format. Pure functions of records."""
+"""Floor 2, reading traces: pure functions of records.
+
+summary    time and bytes by stream and kind, overlap, critical path
+text       a timeline for terminals, and sentences for screen readers
+chrome     the Chrome trace format, for Perfetto
+file       traces saved without loss
+intervals  arithmetic of half-open intervals
+"""

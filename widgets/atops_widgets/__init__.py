@@ -6,6 +6,15 @@
 
 A `Feed` reads a driver's trace into columns; each `TraceWidget` turns them into scenes for its page, and into SVG, a
 single HTML page and text. Selecting an operation in one marks it in all.
+
+    feed/          what widgets read: records as columns, links between commands, what is selected
+    drawing/       what every widget draws with: scenes, SVG, themes, pages
+    timeline/      rows of streams, engines and clusters over time
+    queues/        the queues of all streams at a moment
+    memory_map/    ranges of device memory, their use and their contents
+    cluster_grid/  the blocks and threads of one launch, step by step
+    magics/        `%load_ext atops_widgets`, and failures as a notebook shows them
+    dashboard      `watch()`: all widgets of one feed, linked
 """
 
 from __future__ import annotations

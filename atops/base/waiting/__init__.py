@@ -1,1 +1,9 @@
-"""Waiting: the parking lot under every wait, the event loops that wait in it, and locks."""
+"""Every wait of the runtime: waiters that park, and the event loops or threads that they wait on.
+
+parking_lot   waiters in order of arrival, and the waiter of a blocked thread
+loop_adapter  what an event loop must offer: how it is woken from another thread, how it runs a coroutine
+asyncio_loop  the adapter of asyncio
+trio_loop     the adapter of trio, loaded where trio is
+current_loop  which loop runs here: asyncio's, trio's or none
+locks         locks that know their holder, for finalizers and signal handlers
+"""

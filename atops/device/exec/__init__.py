@@ -1,1 +1,14 @@
-"""How kernels run: threads, blocks, grids, their barriers, and the interpreters that resume them."""
+"""Running kernels: threads, blocks, grids, barriers, and the interpreters that resume threads.
+
+thread           one kernel thread, and the requests that it makes
+block            one block: its threads, what they share, how it ends
+grid             one launch on one device: geometry, blocks, first error, end
+block_scheduler  which block gets the next free cluster
+gang             grids that start together or not at all
+interpreter      resumes the threads of a block on one OS thread
+os_threads       an OS thread for each kernel thread
+barrier          what threads synchronise at
+cooperative      the barrier of several grids that run as one
+deadlock         reports of grids that cannot go on
+launch_failure   the failure that a kernel's exception becomes
+"""

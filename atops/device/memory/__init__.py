@@ -1,1 +1,9 @@
-"""The memories of a board: L3 of each device and the host memory that devices reach."""
+"""Memories: the L3 of each device, and host memory that devices reach.
+
+allocation     one live range of bytes; every access is checked by one
+device_memory  the allocations of one device
+arena          the bytes behind them
+host_memory    pinned, registered and managed host memory
+value_wait     conditions on a word of memory, and watches that each store tests
+allocator/     where a new allocation goes
+"""

@@ -1,1 +1,8 @@
-"""Compiled programs: images, modules, attributes and names."""
+"""Compiled programs (TOPS Runtime API, 2.8 and 2.10).
+
+program            a source text, compiled or loaded
+module             its kernels and variables, loaded
+image              a compiled program as bytes
+kernel_attributes  threads, memory and versions of a kernel
+static_memory      its memory, computed from its text
+"""

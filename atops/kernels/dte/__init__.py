@@ -1,1 +1,5 @@
-"""DTE contexts and operations as kernels write them."""
+"""The DTE as kernels write it (TOPS C++, 8.7).
+
+operations  each operation at once, asynchronous and configured
+contexts    contexts, scopes and events
+"""

@@ -1,1 +1,7 @@
-"""The language as tables, one file a group of sections: the source of the reference, the checks and the tests."""
+"""The language as tables: the reference, the checks and the tests read them.
+
+constructs  functions, memory, built-in names, synchronisation and output
+dte         the DTE
+vectors     vector types and operators
+functions   the 29 mathematical functions
+"""

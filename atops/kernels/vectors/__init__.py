@@ -1,1 +1,9 @@
-"""Vector types, masks, operators and mathematical functions."""
+"""Vectors, masks and the functions of them (TOPS C++, 8.3 and 8.4).
+
+vector_type  the types
+vector       vectors and masks, with their operators
+load_store   loads and stores
+lanes        what may become a vector's lanes
+functions    the mathematical functions
+numerics     their arithmetic
+"""

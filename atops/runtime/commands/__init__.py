@@ -1,1 +1,13 @@
-"""The commands of a stream: a file for each family, which holds all that the runtime knows of them."""
+"""The commands of a stream: a file for each family, with its whole row.
+
+copy          copies, of scatter memory too
+fill          fills
+reduce        reductions of two arrays
+memory        allocations and frees in stream order
+launch        kernels
+kernel_steps  what their threads do, for a tracer
+call          functions and coroutines of the program
+events        records of events, and waits for them
+values        waits for a word, and writes of one
+cost_model    how long moving bytes takes under the virtual clock
+"""

@@ -1,1 +1,8 @@
-"""Where an allocation goes: free ranges, best fit, banks and resident pages. Numbers only, no bytes."""
+"""Where an allocation goes. Numbers only, no bytes.
+
+banks        the banks of one memory, and placement in them
+free_ranges  free ranges: cut, merged and found
+range_index  finding a free range: by length for the best fit, by address for the highest
+bitmap_set   an ordered set of small integers
+resident     freed pages that may still be resident, the oldest first
+"""
