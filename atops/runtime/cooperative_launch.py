@@ -1,4 +1,7 @@
-"""Several streams at once: one atomic submission, and cooperative grids that span devices."""
+"""Enqueue on several streams at once: commands in one atomic submission, and launches, cooperative ones too.
+
+`submit_together` takes any commands, `launch_together` launches; a `Rendezvous` is what cooperative grids meet at.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchFailure
-from atops.device.exec.cooperative import GridBarrier
 from atops.device.exec.gang import Gang
+from atops.device.exec.grid_barrier import GridBarrier
 from atops.runtime.core.commands import Command
 from atops.runtime.core.completion import Completion
 from atops.runtime.queues.queue import StreamQueue

@@ -20,7 +20,7 @@ from atops.device.chip import POISON
 from atops.device.dte.operands import Operand
 from atops.device.dte.operations import Operation
 from atops.device.dte.stages import Parameters
-from atops.device.exec.cooperative import Reach
+from atops.device.exec.grid_barrier import Reach
 from atops.device.exec.thread import Request, current_thread, get_slot
 from atops.device.geometry import Array
 from atops.device.span.span import Span

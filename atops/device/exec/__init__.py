@@ -8,7 +8,8 @@ gang             grids that start together or not at all
 interpreter      resumes the threads of a block on one OS thread
 os_threads       an OS thread for each kernel thread
 barrier          what threads synchronise at
-cooperative      the barrier of several grids that run as one
+grid_barrier     the barrier of a grid, or of several that run as one
+policy           which ready thread of a block is resumed next
 deadlock         reports of grids that cannot go on
 launch_failure   the failure that a kernel's exception becomes
 """

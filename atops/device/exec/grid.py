@@ -1,6 +1,6 @@
 """One launch on one device: its geometry, its blocks while they run, its first error and its end.
 
-The choice of the next thread of a block is a policy; where blocks are placed is the block scheduler's business.
+Which thread of a block runs next is chosen in `policy.py`, and where blocks are placed in `block_scheduler.py`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from atops.base.dims import Dim3, DimLike
 from atops.base.errors import ExecutionError
 from atops.base.options import EmulatorOptions
 from atops.device.chip import Chip
-from atops.device.exec.cooperative import GridBarrier
 from atops.device.exec.deadlock import deadlock, waiting_lines
+from atops.device.exec.grid_barrier import GridBarrier
+from atops.device.exec.policy import Policy, RoundRobin, policy_of
 
 if TYPE_CHECKING:
     from atops.device.exec.block import Block
     from atops.device.exec.block_scheduler import ClusterArray
     from atops.device.exec.thread import KernelCoroutine, KernelThread
 
-__all__ = ("ROUND_ROBIN", "Entry", "Grid", "Observer", "Policy", "RoundRobin", "Seeded")
+__all__ = ("Entry", "Grid", "Observer")
 
 # Being suspended only to go on costs more than a small transfer, so most waits for one are over at once. Not all: a
 # thread that polls by DTE must let others run.
@@ -52,44 +53,6 @@ class Entry(Protocol):
 
         Called where there is something: transfers that were issued, or a returned `value` that is not None.
         """
-
-
-class Policy(Protocol):
-    """Choose which thread runs next; `slice` is how many requests of it may be served before the next choice."""
-
-    slice: int
-
-    def choose(self, ready: int, /) -> int:
-        """Return the position, from 0, of one of `ready` ready threads; they are in the order they became ready."""
-
-
-class RoundRobin:
-    """First come, first served: deterministic, and the interpreter's fast path, which never asks it.
-
-    A thread whose request is served at once goes on at once, while what it touched is still in the cache.
-    """
-
-    slice = 1 << 30
-
-    def choose(self, ready: int, /) -> int:
-        """Return the oldest."""
-        return 0
-
-
-class Seeded:
-    """Choose at random after every request. The same seed gives the same run wherever one OS thread runs the grid."""
-
-    slice = 1
-
-    def __init__(self, seed: int | random.Random) -> None:
-        self._random = seed if isinstance(seed, random.Random) else random.Random(seed)
-
-    def choose(self, ready: int, /) -> int:
-        """Return any position."""
-        return self._random.randrange(ready)
-
-
-ROUND_ROBIN = RoundRobin()
 
 
 @lru_cache(maxsize=64)
@@ -160,7 +123,7 @@ class Grid:
         self.on_done, self.on_start = on_done, _nothing  # `on_start(grid)`: its first block got a cluster
         self.offload = offload
         self.observer = observer
-        self.policy = policy or (ROUND_ROBIN if options.seed is None else Seeded(options.seed))
+        self.policy = policy or policy_of(options.seed)
         self.thread_indices = _indices(self.block_dim)
         self.threads_per_block = len(self.thread_indices)
         self.total_blocks = self.remaining = self.grid_dim.volume

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from atops.base.errors import IllegalState, MissingAwait
 from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.chip import Sip
-from atops.device.exec.cooperative import Reach
+from atops.device.exec.grid_barrier import Reach
 
 if TYPE_CHECKING:
     from atops.device.exec.block import Block

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
 from atops.base.trace.tracer import Kind
-from atops.device.exec.grid import Grid, Seeded
+from atops.device.exec.grid import Grid
+from atops.device.exec.policy import Seeded
 from atops.device.memory.allocation import Allocation
 from atops.kernels.arguments import MemoryArgument
 from atops.kernels.bound import BoundKernel

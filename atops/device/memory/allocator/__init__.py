@@ -2,7 +2,7 @@
 
 banks        the banks of one memory, and placement in them
 free_ranges  free ranges: cut, merged and found
-range_index  finding a free range: by length for the best fit, by address for the highest
+range_index  the rule of placement, best fit; and finding the highest range that is long enough
 bitmap_set   an ordered set of small integers
 resident     freed pages that may still be resident, the oldest first
 """

@@ -1,4 +1,7 @@
-"""How a free range is found: by length for the best fit, by address for the highest. Numbers only, in granules."""
+"""The rule of placement: best fit. Indexes find the shortest free range that is long enough, or the highest one.
+
+Numbers only, in granules.
+"""
 
 from __future__ import annotations
 

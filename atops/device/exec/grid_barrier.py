@@ -1,4 +1,4 @@
-"""The barrier of the grids that run as one, on one device or several, and what it counts to find deadlocks.
+"""The barrier of a grid, or of several that run as one on one device or more, and what it counts to find deadlocks.
 
 It counts the blocks that are quiet: done, or idle because all their threads that are left are parked. When all are
 quiet and nothing outside can wake a thread, none will ever run again.
