@@ -1,4 +1,7 @@
-"""Executables: ONNX graphs as files that streams launch (TOPS Runtime API, 2.11). They need the extra `onnx`."""
+"""The public names of executables: ONNX graphs as files that streams launch (TOPS Runtime API, 2.11).
+
+They need the extra `onnx`. What an executable does is in `runtime/executables/executable.py`.
+"""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class PrintFifo:
             lost, self._lost = self._lost, 0
             self._texts.clear()
             self._used = 0
-            self._taken |= self._held  # before it is cleared: `owes` looks without the lock, there first and here then
+            self._taken |= self._held  # before clearing: `owes` reads _held, then _taken, without the lock
             self._held.clear()
         return texts, lost
 
@@ -92,7 +92,7 @@ class PrintFifo:
             self._taken.clear()
 
     def owes(self, origin: object) -> bool:
-        """Return whether a text of `origin` has not been shown yet, which has stopped printing."""
+        """Return whether a text of `origin` is not shown yet; call only once `origin` has stopped printing."""
         return origin in self._held or origin in self._taken
 
     @property

@@ -1,4 +1,4 @@
-"""Synchronisation inside a kernel: barriers (TOPS C++, 8.8) and kernel signals.
+"""Synchronisation inside a kernel: barriers (TOPS C++, 8.8) and kernel signals; `wait` is in `dte/contexts.py`.
 
 Functions that wait return the request to await; a request that is never awaited raises MissingAwait with its line.
 Signals are 32-bit values of the chip. The host's side of them is TOPS Runtime API, 2.11; the language text has no names

@@ -32,7 +32,10 @@ def default_driver() -> Driver:
 
 
 def _forked() -> None:
-    """In a forked child: no driver thread came along, so every driver of the parent is dead here."""
+    """In a forked child: no driver thread came along, so every driver of the parent is dead here.
+
+    The other hooks of a fork are listed in `base/fork_locks.py`.
+    """
     DEFAULT.clear()
     for driver in list(DRIVERS):
         driver.disown(NotInitialized("this driver belongs to the parent of this forked process; make a new one"))

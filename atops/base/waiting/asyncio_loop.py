@@ -146,7 +146,7 @@ class AsyncioLoop(LoopAdapter):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
-        self._loop = weakref.ref(loop)  # the table of homes is keyed by the loop: a strong one would keep it for ever
+        self._loop = weakref.ref(loop)  # ADAPTERS is keyed by the loop: a strong reference would keep it for ever
         self._bell = _hang_bell(loop, self._answer)
 
     def ring(self) -> bool:
@@ -178,7 +178,7 @@ class AsyncioLoop(LoopAdapter):
         return loop is None or loop.is_closed()
 
     async def park(self, source: WaitSource) -> None:
-        """Suspend the running task until `source` settles."""
+        """Suspend the running task until `source` settles. A cancelled task leaves the source in the `finally` here."""
         waiter = TaskWaiter(self, asyncio.get_running_loop())
         if not source.add_waiter(waiter):
             return

@@ -52,7 +52,7 @@ class LoopWaiter(ABC):
 
 
 class HostTask(ABC):
-    """A coroutine of the host's, run in a task of a adapter loop. Its outcome is reported exactly once."""
+    """A coroutine of the host's, run in a task of the adapter's loop. Its outcome is reported exactly once."""
 
     def __init__(self, adapter: LoopAdapter, function: HostFunction, context: Context, done: Report) -> None:
         self._adapter = adapter

@@ -1,8 +1,8 @@
 """The one waiting primitive: a first-in, first-out lot of parked waiters.
 
-Completions, barriers, signals, reservations and copy engines all park in this lot, so that fairness, cancellation and
-reports of waits are solved once. The lot has no lock: its owner's lock guards it, and waiters are woken after that
-lock is released.
+Completions, barriers, signals, reservations and copy engines all park in this lot, so that fairness and reports of
+waits are solved once. The lot has no lock: its owner's lock guards it, and waiters are woken after that lock is
+released. How a cancelled await leaves its lot is in `asyncio_loop.py` and `trio_loop.py`, in `park`.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class TrioLoop(LoopAdapter):
 
     def __init__(self, token: trio.lowlevel.TrioToken) -> None:
         super().__init__()
-        self._token = weakref.ref(token)  # the table of homes is keyed by the token
+        self._token = weakref.ref(token)  # ADAPTERS is keyed by the token: a strong reference would keep it for ever
 
     def ring(self) -> bool:
         """Have the run read its mail. Returns False when it has finished."""
@@ -94,7 +94,7 @@ class TrioLoop(LoopAdapter):
         return False
 
     async def park(self, source: WaitSource) -> None:
-        """Suspend the running task until `source` settles."""
+        """Suspend the running task until `source` settles. A cancelled task leaves the source in `give_up`."""
         waiter = TrioWaiter(self, trio.lowlevel.current_task())
         if not source.add_waiter(waiter):
             await trio.lowlevel.checkpoint()

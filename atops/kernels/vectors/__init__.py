@@ -6,4 +6,7 @@ load_store   loads and stores
 lanes        what may become a vector's lanes
 functions    the mathematical functions
 numerics     their arithmetic
+
+A mathematical function is in three places: its row in `kernels/tables/functions.py`, the function that kernels call in
+`functions.py`, its arithmetic in `numerics.py`.
 """

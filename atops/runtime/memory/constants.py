@@ -1,4 +1,4 @@
-"""The constant buffers of one device: memory that several users share under a key (TOPS Runtime API, 2.11)."""
+"""The constant buffers of one device, memory that several users share under a key: TOPS extension (2.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ranges of one device's memory its L2 prefetch buffer holds (TOPS Runtime API, 2.11).
+"""Which ranges of one device's memory its L2 prefetch buffer holds: TOPS extension (2.11).
 
 Books only: data are always coherent, so the bytes stay where they are.
 """
