@@ -76,11 +76,11 @@ class StreamMemory(StreamQueue):
         if device == -1:
             result = dst
         elif not into.alive:  # type: ignore[union-attr]  # only host bytes have device -1
-            raise IllegalAddress(f"the destination {dst!r} was freed by {into.freed_by}")  # type: ignore[union-attr]  # so
+            raise IllegalAddress(into.freed_message(f"the destination {dst!r}"))  # type: ignore[union-attr]  # so
         if origin == -1:
             source, check = self._host_source(source, src_offset, size)  # type: ignore[arg-type]  # as above
         elif not source.alive:  # type: ignore[union-attr]  # as above
-            raise IllegalAddress(f"the source {src!r} was freed by {source.freed_by}")  # type: ignore[union-attr]  # so
+            raise IllegalAddress(source.freed_message(f"the source {src!r}"))  # type: ignore[union-attr]  # so
         kind = copy_kind(device, origin)
         if into.__class__ is Scattered or source.__class__ is Scattered:
             scattered = ScatteredCopy(into, dst_offset, source, src_offset, size, kind)  # type: ignore[arg-type]  # no bytes

@@ -124,11 +124,15 @@ class Allocation:
         if (watches := self.watches) is not None:
             watches.ended()
 
+    def freed_message(self, what: object) -> str:
+        """Return the text of an error for the use of freed memory, called `what`: all such errors say it so."""
+        return f"{what} was freed by {self.freed_by}"
+
     def violation(self, offset: int, size: int, user: object = "") -> IllegalAddress:
         """Return the error for an access of `size` bytes at `offset` that this allocation does not allow."""
         start = f"{str(user) + ': ' if user else ''}{size} bytes at {self.address + offset:#x} (offset {offset})"
         if not self.alive:
-            return IllegalAddress(f"{start} are in freed memory: {self!r} was freed by {self.freed_by}")
+            return IllegalAddress(f"{start} are in freed memory: {self.freed_message(repr(self))}")
         return IllegalAddress(f"{start} are not inside {self!r}; expected offsets 0 to {self.size}")
 
     def freed_twice(self, by: object) -> IllegalAddress:

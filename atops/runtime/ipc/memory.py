@@ -44,7 +44,7 @@ class LentMemory:
         """Pin the range and return the arena's descriptor. Raises InvalidHandle when it was freed meanwhile."""
         allocation, context = self._allocation, self._context()
         if context is None or not self._memory.pin(allocation):
-            raise InvalidHandle(f"{allocation!r} was freed by {allocation.freed_by}")
+            raise InvalidHandle(allocation.freed_message(repr(allocation)))
         try:
             arena = self._memory.arena
             if arena is None or arena.fd is None:

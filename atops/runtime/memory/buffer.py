@@ -291,5 +291,5 @@ def bounds(index: slice, extent: int, what: Buffer) -> tuple[int, int]:
 def alive(buffer: Buffer) -> Buffer:
     """Return the buffer. Raises InvalidHandle when its memory was given back."""
     if not buffer.allocation.alive:
-        raise InvalidHandle(f"{buffer!r} has been freed by {buffer.allocation.freed_by}")
+        raise InvalidHandle(buffer.allocation.freed_message(repr(buffer)))
     return buffer

@@ -40,7 +40,7 @@ def end_of(value: Any, what: str, writable: bool) -> End:
     elif isinstance(value, Buffer):
         allocation = value.allocation
         if not allocation.alive:
-            raise IllegalAddress(f"the {what} {value!r} was freed by {allocation.freed_by}")
+            raise IllegalAddress(allocation.freed_message(f"the {what} {value!r}"))
         return value.end
     else:
         view = host_bytes(value, what, writable)
@@ -153,5 +153,5 @@ def word_of(
         raise InvalidValue(f"{target!r} is at {target.address:#x}; a {width}-bit word is aligned to {size} bytes")
     chosen = Condition.of(condition)
     if not target.allocation.alive:
-        raise IllegalAddress(f"{target!r} was freed by {target.allocation.freed_by}")
+        raise IllegalAddress(target.allocation.freed_message(repr(target)))
     return Word(target.allocation, target.offset, chosen)

@@ -139,7 +139,7 @@ def topsScatterGetSubMem(dev_ptr: int, index: int) -> int:
     """
     part = _part(dev_ptr, index)
     if not part.memory.is_live:
-        raise bad_pointer(f"part {index} was freed by {part.memory.allocation.freed_by}")
+        raise bad_pointer(part.memory.allocation.freed_message(f"part {index}"))
     return part.memory.address
 
 
