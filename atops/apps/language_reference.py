@@ -14,6 +14,7 @@ from pathlib import Path
 
 from atops import kernels
 from atops.apps.language_texts import BESIDE, HEAD, INTRODUCTIONS, OTHER_NAMES, TITLES
+from atops.device.arch import ARCHITECTURES
 from atops.device.dte.operations import OPERATIONS
 from atops.kernels.tables.constructs import SPACES, SYNC, Construct
 from atops.kernels.tables.dte import DTE
@@ -28,9 +29,13 @@ PAGE = Path("docs", "language.md")
 _PROSE = re.compile(r"[a-z ,]+")
 _OPERATION = re.compile(r"tops::(\w+)\(.*\)")
 _TYPES = {form.cpp for form in FORMS}
-_CHIPS = {210: "gcu210, gcu300", 300: "gcu300"}
 
 Row = Sequence[str]
+
+
+def _chips(first: int) -> str:
+    """Return the names of the chips from the architecture `first` on."""
+    return ", ".join(chip.name for chip in ARCHITECTURES.values() if chip.gcu_arch >= first)
 
 
 def language_reference() -> str:
@@ -41,7 +46,7 @@ def language_reference() -> str:
         parts.append(f"## {section} {title}\n\n{INTRODUCTIONS[section]}\n")
         rows = [row for row in CONSTRUCTS if row.section == section and row not in _beside()]
         if len(chips := {row.gcu_arch for row in rows}) == 1:
-            parts.append(f"Chips: {_CHIPS[chips.pop()]}.\n")
+            parts.append(f"Chips: {_chips(chips.pop())}.\n")
         parts.extend(special[section]() if section in special else _constructs(rows))
     parts.append(f"## Printing, assertions and signals\n\n{BESIDE}\n")
     parts.extend(_constructs(_beside()))
@@ -120,7 +125,7 @@ def _engine() -> Iterator[str]:
     )
     rows = [
         [_code(row.cpp), _code(row.python), row.summary, "<br>".join(map(_code, OPERATIONS[name].work.rules)) or "any",
-         _sentence(row.differs), _CHIPS[row.gcu_arch]]
+         _sentence(row.differs), _chips(row.gcu_arch)]
         for row, name in calls.items()
     ]  # fmt: skip
     yield _table(["TOPS C++", "Python", "what it does", "shapes", "what differs, and why", "chip"], rows)

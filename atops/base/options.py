@@ -9,9 +9,11 @@ from typing import Literal
 
 from atops.base.errors import InvalidValue
 
-__all__ = ("EmulatorOptions", "number", "whole")
+__all__ = ("ARCHITECTURE_NAMES", "EmulatorOptions", "number", "whole")
 
 MAX_DEVICES = 8
+ARCHITECTURE_NAMES = ("gcu210", "gcu300")  # of the chips in device/arch.py, which is above this file
+KNOWN_ARCHITECTURES = " or ".join(map(repr, ARCHITECTURE_NAMES))
 MAX_SECONDS = 1_000_000
 
 
@@ -53,8 +55,8 @@ class EmulatorOptions:
 
     def __post_init__(self) -> None:
         """Check every field. Raises InvalidValue naming the field, its value and what it takes."""
-        if self.arch not in ("gcu210", "gcu300"):
-            raise InvalidValue(f"arch is {self.arch!r}; expected 'gcu210' or 'gcu300'")
+        if self.arch not in ARCHITECTURE_NAMES:
+            raise InvalidValue(f"arch is {self.arch!r}; expected {KNOWN_ARCHITECTURES}")
         if not whole(self.devices) or not 0 <= self.devices <= MAX_DEVICES:
             raise InvalidValue(f"devices is {self.devices!r}; expected 0 to {MAX_DEVICES}")
         if self.workers != "sip" and not (whole(self.workers) and 1 <= self.workers <= 256):
@@ -94,7 +96,7 @@ class EmulatorOptions:
         environ = os.environ if environ is None else environ
         given: dict[str, object] = {}
         for variable, field, read, expected in (
-            ("ATOPS_ARCH", "arch", str, "'gcu210' or 'gcu300'"),
+            ("ATOPS_ARCH", "arch", str, KNOWN_ARCHITECTURES),
             ("ATOPS_DEVICES", "devices", int, f"0 to {MAX_DEVICES}"),
         ):
             if (text := environ.get(variable)) and field not in changes:

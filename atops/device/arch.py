@@ -84,7 +84,7 @@ class Architecture:
         return self.l2_bytes - self.l2_usable
 
 
-# What the two chips have in common, and how each figure of the common part is known.
+# How the figures are known whose grade is the same for every chip.
 _COMMON_SOURCES: Mapping[str, Grade] = {
     "address_bits": "secondary",
     "banks": "chosen",

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from atops.base.errors import InvalidDevice, InvalidValue
+from atops.base.options import EmulatorOptions
 from atops.device.arch import ARCHITECTURES, Architecture
 
 __all__ = ("Link", "LinkKind", "Topology")
 
-_GCU300 = ARCHITECTURES["gcu300"]
+_DEFAULT = ARCHITECTURES[EmulatorOptions().arch]  # the chip of a board of which nothing is said
 
 # The access word has eight bits for ports (TOPS Runtime API, 2.7).
 MAX_PORTS = 8
@@ -56,13 +57,13 @@ class Topology:
 
     devices: int
     esl: bool = False
-    ports: int = _GCU300.esl_ports
+    ports: int = _DEFAULT.esl_ports
     switch: int = 4
     across_roots: bool = True
     clusters_as_devices: bool = False
-    esl_bandwidth: int = _GCU300.esl_bandwidth
-    pcie_bandwidth: int = _GCU300.host_bandwidth
-    local_bandwidth: int = _GCU300.l3_bandwidth
+    esl_bandwidth: int = _DEFAULT.esl_bandwidth
+    pcie_bandwidth: int = _DEFAULT.host_bandwidth
+    local_bandwidth: int = _DEFAULT.l3_bandwidth
 
     def __post_init__(self) -> None:
         """Check the counts."""

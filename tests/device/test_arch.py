@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from atops.base.errors import InvalidValue
+from atops.base.options import ARCHITECTURE_NAMES, EmulatorOptions
 from atops.device.arch import ARCHITECTURES, Architecture, Grade, architecture
 from tests.every import every
 
@@ -86,3 +87,9 @@ def test_the_table_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         chip.sources["clusters"] = "vendor"  # type: ignore[index]
     assert hash(chip) == hash(architecture("gcu300"))
+
+
+def test_the_options_take_every_architecture() -> None:
+    """The names that EmulatorOptions(arch=...) takes, on the floor below the table, are the table's."""
+    assert tuple(ARCHITECTURES) == ARCHITECTURE_NAMES
+    assert [EmulatorOptions(arch=name).arch for name in ARCHITECTURES] == list(ARCHITECTURES)

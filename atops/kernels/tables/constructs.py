@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from atops.base.c_format import CONVERSIONS
+from atops.device.arch import ARCHITECTURES
 from atops.device.memory.value_wait import Condition
 
 __all__ = ("SPACES", "SYNC", "Construct")
@@ -128,16 +129,23 @@ _MEMORY = (
     Construct("8.2", "(int*) p", "p.cast(np.int32)", "The same bytes as elements of another type."),
 )  # fmt: skip
 
+_CHIPS = sorted(ARCHITECTURES.values(), key=lambda chip: chip.gcu_arch)
+_NUMBERS = " or ".join(str(chip.gcu_arch) for chip in _CHIPS)
+_ABSTRACT = " or ".join(
+    f"{level} ({', '.join(chip.name for chip in _CHIPS if chip.agcu_arch >= level)})"
+    for level in sorted({chip.agcu_arch for chip in _CHIPS})
+)
+
 _BUILT_IN = (
     Construct("8.5", "gridDim", "k.gridDim", "How many blocks the grid has, in x, y and z.", ("dim3",)),
     Construct("8.5", "blockIdx", "k.blockIdx", "The block's index in the grid.", ("uint3",)),
     Construct("8.5", "blockDim", "k.blockDim", "How many threads each block has, in x, y and z.", ("dim3",)),
     Construct("8.5", "threadIdx", "k.threadIdx", "The thread's index in its block.", ("uint3",)),
-    Construct("8.6", "GCU_ARCH", "k.GCU_ARCH", "The chip that the kernel is compiled for: 210 or 300.",
+    Construct("8.6", "GCU_ARCH", "k.GCU_ARCH", f"The chip that the kernel is compiled for: {_NUMBERS}.",
               differs="a number in kernels, None on the host and in a kernel for an abstract architecture; read as "
               "`k.GCU_ARCH`, never imported"),
     Construct("8.6", "AGCU_ARCH", "`k.AGCU_ARCH`, `k.__AGCU_ARCH__`",
-              "The abstract architecture that the kernel is compiled for: 200 (gcu210, gcu300) or 300 (gcu300).",
+              f"The abstract architecture that the kernel is compiled for: {_ABSTRACT}.",
               differs="a number in kernels, None on the host; read as `k.AGCU_ARCH`, never imported"),
     Construct("8.6", "compilation for `AGCU200` or `AGCU300`", '@k.kernel(arch="agcu200")',
               "The kernel runs on the chips of that architecture and is held to what all of them can do.",
