@@ -114,6 +114,7 @@ def test_bench_of_an_installed_package(
     assert capsys.readouterr().err == "atops: error: the benchmarks are in the source tree; run `make bench` there\n"
 
 
+@pytest.mark.slow
 def test_as_a_module_without_a_command() -> None:
     """`python -m atops` alone ends with 2 and the usage, and starts nothing."""
     done = subprocess.run(
@@ -123,6 +124,7 @@ def test_as_a_module_without_a_command() -> None:
     assert done.stderr.startswith("usage: atops ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("info",), ("info", "--json"), ("demo", __file__)], ids=" ".join)
 def test_output_that_cannot_be_written(command: tuple[str, ...]) -> None:
     """A full disk is told in one line, with 2; a closed output is none, and no failure."""
@@ -134,6 +136,7 @@ def test_output_that_cannot_be_written(command: tuple[str, ...]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["flushed at the end", "flushed at once"])
 def test_a_reader_that_goes_away(unbuffered: str) -> None:
     """When nobody reads the output the command ends with 1 and complains about nothing."""

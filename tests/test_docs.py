@@ -60,6 +60,7 @@ def run(page: Path, name: str) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Every Python block runs as it stands, after those above it, or is marked as a fragment."""

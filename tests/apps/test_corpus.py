@@ -22,6 +22,7 @@ def tree(root: Path, files: dict[str, bytes]) -> list[Path]:
     return [root / name for name in files]
 
 
+@pytest.mark.slow
 def test_the_standard_library():
     """It has what every Python has, sub-packages too, many megabytes, sorted by folder, and nothing installed."""
     found = standard_library()
@@ -104,6 +105,7 @@ def test_a_file_that_vanished(tmp_path: Path):
         next(pieces)
 
 
+@pytest.mark.slow
 @given(contents=st.lists(st.binary(max_size=40), max_size=6), size=st.integers(1, 50))
 def test_every_byte_once_and_in_order(tmp_path_factory: pytest.TempPathFactory, contents: list[bytes], size: int):
     """Whatever the files, the chunks put together are the files put together, and none is empty."""

@@ -81,6 +81,7 @@ def child(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
 # ---- counting
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("devices", "streams", "in_flight", "chunk"),
@@ -106,6 +107,7 @@ async def test_counts(some_files: list[str], devices: int, streams: int, in_flig
     assert moved[Kind.COPY_D2H] == outcome.chunks * BLOCKS * VALUES * 8
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_no_memory_is_left(some_files: list[str]) -> None:
     """When all chunks are counted nothing of the device's memory is in use."""
@@ -135,6 +137,7 @@ def reading_threads(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     return seen
 
 
+@pytest.mark.slow
 def test_reading_does_not_block_the_loop(some_files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read, and counts checked, in other threads than the event loop's; inline there is one thread only."""
     seen = reading_threads(monkeypatch)
@@ -149,6 +152,7 @@ def test_reading_does_not_block_the_loop(some_files: list[str], monkeypatch: pyt
 # ---- what it says and returns
 
 
+@pytest.mark.slow
 def test_the_standard_library(capsys: pytest.CaptureFixture[str]) -> None:
     """Without arguments the whole standard library is counted, and all of it is right."""
     assert main(["demo"]) == 0
@@ -159,6 +163,7 @@ def test_the_standard_library(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["gcu210", "gcu300"])
 @pytest.mark.parametrize("mode", [(), ("--inline",), ("--inline", "--seed", "3")], ids=["threads", "inline", "seed"])
 def test_every_mode(
@@ -195,6 +200,7 @@ def test_a_kernel_that_fails(
     assert printed.err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -218,6 +224,7 @@ def test_bad_input(arguments: list[str], said: str, capsys: pytest.CaptureFixtur
     assert printed.err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "value"), [("ATOPS_ARCH", "gcu1"), ("ATOPS_DEVICES", "0"), ("ATOPS_DEVICES", "9")])
 def test_a_board_that_cannot_count(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -246,6 +253,7 @@ def test_a_file_that_vanishes(
         assert capsys.readouterr().err == "atops demo: error: gone.bin: No such file or directory\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [b"more" * 9_000, -25_000], ids=["grows", "shrinks"])
 def test_a_file_that_changes(
     change: bytes | int, some_files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -298,6 +306,7 @@ def test_interrupted(
     assert printed.err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["threads", "inline"])
 def test_an_interrupt_from_the_keyboard(mode: tuple[str, ...], tmp_path: Path) -> None:
     """Ctrl-C while the bar moves: the bar is wiped away, the cursor is back, one line is said, and nothing hangs."""
@@ -368,6 +377,7 @@ def recorded(path: Path, files: list[str], *arguments: str, hash_seed: str = "0"
     return path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [(), ("--seed", "7"), ("--seed", "7", "--devices", "2")], ids=" ".join)
 def test_an_inline_run_replays(mode: tuple[str, ...], some_files: list[str], tmp_path: Path) -> None:
     """Two processes with different hash seeds leave the same records in the same order."""
@@ -405,6 +415,7 @@ def test_another_seed_is_another_order(some_files: list[str], tmp_path: Path) ->
 # ---- terminals
 
 
+@pytest.mark.slow
 def test_without_a_terminal(some_files: list[str]) -> None:
     """Into files nothing but printable lines is written, and no progress."""
     done = child(*some_files)
@@ -412,6 +423,7 @@ def test_without_a_terminal(some_files: list[str]) -> None:
     assert not [line for line in done.stdout.splitlines() if not line.isprintable()]
 
 
+@pytest.mark.slow
 def test_a_narrow_encoding(some_files: list[str]) -> None:
     """Where the output can only be ASCII, it is: bars and units are written otherwise, and nothing fails."""
     done = child(*some_files, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
@@ -444,6 +456,7 @@ def on_a_terminal(*arguments: str, bars: int = 0) -> tuple[int, str]:
     return process.wait(LIMIT), written.decode()
 
 
+@pytest.mark.slow
 def test_on_a_terminal(some_files: list[str]) -> None:
     """A terminal gets a progress bar that is wiped away, colours, and the cursor back."""
     code, written = on_a_terminal(*some_files)

@@ -58,6 +58,7 @@ def value(lines: list[str], key: str) -> str:
     return line.removeprefix(key).strip()
 
 
+@pytest.mark.slow
 def test_the_figures():
     """Files, bytes, entropy, speed, and how long kernels and copies ran and ran beside each other."""
     lines = shown(finished(b"ab" * 5_000_000), what="some bytes")

@@ -48,6 +48,7 @@ def chip(request: pytest.FixtureRequest) -> Iterator[Device]:
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
 @pytest.mark.parametrize("dte", ["wait", "eager", "seeded"])
 @pytest.mark.parametrize("workers", [1, 2, "sip"])
@@ -76,6 +77,7 @@ def test_every_order_of_an_inline_run_counts_alike(seed: int | None, dte: str) -
     assert [rows.sum(axis=0).tolist() for rows in results] == [expected(data) for data in inputs]
 
 
+@pytest.mark.slow
 @given(size=st.integers(0, 3 * WAVE), seed=st.integers(0, 9))
 def test_any_size(chip: Device, size: int, seed: int) -> None:
     """A size and contents picked at random are counted as numpy counts them."""
@@ -84,6 +86,7 @@ def test_any_size(chip: Device, size: int, seed: int) -> None:
     assert rows.sum(axis=0).tolist() == expected(data)
 
 
+@pytest.mark.slow
 @given(pieces=st.lists(st.tuples(st.integers(0, 255), st.integers(1, 2 * TILE)), max_size=8))
 def test_any_bytes(chip: Device, pieces: list[tuple[int, int]]) -> None:
     """Runs of any values, the first and the last one too, are counted as numpy counts them."""

@@ -80,6 +80,7 @@ def test_every_row_is_in_it():
         assert [each.strip() for each in line.split("|")[3:-1]] == cells
 
 
+@pytest.mark.slow
 def test_every_name_of_the_language_is_in_it():
     """Each exported name stands in a row, or among the names that no construct has, and not in both."""
     others = [name for names in OTHER_NAMES.values() for name in names]

@@ -8,6 +8,8 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.source_tree import Module, modules, plant
 
 MOST_LINES = 500  # of code: blank lines, comments, docstrings and imports apart
@@ -86,6 +88,7 @@ def poor_names(known: dict[str, Module], reasons: dict[str, str]) -> list[str]:
     return faults
 
 
+@pytest.mark.slow
 def test_no_file_is_too_long():
     """No source file has more than 500 lines of code, except those with a reason in the table."""
     faults = over(MOST_LINES, {name: lines_of(module) for name, module in modules().items()}, LONG_FILES)
@@ -101,6 +104,7 @@ def test_no_folder_is_crowded():
     assert set(CROWDED_FOLDERS) <= set(crowded)
 
 
+@pytest.mark.slow
 def test_no_function_is_too_long():
     """No function has more than 40 lines beside its docstring, except those with a reason in the table."""
     lengths: dict[str, int] = {}

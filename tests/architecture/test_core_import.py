@@ -39,6 +39,7 @@ def probe(package: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_the_core_brings_nothing_along(record_property: pytest.FixtureRequest):
     """`import atops` starts no thread, loads no package that only apps need, and is quick."""
     runs = [probe("atops") for _ in range(RUNS)]
@@ -49,6 +50,7 @@ def test_the_core_brings_nothing_along(record_property: pytest.FixtureRequest):
     assert seconds <= MOST_SECONDS
 
 
+@pytest.mark.slow
 def test_the_probe_sees_what_an_import_brings():
     """The probe reports a package that is loaded by another, so the test above can fail."""
     assert {"trio", "outcome"} <= set(probe("trio")["loaded"])

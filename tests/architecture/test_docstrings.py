@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.source_tree import ROOT, Module, modules, plant
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -57,6 +59,7 @@ def test_what_is_public_has_a_docstring():
     assert not faults, "\n" + "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_every_test_says_what_it_holds():
     """Every test function has a docstring."""
     faults = [fault for path in sorted((ROOT / "tests").rglob("test_*.py")) for fault in silent_tests(path)]

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from tests.architecture.source_tree import ROOT, Module, definitions, modules, plant
 
 
@@ -40,6 +42,7 @@ def _by_kind(name: str) -> tuple[int, list[tuple[int, int | str]]]:
     return kind, [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
 
 
+@pytest.mark.slow
 def test_every_module_lists_its_public_names():
     """Each module with public names has a tuple `__all__`: sorted, complete, and every name in it exists."""
     packages = ["atops", *(["atops_widgets"] if importlib.util.find_spec("anywidget") else [])]

@@ -43,6 +43,7 @@ async def test_asyncio_tests_run_on_asyncio():
     assert await asyncio.to_thread(threading.current_thread) is not threading.current_thread()
 
 
+@pytest.mark.slow
 def test_both_masters_are_refused(suite: pytest.Pytester):
     """A test marked anyio and asyncio stops the collection."""
     suite.makepyfile("import pytest\n@pytest.mark.anyio\n@pytest.mark.asyncio\nasync def test_a(): ...")
@@ -51,12 +52,14 @@ def test_both_masters_are_refused(suite: pytest.Pytester):
     result.stderr.fnmatch_lines(["*test_a* is marked anyio and asyncio; one of them is right"])
 
 
+@pytest.mark.slow
 def test_an_unmarked_async_test_fails(suite: pytest.Pytester):
     """An async test without a mark fails instead of passing unrun."""
     suite.makepyfile("async def test_a(): ...")
     suite.runpytest_subprocess().assert_outcomes(failed=1)
 
 
+@pytest.mark.slow
 def test_a_leaked_thread_fails_the_test(suite: pytest.Pytester):
     """A thread that outlives its test is an error that names it; a daemon and a thread that ends are none."""
     suite.makeconftest(CONFTEST.replace("THREAD_GRACE = 5.0", "THREAD_GRACE = 0.01"))

@@ -111,6 +111,7 @@ def _way_back(graph: Graph, start: str) -> list[str] | None:
 RULES = [upward, rightward, facade_users, unknown_targets, cycles]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_tree_keeps_the_rule(rule):
     """Every module of the project obeys the rule, wherever its imports stand."""

@@ -43,6 +43,7 @@ def occurrences(root: Path, pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_no_path_of_one_machine():
     """No file names a folder outside the project."""
     assert not (faults := occurrences(ROOT, ABSOLUTE_PATH)), "\n" + "\n".join(faults)

@@ -37,6 +37,7 @@ def flags(kind: str) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(CONVERSIONS[kind].flags), max_size=3).map("".join)
 
 
+@pytest.mark.slow
 @glibc
 @settings(max_examples=120)
 @given(st.data(), st.sampled_from("diuoxX"), st.sampled_from(sorted(C_TYPES)), st.integers(0, 64), st.booleans())
@@ -48,6 +49,7 @@ def test_integers_are_written_as_c_does(data: st.DataObject, kind: str, length: 
     assert c_format(format, [value]) == of_c(format, C_TYPES[length](value))
 
 
+@pytest.mark.slow
 @glibc
 @settings(max_examples=120)
 @given(st.data(), st.sampled_from("fFeEgGaA"), st.floats(allow_nan=False))
@@ -57,6 +59,7 @@ def test_floats_are_written_as_c_does(data: st.DataObject, kind: str, value: flo
     assert c_format(format, [value]) == of_c(format, ctypes.c_double(value))
 
 
+@pytest.mark.slow
 @glibc
 @settings(max_examples=60)
 @given(st.data(), st.text("abc %", max_size=12), st.integers(1, 255))

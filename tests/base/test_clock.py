@@ -36,6 +36,7 @@ def test_a_virtual_clock_stands_still_until_advanced() -> None:
     assert repr(clock) == "<VirtualClock 40 ns>"
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 1 << 40)))
 def test_a_virtual_clock_sums_exactly(steps: list[int]) -> None:
     """Any number of steps adds up without rounding."""

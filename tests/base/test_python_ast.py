@@ -24,6 +24,7 @@ def test_trees():
     assert info.value.filename == "f.py"
 
 
+@pytest.mark.slow
 def test_threads_parse_at_once():
     """Texts that are right are read, whatever other threads read meanwhile."""
     before, threshold, failures = sys.getswitchinterval(), gc.get_threshold(), []

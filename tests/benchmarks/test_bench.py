@@ -60,6 +60,7 @@ def report_of(tmp_path: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     return code, json.loads(path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_smoke_run_goes_through_every_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Benchmarks run with tiny sizes, none raises, none is judged, and the report has the schema's shape.
 
@@ -220,6 +221,7 @@ def test_the_bare_drains_copy():
     assert other == source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [add_tiles, add_slices, add_shares], ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("size", [1, 8192, 24 * 8192 * 3 + 5])
 def test_the_kernels_add(kernel: Any, size: int):
@@ -248,6 +250,7 @@ def test_a_build_without_trace_checks_traces_nothing():
         assert records_of_a_fill() == 1
 
 
+@pytest.mark.slow
 def test_every_example_kernel_has_a_row():
     """A smoke run yields one figure for each file of the folder beside the harness, with the budget of kernels."""
     figures = list(example_kernels(Effort(smoke=True)))
@@ -272,6 +275,7 @@ def test_a_kernel_that_is_wrong_has_no_figure(tmp_path: Path, monkeypatch: pytes
         list(example_kernels(Effort(smoke=True)))
 
 
+@pytest.mark.slow
 def test_every_transform_has_a_case_of_a_mebibyte():
     """Each of the 22 is measured once, and moves or fills 1 MiB at full size."""
     found = list(cases(FULL))

@@ -38,6 +38,7 @@ def test_what_has_no_ratio_is_listed_without():
     assert compare(runs) == [["new", "1 µs", "-"], ["less", "-1 µs", "2 µs", "", "", ""]]
 
 
+@pytest.mark.slow
 def test_both_trees_are_run(capsys: pytest.CaptureFixture[str]):
     """This tree against itself has a line for each figure of the row."""
     assert main([str(TREE), "--only", "import", "--repeat", "1", "--inner", "1"]) == 0

@@ -56,6 +56,7 @@ def run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
 def test_each_example_runs(path: Path, tmp_path: Path):
     """It ends well, says something, complains of nothing, and leaves no file behind."""
@@ -65,6 +66,7 @@ def test_each_example_runs(path: Path, tmp_path: Path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
 def test_each_example_arrives_at_its_assert(path: Path, tmp_path: Path):
     """`main` ends in an assert, and one that demands the contrary fails: it is reached, and it can fail."""
@@ -79,6 +81,7 @@ def test_each_example_arrives_at_its_assert(path: Path, tmp_path: Path):
     assert "AssertionError" in ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in SETTLED])
 def test_each_example_runs_inline_in_every_mode(name: str, mode: str):
@@ -87,6 +90,7 @@ def test_each_example_runs_inline_in_every_mode(name: str, mode: str):
     atops.run(main, atops.EmulatorOptions(**MODES[mode]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "line"), NEEDED, ids=[f"{name}: {line}" for name, line in NEEDED])
 def test_what_an_example_is_about_is_needed(name: str, line: str, tmp_path: Path):
     """Without the one line it fails, and soon."""

@@ -53,6 +53,7 @@ NEEDED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_kernel_is_numpys_equal(name: str, mode: str):
@@ -67,6 +68,7 @@ def test_a_kernel_is_numpys_equal(name: str, mode: str):
         atops.run(main, atops.EmulatorOptions(arch=chip, **MODES[mode]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, "sip"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_kernel_is_numpys_equal_on_several_os_threads(name: str, workers: Any):
@@ -89,6 +91,7 @@ def test_a_kernel_for_one_chip_needs_that_chip(name: str):
         atops.run(example.check, atops.EmulatorOptions(arch="gcu210"), *example.others[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "line"), NEEDED, ids=[f"{name}: {line}" for name, line in NEEDED])
 def test_each_wait_is_needed(name: str, line: str, tmp_path: Path):
     """Without it the stated problem goes wrong in strict mode, in one order of the threads or another."""
@@ -104,6 +107,7 @@ def test_each_wait_is_needed(name: str, line: str, tmp_path: Path):
             atops.run(example.check, atops.EmulatorOptions(strict=True, seed=seed), *example.size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_kernel_runs_as_a_program(name: str, tmp_path: Path):
     """It checks itself at its stated size and prints one line with both times and their ratio; none is judged here."""

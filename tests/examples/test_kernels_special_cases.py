@@ -54,6 +54,7 @@ def launched(kernel: Any, config: Any, *arguments: Any) -> list[Any]:
     return atops.run(main, atops.EmulatorOptions(strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "old", "new"), NEEDED, ids=[f"{name}: {old.strip()[:40]}" for name, old, _ in NEEDED])
 def test_each_wait_is_needed(name: str, old: str, new: str, tmp_path: Path):
     """Without it a small problem goes wrong, in one order of the threads or another."""

@@ -148,6 +148,7 @@ def test_the_specification_says_what_the_task_says(name: str):
     assert np.array_equal(found, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_solution_is_right(name: str, capsys: pytest.CaptureFixture[str]):
     """The file, run as it stands, comes to its assert and says so in one short line."""
@@ -205,12 +206,14 @@ def awaits() -> Iterator[Any]:
             yield pytest.param(name, match[1], id=f"{name}:{text.count(chr(10), 0, match.start()) + 1}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "line"), list(awaits()))
 def test_every_await_of_a_solution_is_needed(name: str, line: str, tmp_path: Path):
     """Without any one of them the judge says that the kernel is wrong: nothing is lucky."""
     assert not judged(name, line, "pass\n" + line.partition("\n")[2], tmp_path).right
 
 
+@pytest.mark.slow
 def test_a_learner_runs_a_copy(tmp_path: Path):
     """A copy beside the judge runs from anywhere; one that is wrong says why, and ends in its assert."""
     (tmp_path / "judge.py").write_text((FOLDER / "judge.py").read_text(encoding="utf-8"), encoding="utf-8")

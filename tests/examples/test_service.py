@@ -49,6 +49,7 @@ def vector(response: httpx.Response) -> np.ndarray:
     return np.frombuffer(response.content, "<f4")
 
 
+@pytest.mark.slow
 async def test_answers_are_numpys_and_one_batch_makes_them():
     """With a delay that never passes, four requests are one batch; each has its own vector, of bytes or of float32."""
     async with serving(Settings(size=4, delay=LONG, lanes=1)) as running:
@@ -69,6 +70,7 @@ async def test_a_lone_request_waits_for_a_time_only(arch: str):
         assert response.headers["x-batch-size"] == "1"
 
 
+@pytest.mark.slow
 async def test_a_full_queue_is_429_with_retry_after():
     """What is in the queue is answered when the device goes on; what found it full was told when to come again."""
     async with serving(Settings(size=1, delay=0, lanes=1, capacity=2)) as running:
@@ -87,6 +89,7 @@ async def test_a_full_queue_is_429_with_retry_after():
         np.testing.assert_allclose(rows, embedded(PHOTOGRAPHS[:3]), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 async def test_a_missed_deadline_is_504_and_spares_the_device():
     """By header, by query or by default, while the device stands still; no batch has them afterwards."""
     settings = Settings(size=1, delay=0, lanes=1, deadline=0.02, longest_deadline=30)
@@ -116,6 +119,7 @@ async def test_a_body_that_trickles_in_has_the_same_deadline():
         await writer.wait_closed()
 
 
+@pytest.mark.slow
 async def test_a_client_that_leaves_gives_its_place_back():
     """In the queue its place is free at once; on the device its batch goes on, and nobody waits for it."""
     async with serving(HELD) as running:
@@ -134,6 +138,7 @@ async def test_a_client_that_leaves_gives_its_place_back():
         assert figures["service_batch_size_sum"] == 2
 
 
+@pytest.mark.slow
 async def test_a_client_that_leaves_while_it_sends_is_counted_too():
     """A body that ends in the middle is nobody's error and nothing to answer."""
     async with serving() as running:
@@ -146,6 +151,7 @@ async def test_a_client_that_leaves_while_it_sends_is_counted_too():
             figures = await running.metrics()
 
 
+@pytest.mark.slow
 async def test_a_failed_batch_is_500_and_names_the_kernels_error(monkeypatch: pytest.MonkeyPatch):
     """Its requests are told what failed; the next is answered as if nothing had been."""
     async with serving(Settings(size=2, delay=LONG, lanes=1)) as running:
@@ -174,6 +180,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_what_is_no_photograph_never_comes_near_a_batch():
     """It is told what would be right; other methods and paths are refused as usual."""
     async with serving() as running:
@@ -185,6 +192,7 @@ async def test_what_is_no_photograph_never_comes_near_a_batch():
         assert "service_batches_total" not in "".join(await running.metrics())
 
 
+@pytest.mark.slow
 async def test_the_metrics_are_true():
     """After a known number of requests each figure is what it must be, and buckets add up."""
     async with serving(Settings(size=2, delay=LONG, lanes=1)) as running:
@@ -229,6 +237,7 @@ async def test_the_metrics_are_true():
         assert busy['atops_streams{state="active"}'] == 2 and busy["atops_commands_pending"] >= 2
 
 
+@pytest.mark.slow
 async def test_a_shutdown_finishes_what_is_in_flight():
     """New connections are refused, health says so, and those who were accepted have their answers."""
     async with serving(HELD) as running:
@@ -256,6 +265,7 @@ async def test_a_service_that_is_closing_says_503():
         assert (await running.client.get("/healthz")).status_code == 503
 
 
+@pytest.mark.slow
 async def test_a_shutdown_ends_though_the_device_does_not(caplog: pytest.LogCaptureFixture):
     """A kernel that waits for ever costs the grace; then its requests are dropped and the driver is closed."""
     settings = Settings(size=1, delay=0, lanes=1, grace=0.05)

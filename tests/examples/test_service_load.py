@@ -19,6 +19,7 @@ from tests.examples.serving import held, serving
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 @pytest.mark.parametrize("how", [{"rate": 2000.0}, {"concurrency": 6}])
 async def test_the_load_generator_counts_what_the_service_counts(how: dict[str, Any]):
@@ -34,6 +35,7 @@ async def test_the_load_generator_counts_what_the_service_counts(how: dict[str, 
         assert 1 <= report.mean_batch <= 32
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_the_load_generator_counts_refusals_and_errors():
     """A deadline that none can keep is 504 for all; a port where nobody listens is an error by name, not the end."""
@@ -86,6 +88,7 @@ def program() -> Iterator[str]:
     assert "Application shutdown complete" in rest and "Traceback" not in rest
 
 
+@pytest.mark.slow
 def test_both_run_as_programs(program: str):
     """A user starts the service and the load generator, and ends the service with a signal."""
     done = subprocess.run(
@@ -96,6 +99,7 @@ def test_both_run_as_programs(program: str):
     assert json.loads(done.stdout)["statuses"] == {"200": 8}
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_the_table_has_every_figure(capsys: pytest.CaptureFixture[str]):
     """The program prints it; where nothing was answered it has dashes, and the program says 1."""

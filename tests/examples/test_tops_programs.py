@@ -15,6 +15,7 @@ PROGRAMS = sorted((ROOT / "examples" / "tops").glob("*.py"))
 NAMES = [path.stem for path in PROGRAMS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=NAMES)
 def test_each_program_runs(path: Path, tmp_path: Path):
     """It ends well, prints a few lines, and leaves no file behind."""

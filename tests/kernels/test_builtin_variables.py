@@ -76,6 +76,7 @@ def test_a_built_in_variable_has_no_operators(use: Callable[[object], object]):
     assert {k.blockIdx: 1}[k.blockIdx] == 1 and len({k.threadIdx, k.blockIdx, k.threadIdx}) == 2
 
 
+@pytest.mark.slow
 @given(total=st.integers(0, 300), tile=st.integers(1, 40), blocks=st.integers(1, 3), threads=st.integers(1, 5))
 def test_tiles_cover_everything_once(total: int, tile: int, blocks: int, threads: int):
     """All threads' slices together are each element once, full but for the last, dealt out in turn."""

@@ -41,6 +41,7 @@ def line_in(function: Callable[..., Any], text: str) -> str:
     return f"test_device_call.py:{found}"
 
 
+@pytest.mark.slow
 @WORKERS
 @pytest.mark.parametrize("how", ["dropped", "kept", "in a plain kernel", "before a request", "of both sides"])
 def test_a_call_that_nobody_awaits_is_named_with_its_line(make_bench: Callable[..., Bench], workers: Any, how: str):

@@ -120,6 +120,7 @@ def test_spaces_are_spelled_as_they_are_written():
     assert execution_space(twice) is None and execution_space(k.kernel(twice)) is ExecutionSpace.GLOBAL
 
 
+@pytest.mark.slow
 def test_a_recursive_device_function_is_collected():
     """Marking a function keeps nothing alive: a local one goes with its scope."""
     import gc

@@ -64,6 +64,7 @@ def drawn(count: int, seed: str = "1") -> list[tuple[int, str, str]]:
     return [(each.line, each.operator, each.diff) for each in sample({"a.py": SOURCE}, count, Random(seed))]
 
 
+@pytest.mark.slow
 def test_faults_are_planted_in_the_bodies_of_functions():
     """Statements, conditions and values are changed; imports, annotations, defaults, decorators, texts are not."""
     everything = drawn(1000)
@@ -76,6 +77,7 @@ def test_faults_are_planted_in_the_bodies_of_functions():
     assert any("+    while found <= 5 and name is not None:" in diff for diff in diffs)
 
 
+@pytest.mark.slow
 def test_operators_take_turns():
     """A small sample has a fault of each operator before a second one of any."""
     several = [operator for _, operator, _ in drawn(1000)]
@@ -84,6 +86,7 @@ def test_operators_take_turns():
     assert set(small.values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_its_sample():
     """The same seed draws the same faults, another seed others; a larger sample goes on where the smaller one ends."""
     samples = [drawn(count) for count in (5, 8, 11)]

@@ -46,6 +46,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @each_notebook
 def test_each_notebook_runs(path: Path, kernel: Kernel):
@@ -57,6 +58,7 @@ def test_each_notebook_runs(path: Path, kernel: Kernel):
     assert OF_THE_RUNTIME.search(shown) is None
 
 
+@pytest.mark.slow
 @each_notebook
 def test_each_notebook_begins_with_imports(path: Path):
     """Its first cell loads the extension and awaits nothing: a failure in a first cell that awaits may hang it."""
@@ -67,6 +69,7 @@ def test_each_notebook_begins_with_imports(path: Path):
     assert not any(isinstance(node, ast.Await) for node in ast.walk(tree))
 
 
+@pytest.mark.slow
 @each_notebook
 def test_each_notebook_explains_itself(path: Path):
     """It opens with a title, has text before every few cells, and its text fits a screen."""
@@ -77,6 +80,7 @@ def test_each_notebook_explains_itself(path: Path):
     assert max(len(line) for cell in cells for line in cell.source.splitlines()) <= 120
 
 
+@pytest.mark.slow
 @each_notebook
 def test_each_notebook_checks_what_it_shows(path: Path):
     """Its results are asserted, and it has at least one cell that fails on purpose."""

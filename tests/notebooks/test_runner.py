@@ -25,6 +25,7 @@ HIDDEN = (
 )
 
 
+@pytest.mark.slow
 @each_kernel
 def test_what_a_notebook_hides_is_named(kernel: Kernel):
     """Every cell is green; the guard names each thing left behind, and nothing else."""
@@ -44,6 +45,7 @@ def test_what_a_notebook_hides_is_named(kernel: Kernel):
     assert len(found.partition("AssertionError: the notebook left behind:\n")[2].strip().splitlines()) == 9
 
 
+@pytest.mark.slow
 @each_kernel
 def test_a_sound_notebook_has_no_fault(kernel: Kernel):
     """Top-level await works, blocking tops calls work, and so do both in one cell, while the kernel's loop runs."""
@@ -81,6 +83,7 @@ def test_stderr_and_cells_that_must_raise():
     assert faults(notebook) == ["stderr: careful\nof this cell:\nwarned", "this cell did not raise:\nmissing"]
 
 
+@pytest.mark.slow
 def test_a_cell_that_raises_ends_the_run():
     """The one fault shows the cell and its error."""
     [found] = run(from_cells("1 / 0", "print('never')"), KERNELS[0])

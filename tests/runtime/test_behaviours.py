@@ -193,6 +193,7 @@ def test_m7_left_in_another_order(device):
     assert device.current_stream is device.null_stream
 
 
+@pytest.mark.slow
 def test_m10_a_stream_says_its_handle(device):
     """(0, handle), the same each time; who knows the handle finds the stream, until it is closed or gone."""
     stream = device.create_stream()
@@ -240,6 +241,7 @@ def test_m10_what_is_no_stream():
             atops.ExternalStream(wrong)
 
 
+@pytest.mark.slow
 def test_m11_a_wrapper_keeps_the_owner_alive(device):
     """As long as the wrapper lives, and no longer; it has the stream's verbs, and is current as the stream is."""
     stream = device.create_stream(name="theirs")

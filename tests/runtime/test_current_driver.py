@@ -491,6 +491,7 @@ def used() -> None:
     assert driver.executor.block(closing, PATIENCE)  # so that ends do not pile up behind beginnings
 
 
+@pytest.mark.slow
 def test_a_closed_driver_is_let_go() -> None:
     """A timer that is far from due when the driver closes, such as the stall watch's, keeps nothing of it alive."""
     driver = Driver(EmulatorOptions(abort_grace=0.2, trace=0))
@@ -508,6 +509,7 @@ def test_a_closed_driver_is_let_go() -> None:
     assert kept() is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts what only Linux lists")
 @pytest.mark.parametrize(("make", "times"), [(opened, 3000), (used, 100)])
 def test_drivers_opened_and_closed(make: Callable[[], None], times: int) -> None:
@@ -525,6 +527,7 @@ def test_three_thousand_used_drivers() -> None:
     test_drivers_opened_and_closed(used, 3000)
 
 
+@pytest.mark.slow
 def test_a_forgotten_driver() -> None:
     """One that is never closed ends its threads and lets its memory go when it is collected."""
     before = set(threading.enumerate())

@@ -91,6 +91,7 @@ def test_two_loops_await_one_event(first: str, second: str) -> None:
         assert sorted(woken) == [(name, number) for name in ("one", "two") for number in range(10)]
 
 
+@pytest.mark.slow
 def test_many_loops_and_threads_at_once() -> None:
     """Loops that come and go, and plain threads, wait for the same work a hundred times over; nobody is forgotten."""
     with device() as board:
@@ -181,6 +182,7 @@ def test_a_loop_that_watches_no_files() -> None:
             loop.close()
 
 
+@pytest.mark.slow
 def test_a_loop_leaves_no_file_open() -> None:
     """What wakes a loop from other threads goes with it, and a loop that is closed hears nothing any more."""
     with device() as board:

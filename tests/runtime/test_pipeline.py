@@ -96,6 +96,7 @@ async def collect(results: Any) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", [1, 3, 8])
 @pytest.mark.parametrize("in_flight", [1, 2, 16])
 async def test_results_come_in_order(device: Device, streams: int, in_flight: int) -> None:
@@ -114,6 +115,7 @@ async def test_results_without_a_scope(device: Device) -> None:
     assert await collect(pipeline([], plus_one, device=device)) == []
 
 
+@pytest.mark.slow
 async def test_late_work_keeps_the_order(device: Device) -> None:
     """A chunk that is held up holds back the results behind it, though they are ready."""
     latch = Latch(device)
@@ -140,6 +142,7 @@ async def test_late_work_keeps_the_order(device: Device) -> None:
     latch.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_flight", [1, 2, 5])
 @pytest.mark.parametrize("scoped", [True, False])
 async def test_the_source_is_never_far_ahead(device: Device, in_flight: int, scoped: bool) -> None:
@@ -260,6 +263,7 @@ async def take_firsts(results: Any, taken: list[int], scoped: bool) -> None:
             taken.append(int(result[0]))
 
 
+@pytest.mark.slow
 async def test_an_error_in_the_source(device: Device) -> None:
     """The results before it are still given, then it is raised, and the pipeline is closed."""
 
@@ -321,6 +325,7 @@ async def test_an_error_in_a_stage(device: Device) -> None:
     calls.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [False, True])
 async def test_an_error_in_a_kernel(device: Device, slow: bool) -> None:
     """A kernel that fails is raised at its result, with its own error, also while the source is still busy."""
@@ -378,6 +383,7 @@ async def test_an_early_break(device: Device) -> None:
     assert source.taken < 20
 
 
+@pytest.mark.slow
 async def test_an_early_break_without_a_scope(device: Device) -> None:
     """`aclose` does the same; it may be called twice, and nobody can take results afterwards."""
     source = Source(100)
@@ -410,6 +416,7 @@ async def test_an_error_of_the_consumer(device: Device) -> None:
     assert source.closed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scoped", [True, False])
 async def test_cancelled_at_every_await(device: Device, scoped: bool) -> None:
     """Cancelling the consumer after 0, 1, 2 ... turns of the loop ends it, closes the source, and frees everything."""
@@ -550,6 +557,7 @@ async def test_cancelled_while_the_source_is_slow(device: Device) -> None:
         await anext(results)
 
 
+@pytest.mark.slow
 async def test_a_forgotten_pipeline_with_an_async_source(device: Device) -> None:
     """Its reader is cancelled too, where it waits, and the source cleans up."""
     source = Source(3, hold_at=1)
@@ -580,6 +588,7 @@ async def test_two_pipelines_share_a_device(device: Device) -> None:
     assert got["beside"] == [2 * number for number in range(15)]
 
 
+@pytest.mark.slow
 async def test_memory_stays_within_the_window(device: Device) -> None:
     """However many chunks go through, the device holds those in flight and no more."""
     big = np.zeros(1 << 16, np.uint8)

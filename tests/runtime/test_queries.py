@@ -75,6 +75,7 @@ def test_a_few_questions_change_nothing() -> None:
     atops.run(main)
 
 
+@pytest.mark.slow
 def test_a_question_that_nothing_answers_returns() -> None:
     """What waits for the program itself is not over, however often it asks, until the program does it."""
 

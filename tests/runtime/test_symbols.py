@@ -124,6 +124,7 @@ def test_an_awaited_reset_makes_it_fresh_too():
         anyio.run(reset)
 
 
+@pytest.mark.slow
 def test_it_counts_as_device_memory_until_the_driver_ends():
     """The statistics show an instance from its first use; the driver's end gives it back, mapping and all."""
     with board() as driver:
@@ -197,6 +198,7 @@ def test_idle_pool_memory_makes_room():
         kept.close()
 
 
+@pytest.mark.slow
 def test_a_declaration_outlives_no_driver():
     """A variable that nobody holds goes when the driver that used it is closed."""
 

@@ -46,6 +46,7 @@ def several(chance: Random, world: World, dog: Watchdog, made: list[str]) -> Non
         hand.keep(dog.call(name, arguments)[1:])
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_call_answers(elsewhere, chance: Random):

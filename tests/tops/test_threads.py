@@ -63,6 +63,7 @@ KINDS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_of_many_threads_destroys(world: World, kind: str):
     """Of threads that destroy one handle exactly one succeeds; the others, and every later use, meet a dead one."""
@@ -129,6 +130,7 @@ def free_all(driver: Driver) -> None:
         assert not [each for each in context.memory.live() if each.serial in OWNED]
 
 
+@pytest.mark.slow
 def test_any_calls_of_many_threads(elsewhere):
     """Three seconds of random calls: none raises or hangs, and the memory's books agree."""
     storm(3, 1)

@@ -70,6 +70,7 @@ def assert_sleeps(world: World, kind: str, event_flags: int = 0) -> None:
     end(thread, answers, go_on)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_spin_uses_the_processor(world, kind):
     """With Spin, a thread that waits for anything of the device polls all the while."""
@@ -83,6 +84,7 @@ def test_spin_uses_the_processor(world, kind):
     end(thread, answers, go_on)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("flags", SLEEPING)
 def test_other_flags_sleep(world, flags, kind):

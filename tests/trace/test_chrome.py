@@ -55,6 +55,7 @@ def bound_slices(trace: dict[str, Any]) -> dict[int, dict[str, int]]:
     return bound
 
 
+@pytest.mark.slow
 @given(free_records())
 def test_no_slices_cross_on_any_track(records: list[TraceRecord]) -> None:
     """Whatever overlaps in the records, no track shows two slices at once."""
@@ -71,6 +72,7 @@ def test_crossing_slices_are_seen() -> None:
     assert len(crossing_slices([event(1, 0.0, 9.0), event(1, 1.0, 1.0)])) == 1
 
 
+@pytest.mark.slow
 @given(free_records(1 << 50), st.integers(0, 1 << 60))
 def test_times_are_exact_and_start_at_zero(records: list[TraceRecord], origin: int) -> None:
     """Each record is on one stream track, at its nanoseconds since the first one, however large the clock's times."""
@@ -88,6 +90,7 @@ def test_times_are_exact_and_start_at_zero(records: list[TraceRecord], origin: i
     assert shown == expected
 
 
+@pytest.mark.slow
 @given(free_records())
 def test_events_are_in_order_and_the_trace_is_plain_json(records: list[TraceRecord]) -> None:
     """Times never go back in the file, metadata comes first, and the JSON has no NaN and no surprises."""
@@ -121,6 +124,7 @@ def driven_records(draw: st.DrawFn) -> list[TraceRecord]:
     return sorted(result, key=lambda each: each.finished_ns)  # stable: the order in which they settled
 
 
+@pytest.mark.slow
 @given(driven_records())
 def test_arrows_bind_to_the_record_and_the_wait_it_satisfied(records: list[TraceRecord]) -> None:
     """Every satisfied wait has one arrow; its tail binds to the cause and its head to the wait, also in one instant."""
@@ -128,6 +132,7 @@ def test_arrows_bind_to_the_record_and_the_wait_it_satisfied(records: list[Trace
     assert bound_slices(to_chrome(records)) == expected
 
 
+@pytest.mark.slow
 @given(driven_records())
 def test_the_tail_of_an_arrow_lies_inside_its_slice(records: list[TraceRecord]) -> None:
     """A viewer that binds by time alone finds the cause too: the tail comes before the end of its slice."""
@@ -155,6 +160,7 @@ def test_a_write_that_ends_a_value_wait_is_over_after_it(end: int) -> None:
     assert tail <= head
 
 
+@pytest.mark.slow
 @given(free_records())
 def test_arrows_come_in_pairs_and_only_to_waits(records: list[TraceRecord]) -> None:
     """In any trace, however senseless, arrows have both ends, run forwards, and lead to waits with a cause."""
@@ -274,6 +280,7 @@ def test_without_steps_there_are_no_tracks() -> None:
     assert not [event for event in to_chrome(records)["traceEvents"] if event["pid"] >= 100]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2), st.sampled_from(ThreadState)), max_size=20))
 def test_slices_of_a_thread_never_cross(moves: list[tuple[int, int, ThreadState]]) -> None:
     """Whatever threads do, viewers find slices that only touch, in order of time."""

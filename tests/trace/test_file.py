@@ -40,6 +40,7 @@ SAMPLE = Trace(
 )
 
 
+@pytest.mark.slow
 @given(traces())
 def test_nothing_is_lost(trace: Trace) -> None:
     """Any trace comes back equal, with its enumerations as enumerations."""
@@ -56,6 +57,7 @@ def test_nothing_is_lost(trace: Trace) -> None:
     assert {type(use) for use in again.uses} <= {MemoryUse}
 
 
+@pytest.mark.slow
 @given(traces(), st.data())
 def test_a_text_cut_anywhere_is_refused(trace: Trace, data: st.DataObject) -> None:
     """No prefix of a trace passes for a trace."""

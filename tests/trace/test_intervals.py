@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from atops.trace.intervals import Interval, gaps, intersect, lanes, length, merge, overlapping
+
+pytestmark = pytest.mark.slow
 
 SPANS = st.tuples(st.integers(0, 30), st.integers(0, 8)).map(lambda pair: (pair[0], sum(pair)))
 INTERVALS = st.lists(SPANS, max_size=12)

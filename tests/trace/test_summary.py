@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,6 +88,7 @@ def test_an_empty_trace_has_figures_too() -> None:
     assert critical_path([]) == rows([]) == []
 
 
+@pytest.mark.slow
 @given(free_records())
 def test_figures_agree_with_counting_nanoseconds(records: list[TraceRecord]) -> None:
     """Every time in a summary is the number of nanoseconds a naive model finds."""
@@ -109,6 +111,7 @@ def test_figures_agree_with_counting_nanoseconds(records: list[TraceRecord]) -> 
     assert not working & set(range(start, end))
 
 
+@pytest.mark.slow
 @given(free_records())
 def test_rows_show_each_record_once_and_without_overlap(records: list[TraceRecord]) -> None:
     """All records are in exactly one row of their stream, in order, and no two of a row overlap."""
@@ -160,6 +163,7 @@ def test_both_parts_of_a_staged_copy_are_on_the_path() -> None:
     assert critical_path([*parts, mark]) == [*parts, mark]
 
 
+@pytest.mark.slow
 @given(free_records(), st.integers(1, 14))
 def test_the_critical_path_is_finite_for_any_numbering(records: list[TraceRecord], numbers: int) -> None:
     """Records that share numbers, in senseless orders, still give a chain without repetition."""
@@ -168,6 +172,7 @@ def test_the_critical_path_is_finite_for_any_numbering(records: list[TraceRecord
     assert len({each.bytes for each in path}) == len(path)
 
 
+@pytest.mark.slow
 @given(free_records())
 def test_the_critical_path_ends_with_the_last_to_finish_and_repeats_nothing(records: list[TraceRecord]) -> None:
     """Whatever the trace, even with causes in a circle, the chain is finite and ends where the trace ends."""

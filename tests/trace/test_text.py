@@ -72,6 +72,7 @@ def test_every_kind_has_its_own_glyph() -> None:
     assert all(len(glyph) == 1 and "!" < glyph <= "~" and not glyph.isalnum() for glyph in GLYPHS.values())
 
 
+@pytest.mark.slow
 @given(free_records(), st.integers(40, 130))
 def test_any_trace_fits_its_width(records: list[TraceRecord], width: int) -> None:
     """Whatever happened and whatever things are called, lines fit, print, and are the same the second time."""
@@ -83,6 +84,7 @@ def test_any_trace_fits_its_width(records: list[TraceRecord], width: int) -> Non
     assert all(line.isprintable() for line in describe(records).splitlines())
 
 
+@pytest.mark.slow
 @given(free_records())
 def test_the_legend_explains_exactly_what_is_drawn(records: list[TraceRecord]) -> None:
     """Each glyph in the rows is in the legend, and nothing else is."""

@@ -19,6 +19,8 @@ from tests.widgets.host import BrowserThread, Host, Shown
 from tests.widgets.pictures import keep
 from tests.widgets.traces import double_buffering
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("timeline", "queues", "memory", "cluster-grid")
 
 

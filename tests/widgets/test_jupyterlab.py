@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from atops_widgets import WIDGETS
 from tests.widgets.host import BrowserThread
 from tests.widgets.jupyter_server import Notebook, Server
 from tests.widgets.live_cells import IMPORTS, RECORDS, SUM, WORK
 
 
+@pytest.mark.slow
 def test_a_dashboard_in_jupyterlab(browser: BrowserThread, server: Server) -> None:
     """While cells run, every widget shows what they do; selecting in one marks in all; nothing is fetched or fails."""
     server.write("lab.ipynb", [IMPORTS, "atops_widgets.watch(threads=True)", WORK])

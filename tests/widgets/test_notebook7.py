@@ -20,6 +20,8 @@ from tests.widgets.live_cells import IMPORTS, RECORDS, SUM, WORK
 from tests.widgets.pictures import FOLDER, WANTED
 from tests.widgets.unpacking import unpack_snapshot
 
+pytestmark = pytest.mark.slow
+
 WORK_CELL = 3
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"

@@ -36,6 +36,7 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.parametrize("theme", [None, "light", "dark"])
 def test_the_svg_is_sound(kind: type[TraceWidget], theme: str | None) -> None:
@@ -70,6 +71,7 @@ def test_the_svg_shows_the_selection(kind: type[TraceWidget]) -> None:
         assert {"select", "before"} <= {each.attrib.get("data-mark") for each in root.iter()}
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.parametrize("width", [1, 120, 320])
 def test_a_narrow_svg_is_a_picture_too(kind: type[TraceWidget], width: int) -> None:
@@ -90,6 +92,7 @@ def test_the_page_is_one_file(kind: type[TraceWidget], tmp_path: Path) -> None:
     assert not [one for one in found if one[0] in ("link", "img", "iframe") or {"src", "href"} & set(one[1])]
 
 
+@pytest.mark.slow
 @EVERY
 def test_names_cannot_break_out(kind: type[TraceWidget], tmp_path: Path) -> None:
     """A kernel or a stream with markup, control characters or half letters in its name stays text everywhere."""
@@ -103,6 +106,7 @@ def test_names_cannot_break_out(kind: type[TraceWidget], tmp_path: Path) -> None
     assert "\x1b" not in widget.to_text()
 
 
+@pytest.mark.slow
 @EVERY
 @settings(max_examples=20)
 @given(trace=traces())
@@ -120,6 +124,7 @@ def test_any_trace_is_shown(kind: type[TraceWidget], trace: Trace) -> None:
     widget.close()
 
 
+@pytest.mark.slow
 @EVERY
 def test_the_notebook_gets_view_svg_and_text(kind: type[TraceWidget]) -> None:
     """The bundle has the live view, an SVG for whoever cannot run it, and text; the saved picture is written."""
@@ -146,6 +151,7 @@ def test_a_page_may_say_anything(kind: type[TraceWidget], message: object) -> No
     assert widget.scene(widget.window).told["say"]
 
 
+@pytest.mark.slow
 def test_the_dashboard_has_all_widgets() -> None:
     """`watch` shows every widget of one feed; its text, SVG and page hold each of them."""
     board = watch(double_buffering())
@@ -172,6 +178,7 @@ def test_the_text_counts_time_as_the_pictures_do() -> None:
     assert text.count("1 record in 50 µs") == 1
 
 
+@pytest.mark.slow
 def test_the_note_tells_what_is_drawn_together() -> None:
     """Fewer shapes than records: thinned; a few short records beside each other: some drawn together; else nothing."""
     def note(records: list[TraceRecord], width: int) -> str:

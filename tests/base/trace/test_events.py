@@ -99,6 +99,7 @@ def test_what_was_emitted_comes_back_as_values() -> None:
     assert trace.details_since(after) == ([], [], [], [], after, 0)
 
 
+@pytest.mark.slow
 def test_what_a_reader_missed_is_counted() -> None:
     """Rings that were full tell the reader how many details went before he asked, each ring its own."""
     trace = tracer()

@@ -51,6 +51,7 @@ def test_interning_gives_one_number_a_name() -> None:
     assert trace.records()[0].name == "b"
 
 
+@pytest.mark.slow
 @given(st.integers(0, 20), st.lists(st.one_of(st.integers(1, 600), st.just("read"), st.just("clear")), max_size=12))
 def test_the_ring_is_a_window_on_all_that_was_emitted(capacity: int, steps: list[int | str]) -> None:
     """Whatever is emitted, read and cleared, the ring holds the last `capacity` and counts exactly what it lost."""
@@ -71,6 +72,7 @@ def test_the_ring_is_a_window_on_all_that_was_emitted(capacity: int, steps: list
         assert (figures.emitted, figures.held, figures.dropped) == (emitted, held, dropped)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 20), st.lists(st.integers(0, 40), max_size=12))
 def test_a_streaming_reader_gets_each_record_once_or_knows_it_missed_it(capacity: int, steps: list[int]) -> None:
     """Reading from the position of the batch before gives every record in order; what was overwritten is counted."""
@@ -245,6 +247,7 @@ def test_a_callback_stopped_by_an_interrupt_leaves_the_tracer_usable() -> None:
     assert seen == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_slow_flush_is_bounded_and_says_what_was_missed() -> None:
     """A subscriber that is not flushed in time loses the oldest records and learns how many."""
     trace = tracer(0)

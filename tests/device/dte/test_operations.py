@@ -26,6 +26,7 @@ SECOND_TABLE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 @settings(max_examples=settings.default.max_examples // 2)  # of twenty-two operations each
 @given(st.data())

@@ -43,6 +43,7 @@ def test_every_operation_has_its_rules():
     assert [name for name, row in OPERATIONS.items() if not row.work.rules] == ["memset"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name != "memset"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())

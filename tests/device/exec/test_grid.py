@@ -194,6 +194,7 @@ def test_the_end_may_submit_the_next_grid():
     assert host.steps == [Progress.DONE] * 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["well", "abort"])  # a fault's traceback holds the kernel's variables, as it must
 @pytest.mark.parametrize("policy", [None, Seeded(3)])
 def test_a_finished_grid_is_freed_without_the_collector(end, policy):

@@ -56,6 +56,7 @@ def test_a_plain_function_runs_to_its_end_in_every_thread(workers):
     assert grid.error is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", MODES)
 def test_nobody_passes_a_block_barrier_before_all_have_arrived(workers):
     """What threads wrote before a barrier is what all of them read after it, round after round."""
@@ -142,6 +143,7 @@ def test_current_thread_belongs_to_the_kernel():
     assert grid.error is None
 
 
+@pytest.mark.slow
 @every("workers", MODES)
 @every("kind", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit, StopIteration])
 @every("colour", ["async", "plain"])
@@ -373,6 +375,7 @@ def test_a_kernel_that_awaits_while_it_is_closed_does_not_hang():
     assert not grid.warnings
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("workers", MODES)
 def test_a_kernel_that_refuses_to_be_closed_is_left_and_named(workers):
@@ -485,6 +488,7 @@ def test_abort_closes_parked_threads_at_once(workers, park):
     assert len(host.chips[0].signals._lots) == 0 or all(len(lot) == 0 for lot in host.chips[0].signals._lots.values())
 
 
+@pytest.mark.slow
 @every("workers", [2, "sip"])
 @every("when", range(0, 60, 3))
 def test_abort_at_any_point_ends_the_grid(workers, when):
@@ -594,6 +598,7 @@ def test_the_options_seed_chooses_the_policy():
     assert run(5) == run(5) != list(range(12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", MODES)
 def test_the_shadow_of_a_finished_grid_is_clean(workers):
     """Many grids one after another on the same chip, some failing, leave nothing that the next one sees."""
@@ -667,6 +672,7 @@ OPERATIONS = {"t": turn, "b": syncthreads, "g": syncblocks}
 PROGRAM = st.text("".join(OPERATIONS), max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(rule=PROGRAM, exceptions=st.dictionaries(st.integers(0, 3), PROGRAM, max_size=2))
 def test_every_mode_and_order_comes_to_the_same_end(rule, exceptions):

@@ -40,6 +40,7 @@ def test_48_gib_cost_nothing_until_touched():
         arena.close()
 
 
+@pytest.mark.slow
 @linux_only
 def test_an_arena_lies_at_its_address_and_elsewhere_if_that_is_taken():
     """The first arena is at home, a second one of the same address is not, and their bytes are apart."""
@@ -57,6 +58,7 @@ def test_an_arena_lies_at_its_address_and_elsewhere_if_that_is_taken():
     again.close()
 
 
+@pytest.mark.slow
 @linux_only
 def test_the_mapping_lives_until_its_last_view_dies():
     """A closed arena stays readable through views of either kind, and is unmapped when the last of them goes."""
@@ -79,6 +81,7 @@ def test_the_mapping_lives_until_its_last_view_dies():
     assert mapped("lasting") == 0
 
 
+@pytest.mark.slow
 @linux_only
 def test_3000_arenas_leak_neither_descriptors_nor_mappings():
     """Opening and closing 3,000 arenas leaves as many descriptors and mappings as before."""
@@ -153,6 +156,7 @@ def test_without_sparse_files_an_arena_is_an_anonymous_mapping(monkeypatch: pyte
     assert view[0] == 8
 
 
+@pytest.mark.slow
 @linux_only
 def test_the_interpreter_may_exit_while_a_thread_writes():
     """Views in daemon threads stay mapped up to the very end of the process."""

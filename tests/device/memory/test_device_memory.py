@@ -346,6 +346,7 @@ def check_whole(memory: DeviceMemory, seen: MemoryStatistics) -> None:
 # ---- threads
 
 
+@pytest.mark.slow
 def test_threads_share_one_memory(memory: DeviceMemory):
     """Four threads allocate, mark, look up and free at once: ranges never overlap and nothing is lost."""
     ready = threading.Barrier(4)
@@ -395,6 +396,7 @@ def test_one_of_many_concurrent_frees_wins(memory: DeviceMemory):
     check_whole(memory, memory.statistics())
 
 
+@pytest.mark.slow
 def test_a_memory_lets_go_of_its_bytes():
     """A closed memory leaves no descriptor behind, even while views of its allocations live on."""
     gc.collect()  # what others have left behind

@@ -154,6 +154,7 @@ def test_bytes_are_registered_once(host: HostMemory):
     assert InvalidValue.code is Result.InvalidValue
 
 
+@pytest.mark.slow
 def test_a_registered_buffer_is_kept_alive_until_it_is_not(host: HostMemory):
     """The registration holds the buffer; unregistering lets it go and takes the addresses away."""
 
@@ -261,6 +262,7 @@ def test_close_ends_everything():
             refuse(1)
 
 
+@pytest.mark.slow
 def test_bytes_outlive_their_allocation_in_views(host: HostMemory):
     """A view that somebody still holds stays readable after the memory was freed."""
     pinned = host.allocate(PAGE)

@@ -34,6 +34,7 @@ class Owner:
                 self.memory.free(one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", [Owner.turn, Owner.end])
 def test_memory_is_whole_after_ctrl_c(action) -> None:
     """Wherever it comes: afterwards what lives is what is used, nothing overlaps, and all can be had again."""
@@ -64,6 +65,7 @@ def test_memory_is_whole_after_ctrl_c(action) -> None:
         assert memory.statistics().largest_free == SIZE
 
 
+@pytest.mark.slow
 def test_quarantine_survives_the_rebuilding() -> None:
     """A range that somebody may still write is not given out after Ctrl-C either."""
     owner = Owner()

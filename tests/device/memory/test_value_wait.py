@@ -248,6 +248,7 @@ def test_many_watches_cost_a_store_only_what_it_overlaps(cells: Allocation):
     assert cells.watches is None
 
 
+@pytest.mark.slow
 def test_no_wake_up_is_lost_between_threads(cells: Allocation):
     """A watch armed while another thread stores fires exactly once, however the two meet."""
     rounds = 3_000
@@ -286,6 +287,7 @@ def test_a_callback_may_arm_and_store(cells: Allocation):
     assert heard == ["first", "second"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_child_can_end_watches():
     """A child forked while another thread of its parent was changing watches is not stuck when it frees memory."""

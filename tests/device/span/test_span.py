@@ -465,6 +465,7 @@ EDGES = st.none() | POSITIONS
 PARTS = st.one_of(POSITIONS, st.builds(slice, EDGES, EDGES, st.sampled_from([None, 1, 2, -1])))
 
 
+@pytest.mark.slow
 @given(shape=st.lists(st.integers(0, 6), max_size=3), parts=st.lists(PARTS, max_size=3), at=st.integers(0, 3))
 def test_what_passes_is_inside(shape: list[int], parts: list[object], at: int):
     """A key that passes is one numpy takes, and every position it names exists; any other is refused."""

@@ -219,6 +219,7 @@ def test_fuzz_a_cut(size: int):
     refused_or_equal(DATA[:size])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, len(DATA) * 8 - 1), min_size=1, max_size=8, unique=True))
 def test_fuzz_flipped_bits(bits: list[int]):
@@ -231,6 +232,7 @@ def test_fuzz_flipped_bits(bits: list[int]):
     refused_or_equal(bytes(data))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=400), st.sampled_from([0, 8, 40, HEADER, HEADER + 2 * SECTION, HEADER + 5 * SECTION]))
 def test_fuzz_random_bytes(noise: bytes, kept: int):
@@ -247,6 +249,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 3), JSON | st.lists(st.fixed_dictionaries({name: JSON for name in ("name", "text")}), max_size=2))
 def test_fuzz_hostile_records(index: int, value: Any):
@@ -269,6 +272,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(WORDS, max_size=12) | st.lists(st.text(max_size=3), max_size=12))
 def test_fuzz_hostile_texts(words: list[str]):

@@ -86,6 +86,7 @@ def attributes(text: str, target: str = "gcu300") -> FunctionAttributes:
     return compile_source(text, options=[f"-arch={target}", "-w"]).module().attributes("f")
 
 
+@pytest.mark.slow
 @every("case", BODIES)
 def test_memory_is_told_from_the_text(case: str):
     """Calls are added as the allocators will; what cannot be told is None and not invented."""

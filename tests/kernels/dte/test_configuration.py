@@ -44,6 +44,7 @@ def refused(bench: Bench, said: str, *, config: tuple[int, int] = (1, 1)) -> Cal
     return run
 
 
+@pytest.mark.slow
 @every("mode", MODES, ids=str)
 @every("name", NAMES)
 def test_each_operation_is_configured_once_and_triggered_often(make_bench: Callable[..., Bench], name: str, mode: dict):
@@ -77,6 +78,7 @@ def test_each_operation_is_configured_once_and_triggered_often(make_bench: Calla
     assert cells(y.host[2]) == cells(before)
 
 
+@pytest.mark.slow
 @every("role", ["src", "dst"])
 @every("name", NAMES)
 def test_offsets_are_patched(bench: Bench, name: str, role: str):
@@ -343,6 +345,7 @@ def test_ping_pong(make_bench: Callable[..., Bench], mode: dict):
     assert np.array_equal(y.host, x.host * 3)
 
 
+@pytest.mark.slow
 @every("mode", [*MODES, *({"dte": dte, "offload": True} for dte in ("eager", "seeded"))], ids=str)
 @every("backwards", [False, True])
 def test_a_chain_is_waited_for_at_its_end(make_bench: Callable[..., Bench], mode: dict, backwards: bool):
@@ -518,6 +521,7 @@ LAST = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @every("shared", [False, True], ids=["private", "shared"])
 @every("backwards", [False, True], ids=["in order", "backwards"])
 @every("mode", LAST, ids=str)
@@ -556,6 +560,7 @@ def test_the_last_event_of_a_chain_is_enough(
     assert np.array_equal(y.host.reshape(4, TILE), x.host.reshape(4, TILE)[:, ::-1])
 
 
+@pytest.mark.slow
 @every("mode", LAST, ids=str)
 def test_rows_are_flipped_by_two_contexts(make_bench: Callable[..., Bench], mode: dict):
     """What the guide shows: fetch and store are connected, each thread has several rows, only stores are awaited."""

@@ -35,6 +35,7 @@ CASES: list[tuple[str, tuple[int, ...], dict[str, Any], Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @every("strict", [False, True])
 @every("asynchronous", [False, True])
 @every("name, shape, parameters, expected", CASES, ids=[case[0] for case in CASES])

@@ -17,6 +17,7 @@ from tests.kernel_bench import Bench
 NAMES = [row.name for row in OPERATIONS.values() if row.gcu_arch == 300]
 
 
+@pytest.mark.slow
 @every("form", ["{}", "{}_async"])
 @every("name", NAMES)
 def test_gcu210_has_none_of_them(make_bench: Any, name: str, form: str):

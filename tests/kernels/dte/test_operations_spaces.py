@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pytest
 
 from atops import kernels as k
 from atops.base.errors import DteError
@@ -13,6 +14,8 @@ from atops.device.dte.operations import OPERATIONS
 from tests.device.transform_cases import EXAMPLES, random_array
 from tests.device.transform_oracles import cells, expected
 from tests.every import every
+
+pytestmark = pytest.mark.slow
 
 SPACES = ("global", "shared", "local")
 WAYS = [(*pair, waits) for pair in itertools.product(SPACES, repeat=2) for waits in (False, True)]

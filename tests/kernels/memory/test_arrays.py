@@ -289,6 +289,7 @@ def test_mdspans_that_cannot_be(bench: Bench, build: Callable, error: type, why:
     assert isinstance(caught.value.__cause__, error)
 
 
+@pytest.mark.slow
 def test_local_and_shared_memory_end_with_their_owners(make_bench: Callable[..., Bench]):
     """Blocks that follow on the same cluster have all of L1 and L2 again, and find nothing of the blocks before."""
     bench = make_bench(strict=True)

@@ -63,6 +63,7 @@ def test_a_pointer_points_into_the_space_of_its_memory(make_bench: Callable[...,
     bench.launch(use, (1, 1), bench.empty(4, np.int32))
 
 
+@pytest.mark.slow
 @given(start=st.integers(-20, 20), step=st.integers(-20, 20))
 @settings(max_examples=50)
 def test_arithmetic_is_that_of_integers(start: int, step: int):
@@ -83,6 +84,7 @@ def test_arithmetic_is_that_of_integers(start: int, step: int):
     bench.memory.close()
 
 
+@pytest.mark.slow
 @every("space", SPACES, ids=str)
 @every("index", [-1, 4])
 def test_nothing_beside_its_memory_is_reached(bench: Bench, space: Any, index: int):
@@ -140,6 +142,7 @@ def test_gcu210_reaches_named_memory_only(make_bench: Callable[..., Bench]):
     bench.launch(use, (1, 1), bench.empty(4, np.int32))
 
 
+@pytest.mark.slow
 @every("to", SPACES, ids=str)
 @every("of", SPACES, ids=str)
 def test_conversions_of_specific_pointers(bench: Bench, of: Any, to: Any):
@@ -158,6 +161,7 @@ def test_conversions_of_specific_pointers(bench: Bench, of: Any, to: Any):
         fails(bench, convert, InvalidType, f"a {of} pointer never becomes a {to} pointer")
 
 
+@pytest.mark.slow
 @every("of", [k.Global, k.Shared, k.Local, Private], ids=str)
 @every("to", [k.Global, k.Shared, k.Local, Private], ids=str)
 def test_a_generic_pointer_goes_back_where_it_lies(bench: Bench, of: Any, to: Any):
@@ -172,6 +176,7 @@ def test_a_generic_pointer_goes_back_where_it_lies(bench: Bench, of: Any, to: An
         fails(bench, convert, InvalidValue, f"a generic pointer into {of} memory was cast to a {to} pointer")
 
 
+@pytest.mark.slow
 def test_generic_is_the_conversion_that_needs_no_cast(bench: Bench):
     """`generic` takes pointers and memory; pointers of which one is generic compare and subtract by it."""
 
@@ -186,6 +191,7 @@ def test_generic_is_the_conversion_that_needs_no_cast(bench: Bench):
     fails(bench, lambda x: generic(TABLE), InvalidType, "a constant pointer never becomes a generic pointer")
 
 
+@pytest.mark.slow
 def test_pointers_that_do_not_meet(bench: Bench):
     """Different spaces, memories and types, and what is no pointer, have no difference and no order."""
     tiles = lambda: (pointer(k.local(2, np.int32)), pointer(k.local(2, np.int8)))  # noqa: E731  # a kernel's two lines
@@ -206,6 +212,7 @@ def test_pointers_that_do_not_meet(bench: Bench):
     fails(bench, lambda x: pointer(TABLE).__setitem__(0, 1), IllegalAddress, "store through <constant")
 
 
+@pytest.mark.slow
 def test_what_no_pointer_points_to(bench: Bench):
     """Numbers, arrays of nobody and memory with gaps have no pointer."""
     fails(bench, lambda x: pointer(3), InvalidType, "a pointer expects a span, a variable or an array of .*, got 3")
@@ -215,6 +222,7 @@ def test_what_no_pointer_points_to(bench: Bench):
     fails(bench, lambda x: pointer(x[::2]), InvalidValue, "with gaps")
 
 
+@pytest.mark.slow
 def test_another_threads_memory_is_out_of_reach(bench: Bench):
     """A pointer into L1 or a stack that another thread made is a fault; one into the block's L2 is not."""
     made: dict[str, Pointer] = {}

@@ -50,6 +50,7 @@ def test_the_stack_ends(bench: Bench):
     assert isinstance(caught.value.__cause__, LaunchOutOfResources)
 
 
+@pytest.mark.slow
 def test_no_dte_reaches_private_memory(bench: Bench):
     """As either operand, private memory is a DTE fault."""
 

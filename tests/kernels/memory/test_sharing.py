@@ -12,6 +12,7 @@ from atops.base.errors import DteError
 from tests.kernel_bench import Bench
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, "sip"])
 def test_one_line_is_one_object(make_bench: Callable[..., Bench], tiny_switch_interval: None, workers: int | str):
     """Memory, contexts and barriers of one line are the same for all threads of a block, and others for each line."""
@@ -37,6 +38,7 @@ def test_one_line_is_one_object(make_bench: Callable[..., Bench], tiny_switch_in
         assert x.host.tolist() == [list(range(1, 13))] * 2
 
 
+@pytest.mark.slow
 def test_os_threads_may_share_an_event(make_bench: Callable[..., Bench], tiny_switch_interval: None):
     """However many OS threads wait for one transfer, its bytes move once, before any of them goes on."""
     bench = make_bench(workers="sip")

@@ -23,6 +23,7 @@ def using(*lines: str) -> str:
     return "@k.kernel\ndef f(x, dte):\n" + "".join(f"    {line}\n" for line in lines)
 
 
+@pytest.mark.slow
 @every("name", LACKING)
 def test_what_a_chip_lacks_is_warned_of_where_it_is_named(name: str):
     """Each operation, function and vector type of gcu300 is told for the older targets, and never for gcu300."""

@@ -38,6 +38,7 @@ assert atops.run(main)[0] == 9
 '''
 
 
+@pytest.mark.slow
 def test_numpy_may_load_its_own_parts():
     """The first sum of a process, in a compiled kernel, is a sum."""
     ended = subprocess.run(

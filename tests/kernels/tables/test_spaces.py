@@ -65,6 +65,7 @@ def refused(bench: Bench, body: Callable[..., object], error: type, why: str, co
     assert isinstance(caught.value.__cause__, error)
 
 
+@pytest.mark.slow
 @every("row", SPACES, ids=lambda row: f"{row.section} {row.cpp}")
 def test_the_row_is_true(row: Construct, make_bench: Callable[..., Bench]):
     """What the row says holds."""

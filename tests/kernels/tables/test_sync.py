@@ -149,6 +149,7 @@ def test_every_row_has_a_proof():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @every("python", PROOFS)
 @every("arch", ["gcu210", "gcu300"])
 def test_a_row_holds(make_bench: Callable[..., Bench], python: str, arch: str):

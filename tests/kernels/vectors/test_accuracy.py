@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import mpmath
 import numpy as np
+import pytest
 
 from atops.kernels.tables.functions import FUNCTIONS
 from atops.kernels.vectors.numerics import numeric
@@ -131,6 +132,7 @@ def operands(name: str, element: np.dtype) -> list[np.ndarray]:
     return [points(), points()] if name in ("div", "atan2") else [points()]
 
 
+@pytest.mark.slow
 @every("element", FLOATS, ids=str)
 @every("name", BOUNDS)
 def test_sampled_errors_stay_within_the_bound(name: str, element: np.dtype):
@@ -147,6 +149,7 @@ def test_sampled_errors_stay_within_the_bound(name: str, element: np.dtype):
     assert worst <= BOUNDS[name], where
 
 
+@pytest.mark.slow
 @every("element", FLOATS[1:], ids=str)
 @every("name", IN_FLOAT64)
 def test_every_half_and_bfloat16(name: str, element: np.dtype):

@@ -176,6 +176,7 @@ def test_operands_have_one_type(bench: Bench, name: str):
     in_kernel(bench, body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["div", "mod"])
 def test_an_integer_divided_by_zero_is_a_fault(bench: Bench, name: str):
     """The fault names function, lane, thread and line; a float gives an infinity instead."""

@@ -66,6 +66,7 @@ def test_what_is_no_number_is_refused(value: object):
                 make(element, value, "y of x<<y")
 
 
+@pytest.mark.slow
 @given(st.floats(width=64))
 def test_conversion_rounds_as_numpy_does(value: float):
     """A float stored in a float lane is the nearest one; an exact one is the same either way."""

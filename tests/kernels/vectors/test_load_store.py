@@ -22,6 +22,7 @@ vector_table = constant(np.float32, np.arange(256))
 total = device_variable(np.float32, shape=64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("space", ["local", "shared", "global"])
 def test_what_is_stored_is_loaded(make_bench: Callable[..., Bench], space: str, strict: bool):

@@ -116,6 +116,7 @@ def test_round_is_half_away_from_zero_everywhere(element: np.dtype):
     assert same(numeric("round", element)(values), right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", INTEGERS, ids=str)
 def test_integers_divide_as_the_text_decides(element: np.dtype):
     """Quotients truncate toward zero, remainders are floored: every pair of 8 bits, the borders of wider types."""

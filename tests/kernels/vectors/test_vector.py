@@ -338,6 +338,7 @@ def test_scalars_in_memory_are_operands(make_bench):
         in_kernel(make_bench(strict=strict), body)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_random_bits_agree_with_python(data: st.DataObject):

@@ -20,6 +20,7 @@ LARGE = 12 << 20
 # ---- how long
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", RATES)
 @pytest.mark.parametrize("size", [1, 64 << 10, ODD, LARGE])  # short ones, which carry themselves out else, and halves
 def test_each_path_has_its_time(arch: str, size: int) -> None:

@@ -157,6 +157,7 @@ def test_events_measure_the_table() -> None:
     virtual(main)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 0, 11])
 def test_the_same_seed_is_the_same_trace(seed: int | None) -> None:
     """Copies that wait for engines, for the link and for each other leave the same records, to the nanosecond."""

@@ -233,6 +233,7 @@ def test_threads_and_loops_wait_for_one_completion(device: atops.Device):
     assert results == [7] * 6
 
 
+@pytest.mark.slow
 def test_waiters_come_and_go_while_a_command_ends(device: atops.Device, tiny_switch_interval: None):
     """Each waiter is told that there is nothing to wait for, or is woken once; one that gave up, at most once."""
 

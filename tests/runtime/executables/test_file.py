@@ -106,6 +106,7 @@ def test_equal_models_make_equal_files():
     assert executable.build(linear(), refit=["b"]).to_bytes() == LAYER
 
 
+@pytest.mark.slow
 @SEARCH
 @given(st.integers(0, len(LAYER) - 1))
 @example(0)
@@ -116,6 +117,7 @@ def test_a_truncated_file_is_refused(length: int):
     assert not opens_or_is_refused(LAYER[:length])
 
 
+@pytest.mark.slow
 @SEARCH
 @given(st.integers(0, len(LAYER) - 1), st.integers(1, 255))
 def test_a_changed_byte_is_refused(at: int, bits: int):
@@ -125,6 +127,7 @@ def test_a_changed_byte_is_refused(at: int, bits: int):
     assert not opens_or_is_refused(bytes(data))
 
 
+@pytest.mark.slow
 @SEARCH
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_refused(tail: bytes):
@@ -133,6 +136,7 @@ def test_arbitrary_bytes_are_refused(tail: bytes):
     assert not opens_or_is_refused(sealed(LAYER[:12] + tail))
 
 
+@pytest.mark.slow
 @SEARCH
 @given(st.sampled_from([GOOD, LAYER]), st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)), max_size=4))
 def test_a_forged_file_is_refused_or_harmless(data: bytes, changes: list[tuple[int, int]]):
@@ -143,6 +147,7 @@ def test_a_forged_file_is_refused_or_harmless(data: bytes, changes: list[tuple[i
     opens_or_is_refused(sealed(forged))
 
 
+@pytest.mark.slow
 @SEARCH
 @given(st.sampled_from([GOOD, LAYER]), st.sampled_from(list(SectionKind)), st.integers(0, 1 << 16), st.integers(1, 255))
 def test_a_forged_section_is_refused_or_harmless(data: bytes, kind: SectionKind, at: int, bits: int):
@@ -154,6 +159,7 @@ def test_a_forged_section_is_refused_or_harmless(data: bytes, kind: SectionKind,
         opens_or_is_refused(with_sections(data, **{kind.name: bytes(content)}))
 
 
+@pytest.mark.slow
 @SEARCH
 @given(st.sampled_from(list(SectionKind)), st.integers(0, 400))
 def test_a_cut_section_is_refused(kind: SectionKind, length: int):

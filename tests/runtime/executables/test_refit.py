@@ -194,6 +194,7 @@ def call(exe, stream):
     return exe.call(stream, "scaled", [values, factor], [stream.empty(3)])
 
 
+@pytest.mark.slow
 def test_every_order_of_steps():
     """All sequences of three steps: each is done, or IllegalState and nothing changes, as the table says."""
     with device() as here:

@@ -38,6 +38,7 @@ def inline(main: Any, *arguments: Any, **options: Any) -> Any:
 # ---- replay
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["none", "0", "1", "2024"])
 def test_the_same_seed_is_the_same_run_everywhere(seed: str) -> None:
     """Two processes whose dictionaries and sets hash differently print the same trace, to the last nanosecond."""
@@ -52,6 +53,7 @@ def test_the_same_seed_twice_in_one_process() -> None:
     assert runs[0] == runs[1] == runs[2]
 
 
+@pytest.mark.slow
 def test_different_seeds_differ() -> None:
     """Seeds choose orders: of twenty there are many different ones, and every result is a legal one."""
     runs = {seed: tuple(atops.run(replay.main, replay.options(seed))) for seed in range(20)}
@@ -62,6 +64,7 @@ def test_different_seeds_differ() -> None:
             assert callbacks == [f"stream {name} callback {number}" for number in range(3)]
 
 
+@pytest.mark.slow
 def test_the_wall_clock_does_not_choose(monkeypatch: pytest.MonkeyPatch) -> None:
     """When a timer of the driver comes due is chance, under the wall's clock; what a seed picks is not."""
 
@@ -184,6 +187,7 @@ def test_timeouts_under_the_virtual_clock() -> None:
     inline(main, clock="virtual")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 5])
 def test_a_kernel_that_never_ends_does_not_stop_the_clock(
     seed: int | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -286,6 +290,7 @@ def test_a_blocking_wait_pumps_the_driver() -> None:
     assert inline(main, seed=3) == ["callback"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clock", ["wall", "virtual"])
 def test_a_blocking_wait_that_cannot_end(clock: str) -> None:
     """When no step is left that could end it, a blocking wait says so instead of hanging; the work is still there."""

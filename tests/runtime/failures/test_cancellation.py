@@ -228,6 +228,7 @@ async def storm(driver: Driver, seed: int, tasks: int) -> None:
     latch.close()
 
 
+@pytest.mark.slow
 @anyio_test
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_storm_of_cancellations(seed: int) -> None:

@@ -54,6 +54,7 @@ async def ended(stream: atops.Stream) -> None:
         stream.clear_error()
 
 
+@pytest.mark.slow
 @on_every_host
 async def test_memory_stays_with_its_user_over_a_chain_of_streams(device):
     """Each of some streams waits for the one before, the last frees what the first uses: until then nobody gets it."""
@@ -219,6 +220,7 @@ class Work:
         got.add_done_callback(check)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_memory_in_use_goes_to_no_other(device: atops.Device, seed: int) -> None:
     """However waits are dropped and skipped: what a stream wrote it reads again, and all memory comes back."""

@@ -12,6 +12,8 @@ import pytest
 from tests.runtime.child import LIMIT, finish, run, start
 from tests.runtime.programs.exits import WAYS
 
+pytestmark = pytest.mark.slow
+
 QUICK = 30.0  # seconds for a start, two imports and an end on a machine that is busy; abandoning a kernel alone takes 5
 
 

@@ -303,6 +303,7 @@ class Handler(logging.Handler):
         self.came.set()
 
 
+@pytest.mark.slow
 def test_a_failed_stream_that_nobody_closes_is_collected_and_logged(device):
     """Its error, with the frames of the kernel, does not keep it. A collection under the driver's lock is no harm."""
     handler, over = Handler(device), threading.Event()

@@ -22,6 +22,8 @@ from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.stream import Stream
 from tests.runtime.boards import PATIENCE, add_one, board, leftovers, works
 
+pytestmark = pytest.mark.slow
+
 ONES = np.ones(24, "int32")
 LONGEST = 0.003  # seconds until Ctrl-C comes
 

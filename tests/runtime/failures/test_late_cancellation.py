@@ -145,6 +145,7 @@ async def upload_apart(driver: Driver) -> None:
     (await Device(0, driver).upload(np.ones(1 << 18))).close()
 
 
+@pytest.mark.slow
 @anyio_test
 @pytest.mark.parametrize("wait", [close_a_driver, reset_a_device, upload_apart])
 async def test_what_closes_and_resets_can_be_cancelled(wait: Callable[[Driver], Awaitable[None]]) -> None:

@@ -98,6 +98,7 @@ def look(desk: Desk) -> None:
 ACTS = ((enqueue, True), (wait, True), (result, True), (allocate, True), (look, True), (close, False), (abort, False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("act", "refusable"), ACTS)
 def test_a_signal_handler_never_deadlocks(act: Callable[[Desk], None], refusable: bool) -> None:
     """Wherever it comes in an enqueue or an allocation, it is done or refused, and the interrupted call goes on."""
@@ -157,6 +158,7 @@ def test_what_a_command_held_is_let_go_without_the_lock() -> None:
         assert len(done) == 100
 
 
+@pytest.mark.slow
 def test_garbage_that_calls_the_runtime_from_every_thread() -> None:
     """Cycles are collected anywhere, the driver's threads and its locks' holders included; what they do never hangs."""
     failures: list[BaseException] = []
@@ -218,6 +220,7 @@ def test_garbage_that_calls_the_runtime_from_every_thread() -> None:
         assert works(driver)
 
 
+@pytest.mark.slow
 def test_a_driver_can_be_closed_in_a_handler() -> None:
     """In the middle of an enqueue too: the interrupted call ends, well or not, and so does the driver."""
     with board(devices=1) as driver:

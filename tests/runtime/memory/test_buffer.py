@@ -45,6 +45,7 @@ def test_device_memory_is_no_array(chip: Device):
     assert np.asarray(chip.host_malloc(6, np.int16)).shape == (6,)
 
 
+@pytest.mark.slow
 def test_a_closed_buffer_is_no_garbage(chip: Device):
     """Closing makes no reference cycle: of a program that allocates and frees the collector finds nothing."""
     gc.collect()

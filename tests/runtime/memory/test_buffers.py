@@ -275,6 +275,7 @@ def test_what_can_be_copied(stream: Stream) -> None:
     assert host == b"wxyz"
 
 
+@pytest.mark.slow
 def test_the_source_is_taken_or_held(stream: Stream) -> None:
     """A short source may change after the call; a long one is kept alive until it was copied."""
     device = Device(0, stream.driver)

@@ -245,6 +245,7 @@ def test_what_cannot_be_registered(driver: Driver) -> None:
     host.close()
 
 
+@pytest.mark.slow
 def test_registered_memory_stays_alive(driver: Driver) -> None:
     """The buffer is kept as long as it is registered, however the program forgets it."""
     device = Device(0, driver)
@@ -269,6 +270,7 @@ def test_registered_memory_stays_alive(driver: Driver) -> None:
     assert watched() is None
 
 
+@pytest.mark.slow
 def test_it_is_given_back_by_the_collector(driver: Driver) -> None:
     """What the program forgets is freed, with nothing left of it."""
     for make in (pinned, registered, managed):
@@ -325,6 +327,7 @@ def test_sizes(driver: Driver) -> None:
     stream.close()
 
 
+@pytest.mark.slow
 def test_after_the_drivers_end() -> None:
     """The numpy view outlives the driver; the devices reach it no more, and new requests are refused."""
     with board() as driver:

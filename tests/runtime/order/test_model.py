@@ -192,6 +192,7 @@ programs = st.lists(operations, min_size=2, max_size=30)
 held = st.lists(stream_numbers, unique=True)
 
 
+@pytest.mark.slow
 @given(program=programs, held=held, order=st.randoms(use_true_random=False))
 def test_programs_on_threads(program: list[Any], held: list[int], order: random.Random):
     """Threaded: streams are held while the program is submitted, then let go one after another."""
@@ -209,6 +210,7 @@ def test_programs_on_threads(program: list[Any], held: list[int], order: random.
     check(steps)
 
 
+@pytest.mark.slow
 @given(program=programs, held=held, seed=st.none() | st.integers(0, 1 << 16), order=st.randoms(use_true_random=False))
 def test_programs_inline(program: list[Any], held: list[int], seed: int | None, order: random.Random):
     """Inline: the same in one thread, in order and in random orders."""
@@ -232,6 +234,7 @@ def test_programs_inline(program: list[Any], held: list[int], seed: int | None, 
     check(steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("round_", range(3))
 def test_two_threads_agree_on_null_stream_order(tiny_switch_interval: None, round_: int):
     """Null and blocking work of two threads: everything ends, and each pair keeps the order of its numbers."""
@@ -351,6 +354,7 @@ def run_freely(chance: random.Random, length: int) -> None:
     check(steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [run_in_order, run_freely])
 def test_null_stream_order_of_random_programs(run: Any):
     """4,000 commands of random programs, half of them with one stream that stands still."""

@@ -17,6 +17,8 @@ import pytest
 from atops.runtime.device import Device
 from tests.runtime.boards import PATIENCE, Latch, add_one, board, device, leftovers, works
 
+pytestmark = pytest.mark.slow
+
 anyio_test = pytest.mark.anyio
 STREAMS = 10_000
 KIB = 1024

@@ -270,6 +270,7 @@ async def test_memory_criss_crosses_streams_by_events(device):
 # ---- from threads
 
 
+@pytest.mark.slow
 def test_many_threads_share_one_stream(device: atops.Device):
     """D7: commands submitted by several threads each run once, each thread's in its own order."""
     stream = device.create_stream()

@@ -339,6 +339,7 @@ def overlap(one: Allocation, two: Allocation) -> bool:
     return one.offset < two.offset + max(two.size, 1) and two.offset < one.offset + max(one.size, 1)
 
 
+@pytest.mark.slow
 @given(ACTIONS)
 def test_no_two_owners_at_once(actions: list[tuple[str, int, int]]) -> None:
     """Whatever the order, bytes are never shared but in stream order, the figures add up, and nothing is lost."""

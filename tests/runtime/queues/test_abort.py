@@ -117,6 +117,7 @@ async def test_a_kernel_that_waits_for_clusters_is_dropped(device):
     await running
 
 
+@pytest.mark.slow
 @on_every_host
 async def test_other_streams_do_not_notice(device):
     """Only the aborted stream loses its work."""
@@ -160,6 +161,7 @@ async def test_an_abort_never_comes_too_early(device):
     other.abort()
 
 
+@pytest.mark.slow
 def test_aborts_and_submissions_of_several_threads(device: atops.Device, tiny_switch_interval: None):
     """Streams that are filled and aborted at the same time stay whole: everything ends, and they work afterwards."""
     streams = [device.create_stream(), device.create_stream(), device.null_stream]
@@ -243,6 +245,7 @@ def test_a_kernel_that_ends_within_the_grace_is_not_abandoned(caplog):
 # ---- scopes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["up", "within", "down"])
 def test_an_abort_during_a_large_copy(device: atops.Device, way: str):
     """A 64 MiB copy that is under way goes on: its memory is not freed under it, though the program has let go of it;

@@ -65,6 +65,7 @@ def test_b2_taken_twice(world):
             take(handle, Event)
 
 
+@pytest.mark.slow
 def test_one_of_many_takes_it(world):
     """Of eight threads that destroy a handle at once exactly one does."""
     for _ in range(50):
@@ -99,6 +100,7 @@ def test_a_reset_and_a_closed_driver_kill_handles(world):
     assert live(lasting, Event) is not None
 
 
+@pytest.mark.slow
 def test_dead_handles_keep_no_closed_driver():
     """Of a stream that nobody destroyed the handle of a closed board knows what it was, and keeps nothing of it."""
     driver = Driver()
@@ -125,6 +127,7 @@ def collected(gone):
         assert time.monotonic() < until, gc.get_referrers(gone())
 
 
+@pytest.mark.slow
 def test_dead_handles_keep_no_memory_of_the_chip(world):
     """A device that was reset gives back its L1 and L2 though its handles and pointers are remembered as dead."""
     kept = tops.check(tops.topsStreamCreate()), tops.check(tops.topsMalloc(64))
@@ -212,6 +215,7 @@ def test_m10_a_wrong_answer_is_a_wrong_value(world):
         tops.check(answer)
 
 
+@pytest.mark.slow
 def test_a_lent_handle_goes_with_its_stream(world):
     """It keeps nothing alive, and leaves nothing behind: closed or collected, its stream is known no more."""
     closed, collected = (world.device.create_stream().__tops_stream__ for _ in range(2))

@@ -45,6 +45,7 @@ def meeting(threads: int, on: int = 0, rounds: int = 1, late: int = 0) -> list[T
     return steps + owed
 
 
+@pytest.mark.slow
 @given(ANY, st.lists(st.integers(1, 9), max_size=4))
 def test_any_position_is_that_of_going_through_the_steps(steps: list[ThreadEvent], cuts: list[int]) -> None:
     """Whatever the steps and however they come, each thread's last step before the position tells how it stands."""
@@ -72,6 +73,7 @@ def test_any_position_is_that_of_going_through_the_steps(steps: list[ThreadEvent
                 assert (found.l1_bytes[place], found.l2_bytes[place]) == (step.l1_bytes, step.l2_bytes)
 
 
+@pytest.mark.slow
 @given(ANY)
 def test_checkpoints_do_not_show(steps: list[ThreadEvent]) -> None:
     """With a checkpoint every three steps the picture, the meetings and the first failure are the same."""
@@ -129,6 +131,7 @@ def test_dropped_steps_are_not_known() -> None:
     assert history.until(6, columns) == 7
 
 
+@pytest.mark.slow
 def test_a_million_steps_are_quick() -> None:
     """Any position among a million steps of ten thousand threads is found without going through the steps."""
     count = 1_000_000

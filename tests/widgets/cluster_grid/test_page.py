@@ -18,6 +18,8 @@ from tests.widgets.frames import BEST_DRAW_MS, FROZEN_MS
 from tests.widgets.host import Host, Shown
 from tests.widgets.pictures import keep
 
+pytestmark = pytest.mark.slow
+
 PICTURED = 171  # steps that the picture stands at
 CELLS = "view.rects.filter((r) => r.thread !== undefined)"
 

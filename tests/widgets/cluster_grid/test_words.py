@@ -58,6 +58,7 @@ def test_a_divergent_barrier_is_told_though_it_opens() -> None:
     assert f"syncthreads, {HERE}:46, {HERE}:48 (divergent: several lines)" in lines[0]
 
 
+@pytest.mark.slow
 def test_a_barrier_that_opened_is_waited_for_by_nobody() -> None:
     """Threads that a barrier let go and that did not run on yet wait for nobody, though others have ended."""
     for position in range(289):

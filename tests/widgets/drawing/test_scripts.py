@@ -56,6 +56,7 @@ def node() -> str:
     return str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", sorted(JS_TESTS.glob("*.test.mjs")), ids=lambda path: path.name)
 def test_the_scripts_own_tests(node: str, test: Path, tmp_path: Path) -> None:
     """The pure functions of the scripts pass their tests."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from atops_widgets.feed.columns import RECORDS, STEPS, Columns, Texts
 from tests.runtime.trace_records import free_records
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(free_records(), max_size=4), st.integers(1, 40))
 def test_records_come_back(batches: list[list], capacity: int) -> None:

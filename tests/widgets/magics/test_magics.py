@@ -17,6 +17,8 @@ import atops
 from atops.device.call_site import NAMERS
 from atops_widgets.magics.status_text import status
 
+pytestmark = pytest.mark.slow
+
 COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
 FAIL = """

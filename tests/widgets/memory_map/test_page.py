@@ -15,6 +15,8 @@ from tests.widgets.memory_map_traces import crowded, given, training
 from tests.widgets.pictures import keep
 from tests.widgets.traces import US
 
+pytestmark = pytest.mark.slow
+
 LIVE = "view.rects.filter((r) => r.state >= 2)"
 MIDDLE = "(() => {{ const r = view.rects.find(({}) => {}); return [r.x + Math.min(r.width / 2, 90), r.y + 9]; }})()"
 

@@ -48,6 +48,7 @@ def test_the_state_is_that_of_the_cursor() -> None:
     assert shown.scene(Window()).told["lanes"] == []
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_ranges_are_thinned_and_said_so() -> None:
     """At most two shapes a pixel and lane; counts and bytes add up; zoomed in, ranges stand on their own."""
     shown = MemoryPicture(crowded())
@@ -206,6 +207,7 @@ def test_a_range_knows_its_operations() -> None:
     assert told["generation"] == 13 and "model.py:140" in told["text"][0] and "recorded trace" in told["text"][1]
 
 
+@pytest.mark.slow
 @every("options", [
     {"zoom": 7}, {"zoom": {"device": 0}}, {"zoom": {"device": 0, "bank": 0, "from": 5, "to": 5}},
     {"zoom": {"device": 0, "bank": "x", "from": 0, "to": 9}}, {"zoom": {"device": 9, "bank": 0, "from": 0, "to": 9}},

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from atops_widgets.queues.layout import layout, token_width
 
 
+@pytest.mark.slow
 @given(st.integers(0, 70), st.integers(0, 20_000), st.sets(st.integers(0, 30_000), max_size=3), st.integers(700, 1500))
 def test_every_command_is_drawn_or_counted(front: int, more: int, kept: set[int], room: int) -> None:
     """Tokens and gaps stand beside each other in order, add up to the queue, and what must be seen is drawn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ def tables(capacity: int = 100_000) -> tuple[Columns, Columns]:
     return Columns(MOMENTS, capacity, texts), Columns(RECORDS, capacity, texts)
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False), st.integers(1, 40))
 def test_the_order_of_telling_does_not_matter(random: object, pieces: int) -> None:
     """Moments and records in pieces of any size, records first or last, repeated: the same ledger."""
@@ -46,6 +48,7 @@ def test_the_order_of_telling_does_not_matter(random: object, pieces: int) -> No
     assert [whole.streams[each] for each in whole["where"]] == [cut.streams[each] for each in cut["where"]]
 
 
+@pytest.mark.slow
 @given(free_records(), st.integers(-1, 61))
 def test_what_is_held_is_what_had_begun_and_not_ended(records: list, at: int) -> None:  # type: ignore[type-arg]
     """Held at a moment is what was submitted by then and ended later, of every kind but calls of the API."""

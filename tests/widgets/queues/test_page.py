@@ -11,6 +11,8 @@ from tests.widgets.host import Host
 from tests.widgets.pictures import keep
 from tests.widgets.queue_traces import LOAD, standing
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_stream_is_a_row_of_tokens(host: Host) -> None:
     """What is held is drawn from head to tail with what it does; what has no room is counted."""

@@ -169,6 +169,7 @@ def test_what_is_pointed_at_is_always_drawn() -> None:
     assert scene.told["linked"] == {"before": [4999], "after": [5001]}
 
 
+@pytest.mark.slow
 def test_svg_and_text_tell_the_same(width: int = 100) -> None:
     """Both have every stream, reason and failure; long queues are counted; text keeps to its width."""
     widget = Queues(standing().trace())
@@ -257,6 +258,7 @@ def full_feed(count: int, streams: int, ended: float) -> Feed:
     return feed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ended", [0.0, 0.5, 0.999])
 def test_a_million_commands_in_ten_thousand_streams_are_quick(ended: float) -> None:
     """A frame of a million records and 10,000 streams does not hang the page, at any moment."""

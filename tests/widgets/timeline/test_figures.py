@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from atops.base.trace.records import TraceRecord
@@ -12,6 +13,7 @@ from atops_widgets.timeline.scene import figures
 from tests.runtime.trace_records import free_records
 
 
+@pytest.mark.slow
 @given(free_records())
 def test_the_same_as_the_summary(records: list[TraceRecord]) -> None:
     """Copy, kernel, overlap and idle time are equal for any trace."""

@@ -15,6 +15,8 @@ from tests.widgets.host import Host
 from tests.widgets.pictures import keep
 from tests.widgets.traces import double_buffering
 
+pytestmark = pytest.mark.slow
+
 LENGTH = "(view.win.end - view.win.start)"
 
 

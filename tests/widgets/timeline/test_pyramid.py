@@ -31,6 +31,7 @@ def view(records: list[TraceRecord], window: tuple[int, int], width: int, keep: 
     return shapes
 
 
+@pytest.mark.slow
 @given(free_records(), st.integers(1, 200))
 def test_every_record_counts_once_a_row(records: list[TraceRecord], width: int) -> None:
     """Whatever the width, the counts add up to the records on streams and engines, and the failed ones are seen."""
@@ -101,6 +102,7 @@ def test_dropped_records_leave_the_picture() -> None:
     assert shapes.end.max() >= 1_199_990
 
 
+@pytest.mark.slow
 def test_a_million_records_are_quick() -> None:
     """A view of a million records is made of what was gathered before, not of the records."""
     count = 1_000_000

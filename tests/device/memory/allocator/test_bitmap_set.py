@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ near = st.one_of(st.integers(0, 4096), st.integers(0, BOUND - 1), st.integers(-2
 changes = st.lists(st.tuples(near, st.booleans()), max_size=60)
 
 
+@pytest.mark.slow
 @given(changes, st.lists(near, max_size=20))
 def test_neighbours_agree_with_a_plain_set(changes: list[tuple[int, bool]], questions: list[int]) -> None:
     """Membership, order and both neighbours are those of a set to which the same changes were made."""

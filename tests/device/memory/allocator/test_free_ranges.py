@@ -22,6 +22,7 @@ def runs(free: list[bool]) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_random_life_agrees_with_flags():
     """What is free, both ends of each bank, the largest range and every way to find one are what the flags say."""
     seeded = random.Random(8)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from atops.device.memory.allocator.range_index import AddressIndex, SizeIndex
 
 
@@ -30,6 +32,7 @@ def test_stale_entries_are_bounded():
     assert index.largest() == 0
 
 
+@pytest.mark.slow
 def test_the_highest_range_is_found_among_many():
     """The address index agrees with a search of all ranges while they come and go."""
     ranges: dict[int, int] = {}

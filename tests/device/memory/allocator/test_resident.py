@@ -109,6 +109,7 @@ def test_small_frees_give_their_pages_back_too():
     memory.close()
 
 
+@pytest.mark.slow
 @linux_only
 def test_live_bytes_are_never_punched():
     """Through a random life with a tiny limit every live allocation keeps its bytes, and little else stays resident."""

@@ -137,6 +137,7 @@ def run(name, stream=None, data=STIFF, **given):
     return answer, row["outputs"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_form_computes_the_same(world, name):
     """In the order of the stream; dims and ranks are those of the outputs."""

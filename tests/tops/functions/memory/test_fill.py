@@ -100,6 +100,7 @@ def test_h27_values_are_cut(world, name, value):
     assert read(pointer, width) == (int(value) % (1 << 8 * width)).to_bytes(width, "little")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_h23_nothing_to_fill(world, name):
     """H23: a count of 0 succeeds and changes nothing, for null too; a dead pointer stays wrong."""

@@ -384,6 +384,7 @@ def test_l15_block_at_the_maximum(world):
         assert {each[:2] for each in seen} == {((2, 1, 2), block)}
 
 
+@pytest.mark.slow
 def test_dynamic_shared_memory(world):
     """The launch gives its size, in each form of launch; one byte more than there is is InvalidValue."""
     pointer, most = memory(world, 1, np.int32), world.device.arch.l2_usable

@@ -155,6 +155,7 @@ def test_l37_a_failure_leaves_the_module_as_it_is(world):
     assert tops.topsModuleLaunchKernel(first, 1, 1, 1, 1, 1, 1, 0, None, None, None) == (tops.topsSuccess,)
 
 
+@pytest.mark.slow
 def test_unload_takes_functions_along(world):
     """Function handles die with their module; what is enqueued runs, and variables give their memory back."""
     handle = module(world)

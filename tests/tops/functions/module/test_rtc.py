@@ -124,6 +124,7 @@ def test_version():
     assert tops.topsrtcVersion() == (tops.TOPSRTC_SUCCESS, 2, 2)
 
 
+@pytest.mark.slow
 def test_program_from_text_to_launch(world):
     """Headers, options and name expressions; the code is a module, the lowered name one of its functions."""
     source = SOURCE.replace("2 * value", "FACTOR * value + OFFSET").encode()

@@ -344,6 +344,7 @@ def test_what_is_known_of_an_imported_pointer(world):
     assert tops.topsPointerGetAttribute(tops.TOPS_POINTER_ATTRIBUTE_ACCESS_FLAGS, beside) == (0, 3)
 
 
+@pytest.mark.slow
 def test_a_killed_importer_leaves_nothing(world):
     """Kill -9 of the importer, of two: its lease ends, the other keeps its own, then memory is as it was."""
     pointer = malloc()
@@ -362,6 +363,7 @@ def test_a_killed_importer_leaves_nothing(world):
     assert world.device.memory_info()[0] == before[0] + SIZE
 
 
+@pytest.mark.slow
 def test_a_killed_exporter(world):
     """Kill -9 of the exporter: what is open stays valid until it is closed; the handle opens nothing any more."""
     with processes(1) as (exporter,):
@@ -405,6 +407,7 @@ def test_an_import_on_another_device(world, other):
     assert pointer >> 36 == malloc() >> 36
 
 
+@pytest.mark.slow
 def test_another_board(world):
     """A process whose board is of another architecture maps nothing: MapFailed."""
     pointer = malloc()
@@ -501,6 +504,7 @@ def test_a_reset_ends_a_blocking_wait_for_another_process(world, other):
     assert "reset" in str(told[0])
 
 
+@pytest.mark.slow
 def test_a_killed_recorder(world):
     """Kill -9 of a process that owes a record, with three processes: whoever waits for it gets an error, soon."""
     event, handle = shared_event()
@@ -525,6 +529,7 @@ def device_event(event: int):
     return event_of(event)
 
 
+@pytest.mark.slow
 def test_a_killed_exporter_of_an_event(world):
     """Kill -9 of the exporter: a record that it owes fails; the importer's own records go on."""
     with processes(1) as (exporter,):
@@ -567,6 +572,7 @@ def test_strict_mode_reports_a_stream_wait_on_an_import(other, caplog):
     assert [record.name for record in caplog.records if "imported" in record.message] == ["atops.ipc"]
 
 
+@pytest.mark.slow
 def test_latency_of_an_event(world, other):
     """From the end of the work here to the end of the blocking wait there: half a millisecond on a machine at rest.
 
