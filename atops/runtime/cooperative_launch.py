@@ -58,7 +58,7 @@ def launch_together(
     prepared = []
     for stream, kernel, config, *arguments in launches:
         launch = stream.prepare_launch(kernel, config, tuple(arguments), {}, shared, cooperative or None)
-        prepared.append((stream, launch._replace(options=launch.options._replace(meeting=meeting))))
+        prepared.append((stream, launch.of_meeting(meeting)))
     if cooperative:
         check_clusters(prepared)
     items = submit_together(prepared)

@@ -226,7 +226,7 @@ class Stream(StreamMemory):
         if other.driver is not self.driver:
             raise InvalidHandle(f"{other!r} is of {other.driver!r}; {self.label} is of {self.driver!r}")
         if self._closed:
-            raise InvalidHandle(f"{self.label} is closed; a wait came too late")
+            raise InvalidHandle(f"cannot wait: {self.label} is closed")
         self._check_room(1)
         return other.record(Event(other.context.ordinal, timing=False))
 
@@ -290,7 +290,7 @@ class Stream(StreamMemory):
         if not callable(function):
             raise InvalidType(f"a call of {function!r}; expected a function or a coroutine function")
         if wants_error and (self._closed or self.context.dead is not None):  # as a duty it would be admitted
-            raise (self.context.dead or InvalidHandle(f"{self.label} is closed; a callback came too late")).fresh()
+            raise (self.context.dead or InvalidHandle(f"cannot enqueue a callback: {self.label} is closed")).fresh()
         home = running_loop_adapter() if is_async(function) else None
         if home is None and is_async(function):
             raise IllegalState(f"{function!r} is a coroutine function and no loop runs here; enqueue it from one")

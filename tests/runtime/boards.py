@@ -60,7 +60,7 @@ class Latch:
 def waiters(driver: Driver) -> int:
     """Return how many waits of any kind have begun for what the board has to do."""
     items = [item for context in driver.contexts for stream in list(context.active) for item in stream.pending()]
-    return sum(len(item._waiters or ()) for item in items)
+    return sum(len(item.waiters or ()) for item in items)
 
 
 def settle(driver: Driver) -> None:

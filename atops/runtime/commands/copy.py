@@ -65,6 +65,10 @@ class Copy(NamedTuple):
     kind: int
     checksum: int | None = None
 
+    def part(self, start: int, size: int) -> Copy:
+        """Return the copy of `size` bytes of it from byte `start` on, whose source is not checked again."""
+        return Copy(self.dst, self.dst_offset + start, self.src, self.src_offset + start, size, self.kind)
+
 
 class ScatteredCopy(NamedTuple):
     """Move `size` bytes, at least one end of which is scatter memory. Else as a Copy; `kind` is the trace's."""
@@ -158,12 +162,7 @@ def _carry_out_halves(command: Copy, driver: DriverServices) -> None:
     if command.checksum is not None:
         _check_source(command)
     half = (command.size // 2) & ~4095
-    rest = command._replace(
-        dst_offset=command.dst_offset + half,
-        src_offset=command.src_offset + half,
-        size=command.size - half,
-        checksum=None,
-    )
+    rest = command.part(half, command.size - half)
     gate, failures = ThreadWaiter(), list[Exception]()
 
     def other() -> None:
@@ -176,7 +175,7 @@ def _carry_out_halves(command: Copy, driver: DriverServices) -> None:
 
     driver.executor.run(HALVES, other)
     try:
-        carry_out(command._replace(size=half, checksum=None))
+        carry_out(command.part(0, half))
     finally:
         gate.wait()  # bounded: it moves bytes and nothing else
     if failures:

@@ -42,6 +42,14 @@ class Launch(NamedTuple):
     config: LaunchConfig
     options: LaunchOptions
 
+    def of_meeting(self, meeting: Rendezvous | None) -> Launch:
+        """Return the launch as one of the grids that meet there."""
+        return self._replace(options=self.options._replace(meeting=meeting))
+
+    def in_bundle(self, bundle: ResourceBundle | None) -> Launch:
+        """Return the launch as one that runs in a resource bundle."""
+        return self._replace(options=self.options._replace(bundle=bundle))
+
 
 class LaunchOptions(NamedTuple):
     """What a launch carries beside its geometry."""

@@ -68,7 +68,7 @@ def _tell_standing(driver: DriverServices) -> None:
 
 def _tell_queued(driver: DriverServices) -> None:
     streams = driver.active_streams()
-    items = [item for stream in streams for item in (*(stream._detached or ()), *(stream._queue or ()))]
+    items = [item for stream in streams for item in stream.pending()]
     for item in sorted(items, key=lambda item: item.seq):
         _stand(item)
 
@@ -79,7 +79,7 @@ def _stand(item: Completion) -> None:
     since = now if item.started_ns < 0 else item.started_ns
     _tell(item, SUBMITTED, item.submitted_ns or now)
     _tell_uses(item)
-    if item._state == PENDING:
+    if item.stage == PENDING:
         if isinstance(waits_for, Completion):  # one that comes first in the null stream's order
             _tell(item, PARKED, since, waits_for.seq)
         return

@@ -50,11 +50,11 @@ class Completion(InProcess):
     untold: Exception | None = None  # what went wrong in telling a tracer of it: it fails with that
     engine = -1  # the cluster or copy engine that served it
     writer = -1  # seq of the write that ended a value wait
-    _state = PENDING
+    stage = PENDING  # of these four; `state` is its name
+    waiters: dict[Waiter | LoopWaiter, None] | None = None  # in order of arrival; see `add_waiter`
     _result: Any = None
     _error: AtopsError | None = None
-    _waiters: dict[Waiter | LoopWaiter, None] | None = None  # in order of arrival
-    _callbacks: CallbackWaiter | None = None
+    callbacks: CallbackWaiter | None = None
 
     def __init__(self, stream: StreamQueue, command: Any) -> None:
         self.stream = stream
@@ -63,7 +63,7 @@ class Completion(InProcess):
     # ---- waiting
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        if self._state < DONE:
+        if self.stage < DONE:
             yield from current_loop_adapter().park(self).__await__()
         return self.result()
 
@@ -73,7 +73,7 @@ class Completion(InProcess):
         `timeout` is in seconds. Raises TimeoutError when it passes first, WouldDeadlock where the wait could never end,
         and whatever the command failed with.
         """
-        if self._state < DONE:
+        if self.stage < DONE:
             driver = self.stream.driver
             driver.guard_blocking(self)
             if not driver.executor.block(self, timeout):
@@ -92,11 +92,11 @@ class Completion(InProcess):
         if getattr(function, "__module__", None) == "asyncio.tasks":
             raise InvalidType(f"asyncio got {self!r} as a future of a loop; asyncio.ensure_future(...) makes it one")
         with self.stream.driver.lock:
-            if pending := self._state < DONE:
-                if self._callbacks is None:
-                    self._callbacks = CallbackWaiter(self)
-                    self.add_waiter(self._callbacks)
-                self._callbacks.functions.append(function)
+            if pending := self.stage < DONE:
+                if self.callbacks is None:
+                    self.callbacks = CallbackWaiter(self)
+                    self.add_waiter(self.callbacks)
+                self.callbacks.functions.append(function)
         if not pending:
             self.stream.driver.call_here(function, self)
 
@@ -105,25 +105,25 @@ class Completion(InProcess):
     @property
     def done(self) -> bool:
         """Whether the command is over, well or not."""
-        if self._state < DONE:
+        if self.stage < DONE:
             self.stream.driver.asked_in_vain(self)
-        return self._state >= DONE
+        return self.stage >= DONE
 
     @property
     def over(self) -> bool:
         """As `done`, for the runtime, which only looks."""
-        return self._state >= DONE
+        return self.stage >= DONE
 
     @property
     def state(self) -> str:
         """One of "pending", "running", "done", "failed"."""
-        return STATES[self._state]
+        return STATES[self.stage]
 
     def result(self) -> Any:
         """Return the result. Raises NotReady when it is not done, or a fresh exception when the command failed."""
-        if self._state == DONE:
+        if self.stage == DONE:
             return self._result
-        if self._state == FAILED:
+        if self.stage == FAILED:
             assert self._error is not None
             look_at(self._error)
             raise self._error.fresh()
@@ -131,7 +131,7 @@ class Completion(InProcess):
 
     def exception(self) -> AtopsError | None:
         """Return what the command failed with, or None. Raises NotReady when it is not done."""
-        if self._state < DONE:
+        if self.stage < DONE:
             raise NotReady(f"{self!r} is not done; await it, or call wait_sync()")
         if self._error is not None:
             look_at(self._error)
@@ -155,16 +155,16 @@ class Completion(InProcess):
         `settle` sets the state before it looks at the waiters, and this adds the waiter before it looks at the state:
         so one of the two sees the other, and a waiter that both have seen is the one's who takes it out.
         """
-        if self._state >= DONE:
+        if self.stage >= DONE:
             return False
-        waiters = vars(self).setdefault("_waiters", {})
+        waiters = vars(self).setdefault("waiters", {})
         waiters[waiter] = None
-        return self._state < DONE or waiters.pop(waiter, self) is self
+        return self.stage < DONE or waiters.pop(waiter, self) is self
 
     def discard_waiter(self, waiter: Waiter | LoopWaiter) -> None:
         """Forget a waiter that gave up."""
-        if self._waiters is not None:
-            self._waiters.pop(waiter, None)
+        if self.waiters is not None:
+            self.waiters.pop(waiter, None)
 
     def finish(self, error: AtopsError | None = None) -> None:
         """Have its stream settle it. For what carries the command out elsewhere."""
@@ -173,20 +173,20 @@ class Completion(InProcess):
     def settle(self, error: AtopsError | None) -> list[Waiter] | None:
         """Become done. Called once, with the driver's lock held; returns whom to wake after it is released."""
         if error is None:
-            self._state = DONE
+            self.stage = DONE
         else:
             self._error = error
             self._result = None
-            self._state = FAILED
+            self.stage = FAILED
         if self.parked is not None or self.cancel is not None or self.deps is not None:
             self.parked = self.cancel = self.deps = None
         if self.place is not None:
             self.place = None
-        return None if self._waiters is None else self.take_waiters()
+        return None if self.waiters is None else self.take_waiters()
 
     def take_waiters(self) -> list[Waiter]:
         """Return whom to wake, in the order in which they came. Once the state is set."""
-        waiters = self._waiters or {}
+        waiters = self.waiters or {}
         return [waiter for waiter in list(waiters) if waiters.pop(waiter, self) is None]
 
     def give(self, result: Any) -> None:
@@ -205,7 +205,7 @@ class CallbackWaiter:
 
     def wake(self) -> None:
         """Hand the callbacks to a callback thread, as one piece of work: they are called in order."""
-        self._completion._callbacks = None
+        self._completion.callbacks = None
         self._completion.stream.driver.run_callback(self._run)
 
     def _run(self) -> None:

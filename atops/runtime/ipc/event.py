@@ -208,9 +208,10 @@ def export_event(context: DeviceContext, event: Event) -> bytes:
     lender = exporter()
     with context.driver.lock:
         if event.shared is None:
+            record = event.record
             event.shared = SharedRecords(EventPage(), context)
-            if event._record is not None:
-                event.shared.recorded(event._record)
+            if record is not None:
+                event.shared.recorded(record)
     records: Any = event.shared
     return lender.export(Kind.EVENT, records.serial, context.ordinal, 0, LentEvent(event, records.page))
 

@@ -24,6 +24,10 @@ class Prefetched(NamedTuple):
     end: int
     checksum: int | None = None
 
+    def noting(self, checksum: int | None) -> Prefetched:
+        """Return the entry with the checksum of what it contains, or None so that it is not compared."""
+        return self._replace(checksum=checksum)
+
     def touches(self, other: Prefetched) -> bool:
         """Say whether two ranges share a byte."""
         return self.allocation is other.allocation and self.start < other.end and other.start < self.end
@@ -67,7 +71,7 @@ class PrefetchBuffer:
                     f"{len(self._entries)} ranges; invalidate some"
                 )
             if memory.nbytes:
-                self._entries.append(asked._replace(checksum=_contents(asked)) if self._strict else asked)
+                self._entries.append(asked.noting(_contents(asked)) if self._strict else asked)
                 self.watched = self._timed or self._strict
 
     def drop(self, memory: Buffer) -> None:
@@ -94,7 +98,7 @@ class PrefetchBuffer:
                 changed = entry.touches(asked) and entry.checksum not in (None, _contents(entry))
                 if changed and entry.allocation.alive:  # asked last: its bytes may have gone meanwhile
                     found.append(entry)
-                    self._entries[place] = entry._replace(checksum=None)
+                    self._entries[place] = entry.noting(None)
         return found
 
     def entries(self) -> list[Prefetched]:

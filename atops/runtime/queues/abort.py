@@ -59,25 +59,22 @@ def _drop(
     Returns how many they were, the detached calls that have not started, and what ends those that run.
     """
     driver = stream.driver
-    queue = stream._queue or deque()
-    left = [item for item in queue if item._state < DONE]
-    dropped = [item for item in left if item._state == PENDING and not item.duty and item.seq <= newest]
-    kept = [item for item in left if item._state != PENDING or item.duty or item.seq > newest]
+    detached, queue = stream.snapshot()
+    left = [item for item in queue if item.stage < DONE]
+    dropped = [item for item in left if item.stage == PENDING and not item.duty and item.seq <= newest]
+    kept = [item for item in left if item.stage != PENDING or item.duty or item.seq > newest]
     for item in dropped:
         stream.left_out(item)
         woken += item.settle(error) or ()
         if driver.tracer.active:
             driver.trace(item, error)
-    queue.__init__(kept)  # type: ignore[misc]  # one call: no Ctrl-C comes between emptying and filling it
-    stream.keep_order(kept)
-    if not kept:
-        stream.retire()
+    stream.keep_only(kept)
     # Of the calls that stand in line only the first has started.
     line = stream._callbacks or deque()
     unstarted = [item for item in islice(line, 1, None) if not item.duty and item.seq <= newest]
     for item in unstarted:
         line.remove(item)
-    running = [item for item in (*kept, *(stream._detached or ())) if item.seq <= newest]
+    running = [item for item in (*kept, *detached) if item.seq <= newest]
     cancels = [cancel for item in running if (cancel := note(item, error))]
     driver.post(stream.drain)
     return len(dropped), unstarted, cancels
@@ -104,7 +101,7 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
         for item in items:
             item.stream.forget(item)
             item.place = None
-            if item._state == RUNNING and (cancel := note(item, reason)):
+            if item.stage == RUNNING and (cancel := note(item, reason)):
                 cancels.append(cancel)
     for cancel in cancels:
         cancel(reason)

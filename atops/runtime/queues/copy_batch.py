@@ -50,7 +50,7 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
             break  # it is held to engines of its own
         if kind != COPY_D2D and command[side].device != here:  # type: ignore[union-attr]  # that end is an allocation
             break
-        item._state = RUNNING
+        item.stage = RUNNING
         run.append(item)
     return run
 
@@ -104,9 +104,9 @@ def settle_run(run: list[Completion], done: int, queue: deque[Completion]) -> li
     woken: list[Waiter] = []
     for item in run[:done]:
         queue.popleft()  # in order: nobody else takes what is claimed
-        item._state = DONE
-        if item._waiters is not None:
+        item.stage = DONE
+        if item.waiters is not None:
             woken += item.take_waiters()
     for item in run[done + 1 :]:
-        item._state = PENDING
+        item.stage = PENDING
     return woken

@@ -32,7 +32,7 @@ def copy_at_once(
     seq = begun = 0
     try:
         with driver.lock:
-            if context.active or context.dead is not None or stream._unusual or stream.failure is not None:
+            if context.active or context.dead is not None or stream.needs_admission or stream.failure is not None:
                 return False
             view = memory.view
             if not memory.alive or not engines.quiet(DIRECTIONS[kind]):

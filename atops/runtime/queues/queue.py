@@ -1,4 +1,4 @@
-"""The queue of one stream and the drain that empties it: order, failure, abort, capacity. It knows no verb.
+"""The queue of one stream and the drain that empties it: order, failure, abort, capacity.
 
 A stream with work has exactly one drain on the driver; an idle one has none. `submit` numbers a command, resolves its
 null-stream predecessors, appends it and, if the stream was idle, posts the drain: all under the driver's one lock, so
@@ -43,7 +43,7 @@ NEVER = 1 << 63  # ... but inline by count alone: how long something takes must 
 
 
 class StreamQueue(InProcess):
-    """The commands of one stream in order, and the machine that runs them. The driver's lock guards all of it."""
+    """The commands of one stream in order, and the drain that runs them. The driver's lock guards all of it."""
 
     __slots__ = (
         "__weakref__",
@@ -53,11 +53,9 @@ class StreamQueue(InProcess):
         "_error",
         "_last",
         "_loose",
-        "_ordered",
         "_ordered_to",
         "_queue",
         "_scheduled",
-        "_unusual",
         "blocking",
         "capacity",
         "cluster_mask",
@@ -65,8 +63,10 @@ class StreamQueue(InProcess):
         "driver",
         "gap",
         "label",
+        "needs_admission",
         "null",
         "number",
+        "ordered_last",
         "priority",
         "sip_mask",
     )
@@ -99,16 +99,17 @@ class StreamQueue(InProcess):
             self.driver.tracer.limit_stream(context.ordinal, self.number, capacity.limit)
         self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
         self._last: Completion | None = None  # the newest command
-        self._ordered: Completion | None = None  # the newest that the other side of null-stream order waits for
+        self.ordered_last: Completion | None = None  # the newest that the other side of null-stream order waits for
         self._ordered_to = 0  # up to this number the stream has come after all that null-stream order puts before it
         self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
         self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
-        # The newest command of the board when the stream last left out a wait; 0 when all is over up to that one.
+        # Board-wide number of the newest command when this stream last skipped a wait. 0 once all commands up to it are
+        # over.
         self.gap = 0
         self._scheduled = False
         self._closed = False
-        self._unusual = capacity is not None  # whether a submission must look before it leaps
+        self.needs_admission = capacity is not None  # whether a submission must call `admit` first
         self._error: AtopsError | None = None
 
     # ---- submission
@@ -137,7 +138,7 @@ class StreamQueue(InProcess):
         try:
             with lock:
                 # An allocation is a duty so that no abort drops its order; it is refused as any other command.
-                if (self._unusual or self.context.dead is not None) and (not duty or command.__class__ is Alloc):
+                if (self.needs_admission or self.context.dead is not None) and (not duty or command.__class__ is Alloc):
                     self.admit(item)
                 if not self.append(item):
                     return item
@@ -153,7 +154,7 @@ class StreamQueue(InProcess):
         return item
 
     def append(self, item: Completion) -> bool:
-        """Number and append an admitted command. As `enqueue`."""
+        """Number and append an admitted command. With the lock held; returns whether a drain must be posted."""
         driver = self.driver
         kind = item.command.__class__
         ordered = self.blocking
@@ -172,8 +173,9 @@ class StreamQueue(InProcess):
                 moments.submit(item)
         # From here on nothing is called before the queue has the command: no Ctrl-C comes in between.
         self._last = item
-        if ordered and (kind is not Call or item.command.holds):  # what holds not its own stream holds no other
-            self._ordered = item
+        # A call that its own stream does not wait for delays no other stream.
+        if ordered and (kind is not Call or item.command.holds):
+            self.ordered_last = item
             if self.null:
                 self.context.null_last = item
         if first := not self._scheduled:
@@ -187,7 +189,7 @@ class StreamQueue(InProcess):
         if self.context.dead is not None:
             raise self.context.dead.fresh()
         if self._closed:
-            raise InvalidHandle(f"{self.label} is closed; {verb(item)} came too late")
+            raise InvalidHandle(f"cannot enqueue {verb(item)}: {self.label} is closed")
         if self.capacity is not None:
             item.place = self.capacity.take(self)
 
@@ -195,7 +197,7 @@ class StreamQueue(InProcess):
         """Refuse commands from now on, duties excepted, and room for them. Those enqueued still run."""
         waiters: list[Waiter] = []
         with self.driver.lock:
-            self._closed = self._unusual = True
+            self._closed = self.needs_admission = True
             if self.capacity is not None:
                 waiters = self.capacity.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
         wake(waiters)
@@ -205,7 +207,7 @@ class StreamQueue(InProcess):
     def retire(self) -> None:
         """Become idle. With the driver's lock held."""
         self._scheduled = self._loose = False
-        self._last = self._ordered = None  # an idle stream keeps nothing alive
+        self._last = self.ordered_last = None  # an idle stream keeps nothing alive
         if self.gap:
             self.close_gap()
         if self.null:
@@ -216,45 +218,47 @@ class StreamQueue(InProcess):
     def forget(self, item: Completion) -> None:
         """Take a command that has not started out of the queue, if it is there. With the driver's lock held."""
         queue = self._queue
-        if queue and item._state == PENDING and item in queue:
-            queue.remove(item)
-            self.keep_order(list(queue))
-            if not queue:
-                self.retire()
+        if queue and item.stage == PENDING and item in queue:
+            self.keep_only([each for each in queue if each is not item])
 
-    def keep_order(self, kept: list[Completion]) -> None:
-        """Let what an abort kept stand for the stream's place in the order. With the driver's lock held."""
+    def keep_only(self, kept: list[Completion]) -> None:
+        """Drop all commands from the queue but these, which stand for the stream's order from now on. With the lock."""
+        if self._queue is not None:
+            self._queue.__init__(kept)  # type: ignore[misc]  # one call: no Ctrl-C comes between emptying and filling it
         self._last = kept[-1] if kept else None
-        self._ordered = None
+        self.ordered_last = None
         self.context.dropped_at = self.driver.seq
         for item in kept:
             if has_effect(item.command) and (item.command.__class__ is not Call or item.command.holds):
-                self._ordered = item
+                self.ordered_last = item
         if self.null:
-            self.context.null_last = self._ordered
+            self.context.null_last = self.ordered_last
+        if not kept:
+            self.retire()
 
     def left_out(self, item: Completion) -> None:
-        """Note that the order through a command is lost: it was to wait, and did not. With the driver's lock held."""
+        """Note a gap if a command that does not run was to wait for others. With the driver's lock held."""
         if item.deps or (item.command.__class__ is WaitEvent and item.command.record is not None):
             self.gap = self.driver.seq
 
     def inherit(self, dep: Completion) -> None:
-        """Take over what the stream of a command that this one has waited for did not wait for. With the lock held."""
-        if isinstance(dep._error, StreamAborted):
+        """Inherit the gap (skipped waits) of a dependency's stream. With the driver's lock held."""
+        if isinstance(dep.failure, StreamAborted):
             self.gap = self.driver.seq
         else:
             self.gap = max(self.gap, dep.stream.gap)
 
     def close_gap(self) -> None:
-        """Forget the gap when everything that it stands for is over."""
+        """Set the gap to 0 when all commands up to it are over."""
         with self.driver.lock:
             if not any(stream.unfinished_to(self.gap) for stream in self.driver.active_streams()):
                 self.gap = 0
 
     def unfinished_to(self, seq: int) -> list[Completion]:
-        """Return commands that are over when all are up to number `seq`, each but an abort. With the lock held.
+        """Return a few commands whose end implies that everything up to number `seq` has ended. With the lock held.
 
-        They are the newest in the queue and, as an abort ends that one before the one that runs, the head.
+        They are those that left the queue unfinished, the newest one in the queue, and the head: an abort ends the
+        newest one before the head, which may be running.
         """
         items = [item for item in self._detached or () if item.seq <= seq]
         queue = self._queue
@@ -264,29 +268,29 @@ class StreamQueue(InProcess):
         return items
 
     def _order(self, item: Completion) -> None:
-        """Find the null-stream predecessors: what this stream's own order does not already imply. With the lock."""
+        """Give a command the null-stream predecessors that this stream's order does not imply. With the lock held."""
         context = self.context
         since, self._ordered_to = self._ordered_to, self.driver.seq
-        if since < context.dropped_at:  # what the stream came after may have been dropped, and not what was before it
+        if since < context.dropped_at:  # an abort may have dropped the command waited for, and not those before it
             since = 0
         if self.null:
             deps = tuple(
-                stream._ordered
+                stream.ordered_last
                 for stream in context.active
-                if stream.blocking and stream is not self and stream._ordered is not None
-                if stream._ordered.seq > since and stream._ordered._state < DONE
+                if stream.blocking and stream is not self and stream.ordered_last is not None
+                if stream.ordered_last.seq > since and stream.ordered_last.stage < DONE
             )
             if deps:
                 item.deps = (*(item.deps or ()), *deps)
         else:
             last = context.null_last
-            if last is not None and last.seq > since and last._state < DONE:
+            if last is not None and last.seq > since and last.stage < DONE:
                 item.deps = (*(item.deps or ()), last)
 
     # ---- the drain
 
     def drain(self) -> None:  # noqa: C901  # the hot loop: its branches are spelled out, not called
-        """Run commands from the head until one must wait, none is left or others should have a turn. On the driver."""
+        """Run commands from the head until one must wait, none is left, or other streams are due. On the driver."""
         driver = self.driver
         lock, now, execute = driver.lock, driver.now, driver.execute
         tracing = driver.tracer.active
@@ -305,19 +309,19 @@ class StreamQueue(InProcess):
             try:
                 queue = self._queue
                 if item is not None:
-                    if plain and error is None and item._state < DONE:
-                        queue.popleft()  # type: ignore[union-attr]  # the head is the item: nobody else takes it
-                        item._state = DONE
-                        waiters = None if item._waiters is None else item.take_waiters()
+                    if plain and error is None and item.stage < DONE:
+                        queue.popleft()  # type: ignore[union-attr]  # the head is the item: only its end takes it
+                        item.stage = DONE
+                        waiters = None if item.waiters is None else item.take_waiters()
                     else:
                         waiters = self._settle(item, error)
                 over, item = item, None
                 others = left < 0 or now() > until
                 if not queue:
                     self.retire()
-                elif not others and queue[0]._state == PENDING:
+                elif not others and queue[0].stage == PENDING:
                     item = queue[0]
-                    item._state = RUNNING
+                    item.stage = RUNNING
                     if item.command.__class__ is Copy and not limited and self._error is None:
                         run = claim_run(queue, self.context)
             finally:
@@ -368,7 +372,7 @@ class StreamQueue(InProcess):
                 error = as_failure(failure, item)
 
     def _must_wait(self, item: Completion) -> bool:
-        """Park the head behind the first of its predecessors that is not over; that one's end posts the drain."""
+        """Park the head behind the first of its predecessors that is not over, whose end posts the drain."""
         with self.driver.lock:
             if item.aborted is not None and not item.duty:  # it is dropped
                 self.left_out(item)
@@ -377,8 +381,8 @@ class StreamQueue(InProcess):
                 if self._park_behind(item, dep):
                     return True
                 self.inherit(dep)
-            # Its memory may still be in use by whom the stream was to wait for. Only by what was enqueued before: so
-            # that nothing waits for itself.
+            # The memory that it reuses may still be in use by commands for which this stream skipped a wait. Only those
+            # enqueued before it count: so no command waits for itself.
             if self.gap and item.command.__class__ is Alloc:
                 before = min(self.gap, item.seq - 1)
                 for stream in self.driver.active_streams():
@@ -394,14 +398,14 @@ class StreamQueue(InProcess):
         if not dep.add_waiter(StepWaiter(self.driver.post, self.drain)):
             return False
         item.parked = dep
-        item._state = PENDING
+        item.stage = PENDING
         if self.driver.tracer.detail:
             moments.park(item, dep)
         return True
 
     def _settle(self, item: Completion, error: AtopsError | None) -> list[Waiter] | None:
         """Take a settled head off the queue. With the driver's lock held; returns whom to wake after it."""
-        if item._state >= DONE:
+        if item.stage >= DONE:
             return None  # an abort was faster
         queue = self._queue
         if queue and queue[0] is item:
@@ -426,8 +430,8 @@ class StreamQueue(InProcess):
             self.context.poisoned.add(self)
             if getattr(error.__cause__, "_seen", False):
                 look_at(error)
-            if not isinstance(error, LoopClosed):  # of which asyncio complains itself
-                # For one that nobody ever closes.
+            if not isinstance(error, LoopClosed):  # asyncio itself reports that
+                # For a stream that is collected without a close.
                 left = finalize(self, log_if_left, self.label, str(error), vars(error), ref(self.driver))
                 left.atexit = False
 
@@ -440,7 +444,7 @@ class StreamQueue(InProcess):
         waiters: list[Waiter] | None = None
         try:
             with driver.lock:
-                if item._state >= DONE:
+                if item.stage >= DONE:
                     return
                 at_head = bool(self._queue) and self._queue[0] is item  # type: ignore[index]  # a non-empty deque
                 waiters = self._settle(item, error)
@@ -456,7 +460,7 @@ class StreamQueue(InProcess):
         # A kernel that ended well was the last thing in its lane's step. One that failed may have been stopped by
         # another in the middle of that one's step, as a value wait is ended in the middle of the kernel that stores the
         # value: then this thread may never be given back, and what comes next is not for it.
-        last = HERE.lane is lane and item.command.__class__ is Launch and item._state == DONE
+        last = HERE.lane is lane and item.command.__class__ is Launch and item.stage == DONE
         if waiters is not None:
             if last:
                 lane.wake_last(waiters)
@@ -520,7 +524,7 @@ class StreamQueue(InProcess):
 
     @property
     def failure(self) -> AtopsError | None:
-        """As `error`, for those that only look: it does not count as looked at."""
+        """As `error`, for the runtime: reading it does not count as looking at the failure."""
         return self._error
 
     @property
@@ -564,7 +568,7 @@ class StreamQueue(InProcess):
     def outstanding(self) -> list[Completion]:
         """Return what synchronising with this stream must wait for: a snapshot."""
         with self.driver.lock:
-            return self._unfinished()
+            return [item for stream in self.synchronised() for item in stream.ends()]
 
     def synchronised(self) -> list[StreamQueue]:
         """Return the streams that synchronising with this one waits for. With the driver's lock held."""
@@ -573,18 +577,16 @@ class StreamQueue(InProcess):
             streams += [each for each in self.context.active if each.blocking and each is not self]
         return streams
 
-    def _unfinished(self) -> list[Completion]:
-        """As `outstanding`, with the driver's lock held."""
-        items: list[Completion] = []
-        for stream in self.synchronised():
-            items += stream._detached or ()
-            if stream._loose:  # what comes last in the queue does not wait for them
-                calls = (each for each in stream._queue or () if each.command.__class__ is Call)
-                items += [call for call in calls if not call.command.holds]
-            if stream._queue and stream._queue[0] is not stream._last and stream._queue[0]._state == RUNNING:
-                items.append(stream._queue[0])  # an abort would end the last before it
-            if stream._last is not None and stream._last._state < DONE:
-                items.append(stream._last)
+    def ends(self) -> list[Completion]:
+        """Return a few commands of this stream whose end implies that all its commands are over. With the lock held."""
+        items = list(self._detached or ())
+        queue, last = self._queue, self._last
+        if self._loose:  # the newest command does not wait for the calls that will leave the queue unfinished
+            items += [item for item in queue or () if item.command.__class__ is Call and not item.command.holds]
+        if queue and queue[0] is not last and queue[0].stage == RUNNING:
+            items.append(queue[0])  # an abort ends the newest command before the running one
+        if last is not None and last.stage < DONE:
+            items.append(last)
         return items
 
     def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:

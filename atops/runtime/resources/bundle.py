@@ -258,7 +258,7 @@ class Resources:
             launch.bound.name, config.block.volume, config.grid.volume, config.cooperative, stream.cluster_mask,
             stream.sip_mask, options.pinned, None if bundle is None else bundle.part,
         )  # fmt: skip
-        return launch if bundle is options.bundle else launch._replace(options=options._replace(bundle=bundle))
+        return launch if bundle is options.bundle else launch.in_bundle(bundle)
 
     @property
     def engines(self) -> CopyEngines | None:

@@ -22,7 +22,7 @@ async def test_a_command_is_called_as_its_verb() -> None:
         assert [words_of(each.command) for each in (write, wait, copy)] == ["write_value", "wait_value", "copy"]
         assert repr(wait) == f"<Completion {wait.seq}: wait_value on work, done>"
         assert f"Completion {wait.seq}: wait_value" in wait._repr_html_()
-    with pytest.raises(atops.errors.InvalidHandle, match="work is closed; write_value came too late"):
+    with pytest.raises(atops.errors.InvalidHandle, match="cannot enqueue write_value: work is closed"):
         stream.write_value(word, 1)
     word.close()
 

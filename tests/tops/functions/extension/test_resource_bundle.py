@@ -531,7 +531,7 @@ def test_creating_waits_for_a_reset(world):
     assert entered.wait(PATIENCE)  # the callback runs: its stream was aborted, and the reset waits for it
     creating, made = world.thread(lambda: tops.topsCreateResource(request(cluster_num=1)))
     deadline = time.monotonic() + PATIENCE
-    while sum(len(item._waiters or ()) for item in world.device.context.resetting()) < 2:  # the reset and the creation
+    while sum(len(item.waiters or ()) for item in world.device.context.resetting()) < 2:  # the reset and the creation
         assert creating.is_alive()
         assert time.monotonic() < deadline
         time.sleep(0)
