@@ -21,6 +21,14 @@ NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 FENCE = re.compile(r"^```(\S*)[ \t]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+FILE = re.compile(r"[\w./-]*\w\.(?:py|js|md|toml|txt)\b")
+FOLDER = re.compile(r"`([\w./-]+)/`")
+
+# Files that pages name and the tree does not have, and why.
+NOT_IN_THE_TREE = {
+    "scale.py": "the reader's program, whose lines a kernel's errors name",
+    "saxpy.py": "the reader's program, which is compiled under this name",
+}
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,35 @@ def test_the_links_of_a_page_lead_somewhere(page: Path):
             assert fragment in headings, f"#{fragment} is no heading"
         elif "://" not in target:
             assert (page.parent / target).exists(), f"{target} is no file"
+
+
+def missing(text: str, files: set[str]) -> set[str]:
+    """Return the files and folders that a page names by the ends of their paths and that are not among `files`."""
+    names = {name.lstrip("./") for name in FILE.findall(text)}
+    named = {name for name in names if not any(f"/{file}".endswith(f"/{name}") for file in files)}
+    folders = {name.lstrip("./") for name in FOLDER.findall(text)}
+    return named | {f"{name}/" for name in folders if not any(f"/{name}/" in f"/{file}" for file in files)}
+
+
+def test_the_files_that_pages_name_exist():
+    """Every file and folder that docs/ and CONTRIBUTING.md name is in the tree, except those with a reason."""
+    tops = ("atops", "widgets", "tests", "benchmarks", "docs", "examples")
+    paths = [path for top in tops for path in (ROOT / top).rglob("*.*")] + list(ROOT.glob("*.*"))
+    files = {path.relative_to(ROOT).as_posix() for path in paths}
+    faults = {
+        f"{page.name}: {name}"
+        for page in (*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md")
+        for name in missing(page.read_text(encoding="utf-8"), files) - set(NOT_IN_THE_TREE)
+    }
+    assert not faults, "no such file:\n" + "\n".join(sorted(faults))
+    assert not [name for name in NOT_IN_THE_TREE if not missing(name, files)], "these exist now"
+
+
+def test_a_file_that_does_not_exist_is_named():
+    """A page names files by the end of their path, whole names only; folders stand in backquotes."""
+    files = {"atops/device/chip.py", "atops/base/errors.py"}
+    text = "device/chip.py, `errors.py`, rors.py, exec/chip.py, `device/`, `base/waiting/`"
+    assert missing(text, files) == {"rors.py", "exec/chip.py", "base/waiting/"}
 
 
 def test_the_pages_have_python():
