@@ -13,12 +13,68 @@ import pytest
 from tests.architecture.source_tree import Module, modules, plant
 
 MOST_LINES = 500  # of code: blank lines, comments, docstrings and imports apart
+LEAST_LINES = 40  # of code, in the two packages: below that a file is a fragment, unless a reason says otherwise
 MOST_FUNCTION_LINES = 40
 MOST_MODULES = 16  # in a folder, its __init__ apart
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 # What may break a rule, and why. Keys: "module" for files and names, "module:Class.method" for functions.
 LONG_FILES: dict[str, str] = {}
+SHORT_FILES: dict[str, str] = {
+    "atops.apps.demo_arguments": "the demo's command line, tested without running the demo",
+    "atops.apps.histogram": "the demo's kernel, which a reader of the demo looks for first",
+    "atops.apps.outcome": "the demo's result, which its report needs without the demo",
+    "atops.apps.progress": "a progress bar, of no other file's idea",
+    "atops.apps.sequence": "reads traces, and nothing else of the demo does",
+    "atops.base.clock": "the two clocks, for the tracer beside it and the executors above",
+    "atops.base.dims": "a type of its own, used on every floor",
+    "atops.base.fork_locks": "one idea, used on every floor: what a fork does to locks",
+    "atops.base.html_table": "a table for notebooks, used on two floors",
+    "atops.base.python_ast": "one idea, used on three floors: CPython's parser, one thread at a time",
+    "atops.base.trace.ring_buffer": "a data structure, tested by itself",
+    "atops.base.waiting.current_loop": "chooses among the adapters, none of which knows the others",
+    "atops.base.waiting.locks": "locks of finalizers and signal handlers, used on three floors",
+    "atops.device.exec.policy": "where an interpreter policy is added",
+    "atops.device.source_text": "text of Python files, which no other file of the chip reads",
+    "atops.errors": "a public name",
+    "atops.executable": "a public name",
+    "atops.kernels.dte.contexts": "what a user names; the operations beside it come from a table",
+    "atops.kernels.memory.spaces": "the order of spaces, below all that has a space",
+    "atops.kernels.output": "what a user names: printf and assert, a section of the text",
+    "atops.kernels.source.function_source": "below the checks that share it",
+    "atops.kernels.target": "what a user names: compile targets, a section of the text",
+    "atops.runtime.board.handles": "numbers for every kind of object, and so of none of their files",
+    "atops.runtime.commands.cost_model": "every figure of the virtual clock in one place",
+    "atops.runtime.commands.fill": "a family of commands has a file",
+    "atops.runtime.core.host_tasks": "the books of unfinished host coroutines, below drivers",
+    "atops.runtime.core.value_poller": "a thread of its own, below drivers",
+    "atops.runtime.current_driver": "starts drivers, and so is above them",
+    "atops.runtime.ipc.handle": "the format of handles in one place",
+    "atops.runtime.memory.host_array": "a type that a user names",
+    "atops.runtime.queues.direct_copy": "the one path past the driver, measured by itself",
+    "atops.runtime.queues.submission": "several queues at once, and so above the queue of one stream",
+    "atops.runtime.queues.trace_record": "the one place that makes a record, for queues and the C-style calls",
+    "atops.tops.aio": "a public name",
+    "atops.tops.bridge.context": "below all C-style functions",
+    "atops.tops.functions.extension.cache": "a family of functions has a file",
+    "atops.tops.functions.extension.const_buffers": "a family of functions has a file",
+    "atops.tops.functions.extension.kernel_signals": "a family of functions has a file",
+    "atops.tops.functions.extension.profile_meta": "a family of functions has a file",
+    "atops.tops.tables.all_functions": "joins the tables, and so is above them",
+    "atops.tops.tables.function": "the type of a row, below the tables",
+    "atops.tops.tables.stream": "a family of functions has a table",
+    "atops_widgets.cluster_grid.cluster_grid": "a widget has a file beside its script",
+    "atops_widgets.cluster_grid.text": "a widget's text has a file in each folder",
+    "atops_widgets.feed.ranges": "ranges of commands, for the feed and two widgets",
+    "atops_widgets.feed.selection": "the state that widgets share, and no widget's own",
+    "atops_widgets.magics.status_text": "a magic's text, tested without IPython",
+    "atops_widgets.memory_map.memory_map": "a widget has a file beside its script",
+    "atops_widgets.memory_map.scratch": "steps of launches, which nothing else of the memory map reads",
+    "atops_widgets.memory_map.text": "a widget's text has a file in each folder",
+    "atops_widgets.queues.layout": "computes what the script computes, and is tested beside it",
+    "atops_widgets.queues.queues": "a widget has a file beside its script",
+    "atops_widgets.timeline.timeline": "a widget has a file beside its script",
+}
 LONG_FUNCTIONS: dict[str, str] = {
     "atops.runtime.queues.queue:StreamQueue.drain": "the hot loop of every stream: a call costs a tenth of its rate",
 }
@@ -76,6 +132,17 @@ def over(limit: int, lengths: dict[str, int], reasons: dict[str, str]) -> list[s
     return faults + [f"{name} needs its exception no more" for name in sorted(set(reasons) - long)]
 
 
+def fragments(lengths: dict[str, int], reasons: dict[str, str]) -> list[str]:
+    """Return the modules that are too short without a reason, and the reasons that nothing needs any more."""
+    short = {name for name, length in lengths.items() if length < LEAST_LINES}
+    faults = [
+        f"{name} has {lengths[name]} lines of code; {LEAST_LINES} at least: merge it into the module whose idea it is, "
+        "or say in SHORT_FILES why it is a file"
+        for name in sorted(short - set(reasons))
+    ]
+    return faults + [f"{name} needs its exception no more" for name in sorted(set(reasons) - short)]
+
+
 def poor_names(known: dict[str, Module], reasons: dict[str, str]) -> list[str]:
     """Return the modules whose name says nothing, or is also the name of a module of the standard library."""
     faults = []
@@ -92,6 +159,17 @@ def poor_names(known: dict[str, Module], reasons: dict[str, str]) -> list[str]:
 def test_no_file_is_too_long():
     """No source file has more than 500 lines of code, except those with a reason in the table."""
     faults = over(MOST_LINES, {name: lines_of(module) for name, module in modules().items()}, LONG_FILES)
+    assert not faults, "\n" + "\n".join(faults)
+
+
+def test_no_file_is_a_fragment():
+    """No module of the two packages has fewer than 40 lines of code, except those with a reason in the table."""
+    lengths = {
+        name: lines_of(module)
+        for name, module in modules().items()
+        if name.partition(".")[0] in ("atops", "atops_widgets") and module.path.stem not in ("__init__", "__main__")
+    }
+    faults = fragments(lengths, SHORT_FILES)
     assert not faults, "\n" + "\n".join(faults)
 
 
@@ -142,6 +220,16 @@ def test_what_is_over_the_limit_is_named():
     assert over(2, {"a": 3, "b": 2, "c": 9}, {"c": "a table", "b": "once long"}) == [
         "a has 3 lines; 2 at most",
         "b needs its exception no more",
+    ]
+
+
+def test_fragments_are_named():
+    """Too short without a reason is a fault, and so is a reason without need."""
+    told = fragments({"a": 39, "b": 40, "c": 2}, {"c": "a public name", "b": "once short", "gone": "a folder has it"})
+    assert [each.partition(";")[0] for each in told] == [
+        "a has 39 lines of code",
+        "b needs its exception no more",
+        "gone needs its exception no more",
     ]
 
 
