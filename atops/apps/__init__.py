@@ -5,9 +5,8 @@ demo_arguments      its command line
 demo_report         its report
 corpus              its data
 histogram           its kernel
-outcome             its result
+outcome             its result, and the order of a run without times
 progress            its progress bar
-sequence            the order of a run, without times
 info                the board and its devices
 language_reference  docs/language.md, made from the tables of the language
 language_texts      its sentences

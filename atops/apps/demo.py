@@ -24,9 +24,8 @@ from atops.apps.corpus import Chunk, files_of, read, size_of, standard_library
 from atops.apps.demo_arguments import add_arguments
 from atops.apps.demo_report import report
 from atops.apps.histogram import VALUES, count_bytes
-from atops.apps.outcome import Outcome
+from atops.apps.outcome import Outcome, sequence
 from atops.apps.progress import Progress
-from atops.apps.sequence import sequence
 from atops.base.errors import AtopsError, InvalidValue, UsageError
 from atops.trace.chrome import write_chrome
 

@@ -1,18 +1,25 @@
-"""The result of a run of the demo as a value: counts, totals, mismatches and the trace."""
+"""The result of a run of the demo as a value: counts, totals, mismatches and the trace.
+
+`sequence` gives the order of a trace without its times: what two runs have in common when one replays the other.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from atops.apps.histogram import VALUES
-from atops.base.trace.records import Trace
+from atops.base.trace.records import Trace, TraceRecord
 
-__all__ = ("Counts", "Mismatch", "Outcome")
+__all__ = ("Counts", "Mismatch", "Outcome", "sequence")
 
 Counts = npt.NDArray[np.int64]
+
+TIMES = frozenset(("submitted_ns", "started_ns", "finished_ns"))
+FIELDS = tuple(field for field in TraceRecord._fields if field not in TIMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +66,14 @@ class Outcome:
         """Return the `count` commonest byte values that occur, as (value, how often); of equals the smaller first."""
         order = np.argsort(-self.counts, kind="stable")[:count]
         return [(int(value), int(self.counts[value])) for value in order if self.counts[value] > 0]
+
+
+def sequence(records: Iterable[TraceRecord]) -> str:
+    """Return the records as lines of `field=value`, in the order in which their commands ended, times left out."""
+    lines = [" ".join(f"{field}={_plain(getattr(record, field))}" for field in FIELDS) for record in records]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _plain(value: object) -> object:
+    """Return how a value is written: an enumeration's member by its name."""
+    return getattr(value, "name", value)

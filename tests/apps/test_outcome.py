@@ -1,4 +1,4 @@
-"""What a run of the demo adds up: totals, entropy, the commonest bytes, and chunks that were counted wrong."""
+"""What a run of the demo adds up: totals, entropy, the commonest bytes, chunks counted wrong, and its order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from atops.apps.histogram import VALUES
-from atops.apps.outcome import Mismatch, Outcome
+from atops.apps.outcome import FIELDS, Mismatch, Outcome, sequence
+from atops.base.trace.records import Kind, Status, TraceRecord
 
 
 def outcome_of(*chunks: bytes) -> Outcome:
@@ -54,3 +55,30 @@ def test_a_wrong_count_is_kept():
     outcome.add(1, 8, wrong, right)
     assert outcome.mismatches == [Mismatch(chunk=1, value=7, counted=5, expected=3)]
     assert outcome.chunks == 2
+
+
+def record(**changes: object) -> TraceRecord:
+    """Return a record with these fields changed."""
+    plain = TraceRecord(4, Kind.COPY_H2D, 0, 2, 10, 20, 30, Status.DONE, 512, 0, 256, -1, 0, -1, "", 1)
+    return plain._replace(**changes)
+
+
+def test_a_line_for_each_record():
+    """Each field is there by its name, enumerations by their members' names; the times are not."""
+    text = sequence([record(), record(seq=5, kind=Kind.LAUNCH, status=Status.FAILED, name="scale")])
+    first, second = text.splitlines()
+    assert first == (
+        "seq=4 kind=COPY_H2D device=0 stream=2 status=DONE bytes=512 dst_device=0 dst_offset=256 src_device=-1 "
+        "src_offset=0 correlation=-1 name= engine=1"
+    )
+    assert "kind=LAUNCH" in second and "status=FAILED" in second and "name=scale" in second
+    assert text.endswith("\n")
+    assert sequence([]) == ""
+
+
+def test_times_do_not_matter_and_all_else_does():
+    """Records that differ in their times only give the same text; a difference in any other field shows."""
+    assert sequence([record(submitted_ns=1, started_ns=2, finished_ns=3)]) == sequence([record()])
+    for field in FIELDS:
+        other = {"kind": Kind.FILL, "status": Status.ABORTED, "name": "x"}.get(field, 77)
+        assert sequence([record(**{field: other})]) != sequence([record()]), field

@@ -23,9 +23,7 @@ LONG_FILES: dict[str, str] = {}
 SHORT_FILES: dict[str, str] = {
     "atops.apps.demo_arguments": "the demo's command line, tested without running the demo",
     "atops.apps.histogram": "the demo's kernel, which a reader of the demo looks for first",
-    "atops.apps.outcome": "the demo's result, which its report needs without the demo",
     "atops.apps.progress": "a progress bar, of no other file's idea",
-    "atops.apps.sequence": "reads traces, and nothing else of the demo does",
     "atops.base.clock": "the two clocks, for the tracer beside it and the executors above",
     "atops.base.dims": "a type of its own, used on every floor",
     "atops.base.fork_locks": "one idea, used on every floor: what a fork does to locks",
