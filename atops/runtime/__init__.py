@@ -10,7 +10,7 @@ stream_memory       the verbs that move bytes and hold memory
 stream_report       its repr, its statistics, and a failure that was not looked at
 pipeline            chunks over several streams
 source_reader       taking chunks from an async source
-cooperative_launch  several streams in one step
+cooperative_launch  launches on several streams in one step
 current_driver      the driver that is meant when none is named
 external_stream     streams of other libraries
 symbols             variables of kernels, as the host reaches them

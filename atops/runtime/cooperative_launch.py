@@ -11,28 +11,11 @@ from typing import Any
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchFailure
 from atops.device.exec.gang import Gang
 from atops.device.exec.grid_barrier import GridBarrier
-from atops.runtime.core.commands import Command
 from atops.runtime.core.completion import Completion
-from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.queues.submission import submit_items
+from atops.runtime.queues.submission import submit_together
 from atops.runtime.stream import Stream
 
-__all__ = ("EndedEarly", "Rendezvous", "check_clusters", "launch_together", "submit_together")
-
-
-def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Completion]:
-    """Enqueue commands on several streams of one driver, all or none, with nothing of another thread in between.
-
-    Raises InvalidValue for streams of several drivers, else what enqueueing one of them would; then none is enqueued.
-    """
-    if not commands:
-        return []
-    driver = commands[0][0].driver
-    if any(stream.driver is not driver for stream, _ in commands):
-        raise InvalidValue("streams of several drivers cannot be given commands together")
-    items = [Completion(stream, command) for stream, command in commands]
-    submit_items(items)
-    return items
+__all__ = ("EndedEarly", "Rendezvous", "check_clusters", "launch_together")
 
 
 def launch_together(

@@ -25,8 +25,9 @@ from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal, current_stream, restore_ordinal, set_ordinal
 from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
-from atops.runtime.core.completion import Completion, look_at
+from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
+from atops.runtime.core.failures import look_at
 from atops.runtime.core.html_reports import device_html
 from atops.runtime.current_driver import current_driver
 from atops.runtime.device_memory import DeviceMemory

@@ -26,21 +26,21 @@ from atops.device.topology import Topology
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.call import CALLBACKS
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
-from atops.runtime.core.command_events import teller
+from atops.runtime.core.command_details import teller
 from atops.runtime.core.commands import how_to_run
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.failures import as_failure
-from atops.runtime.core.host_tasks import Debts
+from atops.runtime.core.host_tasks import HostTasks
 from atops.runtime.core.services import DriverServices, InProcess
 from atops.runtime.core.value_poller import Poller
 from atops.runtime.executors.executor import Executor, Step
 from atops.runtime.executors.inline import InlineExecutor
 from atops.runtime.executors.threaded import ThreadedExecutor
 from atops.runtime.pools.pool import MemoryPool
-from atops.runtime.queues.deadlock import check_blocking, check_locks
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.queues.stall import StallWatch
 from atops.runtime.queues.trace_record import trace_tuple
+from atops.runtime.queues.wait_graph import check_blocking, check_locks
 from atops.runtime.shutdown import Closing
 
 __all__ = ("Driver", "make_default_pool", "options_of")
@@ -88,7 +88,7 @@ class Driver(InProcess, DriverServices):
         self.host = HostMemory()
         self.poller = Poller(self.lock, executor)
         self.stall = StallWatch(self)
-        self.debts = Debts(self.lock, executor)
+        self.host_tasks = HostTasks(self.lock, executor)
         self._contexts: dict[int, DeviceContext] = {}
         self.retired: dict[DeviceContext, None] = {}
         self._stream_numbers, self.event_numbers = itertools.count(1), itertools.count(1)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from atops.base.errors import InvalidType, InvalidValue
 
-__all__ = ("ParkingLot", "ThreadWaiter", "Waiter", "seconds")
+__all__ = ("ParkingLot", "ThreadWaiter", "Waiter", "seconds", "wake")
 
 
 def seconds(timeout: float | None) -> float | None:
@@ -85,6 +85,17 @@ class ParkingLot(Generic[W]):
 
     def __repr__(self) -> str:
         return f"<ParkingLot {self.what or 'of waiters'}: {len(self._waiters)} parked>"
+
+
+def wake(waiters: Collection[Waiter]) -> None:
+    """Wake waiters, with no lock held. After a Ctrl-C in between all are woken again, so one perhaps twice."""
+    try:
+        for waiter in waiters:
+            waiter.wake()
+    except BaseException:
+        for waiter in waiters:
+            waiter.wake()
+        raise
 
 
 class ThreadWaiter:

@@ -8,7 +8,7 @@ from weakref import ReferenceType, WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
 from atops.base.waiting.locks import make_lock
-from atops.base.waiting.parking_lot import Waiter
+from atops.base.waiting.parking_lot import Waiter, wake
 from atops.device.arch import Architecture
 from atops.device.call_site import Site
 from atops.device.chip import Chip
@@ -21,8 +21,8 @@ from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.completion import Completion
-from atops.runtime.core.failures import log_if_unseen, wake
-from atops.runtime.core.kernel_worker import KernelLane
+from atops.runtime.core.failures import log_if_unseen
+from atops.runtime.core.kernel_lane import KernelLane
 from atops.runtime.core.services import DriverServices
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.constants import ConstantBuffers

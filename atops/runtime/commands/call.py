@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from atops.base.errors import AtopsError, HostCallFailure, InvalidType, LoopClosed, StreamAborted
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
-from atops.runtime.core import command_events
+from atops.runtime.core import command_details
 from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing
 from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import HERE, Lane
@@ -60,7 +60,7 @@ def _start(command: Call, item: Completion) -> None:
     """Run the call where it belongs."""
     driver = item.stream.driver
     if driver.tracer.detail:
-        command_events.start(item)
+        command_details.start(item)
     if is_async(command.function):
         _start_on_loop(command, item)
     else:
@@ -103,7 +103,7 @@ def _start_on_loop(command: Call, item: Completion) -> None:
     assert adapter is not None, "checked when it was enqueued"
 
     def done(failure: BaseException | None, value: object) -> None:
-        driver.debts.paid(debt)
+        driver.host_tasks.remove(owed)
         error: AtopsError | None = None
         if failure is None:
             item.give(value)
@@ -122,7 +122,7 @@ def _start_on_loop(command: Call, item: Completion) -> None:
             task.forget()
         _ended(item, _loop_closed(command))
 
-    debt = driver.debts.owe(adapter, lost)
+    owed = driver.host_tasks.add(adapter, lost)
 
     def cancel(_: AtopsError) -> None:
         item.parked = ABORTED

@@ -19,7 +19,7 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.copy import COPIES
 from atops.runtime.commands.kernel_steps import KernelSteps
-from atops.runtime.core import command_events
+from atops.runtime.core import command_details
 from atops.runtime.core.commands import Described, ReadRange, UsedRange, always, define
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
@@ -77,7 +77,7 @@ def _run_launch(command: Launch, item: Completion) -> bool:
     item.parked = grid
     item.cancel = lambda error: _abort(item, grid, error)
     if driver.tracer.detail and (meeting is not None or not context.clusters.idle):
-        command_events.park(item)
+        command_details.park(item)
 
     options, pinned, part = command.options, None, None
     if options is not PLAIN_LAUNCH:
@@ -136,7 +136,7 @@ def _began(item: Completion, now: int) -> None:
     if (start := item.command.options.start) is not None:
         start.stamp(item, now)
     if item.stream.driver.tracer.detail:
-        command_events.start(item, now)
+        command_details.start(item, now)
 
 
 def _ended(command: Launch, item: Completion, grid: Grid) -> None:

@@ -15,13 +15,14 @@ from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.core.capacity import Place
 from atops.runtime.core.commands import words_of
+from atops.runtime.core.failures import look_at
 from atops.runtime.core.html_reports import completion_html
 from atops.runtime.core.services import InProcess
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("CallbackWaiter", "Completion", "look_at")
+__all__ = ("CallbackWaiter", "Completion")
 
 PENDING, RUNNING, DONE, FAILED = range(4)
 STATES = ("pending", "running", "done", "failed")
@@ -212,10 +213,3 @@ class CallbackWaiter:
         functions, self.functions = self.functions, []
         for function in functions:
             self._completion.stream.driver.call_apart(function, self._completion)
-
-
-def look_at(error: BaseException | None) -> None:
-    """Note that somebody has been told of this failure and of what caused it: it need not be logged."""
-    while error is not None:
-        error.__dict__["_seen"] = True
-        error = error.__cause__ if isinstance(error, AtopsError) else None

@@ -1,39 +1,47 @@
-"""How a command came out, in words, as an error of ours and as a trace status; and waking who waited for it."""
+"""How a command ended: its name in messages, its error, its trace status, and the log of errors never looked at."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import AtopsError, ExecutionError, PriorLaunchFailure, StreamAborted
 from atops.base.trace.tracer import Status
-from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.core.commands import words_of
-from atops.runtime.core.completion import Completion
-from atops.runtime.core.services import DriverServices
 
-__all__ = ("as_failure", "log_if_left", "log_if_unseen", "status_of", "verb", "wake")
+if TYPE_CHECKING:
+    from atops.runtime.core.completion import Completion
+    from atops.runtime.core.services import DriverServices
+
+__all__ = ("as_failure", "log_if_left", "log_if_unseen", "look_at", "status_of", "verb")
 
 log = logging.getLogger("atops.stream")
-UNSEEN = "%s ended with a failure that nobody looked at: %s"
+UNSEEN = "%s ended with a failure that was never looked at: %s"
+
+
+def look_at(error: BaseException | None) -> None:
+    """Note that the program was told of a failure, and so of its causes: they need not be logged."""
+    while error is not None:
+        error.__dict__["_seen"] = True
+        error = error.__cause__ if isinstance(error, AtopsError) else None
 
 
 def log_if_unseen(label: str, error: AtopsError) -> None:
-    """Log a stream's failure if nobody has looked at it. Once."""
+    """Log a stream's failure unless the program has looked at it. Once."""
     if not getattr(error, "_seen", False):
-        error._seen = True  # type: ignore[attr-defined]  # read by nobody but this function and look_at
+        error._seen = True  # type: ignore[attr-defined]  # as `look_at` does, but for its causes
         log.error(UNSEEN, label, error, exc_info=error)
 
 
 def log_if_left(
     label: str, message: str, attributes: dict[str, Any], services: Callable[[], DriverServices | None]
 ) -> None:
-    """As `log_if_unseen` for a stream that was collected: of its error only the words and the attributes are left.
+    """As `log_if_unseen` for a stream that was collected, given the message and the attributes of its error.
 
-    The error itself would keep the stream, by the frames of its traceback. It is collected anywhere, the driver's lock
-    held perhaps, and a handler of the log is user code: it is called on a callback thread.
+    Not the error itself, whose traceback would keep the stream alive. A collection may come anywhere, even while the
+    driver's lock is held; handlers of the log are user code, so they are called on a callback thread.
     """
     if attributes.get("_seen"):
         return
@@ -49,21 +57,10 @@ def log_if_left(
     say()
 
 
-def wake(waiters: Collection[Waiter]) -> None:
-    """Wake waiters, with no lock held. When Ctrl-C comes in between, all are woken all the same, one perhaps twice."""
-    try:
-        for waiter in waiters:
-            waiter.wake()
-    except BaseException:
-        for waiter in waiters:
-            waiter.wake()
-        raise
-
-
 def as_failure(failure: Exception, item: Completion, doing: str = "") -> AtopsError:
-    """Return what a command failed with as an error of ours: what the runtime itself raises by mistake is wrapped.
+    """Return a command's failure as an AtopsError; any other exception is wrapped in an ExecutionError.
 
-    `doing` is what was being done with it, if not the command itself.
+    `doing` says what failed, as a prefix of the message, where it was not the command itself.
     """
     if isinstance(failure, AtopsError):
         return failure

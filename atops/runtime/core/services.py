@@ -15,7 +15,7 @@ from atops.base.trace.tracer import Tracer
 from atops.base.waiting.locks import OwnedLock
 from atops.device.memory.host_memory import HostMemory
 from atops.device.topology import Topology
-from atops.runtime.core.host_tasks import Debts
+from atops.runtime.core.host_tasks import HostTasks
 from atops.runtime.core.value_poller import Poller
 from atops.runtime.executors.executor import Executor, Step
 
@@ -53,7 +53,7 @@ class DriverServices(ABC):
     topology: Topology
     host: HostMemory
     poller: Poller
-    debts: Debts
+    host_tasks: HostTasks
     retired: dict[Any, None]  # the contexts that resets have replaced, until what ran there is over
 
     @abstractmethod

@@ -10,9 +10,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from atops.base.errors import AtopsError, ExecutionError, StreamAborted
-from atops.base.waiting.parking_lot import Waiter
+from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion
-from atops.runtime.core.failures import wake
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue

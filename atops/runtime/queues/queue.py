@@ -15,18 +15,18 @@ from weakref import finalize, ref
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClosed, PriorLaunchFailure, StreamAborted
 from atops.base.waiting.locks import reentered, take_patiently
-from atops.base.waiting.parking_lot import Waiter
+from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
-from atops.runtime.core import command_events as moments
+from atops.runtime.core import command_details
 from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.commands import PERHAPS_NOTHING, Command, has_effect
-from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, look_at
-from atops.runtime.core.failures import as_failure, log_if_left, verb, wake
+from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion
+from atops.runtime.core.failures import as_failure, log_if_left, look_at, verb
 from atops.runtime.core.services import DriverServices, InProcess
 from atops.runtime.executors.executor import HERE, StepWaiter
 from atops.runtime.queues.abort import abort_stream, break_off, catch_up
@@ -170,7 +170,7 @@ class StreamQueue(InProcess):
         if driver.tracer.active:
             item.submitted_ns = driver.now()
             if driver.tracer.detail:
-                moments.submit(item)
+                command_details.submit(item)
         # From here on nothing is called before the queue has the command: no Ctrl-C comes in between.
         self._last = item
         # A call that its own stream does not wait for delays no other stream.
@@ -354,8 +354,8 @@ class StreamQueue(InProcess):
                     return
                 if tracing:
                     item.started_ns = now()  # the last of them may have ended since the first stamp
-            if tracing and driver.tracer.detail and item.command.__class__ not in moments.SILENT:
-                moments.begin(item, self._error)
+            if tracing and driver.tracer.detail and item.command.__class__ not in command_details.SILENT:
+                command_details.begin(item, self._error)
             if item.aborted is not None and not item.duty:
                 error = item.aborted
                 continue
@@ -400,7 +400,7 @@ class StreamQueue(InProcess):
         item.parked = dep
         item.stage = PENDING
         if self.driver.tracer.detail:
-            moments.park(item, dep)
+            command_details.park(item, dep)
         return True
 
     def _settle(self, item: Completion, error: AtopsError | None) -> list[Waiter] | None:
@@ -505,7 +505,7 @@ class StreamQueue(InProcess):
             if len(self._callbacks) == 1:
                 return True
             if self.driver.tracer.detail:
-                moments.park(call, self._callbacks[-2])
+                command_details.park(call, self._callbacks[-2])
             return False
 
     def call_over(self, call: Completion) -> None:

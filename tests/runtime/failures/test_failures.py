@@ -254,7 +254,7 @@ async def test_a_refused_command_poisons_nothing(device):
     assert stream.is_done and stream.error is None
 
 
-# ---- what nobody looked at
+# ---- failures that were never looked at
 
 
 @pytest.mark.anyio
@@ -282,7 +282,7 @@ async def test_a_failure_that_nobody_looked_at_is_logged_once(device, caplog, lo
     await other.aclose()
     logged = [record.getMessage() for record in caplog.records]
     if look is None:
-        assert len(logged) == 1 and "the stream" in logged[0] and "a failure that nobody looked at" in logged[0]
+        assert len(logged) == 1 and "the stream" in logged[0] and "a failure that was never looked at" in logged[0]
         assert caplog.records[0].exc_info is not None
     else:
         assert not logged
@@ -322,7 +322,7 @@ def test_a_failed_stream_that_nobody_closes_is_collected_and_logged(device):
     finally:
         logging.getLogger("atops.stream").removeHandler(handler)
     assert len(handler.told) == 1
-    assert handler.told[0].startswith("the stream ended with a failure that nobody looked at")
+    assert handler.told[0].startswith("the stream ended with a failure that was never looked at")
     assert not device.context.poisoned
 
 

@@ -10,7 +10,7 @@ from atops.base.errors import AtopsError, InvalidHandle, InvalidType, InvalidVal
 from atops.device.memory.allocation import fill
 from atops.device.memory.value_wait import Condition
 from atops.runtime.commands.call import is_async
-from atops.runtime.core.completion import look_at
+from atops.runtime.core.failures import look_at
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.stream import Stream

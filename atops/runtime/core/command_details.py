@@ -1,7 +1,7 @@
-"""Telling a tracer of commands that are not over yet, while a viewer wants details.
+"""Events and memory uses of commands that are not over yet, for viewers that ask the tracer for details.
 
-Callers have looked at `Tracer.detail` and hold what guards the command; nothing here takes the driver's lock, except
-what `teller` returns, which shows a viewer that comes late what is queued and allocated.
+Callers check `Tracer.detail` and hold the lock that guards the command. Nothing here takes the driver's lock, except
+the function that `teller` returns, which shows a new viewer what is queued and allocated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ("SILENT", "begin", "park", "start", "submit", "teller")
 
 SUBMITTED, STARTED, PARKED = (int(phase) for phase in Phase)
 WAIT_VALUE = int(Kind.WAIT_VALUE)
-ENQUEUEING = 3  # frames that are the package's for certain: here, where the queue takes it, what submits
+ENQUEUEING = 3  # frames to skip, which are always the package's own: this one, `append`, and its caller
 
 
 def submit(item: Completion) -> None:
@@ -36,18 +36,18 @@ def start(item: Completion, at: int | None = None) -> None:
 
 
 def begin(item: Completion, skipped: object) -> None:
-    """Tell that the head of a stream begins, unless it is `skipped` after a failure. Not asked for what is `SILENT`."""
+    """Tell that the head of a stream begins, unless it is `skipped` after a failure. Not called for `SILENT` kinds."""
     if (skipped is None and item.aborted is None) or item.duty:
         start(item, item.started_ns)
 
 
 def park(item: Completion, cause: Completion | None = None) -> None:
-    """Tell that a command waits: for another one, or for what is no command."""
+    """Tell that a command waits: for the command `cause`, or for something else."""
     _tell(item, PARKED, item.stream.driver.now(), -1 if cause is None else cause.seq)
 
 
 def teller(driver: DriverServices) -> Callable[[], None]:
-    """Return what tells a viewer that comes late of all that stands. It keeps no driver alive."""
+    """Return a function that tells a new viewer what is queued and allocated. It keeps no driver alive."""
     known = weakref.ref(driver)
 
     def tell() -> None:
@@ -59,7 +59,7 @@ def teller(driver: DriverServices) -> Callable[[], None]:
 
 def _tell_standing(driver: DriverServices) -> None:
     """Tell what every stream holds, in the order of submission, and what is allocated on every device."""
-    with driver.lock:  # no command may end in between, and be told of after its end
+    with driver.lock:  # so that no command ends before it is told of
         _tell_queued(driver)
     for context in driver.contexts:
         memory = context.memory
@@ -74,7 +74,7 @@ def _tell_queued(driver: DriverServices) -> None:
 
 
 def _stand(item: Completion) -> None:
-    """Tell all that is known of one command that is not over."""
+    """Tell a new viewer all that is known of one unfinished command."""
     now, waits_for = item.stream.driver.now(), item.parked
     since = now if item.started_ns < 0 else item.started_ns
     _tell(item, SUBMITTED, item.submitted_ns or now)
@@ -90,11 +90,11 @@ def _stand(item: Completion) -> None:
 
 
 def _tell_uses(item: Completion) -> None:
-    """Tell what memory a command was given, of those whose records do not."""
+    """Tell what memory a command uses, if its trace record does not."""
     try:
         for device, offset, size in row_of(item.command).uses(item.command):
             item.stream.driver.tracer.details.uses.add((item.seq, device, offset, size))
-    except Exception as failure:  # it must not end whatever works at the queue; the command fails with it
+    except Exception as failure:  # it must not end the drain; the command fails with it
         item.untold = failure
 
 
@@ -112,7 +112,7 @@ def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1
 
 
 def _described(item: Completion, tracer: Tracer) -> tuple[int, int, int, int, int]:
-    """Return what all moments of a command say, and keep it: kind, bytes, name, and the word it waits for."""
+    """Return and keep what all events of a command share: kind, bytes, name, and the word that it waits for."""
     kind, size, *_, src, src_at, _, name = row_of(item.command).describe(item.command, item)
     word = (src, src_at) if kind == WAIT_VALUE else NOWHERE
     item.told = told = (kind, size, tracer.intern(name), *word)

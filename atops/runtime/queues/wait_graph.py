@@ -1,7 +1,4 @@
-"""Who waits for what: walking from a command to everything that must be over before it can be.
-
-Used to refuse a blocking wait that could never end, and to report streams that all stand still.
-"""
+"""The wait graph: what must be over before a command can be, and refusing a blocking wait that could never end."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ __all__ = ("check_blocking", "check_locks", "upstream")
 
 
 def upstream(target: Completion) -> Iterator[Completion]:
-    """Yield every unfinished command that must be over before `target` is, itself included. A snapshot walk."""
+    """Yield every unfinished command that must be over before `target` is, `target` included. Each queue as found."""
     todo = [target]
     seen: set[Completion] = set()
     walked: dict[tuple[StreamQueue, int], int] = {}
@@ -35,7 +32,8 @@ def upstream(target: Completion) -> Iterator[Completion]:
         if item.over:
             continue
         yield item
-        # Before it in its stream: the queue; before a call the calls in line too, which hold nothing else.
+        # First its own stream: the queue before it and, for a call, the detached calls before it, for which only later
+        # calls wait.
         for part in (0, 1) if isinstance(item.command, Call) else (1,):
             since = walked.get((item.stream, part), 0)
             if item.seq > since:
@@ -47,9 +45,9 @@ def upstream(target: Completion) -> Iterator[Completion]:
 
 
 def check_locks(target: Completion, *locks: OwnedLock) -> None:
-    """Raise WouldDeadlock where this thread holds a lock that the work may need, as only a finalizer or a handler can.
+    """Raise WouldDeadlock where this thread holds a lock that the work may need.
 
-    A finalizer or a signal handler runs in the middle of whatever its thread was at, a call of ours perhaps.
+    Only a finalizer or a signal handler can be there: it runs in the middle of another call, which may hold one.
     """
     for lock in locks:
         if lock._is_owned():
@@ -64,7 +62,7 @@ def check_blocking(target: Completion) -> None:
 
     1. The runtime's own threads never block.
     2. A callback must not wait for a command that waits for the callback.
-    3. A loop must not be blocked by a wait for a coroutine that it owes itself.
+    3. A loop must not be blocked by a wait for a coroutine that it runs itself.
     """
     if HERE.role is not None and HERE.role != "callback":
         raise WouldDeadlock(f"a blocking wait for {target!r} on the runtime's own {HERE.role} thread would never end")

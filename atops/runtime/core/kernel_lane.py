@@ -10,9 +10,8 @@ from collections.abc import Callable
 from functools import partial
 
 from atops.base.options import EmulatorOptions
-from atops.base.waiting.parking_lot import Waiter
+from atops.base.waiting.parking_lot import Waiter, wake
 from atops.device.exec.block import Block, Progress, Task
-from atops.runtime.core.failures import wake
 from atops.runtime.executors.executor import HERE, Executor, Lane
 
 __all__ = ("DrainTask", "KernelLane")
