@@ -69,7 +69,7 @@ class Capacity:
 
         Inside reservations of a number of places there are only these.
         """
-        rooms = [room for room in ROOMS.get() if room.stream is stream]
+        rooms = _rooms_in(stream)
         for room in reversed(rooms):
             if room.held:
                 return room.held.pop()
@@ -88,7 +88,7 @@ class Capacity:
 
     def check(self, stream: StreamQueue, places: int) -> None:
         """Raise StreamFull unless so many commands in a row would be taken here now."""
-        rooms = [room for room in ROOMS.get() if room.stream is stream]
+        rooms = _rooms_in(stream)
         limited = bool(rooms) and all(room.places for room in rooms)
         free = 0 if limited or self.parked else self.free
         if places > free + sum(room.left for room in rooms):
@@ -140,6 +140,11 @@ class Capacity:
         return [room.waiter for room in self.parked.take_all() if room.waiter is not None]
 
 
+def _rooms_in(stream: StreamQueue) -> list[Room]:
+    """Return the rooms in force here. Tasks that began inside a room keep it in their context when it has ended."""
+    return [room for room in ROOMS.get() if room.stream is stream and room.entered]
+
+
 class Room:
     """A reservation of places in a stream: an async context manager.
 
@@ -161,6 +166,7 @@ class Room:
         self.wanted = places or 1
         self.held: list[Place] = []
         self.granted = False
+        self.entered = False  # whether its block runs
         self.waiter: LoopWaiter | None = None
         self._capacity: Capacity = capacity
         self._token: Token[tuple[Room, ...]] | None = None
@@ -227,6 +233,7 @@ class Room:
         """Have the places used by what is enqueued from here on, or raise why there are none."""
         if not self.granted and (refusal := self._capacity.refusal) is not None:
             raise refusal.fresh()
+        self.entered = True
         self._token = ROOMS.set((*ROOMS.get(), self))
 
     def leave(self) -> None:
@@ -241,5 +248,6 @@ class Room:
             self._end()
 
     def _end(self) -> None:
+        self.entered = False
         self.stream.context.rooms.pop(self, None)
         self._capacity.withdraw(self)

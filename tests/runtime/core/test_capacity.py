@@ -200,6 +200,28 @@ async def test_room_left_in_another_task_comes_back(device):
 
 
 @on_every_host
+async def test_a_task_that_outlives_a_room_takes_free_places(device):
+    """A task keeps the context in which it began, with the room there; once the room has ended, it is as any other."""
+    stream, x, ended = device.create_stream(capacity=4), device.empty(1), anyio.Event()
+
+    async def later():
+        await ended.wait()
+        stream.fill(x, 1)
+        async with stream.room(2):
+            stream.fill(x, 1)
+            stream.fill(x, 1)
+
+    async with anyio.create_task_group() as tasks:
+        async with stream.room(1):
+            tasks.start_soon(later)
+            stream.fill(x, 1)
+        await stream
+        ended.set()
+    await stream
+    assert free(stream) == 4
+
+
+@on_every_host
 async def test_rooms_nest_and_belong_to_their_stream(device):
     """The innermost reservation of the stream itself is used first; another stream's is not touched."""
     first, second, x = device.create_stream(capacity=4), device.create_stream(capacity=4), device.empty(1)
