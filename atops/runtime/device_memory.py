@@ -68,13 +68,12 @@ class DeviceMemory:
         try:
             release = context.release
             if release is None:
+                self.driver.executor.start()
                 context.release = release = partial(free_when_idle, context, memory.free)
-            buffer = Buffer(allocation, 0, nbytes, release)
+            return Buffer(allocation, 0, nbytes, release, self.driver)
         except BaseException:  # Ctrl-C: it would never be freed
             memory.free(allocation, "Ctrl-C")
             raise
-        buffer.driver = self.driver
-        return buffer
 
     @property
     def default_pool(self) -> MemoryPool:
@@ -112,9 +111,8 @@ class DeviceMemory:
         shape = extents_of(shape)
         size = math.prod(shape) * dtype.itemsize
         buffer = self.allocate(size)
-        array = DeviceArray(buffer.allocation, 0, dtype, shape)
-        array.driver = self.driver
-        array._release, buffer._release = buffer._release, None
+        array = DeviceArray(buffer.allocation, 0, dtype, shape, None, self.driver)
+        array.take_over(buffer)
         return array
 
     async def upload(self, host: Any) -> DeviceArray:
@@ -158,24 +156,17 @@ class DeviceMemory:
         context, host = self.context, self.driver.host
         allocation = host.register(array, flags)  # which says what is wrong with what is no writable buffer
         view = array if isinstance(array, np.ndarray) else np.frombuffer(array, np.uint8)
-        registered = HostArray(
-            allocation,
-            view.dtype,
-            view.shape,
-            partial(free_when_idle, context, host.unregister),
-            view,
-        )
-        registered.driver = self.driver
-        return registered
+        release = partial(free_when_idle, context, host.unregister)
+        self.driver.executor.start()
+        return HostArray(allocation, view.dtype, view.shape, release, view, self.driver)
 
     def _host_array(self, make: Callable[[int], Allocation], shape: int | tuple[int, ...], dtype: Any) -> HostArray:
         dtype = as_dtype(dtype)
         shape = extents_of(shape)
         size = math.prod(shape) * dtype.itemsize
-        context = self.context
-        array = HostArray(make(size), dtype, shape, partial(free_when_idle, context, self.driver.host.free))
-        array.driver = self.driver
-        return array
+        release = partial(free_when_idle, self.context, self.driver.host.free)
+        self.driver.executor.start()
+        return HostArray(make(size), dtype, shape, release, None, self.driver)
 
     def symbol(self, variable: Variable | str) -> Symbol:
         """Return this device's instance of a declared variable, given itself or its name, as an array to copy.

@@ -283,8 +283,8 @@ class Pipeline(AsyncIterator[Any]):
             value = stage(stream, value)
         with asked_at(self._site):
             outcome = fetched(stream, value)
-            for buffer in stream.owned:
-                if buffer not in before:
+            for allocation, buffer in stream.owned.items():
+                if allocation not in before:
                     buffer.release_in(stream)
         return outcome
 

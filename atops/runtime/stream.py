@@ -121,8 +121,7 @@ class Stream(StreamMemory):
         if self.driver.lock._is_owned():
             self.driver.post(self.close)
             return
-        owned, self._owned = self._owned, None
-        for buffer in owned or ():
+        for buffer in self.owned.values():
             buffer.release_in(self)
         HANDLES.pop(self._handle, None)
         self.close_queue()

@@ -19,7 +19,7 @@ from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.memory import Alloc, Free
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
-from atops.runtime.memory.buffer import LATER, Buffer, DeviceArray, End, extents_of
+from atops.runtime.memory.buffer import Buffer, DeviceArray, End, extents_of
 from atops.runtime.memory.copy_ends import copy_kind, end_of, fill_pattern
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.pools.pool import MemoryPool
@@ -41,7 +41,7 @@ class StreamMemory(StreamQueue):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._owned: dict[Buffer, None] | None = None
+        self._owned: dict[Allocation, Buffer] | None = None
         self.waited: dict[int, int] | None = None  # by another stream's order: the newest record of its waited for
 
     # ---- moving bytes
@@ -166,8 +166,7 @@ class StreamMemory(StreamQueue):
         """
         chosen, allocation = self._take(nbytes, pool)
         try:
-            buffer = Buffer(allocation, 0, nbytes, partial(self._release, chosen))
-            buffer.driver = self.driver
+            buffer = Buffer(allocation, 0, nbytes, partial(self._release, chosen), self.driver)
             self._own(buffer)
         except BaseException:  # Ctrl-C: it would never be freed
             chosen.cancel(allocation)
@@ -183,8 +182,7 @@ class StreamMemory(StreamQueue):
         nbytes = math.prod(shape) * dtype.itemsize
         chosen, allocation = self._take(nbytes, pool)
         try:
-            array = DeviceArray(allocation, 0, dtype, shape, partial(self._release, chosen))
-            array.driver = self.driver
+            array = DeviceArray(allocation, 0, dtype, shape, partial(self._release, chosen), self.driver)
             self._own(array)
         except BaseException:  # as above
             chosen.cancel(allocation)
@@ -233,8 +231,8 @@ class StreamMemory(StreamQueue):
             raise InvalidHandle(f"{buffer!r} owns no memory, or was freed already")
 
     @property
-    def owned(self) -> dict[Buffer, None]:
-        """The buffers that the stream's verbs made and that were not given back, in order: a snapshot."""
+    def owned(self) -> dict[Allocation, Buffer]:
+        """The buffers that the stream's verbs made and that were not given back, in order, by memory: a snapshot."""
         return dict(self._owned or {})
 
     def _take(self, nbytes: int, chosen: MemoryPool | None) -> tuple[MemoryPool, Allocation]:
@@ -251,25 +249,28 @@ class StreamMemory(StreamQueue):
             raise
         return pool, allocation
 
-    def _release(self, pool: MemoryPool, buffer: Buffer, stream: Any) -> None:
-        if stream is LATER:
-            allocation = buffer.allocation
-            self.driver.post(lambda: self._release(pool, Buffer(allocation), None))
-            return
+    def _release(self, pool: MemoryPool, allocation: Allocation, stream: Any) -> None:
         if self.driver.lock._is_owned():  # a finalizer or a signal handler in the middle of an enqueue
-            self.driver.post(partial(self._release, pool, buffer, stream))
+            self.driver.post(partial(self._release, pool, allocation, stream))
             return
-        stream = self if stream is None else stream
-        if self.driver.closed is None:
-            item = stream.submit(Free(buffer.allocation, pool.returned), duty=True)
-            pool.give(buffer.allocation, stream, item)
-        if self._owned is not None:
-            self._owned.pop(buffer, None)
+        owned = self._owned
+        if owned is None or allocation not in owned:
+            return  # given back already: its finalizer ran, and another one then closed the stream
+        buffer = owned[allocation]
+        del owned[allocation]
+        try:
+            if self.driver.closed is None:
+                stream = self if stream is None else stream
+                item = stream.submit(Free(allocation, pool.returned), duty=True)
+                pool.give(allocation, stream, item)
+        except BaseException:
+            owned[allocation] = buffer
+            raise
 
     def _own(self, buffer: Buffer) -> None:
         if self._owned is None:
             self._owned = {}
-        self._owned[buffer] = None
+        self._owned[buffer.allocation] = buffer
 
 
 def taken(source: Any) -> End | None:

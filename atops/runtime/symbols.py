@@ -11,7 +11,7 @@ from atops.device.memory.allocation import Allocation
 from atops.kernels.memory.device_variables import Variable, variables_named
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import free_when_idle
-from atops.runtime.memory.buffer import Buffer, DeviceArray, Part
+from atops.runtime.memory.buffer import DeviceArray, Part
 
 __all__ = ("ConstantSymbol", "Symbol", "forget", "symbol")
 
@@ -69,7 +69,7 @@ def forget(context: DeviceContext, variable: Variable) -> None:
             del context.chip.variables[variable]
         context.memory.free(allocation, by)
 
-    free_when_idle(context, free, Buffer(span.allocation), None)
+    free_when_idle(context, free, span.allocation, None)
 
 
 def _variable(which: Any) -> Variable:

@@ -10,7 +10,6 @@ from atops.base.errors import IllegalAddress
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.completion import Completion
-from atops.runtime.memory.buffer import LATER, Buffer
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
@@ -21,18 +20,15 @@ __all__ = ("Countdown", "free_after", "free_when_idle")
 Free = Callable[[Allocation, str], None]
 
 
-def free_when_idle(context: DeviceContext, free: Free, buffer: Buffer, stream: StreamQueue | None) -> None:
-    """Free the memory of `buffer` once all work is over that the board has now, or the stream if one is given.
+def free_when_idle(context: DeviceContext, free: Free, allocation: Allocation, stream: StreamQueue | None) -> None:
+    """Free `allocation` once all work is over that the board has now, or the stream if one is given.
 
     All of the board's: a peer, or another device's stream, may use it too.
     """
     driver = context.driver
-    if stream is LATER:
-        driver.post(partial(free_when_idle, context, free, Buffer(buffer.allocation), None))  # this one is dying
-        return
     with driver.lock:
         newest = driver.seq
-    free_after(context, free, buffer.allocation, "close" if stream is None else stream.label, stream, newest)
+    free_after(context, free, allocation, "close" if stream is None else stream.label, stream, newest)
 
 
 def free_after(

@@ -85,6 +85,12 @@ class Executor(ABC):
     """Run the driver's steps one at a time, and its work beside them."""
 
     inline: bool
+    # As `post`, for what the collector ends. Where threads run it is C code, which no Ctrl-C cuts off, and `start` has
+    # to be called before.
+    post_in_finalizer: Callable[[Step], object]
+
+    def start(self) -> None:  # noqa: B027  # where one thread runs everything there is nothing to start
+        """Have the thread there that runs steps. Raises RuntimeError where the system gives none."""
 
     @abstractmethod
     def now(self) -> int:

@@ -67,6 +67,10 @@ class InlineExecutor(Executor):
         self._steps.append(step)
         self.loop.call_soon(self._run_one)
 
+    def post_in_finalizer(self, step: Step) -> None:
+        """Post the step."""
+        self.post(step)
+
     def later(self, delay: int, step: Step) -> LaterStep:
         """Queue a step for a time; the loop's selector and the pump both look at the timers."""
         self.check_caller()

@@ -37,6 +37,7 @@ class ThreadedExecutor(Executor):
     def __init__(self, name: str = "") -> None:
         self.name = name or f"atops-{next(SERIAL)}"
         self._steps: SimpleQueue[Step | None] = SimpleQueue()
+        self.post_in_finalizer = self._steps.put
         self._timers: list[tuple[int, int, LaterStep]] = []
         self._lock = threading.RLock()
         self._lanes: dict[str, WorkerLane] = {}
@@ -48,6 +49,11 @@ class ThreadedExecutor(Executor):
         if self._thread is None:
             self._start()
         self._steps.put(step)
+
+    def start(self) -> None:
+        """Start the driver thread, unless it is there."""
+        if self._thread is None:
+            self._start()
 
     def _start(self) -> None:
         thread = _Server(self._drive, f"{self.name}-driver")

@@ -9,8 +9,9 @@ import builtins
 import math
 import operator
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,15 +20,14 @@ from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
 from atops.device.memory.allocation import Allocation
 from atops.runtime.core.html_reports import array_html
 
-__all__ = ("LATER", "Buffer", "DeviceArray", "End", "Release", "alive", "bounds", "extents_of")
+if TYPE_CHECKING:
+    from atops.runtime.core.services import DriverServices
 
-Release: TypeAlias = "Callable[[Buffer, Any], object]"  # called once with the buffer and the stream that orders it
+__all__ = ("Buffer", "DeviceArray", "End", "Release", "alive", "bounds", "extents_of")
 
-
-# In place of a stream: the garbage collector freed the buffer, maybe while this very thread holds a lock of ours. The
-# release callable must take none; it posts a driver step that does the rest.
-LATER = object()
-
+# Called with the memory and the stream that orders its release: None is the one that made it, or the whole device.
+Release: TypeAlias = Callable[[Allocation, Any], object]
+NOTHING = bool  # C code that does nothing, called by the collector for a buffer that owns no memory
 
 Part = TypeVar("Part", bound="Buffer")
 
@@ -52,7 +52,11 @@ class Buffer:
     takes memory away from work that was enqueued before.
     """
 
-    __slots__ = ("__weakref__", "_release", "allocation", "driver", "end", "nbytes", "offset")
+    # `__del__` is a slot and has C code, which puts a step into the driver's queue: Ctrl-C may end a method of Python
+    # before its first instruction, and then the memory would be lost.
+    __slots__ = ("__del__", "__weakref__", "_release", "allocation", "driver", "end", "nbytes", "offset")
+
+    __del__: Callable[[], object]
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class Buffer:
         offset: int = 0,
         nbytes: int | None = None,
         release: Release | None = None,
+        driver: DriverServices | None = None,
     ) -> None:
         self.allocation = allocation
         self.offset = offset
@@ -67,8 +72,12 @@ class Buffer:
         device = allocation.device
         # The tuple itself, since every buffer makes one: `End(...)` and `_replace` go through Python code.
         self.end = tuple.__new__(End, (allocation, offset, self.nbytes, None, -2 if device is None else device))
-        self.driver: Any = None  # the driver of its board, where that is known
+        self.driver: Any = driver  # the driver of its board, where that is known
         self._release = release
+        if release is None or driver is None:
+            self.__del__ = NOTHING
+        else:
+            self.__del__ = partial(driver.executor.post_in_finalizer, partial(release, allocation, None))
 
     # ---- lifecycle
 
@@ -81,15 +90,21 @@ class Buffer:
 
         Returns False when there was nothing to give back: a slice, or a buffer that was closed before.
         """
-        release, self._release = self._release, None
+        release, finalizer = self._release, self.__del__
         if release is None:
             return False
+        self._release, self.__del__ = None, NOTHING
         try:
-            release(self, stream)
+            release(self.allocation, stream)
         except BaseException:  # Ctrl-C: it is still to be given back, by another call or by the collector
-            self._release = release
+            self._release, self.__del__ = release, finalizer
             raise
         return True
+
+    def take_over(self, other: Buffer) -> None:
+        """Own the memory in place of another buffer, which owns nothing from now on."""
+        self._release, other._release = other._release, None
+        self.__del__, other.__del__ = other.__del__, NOTHING
 
     async def aclose(self) -> None:
         """As `close`."""
@@ -102,15 +117,6 @@ class Buffer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        try:
-            self.release_in(LATER)
-        except AttributeError:  # it was never made
-            pass
-        except BaseException:  # Ctrl-C, which goes no further than here
-            self.release_in(LATER)
-            raise
 
     # ---- views
 
@@ -187,11 +193,12 @@ class DeviceArray(Buffer):
         dtype: np.dtype[Any],
         shape: tuple[int, ...],
         release: Release | None = None,
+        driver: DriverServices | None = None,
     ) -> None:
         size = dtype.itemsize
         for extent in shape:
             size *= extent
-        super().__init__(allocation, offset, size, release)
+        super().__init__(allocation, offset, size, release, driver)
         self.dtype = dtype
         self.shape = shape
         self.end = tuple.__new__(End, (allocation, offset, size, dtype, self.end.device))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from atops.device.memory.allocation import Allocation
 from atops.runtime.memory.buffer import DeviceArray, Release
+
+if TYPE_CHECKING:
+    from atops.runtime.core.services import DriverServices
 
 __all__ = ("HostArray",)
 
@@ -29,8 +32,9 @@ class HostArray(DeviceArray):
         shape: tuple[int, ...],
         release: Release | None = None,
         array: npt.NDArray[Any] | None = None,
+        driver: DriverServices | None = None,
     ) -> None:
-        super().__init__(allocation, 0, dtype, shape, release)
+        super().__init__(allocation, 0, dtype, shape, release, driver)
         self.array = allocation.data[: self.nbytes].view(dtype).reshape(shape) if array is None else array
 
     @property

@@ -166,9 +166,8 @@ class ResourceBundle:
             if not context.trim_pools():
                 raise
             allocation = self.memory.allocate(nbytes, site)
-        buffer = Buffer(allocation, 0, nbytes, partial(free_when_idle, context, self.memory.give_back))
-        buffer.driver = context.driver
-        return buffer
+        context.driver.executor.start()
+        return Buffer(allocation, 0, nbytes, partial(free_when_idle, context, self.memory.give_back), context.driver)
 
     def close(self) -> None:
         """Be of no use any more. What it claims goes when the work that was enqueued in it is over. Idempotent."""

@@ -89,7 +89,7 @@ def test_a_command_that_finds_no_thread_was_never_enqueued(threads: Scarce, fail
     """Its caller is told, its place is free again, and the stream goes on when there are threads."""
     with device() as place:
         stream = place.create_stream(capacity=2)
-        memory, begin, left = place.allocate(64), threads.start, [failures]
+        begin, left = threads.start, [failures]
 
         def start(thread: threading.Thread) -> None:
             left[0] -= 1
@@ -99,8 +99,9 @@ def test_a_command_that_finds_no_thread_was_never_enqueued(threads: Scarce, fail
 
         threads.start = start
         with pytest.raises(RuntimeError, match="can't start new thread"):
-            stream.fill(memory, 1)
+            stream.record()
         assert stream.pending() == ()
+        memory = place.allocate(64)
         for _ in range(2):
             stream.fill(memory, 2)
         stream.sync(PATIENCE)

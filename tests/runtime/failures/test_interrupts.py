@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import random
 import signal
@@ -226,3 +227,19 @@ def test_an_interrupted_close_is_finished_by_the_next(ctrl_c: CtrlC) -> None:
             assert closing is not None
             while not closing.done:
                 driver.executor._thread.join(0.001)
+
+
+class Tripwire:
+    """Makes SIGINT pending when it is dropped, without looking for signals itself."""
+
+    __del__ = _thread.interrupt_main
+
+
+@pytest.mark.parametrize("make", [lambda used: used.device.empty(10), lambda used: used.device.host_malloc(9)])
+def test_ctrl_c_at_the_start_of_a_finalizer_loses_no_memory(make: Callable[[Bench], object]) -> None:
+    """A buffer that is collected while SIGINT is pending is given back all the same."""
+    with bench() as used:
+        for _ in range(3):
+            dropped = [(make(used), Tripwire())]  # the tripwire goes first
+            with pytest.raises(KeyboardInterrupt):
+                dropped.clear()
