@@ -239,7 +239,7 @@ class Device(DeviceMemory):
         try:
             for item in items:
                 await current_loop_adapter().park(item)
-        finally:  # whoever gives up waiting leaves the rest to the driver
+        finally:  # when the wait is cancelled the driver does the rest
             close_when_over(old, items)
 
     def reset_sync(self) -> None:

@@ -75,7 +75,7 @@ class Stream(StreamMemory):
             sip_mask=sip_mask,
         )
         self.flags = flags
-        self._handle = 0  # what C-style calls know it by, once somebody asked
+        self._handle = 0  # its number in C-style calls, once it was asked for
 
     # ---- lifecycle
 
@@ -92,8 +92,8 @@ class Stream(StreamMemory):
     async def aclose(self) -> None:
         """Wait for the work, free the stream's buffers and close it. Idempotent.
 
-        When the wait is cancelled the work is aborted; what was allocated is freed in any case. A failure that nobody
-        looked at is logged.
+        When the wait is cancelled the work is aborted; what was allocated is freed in any case. A failure that was
+        never looked at is logged.
         """
         self.close()
         try:
@@ -358,7 +358,7 @@ class Stream(StreamMemory):
     def __tops_stream__(self) -> tuple[int, int]:
         """Return (0, handle): the protocol's version, and what C-style calls and other libraries know the stream by.
 
-        The handle is the same each time, and good until the stream is closed or nobody has it any more. Raises
+        The handle is the same each time, and good until the stream is closed or collected. Raises
         InvalidHandle once it is closed.
         """
         if self._closed:

@@ -39,9 +39,9 @@ __all__ = ("DeviceContext", "Granted")
 class DeviceContext:
     """One device of a driver's board. Made when first used."""
 
-    asker: Site | None = None  # where the latest buffer was asked for
+    asker: Site | None = None  # where the program asked for the newest buffer
 
-    dropped_at = 0  # the board's newest command when an abort last dropped some that null-stream order counts
+    dropped_at = 0  # the board's newest command when an abort last dropped commands
 
     def __init__(
         self, driver: DriverServices, ordinal: int, arch: Architecture, make_pool: Callable[[DeviceContext], MemoryPool]
@@ -66,14 +66,14 @@ class DeviceContext:
         self.lane = KernelLane(driver.executor, ordinal, workers, options)
         self.clusters.place = self.lane.place
         self.resources: Resources | None = None  # its bundles and its reservation, once there was one
-        self.replaced: ReferenceType[DeviceContext] | None = None  # what a reset put it in the place of
+        self.replaced: ReferenceType[DeviceContext] | None = None  # the context that this one replaced in a reset
         # Guarded by the driver's lock:
         self.dead: AtopsError | None = None  # after a reset
         self.active: dict[StreamQueue, None] = {}  # streams with unfinished work
         self.poisoned: WeakSet[StreamQueue] = WeakSet()
         self.null_last: Completion | None = None  # the null stream's newest command
         self.null_stream: Any = None
-        self.facade: Any = None  # the Device that calls without one of their own share
+        self.facade: Any = None  # the Device shared by all calls that bring none of their own
         self.pools: WeakSet[MemoryPool] = WeakSet()
         self.pool_lock = make_lock()  # of all pools here
         self.default_pool: MemoryPool = make_pool(self)
@@ -144,7 +144,7 @@ class DeviceContext:
         return sorted(failed, key=lambda stream: stream.number)
 
     def check_survived(self) -> None:
-        """Raise StreamAborted to a caller who waited here when a reset or the driver's end came."""
+        """Raise StreamAborted to a caller that waited here when a reset or the driver's end came."""
         if self.dead is not None:
             raise StreamAborted(f"device {self.ordinal} dropped what was waited for: {self.dead}")
 
@@ -166,7 +166,7 @@ class DeviceContext:
         self.dead = error
         for stream in list(self.poisoned):
             failure = stream.failure
-            if failure is not None and not isinstance(failure, LoopClosed):  # the program's loop went first
+            if failure is not None and not isinstance(failure, LoopClosed):  # its loop reports that one
                 log_if_unseen(stream.label, failure)
         self.fail_all(StreamAborted(f"the driver of device {self.ordinal} was closed"))
 

@@ -1,4 +1,4 @@
-"""Giving device memory back when nothing that was enqueued before still needs it, without waiting for that."""
+"""Freeing device memory once all commands enqueued before the free are over, without blocking until then."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def free_when_idle(context: DeviceContext, free: Free, allocation: Allocation, s
 def free_after(
     context: DeviceContext, free: Free, allocation: Allocation, by: str, stream: StreamQueue | None, newest: int
 ) -> None:
-    """Free `allocation` once the stream, or the whole board, is through with the commands up to number `newest`."""
+    """Free `allocation` once the commands up to number `newest` of the stream, or of the whole board, are over."""
     driver = context.driver
     with driver.lock:
         streams = driver.active_streams() if stream is None else stream.synchronised()
         items = [item for each in streams for item in each.unfinished_to(newest)]
     if items:
-        # And look again then: an abort may have ended what is last before what runs.
+        # Then look again: an abort may have ended the newest command before the running one.
         again = partial(free_after, context, free, allocation, by, stream, newest)
         Countdown(context, again, len(items)).begin(items)
         return
@@ -56,7 +56,7 @@ class Countdown:
     def __init__(self, context: DeviceContext, free: Callable[[], None], items: int) -> None:
         self._context = context
         self._free = free
-        self._left = items + 1  # one for the caller, who may still be adding waiters
+        self._left = items + 1  # one for the caller, which may still be adding waiters
 
     def begin(self, items: Iterable[Completion]) -> None:
         """Count these commands, as many as were said, as they end."""

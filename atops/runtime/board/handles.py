@@ -1,6 +1,6 @@
-"""Handles: integers that stand for streams, events, modules and the rest, and never for two things in a process.
+"""Handles: integers that stand for streams, events, modules and the rest. None is used twice in a process.
 
-What registers a thing keeps it alive by that; what lends a stream's handle does not. It does not know what things are.
+`register` keeps a thing alive; `lend` does not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Back-pressure of one stream: how many commands it takes, and reservations in order of arrival.
 
-A place is held by a command that is not over, by a reservation, or free. It gives itself back when nothing holds it any
-more: what an error or Ctrl-C leaves behind takes none. Reservations are guarded by the driver's lock.
+A place is free, or held by an unfinished command or by a reservation. It gives itself back when nothing holds it any
+more, so an error or Ctrl-C loses none. Reservations are guarded by the driver's lock.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Capacity:
 
     def __init__(self, limit: int, driver: DriverServices) -> None:
         if not whole(limit) or limit < 1:
-            raise InvalidValue(f"capacity is {limit!r}; at least 1 command is right, or None for no limit")
+            raise InvalidValue(f"capacity is {limit!r}; expected 1 command or more, or None for no limit")
         self.limit = limit
-        self.refusal: AtopsError | None = None  # why nobody gets room any more
+        self.refusal: AtopsError | None = None  # why reservations are refused, once they are
         self.spare = [self] * limit  # one for each free place: taken and given back without a lock
         self.parked: ParkingLot[Room] = ParkingLot("room in a stream")
         self._driver = driver
@@ -122,7 +122,7 @@ class Capacity:
             waiter.wake()
 
     def reserve(self, room: Room) -> None:
-        """Line a reservation up. With the driver's lock held; `serve` comes next. Raises what refuses room."""
+        """Append a reservation. With the driver's lock held; call `serve` next. Raises what refuses room."""
         if self.refusal is not None:
             raise self.refusal.fresh()
         self.parked.park(room)
@@ -135,7 +135,7 @@ class Capacity:
         self.serve()
 
     def close(self, refusal: AtopsError) -> list[Waiter]:
-        """Refuse room from now on, to those who wait for it too; returns whom to wake. With the driver's lock held."""
+        """Refuse room from now on, to waiting reservations too; returns their waiters. With the driver's lock held."""
         self.refusal = refusal
         return [room.waiter for room in self.parked.take_all() if room.waiter is not None]
 
@@ -160,7 +160,7 @@ class Room:
         if capacity is None:
             raise IllegalState(f"{stream.label} has no capacity; create it with create_stream(capacity=n)")
         if places is not None and (not whole(places) or not 1 <= places <= capacity.limit):
-            raise InvalidValue(f"room for {places!r} commands in {stream.label}; 1 to {capacity.limit} is right")
+            raise InvalidValue(f"room for {places!r} commands in {stream.label}; expected 1 to {capacity.limit}")
         self.stream = stream
         self.places = places
         self.wanted = places or 1
@@ -221,7 +221,7 @@ class Room:
     def _ask(self) -> None:
         """Line up for the places."""
         if self.granted:
-            raise IllegalState(f"room in {self.stream.label} was entered already; a room of its own each time is right")
+            raise IllegalState(f"room in {self.stream.label} was entered already; make a new one with room()")
         context, capacity = self.stream.context, self._capacity
         with self.stream.driver.lock:
             context.check_alive()
@@ -242,7 +242,7 @@ class Room:
         try:
             if token is not None:
                 ROOMS.reset(token)
-        except ValueError:  # left in another context than it was entered in: there it gave nobody a place
+        except ValueError:  # left in another context than it was entered in, where it was never in force
             pass
         finally:
             self._end()

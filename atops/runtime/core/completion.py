@@ -29,7 +29,7 @@ STATES = ("pending", "running", "done", "failed")
 
 
 class Completion(InProcess):
-    """What came, or will come, of one command of a stream.
+    """The outcome of one command of a stream, now or later.
 
     `await completion` returns its result (an array for `fetch`, the value of a host callable, else None) or raises what
     the command failed with. Cancelling the await leaves the command alone.
@@ -43,12 +43,12 @@ class Completion(InProcess):
     parked: Any = None  # what it waits for now, for reports
     begin: Callable[[], None] | None = None  # of a call: how it is started, for when it stands in line
     cancel: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
-    aborted: ExecutionError | None = None  # an abort came when there was no way yet, or it is a duty
+    aborted: ExecutionError | None = None  # set by an abort that found no `cancel`, or a duty
     submitted_ns = 0
     started_ns = -1
     share: Any = None  # of a copy: the engines of its resource bundle, if it is held to them
-    told: tuple[int, int, int, int, int] | None = None  # what its moments say of it, once one was told
-    untold: Exception | None = None  # what went wrong in telling a tracer of it: it fails with that
+    told: tuple[int, int, int, int, int] | None = None  # what its events for viewers share, once one was told
+    untold: Exception | None = None  # the error in telling a tracer of it, with which it fails
     engine = -1  # the cluster or copy engine that served it
     writer = -1  # seq of the write that ended a value wait
     stage = PENDING  # of these four; `state` is its name
@@ -89,7 +89,7 @@ class Completion(InProcess):
         gives it, which wants futures of its loop: give it `asyncio.ensure_future(completion)`.
         """
         if not callable(function):
-            raise InvalidType(f"a callback of {self!r} is {function!r}; a function is right")
+            raise InvalidType(f"add_done_callback() of {self!r} expects a function, got {function!r}")
         if getattr(function, "__module__", None) == "asyncio.tasks":
             raise InvalidType(f"asyncio got {self!r} as a future of a loop; asyncio.ensure_future(...) makes it one")
         with self.stream.driver.lock:
@@ -112,7 +112,7 @@ class Completion(InProcess):
 
     @property
     def over(self) -> bool:
-        """As `done`, for the runtime, which only looks."""
+        """As `done`, for the runtime: reading it does not count as a question of the program."""
         return self.stage >= DONE
 
     @property
@@ -140,7 +140,7 @@ class Completion(InProcess):
 
     @property
     def failure(self) -> AtopsError | None:
-        """As `exception`, for the runtime, which only looks: None while the command is not over, too."""
+        """As `exception`, but it does not count as looking at it. None also while the command is not over."""
         return self._error
 
     def __repr__(self) -> str:
@@ -154,7 +154,7 @@ class Completion(InProcess):
         """Add a waiter. Returns False when there is nothing left to wait for. From any thread, without a lock.
 
         `settle` sets the state before it looks at the waiters, and this adds the waiter before it looks at the state:
-        so one of the two sees the other, and a waiter that both have seen is the one's who takes it out.
+        so one of the two sees the other, and a waiter that both see belongs to the one that takes it out.
         """
         if self.stage >= DONE:
             return False
@@ -168,11 +168,11 @@ class Completion(InProcess):
             self.waiters.pop(waiter, None)
 
     def finish(self, error: AtopsError | None = None) -> None:
-        """Have its stream settle it. For what carries the command out elsewhere."""
+        """Settle it by its stream, for a command that is carried out elsewhere."""
         self.stream.finish(self, error)
 
     def settle(self, error: AtopsError | None) -> list[Waiter] | None:
-        """Become done. Called once, with the driver's lock held; returns whom to wake after it is released."""
+        """Become done. Called once, with the driver's lock held; returns the waiters to wake after its release."""
         if error is None:
             self.stage = DONE
         else:
@@ -186,12 +186,12 @@ class Completion(InProcess):
         return None if self.waiters is None else self.take_waiters()
 
     def take_waiters(self) -> list[Waiter]:
-        """Return whom to wake, in the order in which they came. Once the state is set."""
+        """Return the waiters to wake, in the order in which they came. Once the stage is set."""
         waiters = self.waiters or {}
         return [waiter for waiter in list(waiters) if waiters.pop(waiter, self) is None]
 
     def give(self, result: Any) -> None:
-        """Set what a waiter will get. Before it settles."""
+        """Set the result. Before it settles."""
         self._result = result
 
 

@@ -1,4 +1,4 @@
-"""A point in a stream that can be awaited, waited for by other streams, and timed. It does not know streams."""
+"""A point in a stream that can be awaited, waited for by other streams, and timed."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Event(InProcess):
         flags: int = 0,
     ) -> None:
         if interprocess and timing:
-            raise InvalidValue("an event between processes keeps no time; interprocess=True with timing=False is right")
+            raise InvalidValue("an event between processes keeps no time; interprocess=True needs timing=False")
         self.device = device  # ordinal that it was made for, or None for any
-        self.driver: Any = None  # whose event it is: who made it, else who recorded it first
+        self.driver: Any = None  # the driver that made it, else the one that recorded it first
         self.timing = timing
         self.once = once
         self.queryable = queryable
         self.flags = flags  # as it was created with in C style
         self.interprocess = interprocess  # whether other processes may open it
         self.shared: Any = None  # the records of all processes, once others may know it (`ipc_event`)
-        self.number = 0  # its driver's, once it has one
+        self.number = 0  # given by its driver, once it has one
         self.launch: Any = None  # the launch that it is bound to, if any
         self._record: Completion | None = None
         self._time: int | None = None
@@ -138,7 +138,7 @@ class Event(InProcess):
             raise InvalidHandle(f"{self!r} can be recorded only once")
 
     def recorded_by(self, record: Completion) -> None:
-        """Make `record` current. With the order of submission."""
+        """Make `record` current. Called in the order of submission."""
         self._record = record
         if self.driver is None:
             self.belong_to(record.stream.driver)

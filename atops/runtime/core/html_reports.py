@@ -1,6 +1,6 @@
-"""What a device and its arrays say of themselves in a notebook: as their reprs and statistics do, in a small table.
+"""Small tables for completions, arrays and devices in a notebook, with what their reprs and statistics tell.
 
-It knows objects by what they tell of themselves, so that they can stand on it.
+The objects come as arguments: their modules import this one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def array_html(array: Any) -> str:
-    """Return a table for a buffer or an array: where it lies, how large it is, who made it, its first values now."""
+    """Return a table for a buffer or an array: its address, its size, where it was made, its first values now."""
     allocation = array.allocation
     dtype, shape = getattr(array, "dtype", None), getattr(array, "shape", None)
     title = type(array).__name__ if shape is None else f"{type(array).__name__} {shape} {dtype}"

@@ -1,6 +1,6 @@
-"""Where the blocks of one device are stepped: by the threads of its kernel lane, or by its only one past the queue.
+"""The kernel lane of one device: the threads that step its blocks.
 
-It knows tasks that want to be stepped and the executor that runs them, and neither streams nor launches.
+A lane of one thread hands tasks to itself where that saves a way through the executor's queue.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class DrainTask:
 class KernelLane:
     """The kernel lane of one device, with `width` threads.
 
-    Where it has but one, that thread hands tasks to itself: what its own work places or wakes is stepped next, and what
-    follows a kernel in its stream is drained there. It saves a way through the queue for each block of a launch and
-    each turn at a grid barrier, and waking the driver's thread, which costs as much as a small kernel. Not while other
-    work waits in the queue, which may be more urgent: then tasks go to its end, and drains to the driver. Inline, a
-    policy chooses the order.
+    A lane of one thread hands tasks to itself: it next steps what its own work places or wakes, and it drains what
+    follows a kernel in its stream. That saves a way through the queue for each block of a launch and each turn at a
+    grid barrier, and saves waking the driver's thread, which costs as much as a small kernel. While other work waits in
+    the queue, which may be more urgent, tasks go to the end of the queue and drains to the driver. Inline, a policy
+    chooses the order.
     """
 
     __slots__ = ("_alone", "_executor", "_given_up", "_handed", "_idle", "_slice", "_turn", "name")
@@ -61,7 +61,7 @@ class KernelLane:
         self._handed: deque[Task] = deque()  # what the one thread will step next; both ends are used atomically
 
     def place(self, block: Block) -> None:
-        """Have a block stepped that got its cluster, and whenever it is woken. Safe from any OS thread."""
+        """Step a block that got its cluster, now and whenever it is woken. Safe from any OS thread."""
         block.resume = self.resume
         for task in block.tasks():
             self.resume(task)
@@ -71,7 +71,7 @@ class KernelLane:
         if HERE.lane is self:
             self._handed.append(task)
             if HERE.turn < self._given_up:
-                self._pass_on()  # looked at last: who gives up on this turn passes on what was handed over before
+                self._pass_on()  # checked last: `abandon` passes on what was handed over before it
         else:
             self._executor.run(self.name, partial(self._step, task))
 
@@ -81,7 +81,7 @@ class KernelLane:
 
     @property
     def free(self) -> bool:
-        """Whether the lane's one thread, which asks, has nothing else to step next: what may never come back, say."""
+        """Whether the lane's one thread, which asks, has nothing else to step next."""
         return not self._handed
 
     def drain_next(self, drain: Drain) -> None:
@@ -89,15 +89,15 @@ class KernelLane:
         self._handed.append(DrainTask(drain))
 
     def wake_last(self, waiters: list[Waiter]) -> None:
-        """Wake whoever waits for a kernel when the lane's one thread, which calls this, is through with its step.
+        """Wake the waiters of a kernel after this step of the lane's one thread, which calls this at the step's end.
 
-        Waking takes the system long, and so does waking a second time who finds the interpreter's lock taken: what this
-        thread has still to do comes first. Only at the very end of a step.
+        Waking a thread is slow, and twice as slow when that thread then finds the interpreter's lock taken: so what
+        this thread still has to do comes first.
         """
         HERE.waiters = waiters if HERE.waiters is None else HERE.waiters + waiters
 
     def abandon(self) -> None:
-        """Give up on a thread that never comes back: another takes its place, and what it would have stepped next."""
+        """Replace a thread that never comes back; its successor gets the tasks handed to it."""
         self._given_up = self._turn + 1
         self._executor.abandon(self.name)
         self._pass_on()

@@ -1,7 +1,7 @@
-"""The seam between the driver and whoever runs its steps: post a step, run work on a lane, wait, and tell the time.
+"""The interface of what runs the driver's steps: post a step, run work on a lane, wait, and tell the time.
 
-Two hosts stand behind it: `ThreadedExecutor` (a driver thread and worker threads) and `InlineExecutor` (one loop, one
-thread, an order that a policy chooses). Nothing above this file knows which one it has.
+Two executors implement it: `ThreadedExecutor` (a driver thread and worker threads) and `InlineExecutor` (one loop, one
+thread, an order that a policy chooses). The rest of the runtime works with either.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class StepWaiter:
 
 
 class Here(threading.local):
-    """What this OS thread is for the runtime: nothing, or one of its own threads, and which callback it is running."""
+    """What the runtime notes of this OS thread: its role, if it is one of the runtime's own, and what it runs."""
 
     role: str | None = None
     callback: Any = None
     writer = -1  # seq of the value write that this thread is carrying out
-    lane: Any = None  # whose one thread this is, and is at its work,
-    turn = 0  # and which of its turns that is,
-    waiters: Any = None  # and whom it wakes when its step is over
+    lane: Any = None  # the kernel lane whose only thread this is, while it steps tasks
+    turn = 0  # the number of its turn there
+    waiters: Any = None  # those to wake when its step is over
 
 
 HERE = Here()
@@ -105,12 +105,12 @@ class Executor(ABC):
         """Run `step` after `delay` nanoseconds. From any thread."""
 
     def spend(self, duration: int, step: Step) -> Timer:
-        """As `later`, at the end of a command that takes so long; a program that polls for it cannot hold time up."""
+        """As `later`, for a command that takes `duration`: virtual time goes on although the program polls."""
         return self.later(duration, step)
 
     @abstractmethod
     def run(self, lane: Lane, work: Step) -> None:
-        """Run `work` on a lane. It may take long; it reports its own end. From any thread."""
+        """Run `work` on a lane. It may take long, and reports its own end. From any thread."""
 
     def go_on(self, lane: Lane, work: Step) -> None:
         """As `run`, for more of a kernel that has just had a turn and was neither parked nor ended by it."""
@@ -118,7 +118,7 @@ class Executor(ABC):
 
     @abstractmethod
     def backlog(self, lane: Lane) -> Callable[[], bool]:
-        """Return what tells whether a lane has no work that nobody has begun: a snapshot, and a cheap one."""
+        """Return a cheap function that tells whether all work of a lane has begun: a snapshot."""
 
     @abstractmethod
     def widen(self, lane: Lane, threads: int) -> None:
@@ -126,7 +126,7 @@ class Executor(ABC):
 
     @abstractmethod
     def abandon(self, lane: Lane) -> None:
-        """Give up on a thread of the lane that never comes back: let another take its place."""
+        """Replace a thread of the lane that never comes back."""
 
     @abstractmethod
     def block(self, source: Any, timeout: float | None) -> bool:

@@ -1,8 +1,8 @@
 """The inline host: driver steps, kernels, copies, callbacks and the program's own tasks share one loop and one thread.
 
 The order is a policy's choice, so a run can be replayed from its seed. A blocking wait pumps driver steps itself; when
-none is left, nothing could ever end the wait and it raises. Foreign threads are refused: nobody can know whether one of
-them is about to enqueue, and an order that depends on it cannot be replayed.
+none is left, nothing could ever end the wait and it raises. Foreign threads are refused: an order that depends on
+when they enqueue cannot be replayed.
 """
 
 from __future__ import annotations
@@ -117,14 +117,14 @@ class InlineExecutor(Executor):
         return self.kernels_only and self.loop.only(self._run_one)
 
     def backlog(self, lane: Lane) -> Callable[[], bool]:
-        """Return what says no: all that is posted waits for the one thread, and its order is the policy's business."""
+        """Return a function that says False: all work waits for the one thread, in the order of the policy."""
         return bool
 
     def widen(self, lane: Lane, threads: int) -> None:
-        """One thread runs everything: a lane has no width of its own."""
+        """Do nothing: one thread runs every lane."""
 
     def abandon(self, lane: Lane) -> None:
-        """A kernel that never suspends holds the only thread there is; nobody is left to abandon it."""
+        """Do nothing: a kernel that never suspends holds the only thread, so no other could abandon it."""
 
     def block(self, source: Any, timeout: float | None) -> bool:
         """Pump driver steps until `source` settles. Raises WouldDeadlock when none is left."""
@@ -145,7 +145,7 @@ class InlineExecutor(Executor):
         return True
 
     def asked_in_vain(self, thing: object) -> None:
-        """Run a step, or let time go by, for a program that asks again and again: nobody else could."""
+        """Run a step, or advance the timers, for a program that polls: it holds the only thread."""
         asked = self.questions[id(thing)] = self.questions.get(id(thing), 0) + 1
         if asked > POLLING and HERE.role in (None, "callback") and threading.get_ident() == self._thread:
             if not self._run_one():

@@ -129,7 +129,7 @@ class ThreadedExecutor(Executor):
             lane.close()
 
     def let_go(self) -> None:
-        """Close for a driver that nobody closed. Called by a finalizer, which must not wait for a lock of this host."""
+        """Close for a driver that was never closed. Called by a finalizer, which must not wait for a lock here."""
         if self._thread is not None:
             self._steps.put(self.close)
         else:
@@ -232,10 +232,10 @@ class _Server(threading.Thread):
 
     def __init__(self, serve: Step, name: str) -> None:
         super().__init__(target=serve, name=name, daemon=True)
-        self._fate: dict[str, bool] = {}  # whoever comes first decides: the thread, or who gives up on it
+        self._fate: dict[str, bool] = {}  # set once: by the thread, or by the caller that gives up on it
 
     def begin(self) -> bool:
-        """Start. Returns False at the interpreter's end, which allows none: nobody waits for its work any more.
+        """Start. Returns False at the interpreter's end, which allows none: its work is not needed any more.
 
         Raises RuntimeError where the system has no more threads to give.
         """

@@ -1,7 +1,7 @@
-"""The pieces of memory that a pool keeps, and shelves of them in order of size. Pure bookkeeping, no lock and no rule.
+"""Blocks of memory that a pool keeps, and shelves of them in order of size. Callers hold the pool's lock.
 
-A block is a range of device memory with a succession of allocations: the bytes may be promised to the next owner while
-the work of the last one is still queued.
+A block is a range of device memory that allocations have one after another: the next may get it while commands that use
+the last are still queued.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ __all__ = ("Block", "Shelf")
 class Block:
     """A range of `size` bytes. `newest` is the allocation that has it, or had it last, and takes `used` of them.
 
-    `frees` are those that are enqueued and have not given it back, of each order the newest, with the serial of its
-    allocation: the others of the order are before it. `left` counts them all. `order` and `seq` say where it was freed
-    last: which stream, and the driver's number of the free. `spoiled`: one of its allocations was ended in another
-    way, and may still be written to.
+    `frees`: by stream order, the newest free that is enqueued and has not run, with the serial of its allocation; older
+    ones of that order end before it. `left` counts all such frees. `order` and `seq`: the stream order and the command
+    number of the last free. `spoiled`: an allocation of it was ended otherwise, and may still be written to.
     """
 
     __slots__ = ("frees", "left", "lent", "newest", "order", "seq", "size", "spoiled", "used")
@@ -58,13 +57,13 @@ class Shelf:
         self.total = 0  # bytes
 
     def put(self, block: Block) -> None:
-        """Add a block, as the newest. Nothing happens when it is here: Ctrl-C may have come just after that."""
+        """Add a block, as the newest. Harmless when it is here already, as after a Ctrl-C."""
         size = block.size
         row = self._rows.get(size)
         if row is None:
             self._rows[size] = {block: None}
             self.total += size
-            insort(self._sizes, size)  # last, because after a call Ctrl-C may come
+            insort(self._sizes, size)  # last: Ctrl-C may come after the call
         elif block not in row:
             row[block] = None
             self.total += size
@@ -90,7 +89,7 @@ class Shelf:
         return None if row is None else next(iter(row))
 
     def freed_before(self, seq: int, least: int, most: int) -> Block | None:
-        """Return the oldest block of the smallest size from `least` to `most` whose oldest was freed before `seq`."""
+        """Return the oldest block of its size that was freed before `seq`, of the smallest such size in that range."""
         for size in self._sizes[bisect_left(self._sizes, least) : bisect_right(self._sizes, most)]:
             block = next(iter(self._rows[size]))
             if block.seq < seq:

@@ -1,4 +1,4 @@
-"""What a pool has reserved, lent and taken back. Callers hold the pool's lock."""
+"""The blocks that a pool has reserved, lent and got back, and its figures. Callers hold the pool's lock."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Ledger:
             self.blocks.drop(block)
             allocation = self.memory.renew(old, size, site, stream=stream)
             self.lend(block, allocation, need, origin)
-        except BaseException:  # Ctrl-C, perhaps when the range had begun its new life
+        except BaseException:  # Ctrl-C, perhaps after the range got its new allocation
             block.newest = self.memory.newest_at(old.offset) or old
             if block.newest is not old:
                 self.memory.retire(block.newest, "Ctrl-C")
@@ -103,20 +103,20 @@ class Ledger:
         given = self.given
         while given:
             self.free(*given[0])
-            given.popleft()  # last: what Ctrl-C came in the middle of is done once more
+            given.popleft()  # last: a free that Ctrl-C interrupted is done again
 
     def free(self, serial: int, order: int, item: Completion) -> None:
         """Note that a free of an allocation was enqueued in an order, as `item`."""
         block = self.lent.get(serial)
         if block is None:
-            return  # two threads have freed it, and the other was first
+            return  # another thread has freed it first
         block.order, block.seq = order, item.seq
         if serial not in self.early and serial not in self.freed:
             block.frees[order] = serial, item
             self.freed[serial] = block
             block.left += 1
         self._put(block)
-        block.lent = False  # from here on nothing is called, and no Ctrl-C comes
+        block.lent = False  # from here on nothing is called: no Ctrl-C comes in between
         self.used -= block.used
         del self.lent[serial]
         self.early -= {serial}

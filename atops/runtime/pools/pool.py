@@ -1,7 +1,7 @@
-"""Stream-ordered memory of one device: memory is found when it is asked for, and given out again in stream order.
+"""Stream-ordered memory of one device: found at the call, and given out again in stream order.
 
-A pool keeps what is freed, and its rules say which stream may have it next. It enqueues nothing: streams tell it what
-they have enqueued and what has run. Its lock is a leaf, but for the lock of the device memory below it.
+A pool keeps what is freed, and its rules say which stream may have it next. It enqueues nothing: streams report what
+they enqueue and what has run. Inside its lock only the lock of the device memory is taken.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def access_of(flags: Flags) -> Access:
 class PoolStatistics:
     """A pool at one moment, in bytes; `live` counts allocations that were taken and not freed.
 
-    Of what is reserved, `idle` is free for anybody, and `promised` was freed in a stream that has still to come to the
-    free. The last five count allocations by where their memory came from: the device, the same stream, another stream
-    that had come to the free, one whose event the stream waits for, or one that the allocation must wait for.
+    Of what is reserved, `idle` is free for every stream, and `promised` was freed by commands that have still to run.
+    The last five count allocations by the source of their memory: the device, the same stream, another stream that had
+    run the free, one whose event the stream waits for, or one that the allocation must wait for.
     """
 
     device: int
@@ -236,7 +236,7 @@ class MemoryPool(InProcess):
                 allocation = ledger.reissue(block, size, need, origin, site, stream.number)
                 if not block.left:
                     return allocation, (), ()
-                # They are over by then, by most rules; but an abort may end the wait of one of them for an event.
+                # By most rules these frees are over by then; but an abort may have ended the wait of one for an event.
                 after = tuple(free for other, (_, free) in block.frees.items() if other != order and not free.over)
                 own = block.frees.get(order)
             return allocation, after, () if own is None else own[1:]
@@ -300,7 +300,7 @@ class MemoryPool(InProcess):
         """Give back what exceeds the release threshold, after synchronising. Returns the bytes given."""
         ledger = self._ledger
         if ledger.reserved <= ledger.threshold and not ledger.given:
-            return 0  # so it was at this moment, and no lock would make it last
+            return 0  # a snapshot, which a lock would not make more exact
         return self.trim(self._ledger.threshold)
 
     # ---- access
@@ -414,7 +414,7 @@ class MemoryPool(InProcess):
         return f"<MemoryPool {self.name!r}: {books.used} bytes used, {books.reserved} reserved{limit}{fate}>"
 
     def _settle(self) -> None:
-        """Catch up with the frees, unless this very thread is in the middle of something here."""
+        """Catch up with the frees, unless this thread interrupted a call of its own that holds the lock."""
         if self._ledger.given and not self.lock._is_owned():
             with self.lock:
                 self._ledger.settle()

@@ -1,4 +1,4 @@
-"""Which freed block a pool may give out next: the rules of reuse, as searches. No lock, no bytes, no accounting."""
+"""The rules of reuse: the searches for a freed block that a pool may give out next. Callers hold the pool's lock."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Origin(IntEnum):
 
 
 class FreeBlocks:
-    """The free blocks: idle ones, and ones whose last user's stream has still to come to the free.
+    """The free blocks: idle ones, and promised ones, of which an enqueued free has still to run.
 
-    The latter are on a shelf for each stream, under what `order_of` calls it. `opportunistic` and `events` switch two
+    Promised blocks are on one shelf for each stream, by its `order_of`. `opportunistic` and `events` switch two
     of the rules.
     """
 
@@ -39,9 +39,9 @@ class FreeBlocks:
     def __init__(self) -> None:
         self.opportunistic = self.events = True
         self.idle = Shelf()
-        self._age: OrderedDict[Block, None] = OrderedDict()  # the idle blocks, the one that has been idle longest first
+        self._age: OrderedDict[Block, None] = OrderedDict()  # idle blocks, longest idle first
         self.promised: dict[int, Shelf] = {}
-        self._spare: Shelf | None = None  # an empty one: most streams have none, and some need one again and again
+        self._spare: Shelf | None = None  # an empty one for reuse: some streams need one again and again
 
     def rest(self, block: Block) -> None:
         """Add a block that is idle: none of its frees has still to run."""
@@ -92,7 +92,7 @@ class FreeBlocks:
         return None
 
     def elsewhere(self, least: int, order: int) -> Block | None:
-        """Return the smallest block of at least `least` bytes that another stream will free, the first to be free."""
+        """Return the smallest block of at least `least` bytes that another stream will free, the earliest of these."""
         first = [shelf.oldest(least, ANY) for other, shelf in self.promised.items() if other != order]
         usable = [block for block in first if block is not None and not _in_use(block)]
         return min(usable, key=lambda block: (block.size, block.seq), default=None)
@@ -113,13 +113,13 @@ def order_of(stream: StreamQueue) -> int:
 
 
 def waited_for(stream: StreamMemory, order: int) -> int:
-    """Return the newest record in another order that `stream` waits for, by the driver's number; 0 if there is none."""
+    """Return the number of the newest record of another order that `stream` has waited for; 0 if there is none."""
     return stream.waited.get(order, 0) if stream.waited else 0
 
 
 def _in_use(block: Block, *streams: StreamMemory) -> bool:
-    """Return whether others may use the block after its frees: a stream has left out a wait for what uses it.
+    """Return whether commands may use the block even after its frees: one is over, or a stream skipped waits (a gap).
 
-    Then its free is over, or will be, before the block comes back.
+    With a gap, the free may run before commands that use the block, for which its stream was to wait.
     """
     return any(item.over or item.stream.gap for _, item in block.frees.values()) or any(each.gap for each in streams)

@@ -1,4 +1,4 @@
-"""Aborting a stream: what has not started is dropped, what runs ends at its next chance, duties stay."""
+"""Aborting a stream: pending commands are dropped, running ones end when they next can, duties stay."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ("abort_stream", "break_off", "catch_up", "note")
 
 
 def abort_stream(stream: StreamQueue, reason: ExecutionError | None, newest: int | None = None) -> int:
-    """Do what `StreamQueue.abort` promises. Returns how many commands were dropped.
+    """Carry out `StreamQueue.abort`. Returns how many commands were dropped.
 
-    `newest` is the number of the last command that it means, where it is done later than it was asked for.
+    `newest` is the number of the last command to end, for an abort that is carried out later than it was called.
     """
     driver = stream.driver
     if driver.called_amid():
@@ -32,14 +32,14 @@ def abort_stream(stream: StreamQueue, reason: ExecutionError | None, newest: int
     woken: list[Waiter] = []
     try:
         return _abort(stream, reason or StreamAborted(f"{stream.label} was aborted"), newest, woken)
-    except BaseException:  # Ctrl-C: what is left to do the driver does
+    except BaseException:  # Ctrl-C: the driver does the rest
         driver.post(partial(abort_stream, stream, reason, newest))
         wake(woken)
         raise
 
 
 def _abort(stream: StreamQueue, error: ExecutionError, newest: int, woken: list[Waiter]) -> int:
-    """Drop what has not started and end what runs, up to command `newest`. Whom to wake comes into `woken`."""
+    """Drop what has not started and end what runs, up to command `newest`. The waiters to wake are added to `woken`."""
     with stream.driver.lock:
         dropped, unstarted, cancels = _drop(stream, error, newest, woken)
     wake(woken)
@@ -80,10 +80,10 @@ def _drop(
 
 
 def break_off(items: Sequence[Completion], error: BaseException) -> None:
-    """Put right what an error in the middle of enqueueing commands has left: Ctrl-C, or that no thread can be started.
+    """Clean up after an error while commands were being enqueued: Ctrl-C, or no thread can be started.
 
-    One command runs if it is in its queue by then. Several go together: what has not started is taken out again, what
-    has is cancelled. Places give themselves back.
+    A single command runs if it is in its queue by then. Of several, those that have not started are taken out again and
+    those that run are cancelled. Places give themselves back.
     """
     driver = items[0].stream.driver
     if isinstance(error, AtopsError):  # with which nothing was enqueued
@@ -110,14 +110,14 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
 
 
 def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], None] | None:
-    """Return how a command is ended, or tell it of the abort if there is no way yet. With the lock held."""
+    """Return the function that ends a running command; mark the command if it has none yet. With the lock held."""
     if item.cancel is None:
         item.aborted = error
     return item.cancel
 
 
 def catch_up(item: Completion) -> None:
-    """End a command that an abort found running before there was a way to end it. Called once there is."""
+    """End a command that an abort marked before it had a `cancel`. Called once it has one."""
     with item.stream.driver.lock:
         error, cancel = item.aborted, item.cancel
     if error is not None and cancel is not None:

@@ -1,6 +1,6 @@
-"""Runs of short copies, which are carried out in one go.
+"""Runs of short copies, carried out together.
 
-A short copy costs less than anything that could be done around it. So the drain claims a run of them under one taking
+A short copy costs less than taking a lock or settling a command. So the drain claims a run of them under one taking
 of the driver's lock and settles them under one more: besides the time, this keeps a producer and the drain from
 queueing for that lock at every command.
 """
@@ -28,8 +28,8 @@ RUN = 32  # copies claimed at a time
 def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completion]:
     """Claim the short copies of one kind at the head of a queue, if the engines let them run now.
 
-    With the driver's lock held. Returns an empty list where the head is something else. Claimed commands are running;
-    what an abort finds so, it notes in them.
+    With the driver's lock held. Returns an empty list where the head is no such copy. Claimed commands are in the state
+    running; an abort marks them, and `carry_out_run` stops at the mark.
     """
     kind = queue[0].command.kind
     if context.prefetched.watched:
@@ -40,14 +40,14 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
     elif kind not in DIRECTIONS or not context.engines.quiet(DIRECTIONS[kind]):
         return []
     run: list[Completion] = []
-    side = 0 if kind == COPY_H2D else 2  # where the end lies that may be of another device, whose link it would take
+    side = 0 if kind == COPY_H2D else 2  # the end that may lie on another device, behind a link
     here = context.ordinal
     for item in islice(queue, RUN):
         command = item.command
         if command.__class__ is not Copy or command[5] != kind or command[4] > DIRECT or item.deps is not None:
             break
         if item.share is not None:
-            break  # it is held to engines of its own
+            break  # it may use only the engines of its resource bundle
         if kind != COPY_D2D and command[side].device != here:  # type: ignore[union-attr]  # that end is an allocation
             break
         item.stage = RUNNING
@@ -56,9 +56,9 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
 
 
 def carry_out_run(run: list[Completion], driver: DriverServices) -> tuple[int, AtopsError | None]:
-    """Carry out claimed copies, and leave a record of each where the trace is on; each begins when the one before ends.
+    """Carry out claimed copies one after another, and trace each where tracing is on.
 
-    Returns how many went well, and what the next one failed with, if one did.
+    Returns how many succeeded and the failure of the next one, or None.
     """
     done = begun = 0
     now, emit, stream = driver.now, driver.tracer.emit, run[0].stream
@@ -69,13 +69,13 @@ def carry_out_run(run: list[Completion], driver: DriverServices) -> tuple[int, A
         for item in run:
             if item.aborted is not None and not item.duty:
                 return done, item.aborted
-            # `carry_out` spelled out, which pays by a tenth. The range was checked at the call and an allocation never
-            # shrinks: only its life is asked here, after its bytes were taken: a free unmaps nothing that is held.
+            # `carry_out` inlined, which saves a tenth. The range was checked at the call, and an allocation never
+            # shrinks: only whether it is alive is asked, after its view was taken, which keeps the bytes mapped.
             dst, at, src, start, size, kind, check = item.command
             stores, loads = dst.__class__ is Allocation, src.__class__ is Allocation
             into, out = dst.view if stores else dst, src.view if loads else src
             if (stores and not dst.alive) or (loads and not src.alive) or check is not None:
-                carry_out(item.command)  # raises, naming whose life is over, unless a checksum was all
+                carry_out(item.command)  # raises for freed memory, or checks the source and copies
             else:
                 into[at : at + size] = out[start : start + size]
                 if stores and (FENCED or dst.watches is not None):
@@ -103,7 +103,7 @@ def settle_run(run: list[Completion], done: int, queue: deque[Completion]) -> li
     """
     woken: list[Waiter] = []
     for item in run[:done]:
-        queue.popleft()  # in order: nobody else takes what is claimed
+        queue.popleft()  # in order: claimed commands stay at the head
         item.stage = DONE
         if item.waiters is not None:
             woken += item.take_waiters()

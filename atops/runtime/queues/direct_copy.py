@@ -1,6 +1,6 @@
-"""A short copy on an idle device, carried out by the caller that would only wait for it: no thread is woken.
+"""A short copy on an idle device, carried out by the calling thread: no other thread is woken.
 
-It has a number and a record as any command, and is over before others can be enqueued: so it needs no place in a queue.
+It has a number and a trace record like any command. It ends before others can be enqueued, so it needs no queue.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ def copy_at_once(
 ) -> bool:
     """Carry out a copy of at most `DIRECT` bytes between host memory and live memory of the stream's device, here.
 
-    Returns False, and has done nothing, unless the device is idle and nothing else speaks against it. The range of the
-    memory has been checked. The bytes move under the driver's lock: they keep the interpreter lock anyway.
+    Returns False, having done nothing, on a busy device and wherever more than bytes are to be moved: inline, with a
+    viewer, with prefetched ranges, in a stream with a capacity. The caller has checked the range of the memory. The
+    bytes move under the driver's lock: they keep the interpreter lock anyway.
     """
     driver, context = stream.driver, stream.context
     tracer, engines = driver.tracer, context.engines
@@ -43,7 +44,7 @@ def copy_at_once(
                 view[offset : offset + size] = host[:size]
             else:
                 host[:size] = view[offset : offset + size]
-    finally:  # Ctrl-C in between keeps it from nobody who waits for the value
+    finally:  # after a Ctrl-C too, value waits are told of the store
         if seq and upload and (FENCED or memory.watches is not None):
             memory.wrote(offset, size)
     if begun:

@@ -1,4 +1,4 @@
-"""Noticing that nothing moves: when every stream with work has been parked for a second, one report says who waits."""
+"""Noticing that nothing moves: once every stream with work has been parked for a second, a report says on what."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def why(item: Completion) -> str:
 
 
 class StallWatch:
-    """Looks once a second, while a stream of the driver is parked, whether any stream has moved."""
+    """A check, once a second while a stream of the driver is parked, whether any stream has moved."""
 
     def __init__(self, driver: DriverServices) -> None:
         self._driver = driver
@@ -68,7 +68,7 @@ class StallWatch:
             if standing != self._reported:
                 self._reported = standing
                 log.warning("%s", self.report(heads))
-            self._looking = False  # all is said; the next head that parks starts it again
+            self._looking = False  # reported; the next head that parks starts it again
             return
         self._last = standing if parked else ()
         self._driver.executor.later(PATIENCE_NS, self._look)

@@ -336,7 +336,7 @@ async def test_room_granted_to_a_cancelled_task_goes_back(device):
 async def test_capacities_and_rooms_that_cannot_be(device):
     """Less than one command, more than the capacity, and room in a stream without one are refused."""
     for capacity in (0, -1, 1.5):
-        with pytest.raises(InvalidValue, match="at least 1"):
+        with pytest.raises(InvalidValue, match="expected 1 command or more"):
             device.create_stream(capacity=capacity)
     stream = device.create_stream(capacity=2)
     for places in (0, 3, 1.0):
