@@ -161,7 +161,7 @@ class StreamQueue(InProcess):
         if ordered and kind in PERHAPS_NOTHING:
             ordered = bool(item.command[4]) if kind is Copy else has_effect(item.command)
         # A wait in a blocking stream does not wait for the null stream (TOPS Runtime API, 2.4 topsStreamWaitEvent).
-        if ordered and (self.null or (self.context.null_last is not None and kind is not WaitEvent)):
+        if in_order := ordered and (self.null or (self.context.null_last is not None and kind is not WaitEvent)):
             self._order(item)
         queue = self._queue
         if queue is None:
@@ -173,6 +173,8 @@ class StreamQueue(InProcess):
                 command_details.submit(item)
         # From here on nothing is called before the queue has the command: no Ctrl-C comes in between.
         self._last = item
+        if in_order:
+            self._ordered_to = item.seq - 1
         # A call that its own stream does not wait for delays no other stream.
         if ordered and (kind is not Call or item.command.holds):
             self.ordered_last = item
@@ -270,7 +272,7 @@ class StreamQueue(InProcess):
     def _order(self, item: Completion) -> None:
         """Give a command the null-stream predecessors that this stream's order does not imply. With the lock held."""
         context = self.context
-        since, self._ordered_to = self._ordered_to, self.driver.seq
+        since = self._ordered_to
         if since < context.dropped_at:  # an abort may have dropped the command waited for, and not those before it
             since = 0
         if self.null:

@@ -15,7 +15,7 @@ import pytest
 from atops.base.errors import AtopsError, IllegalState, WouldDeadlock
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
-from tests.interruption import every_point, handled
+from tests.interruption import Points, every_point, handled, interrupted
 from tests.runtime.boards import PATIENCE, Latch, add_one, board, leftovers, settle, works
 
 REFUSED = (IllegalState, WouldDeadlock)
@@ -143,6 +143,27 @@ def test_an_abort_in_a_handler_spares_what_comes_later() -> None:
                 stream.abort()
             stream.record().sync(PATIENCE)
         assert times
+
+
+@pytest.mark.parametrize("null_waits", [True, False])
+def test_ctrl_c_in_an_enqueue_loses_no_null_stream_order(null_waits: bool) -> None:
+    """Whether the interrupted command is there or not, the next one of its stream waits for the other side."""
+    with board(devices=1) as driver:
+        device = Device(0, driver)
+        blocking, apart = device.create_stream(), device.create_stream(nonblocking=True)
+        first, second = (blocking, device.null_stream) if null_waits else (device.null_stream, blocking)
+        points = Points()
+        while points.passed >= points.chosen:  # until the signal would come after the last point
+            points, latch = Points(points.chosen + 1), Latch(device)
+            latch.hold(first)
+            interrupted(points, second.record)
+            after = second.call(int)
+            apart.call(int).wait_sync(PATIENCE)  # the driver has had its turn
+            assert not after.done
+            latch.open()
+            after.wait_sync(PATIENCE)
+            latch.close()
+        assert points.chosen > 10
 
 
 def test_what_a_command_held_is_let_go_without_the_lock() -> None:
