@@ -14,7 +14,6 @@ from contextvars import ContextVar
 from dataclasses import replace
 from enum import Enum
 from functools import partial
-from itertools import compress
 
 from atops.base.dims import Dim3
 from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue, LaunchOutOfResources, OutOfMemory
@@ -219,8 +218,7 @@ class Resources:
         with self._lock:
             part = choose_part(request, self._base, self._claims(), arch.copy_engines_per_cluster)
             claimed = Claimed(part, request.engines, request.exclusive)
-            clusters = compress(range(len(part)), part)  # without a loop: Ctrl-C in one would keep the lock
-            memory = ReservedMemory(self._context.memory, _banks(arch, request.policy, list(clusters)))
+            memory = ReservedMemory(self._context.memory, _banks(arch, request.policy, part))
             bundle = ResourceBundle(self._context, claimed, memory)
             self._bundles = (*self._bundles, bundle)
         try:
@@ -325,10 +323,11 @@ class Resources:
         return f"<Resources of device {self._context.ordinal}: {len(self._bundles)} bundles, {self._reserved} reserved>"
 
 
-def _banks(arch: Architecture, policy: str, clusters: list[int]) -> tuple[int, ...]:
-    """Return the banks that a policy takes memory from, in its order."""
+def _banks(arch: Architecture, policy: str, part: Part) -> tuple[int, ...]:
+    """Return the banks that a policy takes memory from for a bundle with this part of the device, in its order."""
     if policy == "none":
         return tuple(range(arch.banks))
+    clusters = [number for number, sips in enumerate(part) if sips]
     return banks_of(arch, clusters) if policy == "affinity_only" else near_banks(arch, clusters)
 
 
