@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchFailure
 from atops.device.exec.gang import Gang
@@ -14,6 +14,10 @@ from atops.device.exec.grid_barrier import GridBarrier
 from atops.runtime.core.completion import Completion
 from atops.runtime.queues.submission import submit_together
 from atops.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from atops.runtime.commands.launch import Launch
+    from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("EndedEarly", "Rendezvous", "check_clusters", "launch_together")
 
@@ -34,7 +38,7 @@ def launch_together(
     for entry in launches:
         if not isinstance(entry, Sequence) or len(entry) < 3 or not isinstance(entry[0], Stream):
             raise InvalidType(f"a launch {entry!r}; expected (stream, kernel, config, *arguments)")
-    streams: list[Any] = [entry[0] for entry in launches]
+    streams: list[Stream] = [entry[0] for entry in launches]
     if cooperative:
         _check_streams(streams)
     meeting = Rendezvous(len(launches), min((each.priority for each in streams), default=0)) if cooperative else None
@@ -63,7 +67,7 @@ def _check_streams(streams: list[Stream]) -> None:
                 )
 
 
-def check_clusters(launches: Sequence[tuple[Any, Any]]) -> None:
+def check_clusters(launches: Sequence[tuple[StreamQueue, Launch]]) -> None:
     """Raise CooperativeLaunchTooLarge unless every grid can have its clusters while all others have theirs.
 
     That is so when for each set of clusters the grids confined to it have no more blocks than it has clusters.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from atops.base.dtypes import as_dtype
+from atops.base.dtypes import DTypeLike, as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfMemory
 from atops.base.options import whole
 from atops.device.call_site import caller
@@ -105,7 +105,7 @@ class DeviceMemory:
                 raise InvalidHandle(f"the current pool of device {self.ordinal}: {pool!r} {why}")
             context.pool = None if pool is context.default_pool else pool
 
-    def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> DeviceArray:
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = "float32") -> DeviceArray:
         """Allocate an array now, outside any stream's order."""
         dtype = as_dtype(dtype)
         shape = extents_of(shape)
@@ -134,11 +134,11 @@ class DeviceMemory:
             stream.close()
         return array
 
-    def host_malloc(self, shape: int | tuple[int, ...], dtype: Any = "uint8", *, flags: int = 0) -> HostArray:
+    def host_malloc(self, shape: int | tuple[int, ...], dtype: DTypeLike = "uint8", *, flags: int = 0) -> HostArray:
         """Allocate pinned host memory that every device reaches; `flags` are kept (Runtime API, 2.6 topsHostMalloc)."""
         return self._host_array(partial(self.driver.host.allocate, flags=flags), shape, dtype)
 
-    def malloc_managed(self, shape: int | tuple[int, ...], dtype: Any = "uint8") -> HostArray:
+    def malloc_managed(self, shape: int | tuple[int, ...], dtype: DTypeLike = "uint8") -> HostArray:
         """Allocate managed memory: one pointer for the host and every device."""
         return self._host_array(self.driver.host.managed, shape, dtype)
 
@@ -160,7 +160,9 @@ class DeviceMemory:
         self.driver.executor.start()
         return HostArray(allocation, view.dtype, view.shape, release, view, self.driver)
 
-    def _host_array(self, make: Callable[[int], Allocation], shape: int | tuple[int, ...], dtype: Any) -> HostArray:
+    def _host_array(
+        self, make: Callable[[int], Allocation], shape: int | tuple[int, ...], dtype: DTypeLike
+    ) -> HostArray:
         dtype = as_dtype(dtype)
         shape = extents_of(shape)
         size = math.prod(shape) * dtype.itemsize

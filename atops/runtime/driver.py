@@ -248,18 +248,18 @@ class Driver(InProcess, DriverServices):
             if not self.executor.block(item, left):
                 raise TimeoutError(f"{item!r} was not done within {timeout} s")
 
-    def run_callback(self, function: Callable[..., object], *arguments: Any) -> None:
+    def run_callback(self, function: Callable[..., object], *arguments: object) -> None:
         """Call user code on a callback thread (a step of its own, inline). What it raises is logged."""
         self.executor.run(CALLBACKS, lambda: self.call_apart(function, *arguments))
 
-    def call_apart(self, function: Callable[..., object], *arguments: Any) -> None:
+    def call_apart(self, function: Callable[..., object], *arguments: object) -> None:
         """Call user code on a thread of the runtime. Whatever it raises is logged: it must not end the thread."""
         try:
             self.call_here(function, *arguments)
         except BaseException:  # SystemExit, KeyboardInterrupt, CancelledError
             LOG.exception("a callback raised: %r", function)
 
-    def call_here(self, function: Callable[..., object], *arguments: Any) -> None:
+    def call_here(self, function: Callable[..., object], *arguments: object) -> None:
         """Call user code here and now. What it raises is logged."""
         try:
             function(*arguments)

@@ -29,7 +29,7 @@ class ExternalStream:
 
     __slots__ = ("__weakref__", "owner", "stream")
 
-    def __init__(self, owner: Any) -> None:
+    def __init__(self, owner: object) -> None:
         handle = handle_from(owner)
         self.owner = owner
         self.stream = _stream_of(handle)
@@ -65,7 +65,7 @@ class ExternalStream:
         return f"<ExternalStream of {type(self.owner).__name__}: {self.stream!r}>"
 
 
-def handle_from(owner: Any) -> int:
+def handle_from(owner: object) -> int:
     """Return the handle that an object names by `__tops_stream__`. Raises InvalidType for any other answer."""
     method = getattr(type(owner), "__tops_stream__", None)
     if method is None:

@@ -28,7 +28,7 @@ Stage = Callable[[Stream, Any], Any]
 
 
 def pipeline(
-    source: Iterable[Any] | AsyncIterable[Any],
+    source: Iterable[object] | AsyncIterable[object],
     *stages: Stage,
     device: Device | None = None,
     streams: int = 4,
@@ -81,7 +81,7 @@ class Pipeline(AsyncIterator[Any]):
         self._reader: SourceReader | None = None  # of an async source, where no task of a block reads it
         self._stages = stages
         self._streams = [device.create_stream(name=f"pipeline {number}") for number in range(streams)]
-        self._window: deque[Any] = deque()  # of what each chunk's stages returned, in order
+        self._window: deque[object] = deque()  # of what each chunk's stages returned, in order
         self._started = 0
         self._given = 0  # chunks that the consumer has taken
         self._arriving = 0  # results that tasks wait for: as many as there are consumers, mostly one
@@ -171,7 +171,7 @@ class Pipeline(AsyncIterator[Any]):
             await self.aclose()
         raise StopAsyncIteration
 
-    async def _take(self) -> Any:
+    async def _take(self) -> object:
         self._arriving += 1
         try:
             result = await arrived(self._window.popleft())
@@ -257,7 +257,7 @@ class Pipeline(AsyncIterator[Any]):
         self._failure = error
         self._exhausted = True
 
-    async def _next_chunk(self) -> Any:
+    async def _next_chunk(self) -> object:
         if self._reader is not None:
             while not self._reader.has_answer:  # another task may have come for it first
                 if self._exhausted:
@@ -274,7 +274,7 @@ class Pipeline(AsyncIterator[Any]):
         except StopAsyncIteration as error:  # of a plain source it ends nothing
             raise RuntimeError(f"the source {self._source!r} raised {error!r}") from error
 
-    def _enqueue(self, chunk: Any) -> Any:
+    def _enqueue(self, chunk: object) -> object:
         stream = self._streams[self._started % len(self._streams)]
         before = stream.owned
         with asked_at(self._site):
@@ -293,7 +293,7 @@ class Pipeline(AsyncIterator[Any]):
         news.set()
 
 
-def fetched(stream: Stream, value: Any) -> Any:
+def fetched(stream: Stream, value: object) -> object:
     """Enqueue fetching what the last stage returned."""
     if isinstance(value, tuple | list):
         return tuple(fetched(stream, each) for each in value)
@@ -310,7 +310,7 @@ def drop(stream: Stream) -> None:
     stream.close()
 
 
-async def arrived(outcome: Any) -> Any:
+async def arrived(outcome: Any) -> object:
     """Wait for what `fetched` enqueued."""
     if isinstance(outcome, tuple):
         return tuple([await arrived(each) for each in outcome])

@@ -23,7 +23,7 @@ __all__ = ("drive", "interruptible", "run", "takes_interrupts")
 T = TypeVar("T")
 
 
-def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | None = None, *arguments: Any) -> T:
+def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | None = None, *arguments: object) -> T:
     """Run `main(*arguments)` with a driver of its own, inline, and return its result.
 
     The same program with the same `options.seed` takes the same steps in the same order and leaves the same trace. With
@@ -60,7 +60,7 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
 
 
 async def drive(
-    main: Callable[..., Coroutine[Any, Any, T]], arguments: tuple[Any, ...], driver: Driver, results: list[T]
+    main: Callable[..., Coroutine[Any, Any, T]], arguments: tuple[object, ...], driver: Driver, results: list[T]
 ) -> None:
     """Run the program inside its driver's scope, and put what it returns into `results`."""
     async with driver:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING
 
 from atops.base.errors import StreamAborted
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import ParkingLot, Waiter
 from atops.runtime.board.handles import bury
 from atops.runtime.core.services import DriverServices
+
+if TYPE_CHECKING:
+    from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("Closing", "streams_left")
 
@@ -73,7 +76,7 @@ class Closing:
         return f"<Closing of {self._driver!r}: {state}>"
 
 
-def streams_left(driver: DriverServices) -> list[Any]:
+def streams_left(driver: DriverServices) -> list[StreamQueue]:
     """Return every stream that has work, of devices that are being reset too. With the lock held."""
     streams = driver.active_streams()
     for context in driver.retired:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextvars import copy_context
-from typing import Any
 
 import anyio
 
@@ -23,14 +22,14 @@ class SourceReader:
     loop, starts with the first `ask` and ends with the source or `aclose`. One loop only.
     """
 
-    def __init__(self, source: AsyncIterator[Any]) -> None:
+    def __init__(self, source: AsyncIterator[object]) -> None:
         self._source = source
         self._task: HostTask | None = None
         self._task_id: int | None = None
         self._busy = False  # from an `ask` to its `take`
         self._asked = anyio.Event()
         self._answered = anyio.Event()
-        self._answer: tuple[Exception | None, Any] | None = None
+        self._answer: tuple[Exception | None, object] | None = None
         self._over = anyio.Event()
         self._closing = False
         self._closed = False
@@ -54,7 +53,7 @@ class SourceReader:
         """Whether `take` has something to give or to raise."""
         return self._answer is not None
 
-    def take(self) -> Any:
+    def take(self) -> object:
         """Return the chunk. Raises what the source raised: StopAsyncIteration at its end."""
         assert self._answer is not None
         error, chunk = self._answer
@@ -104,7 +103,7 @@ class SourceReader:
             with anyio.CancelScope(shield=True):
                 await self._close_source()
 
-    def _give(self, error: Exception | None, chunk: Any) -> None:
+    def _give(self, error: Exception | None, chunk: object) -> None:
         self._answer = error, chunk
         self._answered.set()
 

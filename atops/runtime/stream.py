@@ -132,13 +132,13 @@ class Stream(StreamMemory):
         self,
         kernel: Kernel,
         config: Any,
-        *arguments: Any,
+        *arguments: object,
         shared: int | None = None,
         cooperative: bool | None = None,
         any_order: bool = False,
         start: Event | None = None,
         stop: Event | None = None,
-        **named: Any,
+        **named: object,
     ) -> Completion:
         """Enqueue a kernel: `config` is (blocks, threads) or a LaunchConfig; the rest are the kernel's arguments.
 
@@ -159,8 +159,8 @@ class Stream(StreamMemory):
         self,
         kernel: Kernel,
         config: Any,
-        arguments: tuple[Any, ...],
-        named: dict[str, Any],
+        arguments: tuple[object, ...],
+        named: dict[str, object],
         shared: int | None = None,
         cooperative: bool | None = None,
         options: LaunchOptions = PLAIN_LAUNCH,
@@ -265,7 +265,7 @@ class Stream(StreamMemory):
         word = word_of(target, value, Condition.Gte, width)
         return self.submit(WriteValue(word.allocation, word.offset, width, value))
 
-    def call(self, function: Callable[..., Any], *arguments: Any, holds: bool = True) -> Completion:
+    def call(self, function: Callable[..., object], *arguments: object, holds: bool = True) -> Completion:
         """Enqueue host work: a plain function runs on a callback thread, a coroutine function on this task's own loop.
 
         Later work waits for it unless `holds` is False. The completion's result is what it returns; what it raises
@@ -275,7 +275,7 @@ class Stream(StreamMemory):
         """
         return self._call(function, arguments, holds, wants_error=False)
 
-    def add_callback(self, function: Callable[..., Any], *arguments: Any, holds: bool = False) -> Completion:
+    def add_callback(self, function: Callable[..., object], *arguments: object, holds: bool = False) -> Completion:
         """Enqueue `function(error, *arguments)`, called exactly once in every case: after a failure or an abort too.
 
         `error` is the stream's failure or None. Later work waits for it only if `holds`
@@ -284,7 +284,7 @@ class Stream(StreamMemory):
         return self._call(function, arguments, holds, wants_error=True)
 
     def _call(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...], holds: bool, wants_error: bool
+        self, function: Callable[..., object], arguments: tuple[object, ...], holds: bool, wants_error: bool
     ) -> Completion:
         if not callable(function):
             raise InvalidType(f"a call of {function!r}; expected a function or a coroutine function")

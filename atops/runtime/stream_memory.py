@@ -6,11 +6,11 @@ import math
 import operator
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atops.base.dtypes import as_dtype
+from atops.base.dtypes import DType, DTypeLike, as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
@@ -25,6 +25,9 @@ from atops.runtime.memory.scatter import Scattered
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.queues.submission import submit_items
+
+if TYPE_CHECKING:
+    from atops.device.copy_engine import CopyEngines
 
 __all__ = ("StreamMemory", "aligned_empty", "taken")
 
@@ -90,7 +93,7 @@ class StreamMemory(StreamQueue):
         share = None if self.context.resources is None else self.context.resources.engines
         return self.submit(copy, result) if share is None else self._copy_on(share, copy, result)
 
-    def _copy_on(self, share: Any, copy: Copy, result: Any) -> Completion:
+    def _copy_on(self, share: CopyEngines, copy: Copy, result: object) -> Completion:
         """Enqueue a copy that is held to the copy engines of a resource bundle."""
         item = Completion(self, copy)
         item.share, item._result = share, result
@@ -174,7 +177,7 @@ class StreamMemory(StreamQueue):
         return buffer
 
     def empty(
-        self, shape: int | tuple[int, ...], dtype: Any = np.float32, pool: MemoryPool | None = None
+        self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, pool: MemoryPool | None = None
     ) -> DeviceArray:
         """Allocate an array in stream order; its contents are whatever was there."""
         dtype = as_dtype(dtype)
@@ -193,7 +196,7 @@ class StreamMemory(StreamQueue):
         """Allocate an array of another's shape and dtype."""
         return self.empty(tuple(other.shape), other.dtype)
 
-    def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> DeviceArray:
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> DeviceArray:
         """Allocate an array and enqueue a fill with zero bytes: strings in it are empty, as those of np.zeros."""
         self._check_room(2)
         array = self.empty(shape, dtype)
@@ -273,7 +276,7 @@ class StreamMemory(StreamQueue):
         self._owned[buffer.allocation] = buffer
 
 
-def taken(source: Any) -> End | None:
+def taken(source: object) -> End | None:
     """Return the bytes of a short numpy array, copied now: the commonest source, and the one where speed matters."""
     if type(source) is not np.ndarray or source.nbytes > TAKEN_AT_CALL or not source.flags.c_contiguous:
         return None
@@ -281,7 +284,7 @@ def taken(source: Any) -> End | None:
     return None if dtype.hasobject else new_tuple(End, (source.tobytes(), 0, source.nbytes, dtype, -1))
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> Any:
+def aligned_empty(shape: tuple[int, ...], dtype: DType, nbytes: int) -> Any:
     """Return a new array that begins as device memory does, on a line of the cache.
 
     numpy's own begin 16 bytes after a page, and some processors copy to there from a page's start at a tenth of their

@@ -29,9 +29,12 @@ from atops.runtime.memory.constants import ConstantBuffers
 from atops.runtime.memory.prefetch import PrefetchBuffer
 
 if TYPE_CHECKING:
+    from atops.runtime.core.capacity import Room
+    from atops.runtime.device import Device
     from atops.runtime.pools.pool import MemoryPool
     from atops.runtime.queues.queue import StreamQueue
     from atops.runtime.resources.bundle import Resources
+    from atops.runtime.stream import Stream
 
 __all__ = ("DeviceContext", "Granted")
 
@@ -72,15 +75,15 @@ class DeviceContext:
         self.active: dict[StreamQueue, None] = {}  # streams with unfinished work
         self.poisoned: WeakSet[StreamQueue] = WeakSet()
         self.null_last: Completion | None = None  # the null stream's newest command
-        self.null_stream: Any = None
-        self.facade: Any = None  # the Device shared by all calls that bring none of their own
+        self.null_stream: Stream | None = None
+        self.facade: Device | None = None  # the Device shared by all calls that bring none of their own
         self.pools: WeakSet[MemoryPool] = WeakSet()
         self.pool_lock = make_lock()  # of all pools here
         self.default_pool: MemoryPool = make_pool(self)
         self.locks = self.memory.lock, self.pool_lock  # held while memory is allocated, and needed by work
         self.pool: MemoryPool | None = None  # what allocations without a pool use; None is the default pool
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
-        self.rooms: dict[Any, Capacity] = {}  # requests for room in a stream, until they are left
+        self.rooms: dict[Room, Capacity] = {}  # requests for room in a stream, until they are left
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
         self.granted = Granted(driver, ordinal)  # allocations elsewhere that they may reach all the same
 

@@ -42,7 +42,7 @@ HANDLES: dict[int, Entry] = {}  # single operations of a dict are atomic, with a
 SWEEP = [KEPT]  # how many entries there may be before the dead ones are looked for
 
 
-def register(thing: Any, context: DeviceContext | None) -> int:
+def register(thing: object, context: DeviceContext | None) -> int:
     """Return a new handle for `thing`, which it keeps alive. It dies with the device of `context`; with None, never."""
     handle = next(NUMBERS)
     HANDLES[handle] = Entry(thing, context)
@@ -63,7 +63,7 @@ def bury(contexts: Collection[DeviceContext]) -> None:
             HANDLES[handle] = Entry(remains, remains)
 
 
-def lend(thing: Any, context: DeviceContext) -> int:
+def lend(thing: object, context: DeviceContext) -> int:
     """Return a new handle that is good as long as `thing` lives: it has another owner."""
     handle, handles = next(NUMBERS), HANDLES  # bound here: the module may be gone when the thing goes
     handles[handle] = Entry(ref(thing, lambda _: handles.pop(handle, None)), context)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextvars import Context
 from functools import partial
 from itertools import groupby
-from typing import Any
 
 from atops.base.errors import InvalidType
 from atops.device.print_fifo import PrintFifo
@@ -57,7 +56,7 @@ class Printing:
             raise InvalidType(f"the sink for printed output is {sink!r}; expected a function that takes a str")
         self._sink = sink
 
-    def settle(self, origin: object, then: Callable[..., object], *arguments: Any) -> None:
+    def settle(self, origin: object, then: Callable[..., object], *arguments: object) -> None:
         """Call `then(*arguments)` once everything that `origin` printed has been shown: at once, where that is nothing.
 
         `origin` is the bound kernel of a launch that is over.
@@ -73,7 +72,7 @@ class Printing:
             self._executor.run(PRINTS, self._show)
         return self.fifo.quiet
 
-    def _show_before(self, then: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    def _show_before(self, then: Callable[..., object], arguments: tuple[object, ...]) -> None:
         try:
             self._show()
         finally:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from atops.base.dtypes import quietly
+from atops.base.dtypes import DType, quietly
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
 from atops.runtime.commands.copy import run_here_or_beside
@@ -32,7 +32,7 @@ class Reduce(NamedTuple):
     """Store `operation(lhs, rhs)` of so many `elements`. Each end is an allocation and an offset in it, in bytes."""
 
     operation: str
-    dtype: np.dtype[Any]
+    dtype: DType
     elements: int
     lhs: tuple[Allocation, int]
     rhs: tuple[Allocation, int]

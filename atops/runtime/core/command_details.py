@@ -63,7 +63,8 @@ def _tell_standing(driver: DriverServices) -> None:
         _tell_queued(driver)
     for context in driver.contexts:
         memory = context.memory
-        memory.log.standing(memory.live(), memory.used)
+        if memory.log is not None:
+            memory.log.standing(memory.live(), memory.used)
 
 
 def _tell_queued(driver: DriverServices) -> None:

@@ -20,6 +20,7 @@ from atops.runtime.core.html_reports import completion_html
 from atops.runtime.core.services import InProcess
 
 if TYPE_CHECKING:
+    from atops.device.copy_engine import CopyEngines
     from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("CallbackWaiter", "Completion")
@@ -46,7 +47,7 @@ class Completion(InProcess):
     aborted: ExecutionError | None = None  # set by an abort that found no `cancel`, or a duty
     submitted_ns = 0
     started_ns = -1
-    share: Any = None  # of a copy: the engines of its resource bundle, if it is held to them
+    share: CopyEngines | None = None  # of a copy: the engines of its resource bundle, if it is held to them
     told: tuple[int, int, int, int, int] | None = None  # what its events for viewers share, once one was told
     untold: Exception | None = None  # the error in telling a tracer of it, with which it fails
     engine = -1  # the cluster or copy engine that served it
@@ -190,7 +191,7 @@ class Completion(InProcess):
         waiters = self.waiters or {}
         return [waiter for waiter in list(waiters) if waiters.pop(waiter, self) is None]
 
-    def give(self, result: Any) -> None:
+    def give(self, result: object) -> None:
         """Set the result. Before it settles."""
         self._result = result
 

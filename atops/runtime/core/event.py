@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import InvalidHandle, InvalidValue, NotSupported
 from atops.base.html_table import html_table
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.services import InProcess
+
+if TYPE_CHECKING:
+    from atops.runtime.core.services import DriverServices
+    from atops.runtime.ipc.event import SharedRecords
 
 __all__ = ("Event",)
 
@@ -39,15 +43,15 @@ class Event(InProcess):
         if interprocess and timing:
             raise InvalidValue("an event between processes keeps no time; interprocess=True needs timing=False")
         self.device = device  # ordinal that it was made for, or None for any
-        self.driver: Any = None  # the driver that made it, else the one that recorded it first
+        self.driver: DriverServices | None = None  # the driver that made it, else the one that recorded it first
         self.timing = timing
         self.once = once
         self.queryable = queryable
         self.flags = flags  # as it was created with in C style
         self.interprocess = interprocess  # whether other processes may open it
-        self.shared: Any = None  # the records of all processes, once others may know it (`ipc_event`)
+        self.shared: SharedRecords | None = None  # the records of all processes, once others may know it (`ipc_event`)
         self.number = 0  # given by its driver, once it has one
-        self.launch: Any = None  # the launch that it is bound to, if any
+        self.launch: Completion | None = None  # the launch that it is bound to, if any
         self._record: Completion | None = None
         self._time: int | None = None
 
@@ -128,7 +132,7 @@ class Event(InProcess):
 
     # ---- for the stream
 
-    def belong_to(self, driver: Any) -> None:
+    def belong_to(self, driver: DriverServices) -> None:
         """Become an event of `driver`, and get a number there: the same in each run with the same seed."""
         self.driver, self.number = driver, next(driver.event_numbers)
 

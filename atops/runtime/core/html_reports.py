@@ -5,13 +5,17 @@ The objects come as arguments: their modules import this one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from atops.base.errors import NotInitialized
 from atops.base.html_table import bar, html_table
 from atops.runtime.core.commands import words_of
+
+if TYPE_CHECKING:
+    from atops.runtime.core.completion import Completion
+    from atops.runtime.device import Device
 
 __all__ = ("array_html", "completion_html", "device_html", "first_values", "in_words")
 
@@ -35,7 +39,7 @@ def array_html(array: Any) -> str:
     ))  # fmt: skip
 
 
-def completion_html(item: Any) -> str:
+def completion_html(item: Completion) -> str:
     """Return a table for a command: what it is, where, and how far it is or how it came out. No look at its failure."""
     return html_table(f"Completion {item.seq}: {words_of(item.command)}", (
         ("stream", item.stream.label),
@@ -55,7 +59,7 @@ def first_values(array: Any) -> str | None:
     return ", ".join(map(str, values.tolist())) + (", ..." if array.size > count else "")
 
 
-def device_html(device: Any) -> str:
+def device_html(device: Device) -> str:
     """Return a table for a device: its geometry, how full its memory is, and its streams; of a closed driver, that."""
     title, arch = f"Device {device.ordinal}: {device.name}", device.arch
     try:

@@ -21,7 +21,7 @@ Drain = Callable[[], None]
 
 def _wake() -> None:
     waiters, HERE.waiters = HERE.waiters, None
-    wake(waiters)
+    wake(waiters or ())
 
 
 class DrainTask:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from atops.base.errors import AtopsError, InvalidType
 from atops.base.options import EmulatorOptions
@@ -18,6 +18,13 @@ from atops.device.topology import Topology
 from atops.runtime.core.host_tasks import HostTasks
 from atops.runtime.core.value_poller import Poller
 from atops.runtime.executors.executor import Executor, Step
+
+if TYPE_CHECKING:
+    from atops.runtime.board.context import DeviceContext
+    from atops.runtime.commands.copy import Copy
+    from atops.runtime.core.commands import Run
+    from atops.runtime.core.completion import Completion
+    from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("DriverServices", "InProcess")
 
@@ -44,7 +51,7 @@ class DriverServices(ABC):
     inline: bool
     post: Callable[[Step], None]
     now: Callable[[], int]
-    execute: Mapping[type, Callable[[Any, Any], bool]]
+    execute: Mapping[type, Run]
     lock: OwnedLock
     seq: int
     event_numbers: Iterator[int]
@@ -54,19 +61,19 @@ class DriverServices(ABC):
     host: HostMemory
     poller: Poller
     host_tasks: HostTasks
-    retired: dict[Any, None]  # the contexts that resets have replaced, until what ran there is over
+    retired: dict[DeviceContext, None]  # the contexts that resets have replaced, until what ran there is over
 
     @abstractmethod
-    def context(self, ordinal: int) -> Any:
+    def context(self, ordinal: int) -> DeviceContext:
         """Return the device's context. Raises InvalidDevice, or NotInitialized when closed."""
 
     @property
     @abstractmethod
-    def contexts(self) -> tuple[Any, ...]:
+    def contexts(self) -> tuple[DeviceContext, ...]:
         """The contexts of the devices that have been used."""
 
     @abstractmethod
-    def active_streams(self) -> list[Any]:
+    def active_streams(self) -> list[StreamQueue]:
         """Return every stream that has work. With the lock held."""
 
     @abstractmethod
@@ -88,23 +95,23 @@ class DriverServices(ABC):
             self.executor.asked_in_vain(thing)
 
     @abstractmethod
-    def guard_blocking(self, target: Any) -> None:
+    def guard_blocking(self, target: Completion) -> None:
         """Raise WouldDeadlock if blocking here until a completion is done could never end."""
 
     @abstractmethod
-    def wait_all(self, items: list[Any], timeout: float | None = None) -> None:
+    def wait_all(self, items: list[Completion], timeout: float | None = None) -> None:
         """Block until every completion is over, well or not. Raises TimeoutError, WouldDeadlock."""
 
     @abstractmethod
-    def run_callback(self, function: Callable[..., object], *arguments: Any) -> None:
+    def run_callback(self, function: Callable[..., object], *arguments: object) -> None:
         """Call user code on a callback thread."""
 
     @abstractmethod
-    def call_here(self, function: Callable[..., object], *arguments: Any) -> None:
+    def call_here(self, function: Callable[..., object], *arguments: object) -> None:
         """Call user code in this thread; what it raises is logged."""
 
     @abstractmethod
-    def call_apart(self, function: Callable[..., object], *arguments: Any) -> None:
+    def call_apart(self, function: Callable[..., object], *arguments: object) -> None:
         """Call user code in a thread of the runtime, which nothing that it raises may end."""
 
     @abstractmethod
@@ -112,7 +119,7 @@ class DriverServices(ABC):
         """Note that a stream's head waits, so that a stall is noticed."""
 
     @abstractmethod
-    def trace(self, item: Any, error: AtopsError | None) -> AtopsError | None:
+    def trace(self, item: Completion, error: AtopsError | None) -> AtopsError | None:
         """Emit the record of a command that settles with `error`. Returns what it fails with; never raises."""
 
     @abstractmethod
@@ -120,5 +127,5 @@ class DriverServices(ABC):
         """Have the trace's subscribers told of what is new, if there are any."""
 
     @abstractmethod
-    def trace_part(self, item: Any, part: Any) -> AtopsError | None:
+    def trace_part(self, item: Completion, part: Copy) -> AtopsError | None:
         """Emit the record of one step of a command that takes several. As `trace`."""

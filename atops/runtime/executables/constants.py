@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
@@ -17,6 +17,9 @@ from atops.runtime.executables.file import SectionKind
 from atops.runtime.executables.tables import ConstantRecord
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.resources.bundle import ResourceBundle, within
+
+if TYPE_CHECKING:
+    from atops.runtime.stream import Stream
 
 __all__ = ("Constants", "place_of")
 
@@ -46,7 +49,7 @@ class Constants:
         return self.images[place_of(record)][record.offset : record.offset + record.nbytes]
 
     def use(
-        self, stream: Any, enqueue: Callable[[list[DeviceArray]], T], bundle: ResourceBundle | None = None
+        self, stream: Stream, enqueue: Callable[[list[DeviceArray]], T], bundle: ResourceBundle | None = None
     ) -> T:
         """Return what `enqueue` returns, called with the constants as they are on the device of `stream`.
 
@@ -67,7 +70,7 @@ class Constants:
         with self._lock:
             self.images[SectionKind.MANAGED_CONSTANT] = image
 
-    def load(self, stream: Any, bundle: ResourceBundle | None) -> list[Buffer]:
+    def load(self, stream: Stream, bundle: ResourceBundle | None) -> list[Buffer]:
         """Return memory of its own for each constant, uploaded in the order of `stream`.
 
         Raises OutOfMemory, and what the stream raises; then nothing is left allocated.
@@ -107,7 +110,7 @@ class Constants:
             if context.dead is None:
                 copy.memory.close()
 
-    def _current(self, stream: Any, kind: SectionKind, bundle: ResourceBundle | None) -> _Copy:
+    def _current(self, stream: Stream, kind: SectionKind, bundle: ResourceBundle | None) -> _Copy:
         """Return the copy of a section as it is now, after which `stream` goes on."""
         self._forget_dead()
         place = stream.context, kind
@@ -127,7 +130,7 @@ class Constants:
         return made
 
     def _upload(
-        self, stream: Any, kind: SectionKind, known: _Copy | None, bundle: ResourceBundle | None
+        self, stream: Stream, kind: SectionKind, known: _Copy | None, bundle: ResourceBundle | None
     ) -> _Copy:
         """Make a copy of a section; of a known one, all but what has changed comes from that."""
         image = self.images[kind]

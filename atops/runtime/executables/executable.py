@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from atops.base.errors import IllegalState, InvalidHandle, InvalidImage, InvalidType, InvalidValue, NotFound
 from atops.runtime.board.context import DeviceContext
@@ -291,7 +291,7 @@ def _check_type(name: str, dtype: str, array: DeviceArray) -> None:
         raise InvalidType(f"input {name!r} is {dtype}, not {array.dtype}; .view(...) the memory")
 
 
-def _check_count(what: str, given: Sequence[Any], wanted: Sequence[Any]) -> None:
+def _check_count(what: str, given: Sequence[object], wanted: Sequence[object]) -> None:
     if len(given) != len(wanted):
         raise InvalidValue(f"{len(given)} {what} are given; expected {len(wanted)}")
 

@@ -93,7 +93,7 @@ class Graph:
         except Exception as error:  # the package raises what it likes
             raise InvalidImage(f"the executable's graph is damaged: {_first_line(error)}") from None
 
-    def run(self, feeds: Mapping[str, Any], stop: Stop, function: FunctionRecord | None = None) -> list[Any]:
+    def run(self, feeds: Mapping[str, object], stop: Stop, function: FunctionRecord | None = None) -> list[Any]:
         """Return the results of the graph, or of one of its functions, for arrays by the names of inputs.
 
         `stop` is asked now and then for an error that ends it. Raises that, LaunchFailure for what evaluation raises.
@@ -107,7 +107,7 @@ class Graph:
             raise LaunchFailure(f"evaluation failed: {type(error).__name__}: {_first_line(error)}") from error
         return [np.asarray(each) for each in found]
 
-    def _evaluate(self, feeds: Mapping[str, Any], stop: Stop, function: FunctionRecord | None) -> Sequence[Any]:
+    def _evaluate(self, feeds: Mapping[str, object], stop: Stop, function: FunctionRecord | None) -> Sequence[Any]:
         if function is None and self._session is UNTRIED:
             self._session = fast_session(self.model)  # threads that meet here make one each, and the last one stays
         if function is None and self._session is not None:

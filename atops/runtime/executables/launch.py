@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from atops.base.dtypes import DType
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, PeerAccessNotEnabled, StreamAborted
 from atops.device.memory.allocation import Allocation
 from atops.kernels.launch_config import LaunchConfig
@@ -32,7 +33,7 @@ class InputOperand(NamedTuple):
 
     name: str
     memory: Buffer
-    dtype: np.dtype[Any]
+    dtype: DType
     shape: tuple[int, ...]
     constant: bool = False
 
@@ -51,7 +52,7 @@ class OutputOperand(NamedTuple):
 
     name: str
     memory: Buffer
-    dtype: np.dtype[Any]
+    dtype: DType
 
     def write(self, array: Any) -> None:
         """Store a result. Raises LaunchFailure for another type, IllegalAddress where it does not fit."""
@@ -131,7 +132,7 @@ class GraphLaunch:
             raise failure from error.__cause__
         self.shapes.extend(array.shape for array in results)
 
-    def prepare(self, grid: Any) -> None:
+    def prepare(self, grid: object) -> None:
         """Look at nothing: there is no target and no promise."""
 
     def finish(self, thread: Any, value: object) -> None:

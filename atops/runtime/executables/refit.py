@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from atops.runtime.executables.file import SectionKind
 from atops.runtime.executables.tables import ConstantRecord
 from atops.runtime.memory.host_array import HostArray
 from atops.runtime.resources.bundle import ResourceBundle
+
+if TYPE_CHECKING:
+    from atops.runtime.stream import Stream
 
 __all__ = ("ManagedConstant", "Refit", "RefitStep")
 
@@ -83,7 +86,7 @@ class Refit:
         if self.step is not RefitStep.FUNCTIONS:
             raise self._out_of_order("CallSubFunc", "GetSubFuncInfo")
 
-    def update(self, stream: Any, bundle: ResourceBundle | None = None) -> None:
+    def update(self, stream: Stream, bundle: ResourceBundle | None = None) -> None:
         """Take over the constants whose flag is set, and upload those in the order of `stream`; clear the flags.
 
         Launches on other devices get them when they need them. Raises IllegalState before `managed`, NotSupported,

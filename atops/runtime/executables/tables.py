@@ -11,9 +11,7 @@ from collections.abc import Iterable
 from types import UnionType
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
-import numpy as np
-
-from atops.base.dtypes import as_dtype
+from atops.base.dtypes import DType, as_dtype
 from atops.base.errors import InvalidImage, InvalidType
 
 __all__ = (
@@ -21,7 +19,7 @@ __all__ = (
     "ResourceRecord", "TensorRecord", "check_layout", "pack", "unpack",
 )  # fmt: skip
 
-R = TypeVar("R", bound=tuple[Any, ...])
+R = TypeVar("R", bound=tuple[object, ...])
 
 ALIGNMENT = 256  # of each constant in its section, in bytes
 MOST_RANK = 8
@@ -77,7 +75,7 @@ class TensorRecord(NamedTuple):
     bank: int
 
     @property
-    def kind(self) -> np.dtype[Any]:
+    def kind(self) -> DType:
         """Its element type."""
         return as_dtype(self.dtype)
 
@@ -109,7 +107,7 @@ class ConstantRecord(NamedTuple):
     managed: bool
 
     @property
-    def kind(self) -> np.dtype[Any]:
+    def kind(self) -> DType:
         """Its element type."""
         return as_dtype(self.dtype)
 
@@ -135,7 +133,7 @@ class ParameterRecord(NamedTuple):
     dtype: str
 
     @property
-    def kind(self) -> np.dtype[Any]:
+    def kind(self) -> DType:
         """Its element type."""
         return as_dtype(self.dtype)
 
@@ -192,18 +190,18 @@ def check_layout(records: Iterable[ConstantRecord], managed: bool, size: int) ->
         raise InvalidImage(f"constants have {end} bytes and their section {size}")
 
 
-def _canonical(value: Any) -> bytes:
+def _canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a record as what JSON knows: a mapping by field names."""
     if hasattr(value, "_asdict"):
         return {name: _plain(each) for name, each in value._asdict().items()}
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
-def _record(kind: type[Any], row: Any) -> Any:
+def _record(kind: type[Any], row: object) -> Any:
     """Return a record of a row that has all its fields, each of its type. Raises ValueError."""
     hints = get_type_hints(kind)
     if not isinstance(row, dict) or set(row) != set(hints):

@@ -9,11 +9,16 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from atops.base.waiting.parking_lot import Waiter
+    from atops.runtime.core.completion import Completion
+    from atops.runtime.core.kernel_lane import KernelLane
 
 __all__ = ("HERE", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter", "Timer")
 
-Step = Callable[[], Any]
+Step = Callable[[], object]
 
 
 class Lane(str):
@@ -71,11 +76,11 @@ class Here(threading.local):
     """What the runtime notes of this OS thread: its role, if it is one of the runtime's own, and what it runs."""
 
     role: str | None = None
-    callback: Any = None
+    callback: Completion | None = None
     writer = -1  # seq of the value write that this thread is carrying out
-    lane: Any = None  # the kernel lane whose only thread this is, while it steps tasks
+    lane: KernelLane | None = None  # the kernel lane whose only thread this is, while it steps tasks
     turn = 0  # the number of its turn there
-    waiters: Any = None  # those to wake when its step is over
+    waiters: list[Waiter] | None = None  # those to wake when its step is over
 
 
 HERE = Here()

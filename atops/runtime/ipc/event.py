@@ -13,7 +13,7 @@ import struct
 import threading
 import time
 import weakref
-from typing import Any, Final
+from typing import Final
 
 from atops.base.errors import InvalidHandle, LaunchFailure, NotSupported
 from atops.base.waiting.parking_lot import seconds
@@ -212,7 +212,7 @@ def export_event(context: DeviceContext, event: Event) -> bytes:
             event.shared = SharedRecords(EventPage(), context)
             if record is not None:
                 event.shared.recorded(record)
-    records: Any = event.shared
+    records = event.shared
     return lender.export(Kind.EVENT, records.serial, context.ordinal, 0, LentEvent(event, records.page))
 
 

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, TypeAlias, Ty
 
 import numpy as np
 
-from atops.base.dtypes import as_dtype
+from atops.base.dtypes import DType, DTypeLike, as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
 from atops.device.memory.allocation import Allocation
 from atops.runtime.core.html_reports import array_html
 
 if TYPE_CHECKING:
     from atops.runtime.core.services import DriverServices
+    from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("Buffer", "DeviceArray", "End", "Release", "alive", "bounds", "extents_of")
 
@@ -41,7 +42,7 @@ class End(NamedTuple):
     bytes: Allocation | memoryview | builtins.bytes
     offset: int
     nbytes: int
-    dtype: np.dtype[Any] | None
+    dtype: DType | None
     device: int
 
 
@@ -72,7 +73,7 @@ class Buffer:
         device = allocation.device
         # The tuple itself, since every buffer makes one: `End(...)` and `_replace` go through Python code.
         self.end = tuple.__new__(End, (allocation, offset, self.nbytes, None, -2 if device is None else device))
-        self.driver: Any = driver  # the driver of its board, where that is known
+        self.driver: DriverServices | None = driver  # the driver of its board, where that is known
         self._release = release
         if release is None or driver is None:
             self.__del__ = NOTHING
@@ -85,7 +86,7 @@ class Buffer:
         """Give the memory back once the work enqueued so far no longer needs it. Idempotent; a slice owns nothing."""
         self.release_in(None)
 
-    def release_in(self, stream: Any) -> bool:
+    def release_in(self, stream: StreamQueue | None) -> bool:
         """Give the memory back in the order of `stream` (None: of the stream it was made by, or of the whole device).
 
         Returns False when there was nothing to give back: a slice, or a buffer that was closed before.
@@ -120,7 +121,7 @@ class Buffer:
 
     # ---- views
 
-    def view(self, dtype: Any = np.uint8, shape: int | tuple[int, ...] | None = None) -> DeviceArray:
+    def view(self, dtype: DTypeLike = np.uint8, shape: int | tuple[int, ...] | None = None) -> DeviceArray:
         """Return these bytes as an array of `dtype` and `shape` (one dimension unless told), owning nothing.
 
         Raises InvalidValue when the bytes do not make whole elements, or the shape has another size.
@@ -158,7 +159,7 @@ class Buffer:
         """Whether the memory has not been given back."""
         return self.allocation.alive
 
-    def __kernel_argument__(self) -> tuple[Allocation, int, np.dtype[Any], tuple[int, ...]]:
+    def __kernel_argument__(self) -> tuple[Allocation, int, DType, tuple[int, ...]]:
         return self.allocation, self.offset, np.dtype(np.uint8), (self.nbytes,)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -167,7 +168,7 @@ class Buffer:
 
     __iter__: Any = None  # bytes of a device are not read one by one
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse to be copied or pickled: two owners would free the memory twice. Raises InvalidType."""
         raise InvalidType(f"{self!r} cannot be copied or pickled, it owns memory; stream.copy copies the bytes")
 
@@ -190,7 +191,7 @@ class DeviceArray(Buffer):
         self,
         allocation: Allocation,
         offset: int,
-        dtype: np.dtype[Any],
+        dtype: DType,
         shape: tuple[int, ...],
         release: Release | None = None,
         driver: DriverServices | None = None,
@@ -241,7 +242,7 @@ class DeviceArray(Buffer):
             raise InvalidValue(f"index {index} is outside {self!r}; expected 0 to {extent - 1}")
         return self._part(DeviceArray(self.allocation, self.offset + at * row, self.dtype, self.shape[1:]))
 
-    def __kernel_argument__(self) -> tuple[Allocation, int, np.dtype[Any], tuple[int, ...]]:
+    def __kernel_argument__(self) -> tuple[Allocation, int, DType, tuple[int, ...]]:
         return self.allocation, self.offset, self.dtype, self.shape
 
     def __iter__(self) -> Iterator[DeviceArray]:

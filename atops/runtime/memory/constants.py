@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import InvalidValue, NotFound
 from atops.runtime.core.event import Event
 from atops.runtime.memory.buffer import Buffer
+
+if TYPE_CHECKING:
+    from atops.runtime.stream import Stream
 
 __all__ = ("ConstantBuffer", "ConstantBuffers")
 
@@ -32,7 +35,7 @@ class ConstantBuffers:
         self._by_key: dict[int, ConstantBuffer] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: int, size: int, stream: Any, allocate: Callable[[], Buffer], source: Any) -> Buffer:
+    def get(self, key: int, size: int, stream: Stream, allocate: Callable[[], Buffer], source: Any) -> Buffer:
         """Return the memory of `key` and count one more user; new memory takes its contents from `source`.
 
         `stream` uploads, or waits for the upload. Raises NotFound for a new key without a source, InvalidValue for a
@@ -49,7 +52,7 @@ class ConstantBuffers:
             known.users += 1
             return known.memory
 
-    def put(self, key: int, stream: Any) -> None:
+    def put(self, key: int, stream: Stream) -> None:
         """Count one user less; the last one's memory is freed in the order of `stream`. Raises NotFound."""
         with self._lock:
             known = self._by_key.get(key)
@@ -60,7 +63,7 @@ class ConstantBuffers:
                 del self._by_key[key]
                 known.memory.release_in(stream)
 
-    def _upload(self, key: int, stream: Any, allocate: Callable[[], Buffer], source: Any) -> ConstantBuffer:
+    def _upload(self, key: int, stream: Stream, allocate: Callable[[], Buffer], source: Any) -> ConstantBuffer:
         if source is None:
             raise NotFound(f"there is no constant buffer {key:#x}, and no init_data to make one of")
         memory = allocate()

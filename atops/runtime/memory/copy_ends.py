@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from atops.base.dtypes import strictly
+from atops.base.dtypes import DType, strictly
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
@@ -28,7 +28,7 @@ class Word(NamedTuple):
     condition: Condition
 
 
-def end_of(value: Any, what: str, writable: bool) -> End:
+def end_of(value: object, what: str, writable: bool) -> End:
     """Resolve one end of a copy.
 
     Raises InvalidType when `value` is neither device memory nor a contiguous buffer, InvalidValue when it must be
@@ -81,12 +81,12 @@ def copy_kind(to: int, back: int) -> int:
     return D2D if to == back else PEER
 
 
-def _bytes_in(value: Any, dtype: np.dtype[Any]) -> bytes:
+def _bytes_in(value: Any, dtype: DType) -> bytes:
     check_range(value, dtype)
     return np.asarray(value).astype(dtype, casting="unsafe").tobytes()
 
 
-def fill_pattern(value: Any, dtype: np.dtype[Any] | None) -> bytes:
+def fill_pattern(value: Any, dtype: DType | None) -> bytes:
     """Return the bytes that a fill repeats: of the array's type, of a numpy scalar's, or one byte of an int.
 
     Raises InvalidValue when `value` does not fit, InvalidType when it is no number.
@@ -113,7 +113,7 @@ def fill_pattern(value: Any, dtype: np.dtype[Any] | None) -> bytes:
     return pattern
 
 
-def check_range(value: Any, dtype: np.dtype[Any]) -> None:
+def check_range(value: Any, dtype: DType) -> None:
     """Raise OverflowError, ValueError or TypeError unless `dtype` holds `value`: its range, its fraction, its kind."""
     if np.iscomplexobj(value) and dtype.kind != "c":
         raise TypeError(value)

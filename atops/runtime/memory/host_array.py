@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from atops.base.dtypes import DType
 from atops.device.memory.allocation import Allocation
 from atops.runtime.memory.buffer import DeviceArray, Release
 
@@ -28,7 +29,7 @@ class HostArray(DeviceArray):
     def __init__(
         self,
         allocation: Allocation,
-        dtype: np.dtype[Any],
+        dtype: DType,
         shape: tuple[int, ...],
         release: Release | None = None,
         array: npt.NDArray[Any] | None = None,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import Any
 from weakref import finalize, ref
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClosed, PriorLaunchFailure, StreamAborted
@@ -102,7 +101,7 @@ class StreamQueue(InProcess):
         self.ordered_last: Completion | None = None  # the newest that the other side of null-stream order waits for
         self._ordered_to = 0  # up to this number the stream has come after all that null-stream order puts before it
         self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
-        self._callbacks: deque[Any] | None = None  # detached callbacks waiting for the one before them
+        self._callbacks: deque[Completion] | None = None  # detached callbacks waiting for the one before them
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
         # Board-wide number of the newest command when this stream last skipped a wait. 0 once all commands up to it are
         # over.
@@ -115,7 +114,7 @@ class StreamQueue(InProcess):
     # ---- submission
 
     def submit(
-        self, command: Command, result: Any = None, duty: bool = False, after: tuple[Completion, ...] = ()
+        self, command: Command, result: object = None, duty: bool = False, after: tuple[Completion, ...] = ()
     ) -> Completion:
         """Enqueue a command, to start when those of `after` are over too.
 
