@@ -25,18 +25,24 @@ def free_when_idle(context: DeviceContext, free: Free, allocation: Allocation, s
 
     All of the board's: a peer, or another device's stream, may use it too.
     """
-    driver = context.driver
-    with driver.lock:
-        newest = driver.seq
-    free_after(context, free, allocation, "close" if stream is None else stream.label, stream, newest)
+    free_after(context, free, allocation, "close" if stream is None else stream.label, stream)
 
 
 def free_after(
-    context: DeviceContext, free: Free, allocation: Allocation, by: str, stream: StreamQueue | None, newest: int
+    context: DeviceContext,
+    free: Free,
+    allocation: Allocation,
+    by: str,
+    stream: StreamQueue | None,
+    newest: int | None = None,
 ) -> None:
-    """Free `allocation` once the commands up to number `newest` of the stream, or of the whole board, are over."""
+    """Free `allocation` once the commands up to number `newest` of the stream, or of the whole board, are over.
+
+    Without `newest`: those that have been enqueued by now.
+    """
     driver = context.driver
     with driver.lock:
+        newest = driver.seq if newest is None else newest
         streams = driver.active_streams() if stream is None else stream.synchronised()
         items = [item for each in streams for item in each.unfinished_to(newest)]
     if items:
