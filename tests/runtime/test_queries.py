@@ -112,7 +112,7 @@ def test_a_callback_is_a_function() -> None:
     with device() as one:
         stream = one.create_stream()
         done = stream.fill(stream.empty(16), 1)
-        with pytest.raises(InvalidType, match=r"a callback of .* is 3"):
+        with pytest.raises(InvalidType, match=r"add_done_callback\(\) of .* expects a function, got 3"):
             done.add_done_callback(3)  # type: ignore[arg-type]  # the mistake
         with pytest.raises(InvalidType, match="subscriber"):
             one.driver.tracer.subscribe(3)  # type: ignore[arg-type]  # as above
