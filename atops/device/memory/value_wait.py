@@ -45,7 +45,7 @@ class Condition(IntEnum):
             raise InvalidValue(f"the condition is {condition!r}; expected one of {names}") from None
 
 
-# memory is masked already; `full` has all bits of the width. Sources: DECISIONS 2 (StreamWaitValue) and 4 (001).
+# memory is masked already; `full` has all bits of the width. Source: TOPS Runtime API, 2.4.
 TESTS: dict[int, Callable[[int, int, int, int], bool]] = {
     Condition.Gte: lambda memory, wanted, mask, full: (memory - wanted) & full <= full >> 1,
     Condition.Eq: lambda memory, wanted, mask, full: memory == wanted,
