@@ -77,7 +77,7 @@ class Operation(Generic[P]):
         self.work = work
         # Both take a src that is None only where the operation takes none.
         self.check: Callable[[Shaped, Shaped | None, Parameters], None] = partial(work.check, self.name)
-        self.apply: Callable[[Array, Array | None, Parameters], None] = work.apply  # type: ignore[assignment]
+        self.apply: Callable[[Array, Array | None, Parameters], None] = work.apply  # type: ignore[assignment]  # as above
         self.cpp, self.differs, self.gcu_arch = cpp, differs, gcu_arch
         self.signature = inspect.signature(declared)
         self.takes_source = "src" in self.signature.parameters

@@ -262,7 +262,7 @@ async def test_room_is_first_come_first_served(device):
 
 @on_every_host
 async def test_a_verb_of_two_commands_leaves_the_room_that_others_wait_for(device):
-    """With one place of its own and another wanted by somebody who waits, it is refused as a whole."""
+    """With one place of its own and another that a waiting reservation wants, it is refused as a whole."""
     stream = device.create_stream(capacity=3)
 
     async def reserve():

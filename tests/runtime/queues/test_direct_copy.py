@@ -102,7 +102,7 @@ def test_at_once_it_satisfies_a_value_wait():
 
 
 def test_whoever_wants_details_gets_them_from_the_queue():
-    """While somebody asks for details, each copy tells how it was enqueued and began."""
+    """While a viewer asks for details, each copy tells how it was enqueued and began."""
     with device() as here:
         stream, buffer, host = here.create_stream(), here.allocate(4), np.zeros(4, "uint8")
         with here.driver.tracer.detailed():
