@@ -12,55 +12,33 @@ a cancellation. Streams, events and modules are opaque ints: 0 or None is the nu
 
 In this package are
 
-    tables/     the declarations of all functions, from which exports, twins and tests are made
-    functions/  their implementations, a folder a group of sections
-    bridge/     what they share: calls, codes, arguments, handles, pointers, waiting
-    types/      constants, enumerations and structs of the public header
+    header/     what C has in the public header: constants, enumerations, error codes, structs, functions
+    functions/  the implementations, a file a family
+    bridge/     what they share: calls, codes, arguments, handles, pointers
     aio         the awaitable twins
 """
 
 from __future__ import annotations
 
-from atops.tops import (
-    aio as aio,
-)
+from atops.tops import aio as aio
 from atops.tops.bridge.codes import check as check
 from atops.tops.bridge.pointers import host_view as host_view
-from atops.tops.functions.device.device import *  # noqa: F403  # hundreds of names, those of the tables
-from atops.tops.functions.device.driver import *  # noqa: F403
-from atops.tops.functions.executable.executable import *  # noqa: F403
-from atops.tops.functions.executable.launch import *  # noqa: F403
-from atops.tops.functions.executable.query import *  # noqa: F403
-from atops.tops.functions.executable.refit import *  # noqa: F403
-from atops.tops.functions.extension.banks import *  # noqa: F403
-from atops.tops.functions.extension.cache import *  # noqa: F403
-from atops.tops.functions.extension.const_buffers import *  # noqa: F403
-from atops.tops.functions.extension.kernel_signals import *  # noqa: F403
-from atops.tops.functions.extension.profile_meta import *  # noqa: F403
-from atops.tops.functions.extension.reduce import *  # noqa: F403
-from atops.tops.functions.extension.resource_bundle import *  # noqa: F403
-from atops.tops.functions.extension.scatter import *  # noqa: F403
-from atops.tops.functions.memory.attributes import *  # noqa: F403
-from atops.tops.functions.memory.copy import *  # noqa: F403
-from atops.tops.functions.memory.device_memory import *  # noqa: F403
-from atops.tops.functions.memory.fill import *  # noqa: F403
-from atops.tops.functions.memory.host_memory import *  # noqa: F403
-from atops.tops.functions.memory.peer import *  # noqa: F403
-from atops.tops.functions.memory.symbols import *  # noqa: F403
-from atops.tops.functions.module.launch import *  # noqa: F403
-from atops.tops.functions.module.launch_configuration import *  # noqa: F403
-from atops.tops.functions.module.module import *  # noqa: F403
-from atops.tops.functions.module.multi_cluster import *  # noqa: F403
-from atops.tops.functions.module.rtc import *  # noqa: F403
-from atops.tops.functions.stream.event import *  # noqa: F403
-from atops.tops.functions.stream.ipc import *  # noqa: F403
-from atops.tops.functions.stream.stream import *  # noqa: F403
-from atops.tops.tables.all_functions import FUNCTIONS
-from atops.tops.types import constants, enumerations, error_codes, structs
-from atops.tops.types.constants import *  # noqa: F403
-from atops.tops.types.enumerations import *  # noqa: F403
-from atops.tops.types.error_codes import *  # noqa: F403
-from atops.tops.types.structs import *  # noqa: F403
+from atops.tops.functions.copy import *  # noqa: F403  # hundreds of names, those of the header
+from atops.tops.functions.device import *  # noqa: F403
+from atops.tops.functions.executable import *  # noqa: F403
+from atops.tops.functions.launch import *  # noqa: F403
+from atops.tops.functions.memory import *  # noqa: F403
+from atops.tops.functions.module import *  # noqa: F403
+from atops.tops.functions.peer import *  # noqa: F403
+from atops.tops.functions.resources import *  # noqa: F403
+from atops.tops.functions.scatter import *  # noqa: F403
+from atops.tops.functions.stream import *  # noqa: F403
+from atops.tops.header import constants, enumerations, error_codes, structs
+from atops.tops.header.constants import *  # noqa: F403
+from atops.tops.header.enumerations import *  # noqa: F403
+from atops.tops.header.error_codes import *  # noqa: F403
+from atops.tops.header.functions import FUNCTIONS
+from atops.tops.header.structs import *  # noqa: F403
 
 VALUES = (constants, enumerations, error_codes, structs)
 EXTRAS = ("TOPS_SYMBOL", "aio", "check", "host_view")

@@ -9,17 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from atops.tops.bridge.call import TWINS
-from atops.tops.bridge.waiting import Work
-from atops.tops.functions.device import device
-from atops.tops.functions.executable import launch as executable_launch
-from atops.tops.functions.executable import refit as executable_refit
-from atops.tops.functions.extension import const_buffers, resource_bundle, scatter
-from atops.tops.functions.memory import copy as memory_copy
-from atops.tops.functions.memory import device_memory as memory
-from atops.tops.functions.memory import fill as memory_set
-from atops.tops.functions.memory import host_memory, peer, symbols
-from atops.tops.functions.stream import event, stream
+from atops.tops.bridge.call import TWINS, Work
+from atops.tops.functions import copy, device, executable, memory, module, peer, resources, scatter, stream
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,35 +25,35 @@ topsDeviceReset = _twin(device.topsDeviceReset)
 topsDeviceSynchronize = _twin(device.topsDeviceSynchronize)
 topsStreamSynchronize = _twin(stream.topsStreamSynchronize)
 topsStreamWaitValue32 = _twin(stream.topsStreamWaitValue32)
-topsEventSynchronize = _twin(event.topsEventSynchronize)
-topsHostFree = _twin(host_memory.topsHostFree)
-topsHostUnregister = _twin(host_memory.topsHostUnregister)
+topsEventSynchronize = _twin(stream.topsEventSynchronize)
+topsHostFree = _twin(memory.topsHostFree)
+topsHostUnregister = _twin(memory.topsHostUnregister)
 topsFree = _twin(memory.topsFree)
-topsMemcpy = _twin(memory_copy.topsMemcpy)
-topsMemcpyAsync = _twin(memory_copy.topsMemcpyAsync)
-topsMemcpyDtoD = _twin(memory_copy.topsMemcpyDtoD)
-topsMemcpyDtoH = _twin(memory_copy.topsMemcpyDtoH)
-topsMemcpyDtoHAsync = _twin(memory_copy.topsMemcpyDtoHAsync)
-topsMemcpyHtoD = _twin(memory_copy.topsMemcpyHtoD)
-topsMemcpyHtoDAsync = _twin(memory_copy.topsMemcpyHtoDAsync)
-topsMemcpyWithStream = _twin(memory_copy.topsMemcpyWithStream)
-topsMemset = _twin(memory_set.topsMemset)
-topsMemsetD8 = _twin(memory_set.topsMemsetD8)
-topsMemsetD16 = _twin(memory_set.topsMemsetD16)
-topsMemsetD32 = _twin(memory_set.topsMemsetD32)
-topsMemcpyFromSymbol = _twin(symbols.topsMemcpyFromSymbol)
-topsMemcpyFromSymbolAsync = _twin(symbols.topsMemcpyFromSymbolAsync)
-topsMemcpyToSymbol = _twin(symbols.topsMemcpyToSymbol)
-topsMemcpyToSymbolAsync = _twin(symbols.topsMemcpyToSymbolAsync)
-topsConstBufferGet = _twin(const_buffers.topsConstBufferGet)
+topsMemcpy = _twin(copy.topsMemcpy)
+topsMemcpyAsync = _twin(copy.topsMemcpyAsync)
+topsMemcpyDtoD = _twin(copy.topsMemcpyDtoD)
+topsMemcpyDtoH = _twin(copy.topsMemcpyDtoH)
+topsMemcpyDtoHAsync = _twin(copy.topsMemcpyDtoHAsync)
+topsMemcpyHtoD = _twin(copy.topsMemcpyHtoD)
+topsMemcpyHtoDAsync = _twin(copy.topsMemcpyHtoDAsync)
+topsMemcpyWithStream = _twin(copy.topsMemcpyWithStream)
+topsMemset = _twin(copy.topsMemset)
+topsMemsetD8 = _twin(copy.topsMemsetD8)
+topsMemsetD16 = _twin(copy.topsMemsetD16)
+topsMemsetD32 = _twin(copy.topsMemsetD32)
+topsMemcpyFromSymbol = _twin(module.topsMemcpyFromSymbol)
+topsMemcpyFromSymbolAsync = _twin(module.topsMemcpyFromSymbolAsync)
+topsMemcpyToSymbol = _twin(module.topsMemcpyToSymbol)
+topsMemcpyToSymbolAsync = _twin(module.topsMemcpyToSymbolAsync)
+topsConstBufferGet = _twin(resources.topsConstBufferGet)
 topsMemcpyPeer = _twin(peer.topsMemcpyPeer)
 topsMemcpyPeerExt = _twin(peer.topsMemcpyPeerExt)
-topsCreateResource = _twin(resource_bundle.topsCreateResource)
-topsCreateResourceForExecutable = _twin(resource_bundle.topsCreateResourceForExecutable)
+topsCreateResource = _twin(resources.topsCreateResource)
+topsCreateResourceForExecutable = _twin(resources.topsCreateResourceForExecutable)
 topsScatterClearSubMemory = _twin(scatter.topsScatterClearSubMemory)
 topsScatterInplace = _twin(scatter.topsScatterInplace)
-topsLaunchExecutable = _twin(executable_launch.topsLaunchExecutable)
-topsLaunchExecutableWithConstData = _twin(executable_launch.topsLaunchExecutableWithConstData)
-topsExecutableLoadConstData = _twin(executable_refit.topsExecutableLoadConstData)
+topsLaunchExecutable = _twin(executable.topsLaunchExecutable)
+topsLaunchExecutableWithConstData = _twin(executable.topsLaunchExecutableWithConstData)
+topsExecutableLoadConstData = _twin(executable.topsExecutableLoadConstData)
 
 __all__ = tuple(sorted(TWINS))

@@ -57,11 +57,7 @@ FOLDERS = (
         "atops.runtime.commands", "atops.runtime.queues", "atops.runtime.pools", "atops.runtime.ipc",
         "atops.runtime.resources", "atops.runtime", "atops.runtime.executables",
     ),
-    (
-        "atops.tops.types", "atops.tops.tables", "atops.tops.bridge", "atops.tops.functions.device",
-        "atops.tops.functions.module", "atops.tops.functions.memory", "atops.tops.functions.stream",
-        "atops.tops.functions.executable", "atops.tops.functions.extension", "atops.tops",
-    ),
+    ("atops.tops.header", "atops.tops.bridge", "atops.tops.functions", "atops.tops"),
     ("atops", "atops.apps"),
     (
         "atops_widgets.feed", "atops_widgets.drawing", "atops_widgets.timeline", "atops_widgets.queues",

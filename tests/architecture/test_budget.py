@@ -53,14 +53,6 @@ SHORT_FILES: dict[str, str] = {
     "atops.runtime.queues.submission": "several queues at once, and so above the queue of one stream",
     "atops.runtime.queues.trace_record": "the one place that makes a record, for queues and the C-style calls",
     "atops.tops.aio": "a public name",
-    "atops.tops.bridge.context": "below all C-style functions",
-    "atops.tops.functions.extension.cache": "a family of functions has a file",
-    "atops.tops.functions.extension.const_buffers": "a family of functions has a file",
-    "atops.tops.functions.extension.kernel_signals": "a family of functions has a file",
-    "atops.tops.functions.extension.profile_meta": "a family of functions has a file",
-    "atops.tops.tables.all_functions": "joins the tables, and so is above them",
-    "atops.tops.tables.function": "the type of a row, below the tables",
-    "atops.tops.tables.stream": "a family of functions has a table",
     "atops_widgets.cluster_grid.cluster_grid": "a widget has a file beside its script",
     "atops_widgets.cluster_grid.text": "a widget's text has a file in each folder",
     "atops_widgets.feed.ranges": "ranges of commands, for the feed and two widgets",
@@ -79,10 +71,9 @@ LONG_FUNCTIONS: dict[str, str] = {
 SHADOWING_NAMES: dict[str, str] = {
     "atops.runtime.commands.copy": "the family of copies",
     "atops.runtime.queues.queue": "the queue of a stream",
-    "atops.tops.functions.memory.copy": "the family of copies",
+    "atops.tops.functions.copy": "the family of copies",
     "atops.base.trace": "the field's word",
     "atops.trace": "the field's word",
-    "atops.tops.types": "the header's types",
 }
 CROWDED_FOLDERS: dict[str, str] = {}
 

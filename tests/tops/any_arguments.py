@@ -15,8 +15,7 @@ import numpy as np
 
 import atops.tops as tops
 from atops.base.errors import AtopsError
-from atops.tops.tables.all_functions import FUNCTIONS
-from atops.tops.tables.function import Function, Parameter
+from atops.tops.header.functions import FUNCTIONS, Function, Parameter
 from tests.tops.conformance import HANDLE_TYPES, ORDINALS, World, arguments_of
 from tests.tops.conformance_report import classes
 from tests.tops.programs import IMAGE, SOURCE, add, nothing

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 import anyio
@@ -19,26 +18,19 @@ from atops.base.result_codes import Result
 from atops.runtime.board.current_device import restore_ordinal, set_ordinal
 from atops.runtime.device import Device
 from atops.runtime.driver import CURRENT, Driver
-from atops.tops.bridge.call import TWINS
+from atops.tops.bridge.call import SCHEDULES, TWINS
+from atops.tops.bridge.codes import forget, last
 from atops.tops.bridge.handles import register, take
-from atops.tops.bridge.last_error import forget, last
-from atops.tops.bridge.waiting import FLAGS
-from atops.tops.tables.all_functions import FUNCTIONS
-from atops.tops.tables.function import Function
-from atops.tops.types.error_codes import topsError_t, topsrtcResult
+from atops.tops.header.error_codes import topsError_t, topsrtcResult
+from atops.tops.header.functions import FUNCTIONS, Function
 from tests.every import failures
 from tests.runtime.boards import PATIENCE
 
-__all__ = ("Case", "Conformance", "World", "functions_in", "implementation", "new_world")
+__all__ = ("Case", "Conformance", "World", "implementation", "new_world")
 
 ORDINALS = frozenset({"device", "deviceId", "peerDeviceId", "dstDevice", "srcDevice"})  # what numbers a device
 HANDLE_TYPES = ("topsStream_t", "topsEvent_t", "topsModule_t", "topsFunction_t", "topsExecutable_t", "topsResource_t",
                 "topsrtcProgram")
-
-
-def functions_in(*families: ModuleType) -> tuple[str, ...]:
-    """Return the C-style functions that some modules define."""
-    return tuple(name for family in families for name in family.__all__ if name in FUNCTIONS)
 
 
 @dataclass
@@ -117,7 +109,8 @@ def implementation(name: str) -> Callable[..., tuple[Any, ...]]:
 class Conformance:
     """Inherit as `TestStream(Conformance)` and fill in the tables.
 
-    - `functions`: the names this class is about: a family's, from the table, less what another class has.
+    - `functions`: the names this class is about; those of `good` where it does not say. The report goes by them, and
+      says which functions no class is about.
     - `good`: arguments of a call that succeeds, for each function.
     - `bad`: cases that fail. Each documented code of each function has one, or a reason in `unreachable`.
     - `anything`: parameters that take any object at all; `nullable`: pointers and handles that may be None. Streams
@@ -134,6 +127,8 @@ class Conformance:
     def __init_subclass__(cls) -> None:
         """Leave out the tests that have no rows here."""
         super().__init_subclass__()
+        if not hasattr(cls, "functions"):
+            cls.functions = tuple(cls.good)
         for test, found in cls.rows().items():
             if not found:
                 setattr(cls, test, None)
@@ -346,4 +341,4 @@ def explain(answer: tuple[Any, ...]) -> str:
 def fresh() -> None:
     """Forget what an earlier test left behind in this thread."""
     forget()
-    FLAGS.clear()
+    SCHEDULES.clear()

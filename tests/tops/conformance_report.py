@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from atops.base.result_codes import Result
-from atops.tops.tables.all_functions import FUNCTIONS
+from atops.tops.header.functions import FUNCTIONS
 from tests.tops.behaviour_rows import ROWS, UNTESTED, carried
 from tests.tops.conformance import Conformance
 

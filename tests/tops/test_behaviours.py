@@ -13,7 +13,7 @@ import atops.tops as tops
 from atops.base.errors import AtopsError
 from atops.runtime.executors.executor import HERE
 from atops.tops import aio
-from atops.tops.tables.all_functions import FUNCTIONS
+from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch, add_one
 from tests.tops.pointers import device_pointer, read
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 import atops.tops as tops
 from atops.base.result_codes import Result
-from atops.tops.tables.all_functions import FUNCTIONS
+from atops.tops.header.functions import FUNCTIONS
 from tests.tops.behaviour_rows import ROWS, UNTESTED, carried
 from tests.tops.conformance import Case, Conformance
 from tests.tops.conformance_report import KINDS, classes, families, main, show, show_behaviours

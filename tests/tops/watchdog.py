@@ -13,9 +13,9 @@ from typing import Any
 
 from atops.runtime.device import Device
 from atops.runtime.driver import CURRENT, Driver
-from atops.tops.bridge.last_error import last
-from atops.tops.tables.all_functions import FUNCTIONS
-from atops.tops.types.error_codes import topsError_t, topsrtcResult
+from atops.tops.bridge.codes import last
+from atops.tops.header.error_codes import topsError_t, topsrtcResult
+from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE
 from tests.tops.conformance import implementation
 

@@ -15,7 +15,7 @@ from atops.base.dims import Dim3
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.result_codes import Result
 from atops.tops.bridge.codes import CodeError
-from atops.tops.types.structs import dim3, uint3
+from atops.tops.header.structs import dim3, uint3
 
 __all__ = (
     "contents_of", "dims_of", "flags_in", "index_in", "instance", "listed", "member", "numbers", "path_of", "size_of",

@@ -1,34 +1,162 @@
 """Make a C-style function, and its awaitable twin, of an implementation: the decorators `call` and `rtc_call`.
 
-A call turns exceptions into codes, keeps the last error of each context and leaves a trace record.
+A call turns exceptions into codes, keeps the last error of each context and leaves a trace record. A wait is written
+once: `await until(completion)` blocks in the plain function and awaits in the twin. An implementation's coroutine
+yields its waits: `drive` blocks for each of them, `step` awaits each.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from enum import IntEnum
 from types import CoroutineType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, TypeVarTuple, overload
+from weakref import WeakKeyDictionary
 
 from atops.base.result_codes import Result
+from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.event import Event
 from atops.runtime.current_driver import DEFAULT
+from atops.runtime.device import Device
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.queues.trace_record import call_record
-from atops.tops.bridge.codes import code_of, rtc_code_of
-from atops.tops.bridge.last_error import remember, remember_rtc
-from atops.tops.bridge.waiting import Wait, Work, drive, step
-from atops.tops.tables.all_functions import FUNCTIONS
-from atops.tops.tables.function import Function
-from atops.tops.types.error_codes import topsError_t, topsrtcResult
+from atops.runtime.stream import Stream
+from atops.tops.bridge.codes import code_of, remember, rtc_code_of
+from atops.tops.header.constants import topsDeviceScheduleSpin, topsEventBlockingSync
+from atops.tops.header.error_codes import topsError_t, topsrtcResult
+from atops.tops.header.functions import FUNCTIONS, Function
 
-__all__ = ("TWINS", "Bridge", "call", "rtc_call")
+__all__ = (
+    "SCHEDULES", "TWINS", "Bridge", "Wait", "Work", "call", "drive", "rtc_call", "spin", "spins", "step", "until",
+)  # fmt: skip
+
+T = TypeVar("T")
+Waitable = Completion | Event | Stream | Device
+Work = Coroutine[Any, Any, T]  # an implementation that may wait
+SCHEDULES: WeakKeyDictionary[DeviceContext, int] = WeakKeyDictionary()  # of topsSetDeviceFlags, until a reset
+
+
+class Wait:
+    """One wait for a completion, an event, a stream or a device, in both forms; awaited it gives the wait's result."""
+
+    __slots__ = ("thing",)
+
+    def __init__(self, thing: Waitable) -> None:
+        self.thing = thing
+
+    def __await__(self) -> Generator[Wait, Any, Any]:
+        return (yield self)
+
+    def blocking(self) -> object:
+        """Block until it is over, and return its result."""
+        thing = self.thing
+        if SCHEDULES:
+            spin(thing)
+        if isinstance(thing, Completion):
+            return thing.wait_sync()
+        thing.sync()
+        return None
+
+    async def awaiting(self) -> object:
+        """Wait until it is over, and return its result."""
+        return await (self.thing.wait() if isinstance(self.thing, Device) else self.thing)
+
+
+def until(thing: Waitable) -> Wait:
+    """Return the wait for a completion (its result), an event, all work of a stream or all work of a device.
+
+    Raises, once awaited, what the work failed with, and WouldDeadlock where a blocking wait could never end.
+    """
+    return Wait(thing)
+
+
+def spin(thing: Waitable) -> None:
+    """Poll for as long as it takes where the device's flags ask for it (TOPS Runtime API, 2.2 topsSetDeviceFlags).
+
+    Not for an event that was made to block the thread that waits for it (2.5 topsEventCreateWithFlags).
+    """
+    items: list[Completion]
+    if isinstance(thing, Completion):
+        items = [thing]
+    elif isinstance(thing, Event):
+        items = [] if thing.record is None or thing.flags & topsEventBlockingSync else [thing.record]
+    else:
+        items = thing.outstanding()
+    for item in items:
+        if spins(item.stream.context) and not item.stream.driver.inline:  # inline, only blocking makes progress
+            item.stream.driver.guard_blocking(item)
+            while not item.over:
+                time.sleep(0)  # gives up the interpreter lock, not the processor
+
+
+def drive(coroutine: Work[T] | Wait) -> T | None:
+    """Run an implementation to its end in plain code, blocking where it waits; or do the wait that it left."""
+    if isinstance(coroutine, Wait):
+        coroutine.blocking()
+        return None
+    send = coroutine.send
+    try:
+        wait = send(None)
+        while True:
+            if not isinstance(wait, Wait):
+                raise _stray(coroutine, wait)
+            try:
+                value = wait.blocking()
+            except BaseException as error:
+                wait = coroutine.throw(error)
+            else:
+                wait = send(value)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+async def step(coroutine: Work[T] | Wait | T | None) -> T | None:
+    """Run an implementation to its end on the caller's loop, awaiting where it waits; or do the wait that it left.
+
+    A result that needs no wait is returned unchanged.
+    """
+    if isinstance(coroutine, Wait):
+        await coroutine.awaiting()
+        return None
+    if not isinstance(coroutine, CoroutineType):
+        return coroutine  # type: ignore[return-value]  # a result, not a coroutine
+    try:
+        wait = coroutine.send(None)
+        while True:
+            if not isinstance(wait, Wait):
+                raise _stray(coroutine, wait)
+            try:
+                value = await wait.awaiting()
+            except BaseException as error:  # a cancellation too: the implementation tidies up and lets it pass
+                wait = coroutine.throw(error)
+            else:
+                wait = coroutine.send(value)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def _stray(coroutine: Work[object], wait: object) -> RuntimeError:
+    """Close an implementation that awaits something else than a wait. Returns the error for it."""
+    coroutine.close()
+    return RuntimeError(f"an implementation may await until(...) only; {coroutine!r} awaits {wait!r}")
+
+
+def spins(context: DeviceContext) -> bool:
+    """Return whether waits for this device poll. Auto is Yield: they sleep."""
+    return SCHEDULES.get(context) == topsDeviceScheduleSpin
+
+
+# ---- functions
 
 P = ParamSpec("P")
 C = TypeVar("C", bound=IntEnum)
-T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Answer = tuple[object, ...]
 Codes = Mapping[Result, Any]  # what to answer in place of the codes of errors
@@ -36,7 +164,6 @@ Translate = Callable[[BaseException, Function, Codes], Any]
 
 log = logging.getLogger("atops.tops")
 TWINS: Final[dict[str, Callable[..., Work[Answer]]]] = {}  # the awaitable forms, by name
-NOT_READY: Final = topsError_t.topsErrorNotReady
 WAITING: Final = (CoroutineType, Wait)  # the results of an implementation that are waits
 
 
@@ -52,14 +179,21 @@ class Bridge(Generic[C]):
     when there is nothing to wait for.
     """
 
-    def __init__(self, success: C, translate: Translate, instead: Codes) -> None:
+    def __init__(
+        self, functions: Mapping[str, Function], success: C, translate: Translate, remember: Callable[[C, str], object],
+        instead: Codes,
+    ) -> None:  # fmt: skip
+        self._functions = functions
         self._success = success
         self._translate = translate
+        self._remember = remember
         self._instead = instead
 
     def instead(self, codes: Codes) -> Bridge[C]:
         """Return a bridge that answers other codes in place of those that errors have."""
-        return Bridge(self._success, self._translate, {**self._instead, **codes})
+        return Bridge(
+            self._functions, self._success, self._translate, self._remember, {**self._instead, **codes}
+        )  # fmt: skip
 
     # An implementation that returns nothing fits several of these; the first that fits counts.
     @overload
@@ -82,7 +216,7 @@ class Bridge(Generic[C]):
     def __call__(self, implementation: Callable[P, T]) -> Callable[P, tuple[C, T]]: ...
     def __call__(self, implementation: Callable[..., Any]) -> Callable[..., Answer]:
         """Return the C-style function, and enter its twin if it may wait."""
-        function = FUNCTIONS[implementation.__name__]
+        function = self._functions[implementation.__name__]
         answer, fail = self._answers(function)
         _declare(implementation, type(self._success), function.outs)
         if not function.waits:
@@ -119,10 +253,7 @@ class Bridge(Generic[C]):
             code = self._translate(error, function, self._instead)
             message = f"{function.name}: {error}"
             log.debug("%s: %s", code.name, message)
-            if isinstance(code, topsrtcResult):
-                remember_rtc(code, message)
-            elif code is not NOT_READY:
-                remember(code, message)
+            self._remember(code, message)
             return code, *nothing
 
         return answer, fail
@@ -171,11 +302,11 @@ def _trace(driver: Driver | None, name: str, started: int, code: object) -> None
             return
         started = driver.now()
     tracer = driver.tracer
-    failed = bool(code) and code != 600
+    failed = bool(code) and code != Result.NotReady
     tracer.emit(call_record(current_ordinal(driver.serial), started, driver.now(), failed, tracer.intern(name)))
     if tracer.pending:
         driver.tell_subscribers()
 
 
-call: Final[Bridge[topsError_t]] = Bridge(topsError_t.topsSuccess, code_of, {})
-rtc_call: Final[Bridge[topsrtcResult]] = Bridge(topsrtcResult.TOPSRTC_SUCCESS, rtc_code_of, {})
+call: Final[Bridge[topsError_t]] = Bridge(FUNCTIONS, topsError_t.topsSuccess, code_of, remember, {})
+rtc_call: Final[Bridge[topsrtcResult]] = Bridge(FUNCTIONS, topsrtcResult.TOPSRTC_SUCCESS, rtc_code_of, remember, {})

@@ -1,21 +1,119 @@
-"""Turn exceptions into result codes, and codes back into exceptions: `check`.
+"""Errors as result codes and codes as errors (`check`), and the last error of each context.
 
 An error has a code of its own. Where a function's documentation does not list it, INSTEAD may name one that it does.
+
+The last error is what topsPeekAtLastError keeps and topsGetLastError resets. A context is an asyncio or trio task, or a
+thread outside of tasks. A task does not see what another one that still runs has failed with; what a finished task left
+behind is read in its thread, so that an error of one notebook cell can be asked for in the next.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import sys
+import threading
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeVar, TypeVarTuple, overload
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple, overload
+from weakref import ref
 
 from atops.base.errors import AtopsError, InvalidOption, InvalidType, PriorLaunchFailure
 from atops.base.result_codes import Result, explain
-from atops.tops.bridge.last_error import explain_rtc, last
-from atops.tops.tables.function import Function
-from atops.tops.types.error_codes import topsError_t, topsrtcResult
+from atops.tops.header.error_codes import topsError_t, topsrtcResult
+from atops.tops.header.functions import Function
 
-__all__ = ("CodeError", "Overrides", "check", "code_of", "error_for", "rtc_code_of")
+__all__ = (
+    "CodeError", "LastError", "Overrides", "ThreadError", "check", "code_of", "forget", "last", "remember",
+    "rtc_code_of", "running_task",
+)  # fmt: skip
+
+Code = topsError_t | topsrtcResult
+
+# ---- the last error of a task or thread
+
+
+class LastError(NamedTuple):
+    """A failure: its code, the call and the reason as text, and the task that made the call, if any."""
+
+    code: topsError_t
+    message: str
+    owner: ref[Any] | None
+
+
+class ThreadError(threading.local):
+    """The newest failure of one thread, in whichever of its tasks."""
+
+    error: LastError | None = None
+
+
+OWN: ContextVar[LastError | None] = ContextVar("atops_tops_last_error", default=None)
+THREAD = ThreadError()
+# The last failure of runtime compilation, which `check` explains. It is no last error.
+RTC_REASON: ContextVar[tuple[topsrtcResult, str] | None] = ContextVar("atops_tops_rtc_reason", default=None)
+
+
+def remember(code: Code, message: str) -> None:
+    """Store a failure for this context. NotReady is none; one of runtime compilation is stored for `check` alone."""
+    if isinstance(code, topsrtcResult):
+        RTC_REASON.set((code, message))
+        return
+    if code is topsError_t.topsErrorNotReady:
+        return
+    task = running_task()
+    error = LastError(code, message, None if task is None else ref(task))
+    OWN.set(error)
+    THREAD.error = error
+
+
+def last() -> LastError | None:
+    """Return the last failure of this context since the last reset, or None."""
+    task = running_task()
+    own = OWN.get()
+    if own is not None and _task_of(own) is task and (task is not None or own is THREAD.error):
+        return own
+    left = THREAD.error
+    if left is None:
+        return None
+    owner = _task_of(left)
+    return left if owner is task or owner is None or _is_over(owner) else None
+
+
+def forget() -> None:
+    """Reset the last failure of this context."""
+    if (error := last()) is not None:
+        OWN.set(None)
+        if THREAD.error is error:
+            THREAD.error = None
+
+
+def running_task() -> Any:
+    """Return the task of asyncio or trio that runs here, or None in plain code."""
+    try:
+        if (task := asyncio.current_task()) is not None:
+            return task
+    except RuntimeError:
+        pass
+    trio = sys.modules.get("trio")
+    try:
+        return None if trio is None else trio.lowlevel.current_task()
+    except RuntimeError:
+        return None
+
+
+def _task_of(error: LastError) -> Any:
+    return None if error.owner is None else error.owner()
+
+
+def _is_over(task: Any) -> bool:
+    """Return whether a task of asyncio or trio has ended."""
+    if isinstance(task, asyncio.Future):
+        return task.done()
+    nursery = task.parent_nursery
+    return nursery is None or task not in nursery.child_tasks
+
+
+# ---- codes
 
 log = logging.getLogger("atops.tops")
 
@@ -89,8 +187,7 @@ def _inner(error: BaseException, function: Function) -> Result:
     return Result.Unknown
 
 
-def error_for(code: topsError_t | topsrtcResult, message: str) -> AtopsError:
-    """Return the exception for a failure's code: of the class that has this code, if there is one."""
+def _error_for(code: Code, message: str) -> AtopsError:
     if isinstance(code, topsrtcResult):
         result = next((result for result, rtc in RTC.items() if rtc is code), Result.Unknown)
         return CodeError(result, message)
@@ -113,7 +210,6 @@ for _kind in sorted(_classes(AtopsError), key=lambda kind: (kind.__name__ != kin
         CLASSES.setdefault(_kind.code, _kind)
 
 
-Code = topsError_t | topsrtcResult
 T = TypeVar("T")
 U = TypeVar("U")
 Ts = TypeVarTuple("Ts")
@@ -137,12 +233,15 @@ def check(answer: object) -> Any:
     if not isinstance(code, topsError_t | topsrtcResult):
         raise InvalidType(f"check() expects what a C-style function returned, got {answer!r}")
     if code:
-        reason = _reason(code) if isinstance(code, topsError_t) else explain_rtc(code)
-        raise error_for(code, f"{code.name}: {reason}" if reason else code.name)
+        reason = _reason(code)
+        raise _error_for(code, f"{code.name}: {reason}" if reason else code.name)
     return None if not results else results[0] if len(results) == 1 else tuple(results)
 
 
-def _reason(code: topsError_t) -> str:
+def _reason(code: Code) -> str | None:
     """Return the message of the last failure of this context if it had this code, else what the code means."""
+    if isinstance(code, topsrtcResult):
+        said = RTC_REASON.get()
+        return said[1] if said is not None and said[0] is code else None
     stored = last()
     return stored.message if stored is not None and stored.code is code else explain(code)

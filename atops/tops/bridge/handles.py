@@ -1,25 +1,89 @@
-"""The opaque handles of C-style calls: ints that stand for objects of the runtime.
+"""The board, device and streams that a C-style call means, and its opaque handles: ints that stand for objects.
 
 A handle is dead once its object is destroyed, its device reset or its driver closed. Another board refuses it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 from typing import TypeVar
 from weakref import ref
 
 from atops.base.errors import InvalidHandle, InvalidType
+from atops.base.result_codes import Result
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.current_device import current_ordinal
 from atops.runtime.board.handles import HANDLES, register
 from atops.runtime.core.event import Event
+from atops.runtime.current_driver import current_driver
+from atops.runtime.device import Device
 from atops.runtime.external_stream import handle_from
 from atops.runtime.stream import Stream
 from atops.tops.bridge.arguments import whole
-from atops.tops.bridge.context import current_device, current_driver, null_stream, per_thread_stream
-from atops.tops.types.constants import topsStreamPerThread
+from atops.tops.bridge.codes import CodeError
+from atops.tops.header.constants import topsStreamPerThread
 
-__all__ = ("drop", "event_of", "live", "register", "stream_of", "take", "usable_stream_of")
+__all__ = (
+    "ThreadStreams", "current_device", "current_driver", "device_at", "drop", "event_of", "live", "null_stream",
+    "per_thread_stream", "register", "stream_of", "take", "usable_stream_of",
+)  # fmt: skip
+
+# ---- the current device and its streams
+
+
+class ThreadStreams(threading.local):
+    """The per-thread streams of one thread: by device, for as long as the device is not reset."""
+
+    def __init__(self) -> None:
+        self.streams: list[Stream] = []
+
+
+THREAD = ThreadStreams()
+
+
+def current_device() -> Device:
+    """Return the current device of the current board. Raises NoDevice on a board without any."""
+    driver = current_driver()
+    if not driver.options.devices:
+        raise CodeError(Result.NoDevice, f"{driver!r} has no device; ATOPS_DEVICES sets how many it has")
+    context = driver.context(current_ordinal(driver.serial))
+    found = context.facade
+    if found is None:
+        found = context.facade = Device(context.ordinal, driver)
+    assert isinstance(found, Device)
+    return found
+
+
+def null_stream() -> Stream:
+    """Return the null stream of the current device, which most calls mean. Raises NoDevice."""
+    driver = current_driver()
+    if driver.options.devices:
+        found = driver.context(current_ordinal(driver.serial)).null_stream
+        if found is not None:
+            assert isinstance(found, Stream)
+            return found
+    return current_device().null_stream  # which makes it
+
+
+def device_at(ordinal: object) -> Device:
+    """Return device `ordinal`. Raises InvalidDevice, InvalidType for other types than int."""
+    return Device(whole(ordinal, "the device"), current_driver())
+
+
+def per_thread_stream(device: Device) -> Stream:
+    """Return this thread's own stream of a device: a blocking stream, made when first used and after each reset."""
+    context = device.context
+    streams = THREAD.streams
+    for stream in streams:
+        if stream.context is context:
+            return stream
+    stream = Stream(context, name=f"per-thread stream of {threading.current_thread().name}")
+    THREAD.streams = [*(each for each in streams if each.context.dead is None), stream]
+    return stream
+
+
+# ---- handles
 
 T = TypeVar("T")
 

@@ -1,36 +1,131 @@
-"""Pointers: ints that name bytes on a device or in host memory, resolved to memory, and its owners.
+"""Pointers: ints that name bytes on a device or in host memory, resolved to memory, its second names and its owners.
 
 A device pointer is a 40-bit address, a host pointer the address of pinned or registered memory in this process. Other
 host operands are numpy arrays and whatever else has the buffer protocol.
+
+A second name (an alias) is a device address beyond the device's own memory that stands for bytes elsewhere: a peer
+region, an imported allocation, scatter memory and a codec's name have one. Its maker resolves it to bytes.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import Final
+import threading
+from collections.abc import Callable
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from sortedcontainers import SortedDict
 
-from atops.base.errors import AtopsError, IllegalAddress, InvalidType, InvalidValue, WouldDeadlock
+from atops.base.errors import AtopsError, IllegalAddress, InvalidType, InvalidValue, OutOfMemory, WouldDeadlock
+from atops.base.fork_locks import fork_safe
 from atops.base.result_codes import Result
 from atops.device.memory.allocation import Allocation, Bytes
-from atops.device.memory.host_memory import SLOT_SHIFT
+from atops.device.memory.allocator.banks import Banks, NoRoom
+from atops.device.memory.host_memory import SLOT_SHIFT, device_base
+from atops.runtime.board.context import DeviceContext
 from atops.runtime.current_driver import current_driver
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import end_of, host_bytes
 from atops.runtime.memory.scatter import Scattered
-from atops.tops.bridge.aliases import Alias, alias_at
 from atops.tops.bridge.arguments import whole
+from atops.tops.bridge.call import until
 from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.waiting import until
 
 __all__ = (
-    "address_of", "bad_pointer", "check_range", "contents", "device_memory", "disown", "find_device", "find_host",
-    "give_back", "host_address", "host_copy", "host_pointer", "host_view", "is_device_address", "is_null",
-    "known_address", "known_memory", "memory_from", "operand", "own", "owned", "pinned_at", "reached_memory",
+    "Alias", "Names", "add_alias", "address_of", "alias_at", "bad_pointer", "check_range", "contents", "device_memory",
+    "disown", "find_device", "find_host", "give_back", "has_aliases", "host_address", "host_copy", "host_pointer",
+    "host_view", "is_device_address", "is_null", "known_address", "known_memory", "memory_from", "operand", "own",
+    "owned", "pinned_at", "reached_memory", "remove_alias",
 )  # fmt: skip
+
+# ---- second names
+
+GRANULE: Final = 256
+
+
+class Alias(NamedTuple):
+    """A range of addresses of one device, and what finds the bytes behind it.
+
+    `resolve(offset, nbytes)` returns them as a Buffer or raises: CodeError for what is gone, InvalidValue for a range
+    that leaves them. `owner` is the object behind the name: topsFree calls its `free_name`, if it has one, and its
+    `memory_type`, if any, is reported in place of the type of the memory behind the name.
+    """
+
+    address: int
+    size: int
+    resolve: Callable[[int, int], Buffer]
+    owner: object
+
+
+class Names:
+    """The aliases in the space of one device."""
+
+    def __init__(self, context: DeviceContext) -> None:
+        first = device_base(context.ordinal) + context.memory.total
+        self.first = first + -first % GRANULE  # addresses in `free` count from here
+        self.lock = threading.Lock()
+        self.free = Banks(device_base(context.ordinal) + (1 << SLOT_SHIFT) - self.first, 1, GRANULE)
+        self.by_address: SortedDict[int, Alias] = SortedDict()
+
+
+NAMES: WeakKeyDictionary[DeviceContext, Names] = WeakKeyDictionary()  # a reset takes the context, and so all of them
+LOCK = fork_safe(threading.Lock())
+
+
+def add_alias(context: DeviceContext, size: int, resolve: Callable[[int, int], Buffer], owner: object) -> Alias:
+    """Give `size` bytes an address of their own in the space of a device; size 0 too. Raises OutOfMemory.
+
+    `resolve` must not keep the device's context alive other than weakly or through a Buffer that is itself removed.
+    """
+    with LOCK:
+        names = NAMES.get(context) or NAMES.setdefault(context, Names(context))
+    with names.lock:
+        try:
+            address = names.first + names.free.allocate(size)
+        except NoRoom:
+            left = f"device {context.ordinal} has too few addresses left for second names"
+            raise OutOfMemory(f"cannot name {size} bytes: {left}") from None
+        alias = names.by_address[address] = Alias(address, size, resolve, owner)
+    return alias
+
+
+def alias_at(driver: Driver, address: int) -> Alias | None:
+    """Return the alias that an address lies in, or None."""
+    if not NAMES:
+        return None
+    slot = address >> SLOT_SHIFT
+    if not slot & 1 or slot >> 1 >= driver.devices:
+        return None
+    names = NAMES.get(driver.context(slot >> 1))
+    if names is None:
+        return None
+    with names.lock:
+        position = names.by_address.bisect_right(address) - 1
+        alias = None if position < 0 else names.by_address.peekitem(position)[1]
+    return alias if alias is not None and address < alias.address + max(alias.size, 1) else None
+
+
+def has_aliases() -> bool:
+    """Tell whether any device has had one since its reset."""
+    return bool(NAMES)
+
+
+def remove_alias(driver: Driver, alias: Alias) -> bool:
+    """Take an alias away. Of several calls at once exactly one returns True."""
+    names = NAMES.get(driver.context((alias.address >> SLOT_SHIFT) >> 1))
+    if names is None:
+        return False
+    with names.lock:
+        if names.by_address.get(alias.address) is not alias:
+            return False
+        del names.by_address[alias.address]
+        names.free.free(alias.address - names.first, alias.size)
+    return True
+
 
 OWNED: dict[int, tuple[Allocation, Buffer]] = {}  # by the allocation's serial, which no two ever share
 KEPT: Final = 64  # dead entries up to this many are not looked for; each may keep a closed board alive

@@ -14,10 +14,8 @@ from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind, Status
 from atops.runtime.current_driver import DEFAULT
 from atops.runtime.driver import CURRENT
-from atops.tops.bridge.call import TWINS, call, rtc_call
-from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.last_error import last
-from atops.tops.bridge.waiting import until
+from atops.tops.bridge.call import TWINS, call, rtc_call, until
+from atops.tops.bridge.codes import CodeError, last
 from tests.every import every
 from tests.runtime.boards import Latch
 

@@ -9,9 +9,10 @@ from atops.base.errors import AtopsError, InvalidType, InvalidValue, OutOfMemory
 from atops.base.result_codes import Result
 from atops.runtime.memory.buffer import Buffer
 from atops.tops.bridge import pointers as _pointers
-from atops.tops.bridge.aliases import add_alias, alias_at, remove_alias
 from atops.tops.bridge.pointers import (
+    add_alias,
     address_of,
+    alias_at,
     device_memory,
     disown,
     find_host,
@@ -21,6 +22,7 @@ from atops.tops.bridge.pointers import (
     operand,
     own,
     owned,
+    remove_alias,
 )
 from tests.runtime.boards import PATIENCE
 

@@ -1,0 +1,282 @@
+"""Device management (TOPS Runtime API, 2.2), without the functions between processes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import ClassVar
+
+import anyio
+import pytest
+
+import atops.tops as tops
+from atops.base.errors import InvalidHandle
+from atops.base.options import EmulatorOptions
+from atops.base.result_codes import Result
+from atops.runtime.board.current_device import current_ordinal
+from atops.runtime.driver import CURRENT, Driver
+from atops.tops import aio
+from atops.tops.bridge.handles import register, stream_of
+from atops.tops.header.functions import FUNCTIONS
+from tests.runtime.boards import PATIENCE, Latch, broken, waiters
+from tests.tops.conformance import Case, Conformance, World
+
+CLOCK = tops.topsDeviceAttributeClockRate
+NO_ARGUMENT = "its only argument in C is an out-parameter, which Python does not have"
+ORDINALS = {"topsSetDevice": (), "topsGetDeviceProperties": (), "topsDeviceGetAttribute": (CLOCK,)}
+
+
+def busy(world: World) -> None:
+    """Leave a command of device 0 unfinished."""
+    latch = Latch(world.device)
+    stream = world.device.create_stream(nonblocking=True)
+    latch.hold(stream)
+    world.keep += [latch, stream]
+
+
+def board(count: int) -> Driver:
+    """Return a board of `count` devices."""
+    return Driver(EmulatorOptions(devices=count, trace=0))
+
+
+class TestDevice(Conformance):
+    """Every function of 2.2 but those between processes, by its rows."""
+
+    functions = tuple(
+        name for name, each in FUNCTIONS.items() if each.family == "Device" and not name.startswith("topsIpc")
+    )
+    good: ClassVar = {
+        "topsDeviceSynchronize": (),
+        "topsDeviceReset": (),
+        "topsGetDevice": (),
+        "topsGetDeviceCount": (),
+        "topsDeviceGetLimit": (tops.topsLimitMallocHeapSize,),
+        "topsGetDeviceFlags": (),
+        "topsSetDeviceFlags": (tops.topsDeviceScheduleYield,),
+        "topsChooseDevice": (tops.topsDeviceProp_t(),),
+        **{name: (*more, 1) for name, more in ORDINALS.items()},
+    }
+    bad = (
+        *(Case(name, "K2 device -1", (*more, -1), tops.topsErrorInvalidDevice) for name, more in ORDINALS.items()),
+        *(Case(name, "K2 device 2 of 2", (*more, 2), tops.topsErrorInvalidDevice) for name, more in ORDINALS.items()),
+        *(Case(name, "device 1.0", (*more, 1.0), tops.topsErrorInvalidValue) for name, more in ORDINALS.items()),
+        *(Case(name, "device None", (*more, None), tops.topsErrorInvalidValue) for name, more in ORDINALS.items()),
+        Case("topsDeviceGetAttribute", "no attribute", (9999, 0), tops.topsErrorInvalidValue),
+        Case("topsDeviceGetAttribute", "a bound", (10000, 0), tops.topsErrorInvalidValue),
+        Case("topsDeviceGetLimit", "K8 limit -1", (-1,), tops.topsErrorUnsupportedLimit),
+        Case("topsDeviceGetLimit", "printf FIFO", (tops.topsLimitPrintfFifoSize,), tops.topsErrorUnsupportedLimit),
+        Case("topsDeviceGetLimit", "no number", ("heap",), tops.topsErrorInvalidValue),
+        Case("topsSetDeviceFlags", "two schedule bits", (3,), tops.topsErrorInvalidValue),
+        Case("topsSetDeviceFlags", "Yield and BlockingSync", (6,), tops.topsErrorInvalidValue),
+        Case("topsSetDeviceFlags", "an unknown bit", (0x40,), tops.topsErrorInvalidValue),
+        Case("topsSetDeviceFlags", "negative", (-1,), tops.topsErrorInvalidValue),
+        Case("topsSetDeviceFlags", "work unfinished", lambda w: busy(w) or (1,), tops.topsErrorSetOnActiveProcess),
+        Case("topsChooseDevice", "no properties", ({"major": 3},), tops.topsErrorInvalidValue),
+    )
+    unreachable: ClassVar = {
+        ("topsSetDevice", Result.DeviceAlreadyInUse): "only a reservation of SIP threads conflicts",
+        ("topsGetDevice", Result.InvalidValue): NO_ARGUMENT,
+        ("topsGetDevice", Result.InvalidDevice): "only a board without devices: test_no_device",
+        ("topsGetDeviceCount", Result.NoDevice): "only a board without devices: test_no_device",
+        ("topsGetDeviceFlags", Result.InvalidValue): NO_ARGUMENT,
+        ("topsGetDeviceFlags", Result.InvalidDevice): "only a board without devices: test_no_device",
+        ("topsSetDeviceFlags", Result.InvalidDevice): "only a board without devices: test_no_device",
+    }
+
+
+def test_no_device(world):
+    """On a board without devices the count is NoDevice; others answer InvalidDevice where listed, else NoDevice."""
+    driver = board(0)
+    token = CURRENT.set(driver)
+    try:
+        assert tops.topsGetDeviceCount() == (tops.topsErrorNoDevice, None)
+        assert tops.topsGetDevice() == tops.topsGetDeviceFlags() == (tops.topsErrorInvalidDevice, None)
+        assert tops.topsSetDeviceFlags(0) == tops.topsSetDevice(0) == (tops.topsErrorInvalidDevice,)
+        assert tops.topsDeviceSynchronize() == tops.topsDeviceReset() == (tops.topsErrorNoDevice,)
+        assert tops.topsChooseDevice(tops.topsDeviceProp_t()) == (tops.topsErrorNoDevice, None)
+    finally:
+        CURRENT.reset(token)
+        driver.close()
+
+
+def test_device_is_the_threads_and_the_tasks(world):
+    """A set holds for the next task of the thread, and for no other thread; the object API has the same device."""
+
+    async def cell(ordinal: int) -> None:
+        assert tops.topsSetDevice(ordinal) == (tops.topsSuccess,)
+
+    thread, seen = world.thread(lambda: asyncio.run(cell(1)) or current_ordinal(world.driver.serial))
+    thread.join(PATIENCE)
+    assert seen == [1]
+    assert tops.topsGetDevice() == (tops.topsSuccess, 0)
+    tops.topsSetDevice(1)
+    assert current_ordinal(world.driver.serial) == 1
+
+
+def test_b24_synchronize_waits_for_every_stream(world):
+    """B24: it returns when all streams are done, and with nothing to do at once; other devices' work goes on."""
+    device = world.device
+    streams = [device.create_stream(nonblocking=bool(number % 2)) for number in range(4)]
+    array = device.empty(4, "int32")
+    for number, stream in enumerate(streams):
+        stream.fill(array[number : number + 1], number)
+    latch = Latch(world.second)
+    elsewhere = world.second.create_stream()
+    latch.hold(elsewhere)
+    assert tops.topsDeviceSynchronize() == (tops.topsSuccess,)
+    assert all(stream.is_done for stream in streams)
+    world.let_run()
+    assert not elsewhere.is_done
+    latch.open()
+
+
+def test_synchronize_returns_a_kernels_fault_until_reset(world):
+    """A fault poisons its stream: synchronising returns it again and again, and is well after a reset."""
+    stream = world.device.create_stream()
+    stream.launch(broken, (1, 1))
+    for _ in range(2):
+        assert tops.topsDeviceSynchronize() == (tops.topsErrorLaunchFailure,)
+    assert tops.topsDeviceReset() == (tops.topsSuccess,)
+    assert tops.topsDeviceSynchronize() == (tops.topsSuccess,)
+
+
+def test_twin_leaves_the_loop_free(world, loop_guard):
+    """Awaiting the device blocks nobody: another task of the loop lets the device go on."""
+    latch = Latch(world.device)
+    latch.hold(world.device.create_stream(nonblocking=True))
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(opener)
+            assert await aio.topsDeviceSynchronize() == (tops.topsSuccess,)
+
+    async def opener() -> None:
+        await anyio.to_thread.run_sync(latch.open)
+
+    anyio.run(main)
+
+
+def test_cancelling_a_twin_cancels_the_wait_alone(world):
+    """The work goes on when the awaiting task is cancelled, and nothing is stored as an error."""
+    latch = Latch(world.device)
+    stream = world.device.create_stream(nonblocking=True)
+    held = latch.hold(stream)
+
+    async def main() -> None:
+        with anyio.move_on_after(0) as scope:
+            await aio.topsDeviceSynchronize()
+        assert scope.cancelled_caught
+        assert tops.topsPeekAtLastError() == (tops.topsSuccess,)
+
+    for backend in ("asyncio", "trio"):
+        anyio.run(main, backend=backend)
+    assert not held.done
+    latch.open()
+    held.wait_sync(PATIENCE)
+
+
+def test_reset_kills_handles_streams_and_memory(world):
+    """K11, B22: after a reset old handles are dead and memory is whole again; the per-thread stream works again."""
+    device = world.device
+    stream = device.create_stream()
+    handle = register(stream, device.context)
+    array = device.empty(1 << 20, "uint8")
+    own = stream_of(2)
+    own.fill(array, 1)
+    assert tops.topsDeviceReset() == (tops.topsSuccess,)
+    with pytest.raises(InvalidHandle, match="is dead"):
+        stream_of(handle)
+    assert stream_of(2) is not own
+    stream_of(2).fill(device.empty(4, "uint8"), 0).wait_sync(PATIENCE)
+    assert device.memory_info()[0] > world.driver.arch.l3_bytes - (1 << 20)
+
+
+def test_reset_wakes_who_waits(world):
+    """A thread that synchronises while another resets gets an error, never a hang."""
+    latch = Latch(world.device)
+    latch.hold(world.device.create_stream(nonblocking=True))
+    thread, answers = world.thread(tops.topsDeviceSynchronize)
+    while not waiters(world.driver):  # until it waits
+        time.sleep(0)
+    assert tops.topsDeviceReset() == (tops.topsSuccess,)
+    thread.join(PATIENCE)
+    assert answers == [(tops.topsErrorContextIsDestroyed,)]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [(0, 0), (1, 1), (2, 2), (4, 4), (8, 0), (9, 1), (0x16, 0), (0x17, 1), (0x1E, 0)]
+)
+def test_flags(world, given, kept):
+    """LmemResizeToMax goes as a whole, then MapHost; what is left is the schedule flag, until a reset."""
+    assert tops.topsSetDeviceFlags(given) == (tops.topsSuccess,)
+    assert tops.topsGetDeviceFlags() == (tops.topsSuccess, kept)
+    tops.topsSetDevice(1)
+    assert tops.topsGetDeviceFlags() == (tops.topsSuccess, 0)
+    tops.topsSetDevice(0)
+    tops.topsDeviceReset()
+    assert tops.topsGetDeviceFlags() == (tops.topsSuccess, 0)
+
+
+def test_same_flags_are_allowed_while_work_runs(world):
+    """Only a change of the schedule flag is refused while a command is unfinished."""
+    tops.check(tops.topsSetDeviceFlags(tops.topsDeviceScheduleSpin))
+    busy(world)
+    assert tops.topsSetDeviceFlags(tops.topsDeviceScheduleSpin | tops.topsDeviceMapHost) == (tops.topsSuccess,)
+    assert tops.topsSetDeviceFlags(0) == (tops.topsErrorSetOnActiveProcess,)
+    world.keep[0].open()
+
+
+def test_spinning_waits(world):
+    """With Spin a wait polls and ends as it does when it sleeps."""
+    tops.check(tops.topsSetDeviceFlags(tops.topsDeviceScheduleSpin))
+    array = world.device.empty(1 << 20, "uint8")
+    stream = world.device.create_stream()
+    for value in range(20):
+        stream.fill(array, value)
+    assert tops.topsDeviceSynchronize() == (tops.topsSuccess,)
+    assert stream.is_done
+
+
+@pytest.mark.parametrize("arch", ["gcu210", "gcu300"])
+def test_properties_are_the_architectures(world, arch):
+    """Properties, attributes and the architecture's table say the same; the struct survives its C form."""
+    driver = Driver(EmulatorOptions(arch=arch, trace=0))
+    token = CURRENT.set(driver)
+    try:
+        table = driver.arch
+        found = tops.check(tops.topsGetDeviceProperties(0))
+        assert (found.major, found.minor) == table.compute_capability
+        assert found.gcuArchName == table.gcu_arch_name
+        assert found.totalGlobalMem == table.l3_bytes == tops.check(tops.topsDeviceGetLimit(2))
+        assert found.maxThreadsDim == tuple(table.max_block)
+        assert tops.topsDeviceProp_t.from_bytes(found.to_bytes()) == found
+        same = {
+            tops.topsDeviceAttributeClockRate: found.clockRate,
+            tops.topsDeviceAttributeComputeCapabilityMajor: found.major,
+            tops.topsDeviceAttributeComputeCapabilityMinor: found.minor,
+            tops.topsDeviceAttributeMaxBlockDimX: found.maxThreadsDim[0],
+            tops.topsDeviceAttributeMaxBlockDimY: found.maxThreadsDim[1],
+            tops.topsDeviceAttributeMaxBlockDimZ: found.maxThreadsDim[2],
+            tops.topsDeviceAttributeMaxGridDimX: found.maxGridSize[0],
+            tops.topsDeviceAttributeMaxGridDimY: found.maxGridSize[1],
+            tops.topsDeviceAttributeMaxGridDimZ: found.maxGridSize[2],
+            tops.topsDeviceAttributeMaxThreadsPerBlock: found.maxThreadsPerBlock,
+            tops.topsDeviceAttributeMultiprocessorCount: found.multiProcessorCount,
+            tops.topsDeviceAttributeMaxSharedMemoryPerBlock: found.sharedMemPerBlock,
+            tops.topsDeviceAttributeEnflameMcChannel: found.mc_channel,
+        }
+        for attribute in tops.topsDeviceAttribute_t:
+            if attribute is not tops.topsDeviceAttributeEnflameSpecificBegin:
+                assert tops.topsDeviceGetAttribute(attribute, 0) == (tops.topsSuccess, same[attribute])
+    finally:
+        CURRENT.reset(token)
+        driver.close()
+
+
+def test_choose_device(world):
+    """Nothing asked for is device 0; what only one has is that one; what none has whole is the nearest."""
+    choose = tops.topsChooseDevice
+    assert choose(tops.topsDeviceProp_t()) == (tops.topsSuccess, 0)
+    assert choose(tops.topsDeviceProp_t(pciBusID=2)) == (tops.topsSuccess, 1)
+    assert choose(tops.topsDeviceProp_t(major=9, pciBusID=2, totalGlobalMem=1)) == (tops.topsSuccess, 1)
+    assert choose(tops.check(tops.topsGetDeviceProperties(1))) == (tops.topsSuccess, 1)
