@@ -16,10 +16,8 @@ from atops import kernels
 from atops.apps.language_texts import BESIDE, HEAD, INTRODUCTIONS, OTHER_NAMES, TITLES
 from atops.device.arch import ARCHITECTURES
 from atops.device.dte.operations import OPERATIONS
-from atops.kernels.tables.constructs import SPACES, SYNC, Construct
-from atops.kernels.tables.dte import DTE
-from atops.kernels.tables.functions import FUNCTION_TYPES, FUNCTIONS
-from atops.kernels.tables.vectors import FORMS, KEYWORD_BYTES, OPERATORS, TYPE_SETS, VECTORS
+from atops.kernels.tables.constructs import DTE, SPACES, SYNC, Construct
+from atops.kernels.tables.vectors import FORMS, FUNCTION_TYPES, FUNCTIONS, KEYWORD_BYTES, OPERATORS, TYPE_SETS, VECTORS
 
 __all__ = ("CONSTRUCTS", "language_reference", "main")
 

@@ -13,12 +13,12 @@
 It depends on the device alone, not on streams or launches. What a program names is right in this folder; behind it are
 
     tables/    the language as tables, which the reference, the checks and the tests read
-    memory/    arrays, device variables and pointers; dte/: DTE operations and contexts; vectors/: vectors and functions
+    memory/    arrays, device variables and pointers; vectors/: vectors and functions
     source/    from a source text to kernels; compile/: compiled programs, images and modules
     kernel     what `@k.kernel` makes; bound, arguments: a kernel with its arguments; launch_config: its geometry
-    sync       barriers and signals; output: printf and assertions; builtin_variables: the place of a thread
-    inspection what a kernel's code shows before it runs; target: chips that a kernel is compiled for
-    block_kernels, execution_spaces: a grid of different kernels; `k.device` and `k.host`
+    dte        the DTE's contexts and operations; sync: barriers and signals; output: printf and assertions
+    builtin_variables, execution_spaces: the place of a thread; `k.device` and `k.host`
+    inspection what a kernel's code and text show before it runs; target: chips that a kernel is compiled for
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from atops.device.span.span import Space, Span
+from atops.kernels import dte
 from atops.kernels.arguments import restrict
 from atops.kernels.bound import BoundKernel
 from atops.kernels.builtin_variables import (
@@ -40,16 +41,7 @@ from atops.kernels.builtin_variables import (
     threadIdx,
     tiles,
 )
-from atops.kernels.dte import operations as _operations
-from atops.kernels.dte.contexts import (
-    dte_scope,
-    event,
-    shared_dte_ctx,
-    tops_destroy_dte,
-    tops_init_dte,
-    wait,
-)
-from atops.kernels.dte.operations import *  # noqa: F403  # the operations' names, which that file lists
+from atops.kernels.dte import *  # noqa: F403  # what it lists: contexts, events and operations
 from atops.kernels.execution_spaces import device, host
 from atops.kernels.kernel import Kernel, cooperative, kernel
 from atops.kernels.launch_config import LaunchConfig
@@ -82,45 +74,15 @@ from atops.kernels.sync import (
     syncblocks,
     syncthreads,
 )
-from atops.kernels.vectors.functions import (
-    abs,
-    acos,
-    asin,
-    atan,
-    atan2,
-    ceil,
-    cos,
-    cosh,
-    div,
-    exp,
-    expm1,
-    floor,
-    gelu,
-    isfinite,
-    ln,
-    log1p,
-    mod,
-    power,
-    rec,
-    round,
-    rsqrt,
-    sigmoid,
-    sign,
-    sin,
-    sinh,
-    softplus,
-    sqrt,
-    tan,
-    tanh,
-)
+from atops.kernels.vectors import functions
+from atops.kernels.vectors.functions import *  # noqa: F403  # the 29 functions
 from atops.kernels.vectors.vector import Mask, Vector
 from atops.kernels.vectors.vector_type import VectorType, sizeof, vector, vector2, vector4
 
 if TYPE_CHECKING:
     from atops.kernels.compile.image import CodeImage
     from atops.kernels.compile.kernel_attributes import FunctionAttributes, function_attributes
-    from atops.kernels.compile.module import Module
-    from atops.kernels.compile.program import CompiledProgram, Program, compile_source, load_module
+    from atops.kernels.compile.program import CompiledProgram, Module, Program, compile_source, load_module
     from atops.kernels.source.diagnostics import Diagnostic, DiagnosticLog, Severity
     from atops.kernels.source.options import CompileOptions
 
@@ -134,7 +96,7 @@ COMPILING = {
     "function_attributes": "atops.kernels.compile.kernel_attributes",
     "CodeImage": "atops.kernels.compile.image",
     "load_module": "atops.kernels.compile.program",
-    "Module": "atops.kernels.compile.module",
+    "Module": "atops.kernels.compile.program",
     "CompiledProgram": "atops.kernels.compile.program",
     "Program": "atops.kernels.compile.program",
     "compile_source": "atops.kernels.compile.program",
@@ -154,18 +116,20 @@ def __getattr__(name: str) -> Any:
     hint = "" if name.startswith("__") else import_module("atops.kernels.source.diagnostics").nearest(name, __all__)
     raise AttributeError(f"module 'atops.kernels' has no attribute {name!r}{hint}")
 
+
+def __dir__() -> list[str]:
+    """List the names of the language, and what every module has."""
+    return sorted({*__all__, *MACROS, *(name for name in globals() if name.startswith("__"))})
+
+
 __all__: tuple[str, ...] = (
     "BarrierScope", "BoundKernel", "CodeImage", "CompileOptions", "CompiledProgram", "Constant", "CountedBarrier",
     "Diagnostic", "DiagnosticLog", "FunctionAttributes", "Generic", "Global", "Kernel", "LaunchConfig", "Local",
     "Mask", "Module", "Pointer", "Private", "Program", "Severity", "Shared", "Space", "Span", "Variable", "Vector",
-    "VectorType", "__syncblocks", "__syncthreads", "abs", "acos", "asin", "assert_", "atan", "atan2", "barrier",
-    "blockDim", "blockIdx", "ceil", "compile_source", "constant", "cooperative", "cos", "cosh", "device",
-    "device_variable", "div", "dte_scope", "dynamic_shared", "event", "exp", "expm1", "floor",
-    "function_attributes", "gelu", "generic", "gridDim", "host", "isfinite", "kernel", "ln", "load_module", "local",
-    "log1p", "mdspan", "mod", "pointer", "power", "printf", "private", "rec", "restrict", "round", "rsqrt",
-    "shared", "shared_dte_ctx", "sigmoid", "sign", "signal_add", "signal_read", "signal_wait", "signal_write",
-    "sin", "sinh", "sizeof", "softplus", "sqrt", "syncblocks", "syncthreads", "tan", "tanh", "threadIdx",
-    "thread_count", "thread_id", "tiles", "tops_destroy_dte", "tops_init_dte", "vector", "vector2", "vector4",
-    "wait",
+    "VectorType", "__syncblocks", "__syncthreads", "assert_", "barrier", "blockDim", "blockIdx", "compile_source",
+    "constant", "cooperative", "device", "device_variable", "dynamic_shared", "function_attributes", "generic",
+    "gridDim", "host", "kernel", "load_module", "local", "mdspan", "pointer", "printf", "private", "restrict",
+    "shared", "signal_add", "signal_read", "signal_wait", "signal_write", "sizeof", "syncblocks", "syncthreads",
+    "threadIdx", "thread_count", "thread_id", "tiles", "vector", "vector2", "vector4",
 )  # fmt: skip
-__all__ = tuple(sorted((*__all__, *_operations.__all__)))
+__all__ = tuple(sorted((*__all__, *dte.__all__, *functions.__all__)))

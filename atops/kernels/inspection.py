@@ -1,18 +1,26 @@
-"""What a kernel's compiled code shows before it runs: its dynamic shared memory, and the constants it names."""
+"""What a kernel's compiled code and its text show before it runs: the names that it uses, and its syntax tree."""
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 
+from atops.base.python_ast import module_tree
 from atops.kernels.memory.arrays import dynamic_shared
 from atops.kernels.memory.device_variables import Variable
 
 __all__ = (
-    "codes_of", "constants_of", "dynamic_shared_lines", "plain_function", "uses_dynamic_shared", "variables_of",
+    "FunctionNode", "bound_names", "codes_of", "constants_of", "dynamic_shared_lines", "function_tree", "own_nodes",
+    "plain_function", "uses_dynamic_shared", "values_named", "variables_of",
 )  # fmt: skip
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 _NAME = dynamic_shared.__name__
 PLAIN = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLASSDEREF")  # of names that are no locals and no attributes
@@ -41,7 +49,7 @@ def constants_of(function: Callable[..., object]) -> list[Variable]:
     """Return the constants that the function, or a Python function that it calls by a plain name, names: `x`, `m.x`."""
     found: dict[Variable, None] = {}
     for each in _reached(function):
-        for value in _named(each):
+        for value in values_named(each):
             if isinstance(value, Variable) and value.is_constant:
                 found[value] = None
     return list(found)
@@ -61,7 +69,7 @@ def _reached(function: Callable[..., object]) -> Iterator[FunctionType]:
         pending += [plain_function(each) for each in called if isinstance(each, FunctionType)]
 
 
-def _named(function: FunctionType) -> Iterator[object]:
+def values_named(function: FunctionType) -> Iterator[object]:
     """Yield the values of the function's global and enclosing names, and those of `module.name`."""
     variables = variables_of(function)
     value: object = None
@@ -110,3 +118,46 @@ def _names(code: CodeType) -> Iterator[tuple[str, str, int]]:
                 line = instruction.starts_line
             if instruction.opname.startswith("LOAD_") and isinstance(instruction.argval, str):
                 yield instruction.opname, instruction.argval, line
+
+
+def function_tree(function: Callable[..., object]) -> FunctionNode | None:
+    """Return the syntax tree of a function; None where its source cannot be had, as of a lambda or in a bare prompt."""
+    try:
+        tree = module_tree(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+    node = tree.body[0] if tree.body else None
+    return node if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else None
+
+
+def own_nodes(function: FunctionNode) -> Iterator[ast.AST]:
+    """Yield the nodes of the function's body in the order of the text, without those of functions defined in it."""
+    pending: list[ast.AST] = list(reversed(function.body))
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, _SCOPES):
+            pending.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def bound_names(function: FunctionNode) -> set[str]:
+    """Return every name that the function, or what is defined in it, binds: parameters, variables, functions."""
+    bound: set[str] = set()
+    declared: set[str] = set()
+    for node in ast.walk(function):
+        match node:
+            case ast.arg(arg=name):
+                bound.add(name)
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                bound.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                bound |= {name} if node is not function else set()
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                bound.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                bound.add(name)
+            case ast.alias(name=name, asname=other):
+                bound.add(other or name.partition(".")[0])
+            case ast.Global(names=names):
+                declared.update(names)
+    return bound - declared

@@ -14,10 +14,8 @@ from atops import kernels as k
 from atops.apps.language_reference import CONSTRUCTS, language_reference, main
 from atops.apps.language_texts import INTRODUCTIONS, OTHER_NAMES, TITLES
 from atops.device.dte.transfer import DteEvent
-from atops.kernels.tables.constructs import SPACES, SYNC, Construct
-from atops.kernels.tables.dte import DTE
-from atops.kernels.tables.functions import FUNCTIONS
-from atops.kernels.tables.vectors import FORMS, VECTORS
+from atops.kernels.tables.constructs import DTE, SPACES, SYNC, Construct
+from atops.kernels.tables.vectors import FORMS, FUNCTIONS, VECTORS
 from tests.every import every
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "language.md"

@@ -49,8 +49,8 @@ FOLDERS = (
     ),
     ("atops.trace",),
     (
-        "atops.kernels.tables", "atops.kernels.memory", "atops.kernels.dte", "atops.kernels.vectors",
-        "atops.kernels", "atops.kernels.source", "atops.kernels.compile",
+        "atops.kernels.tables", "atops.kernels.memory", "atops.kernels.vectors", "atops.kernels",
+        "atops.kernels.source", "atops.kernels.compile",
     ),
     (
         "atops.runtime.executors", "atops.runtime.core", "atops.runtime.memory", "atops.runtime.board",

@@ -3,7 +3,7 @@
 A row is a declaration, and has no body: its name, its parameters with their types and defaults, and its documentation
 are the operation's. The decorator says what the operation is made of, how C++ spells its parameters, what differs from
 there, and which architecture has it first. Made from the rows are the functions and methods of kernels
-(kernels/dte/operations.py), their checks, and the rows of the language reference. A new operation needs a row here and
+(kernels/dte.py), their checks, and the rows of the language reference. A new operation needs a row here and
 its names there.
 
 The destination comes first, shapes are outermost first; offsets, shapes, widths and strides have an int for each

@@ -18,8 +18,7 @@ from atops.device.dte.operands import PRIVATE_ARRAYS
 from atops.device.exec.thread import KernelThread, current_thread
 from atops.device.geometry import Array
 from atops.device.span.span import Space, Span
-from atops.kernels.memory.declarations import Shape, extents_of
-from atops.kernels.memory.device_variables import Variable
+from atops.kernels.memory.device_variables import Shape, Variable, extents_of
 from atops.kernels.memory.pointer import Pointer
 from atops.kernels.memory.sharing import dynamic_bytes, shared_object, shared_once
 from atops.kernels.memory.spaces import AnySpace, LanguageSpace, is_below, space_in

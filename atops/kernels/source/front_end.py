@@ -14,15 +14,24 @@ from collections.abc import Callable, Mapping
 from types import CodeType, ModuleType, SimpleNamespace
 
 from atops.base.python_ast import expression_tree
+from atops.kernels.inspection import FunctionNode
 from atops.kernels.memory.device_variables import constant, device_variable
 from atops.kernels.source.constant_folding import NotConstant, fold, resolve
 from atops.kernels.source.diagnostics import DiagnosticLog, Located, SourceText, nearest
 from atops.kernels.source.function_checks import FunctionChecks
-from atops.kernels.source.function_source import FunctionNode
 from atops.kernels.source.names import check_names, importable, predefined
 from atops.kernels.source.options import CompileOptions
-from atops.kernels.source.python_unit import Bind, Include, PythonUnit, Run, UnitStep, module_of
-from atops.kernels.source.syntax import TOO_DEEP, compile_definition, parse
+from atops.kernels.source.python_unit import (
+    TOO_DEEP,
+    Bind,
+    Include,
+    PythonUnit,
+    Run,
+    UnitStep,
+    compile_definition,
+    module_of,
+    parse,
+)
 
 __all__ = ("LANGUAGE", "read_source")
 

@@ -1,13 +1,15 @@
-"""The rules for functions of a kernel source, checked in the syntax tree: TOPS C++, 8.1, 8.2 and 8.8.
+"""The rules for functions of a kernel source, checked in the syntax tree: TOPS C++, 8.1 to 8.4 and 8.6 to 8.8.
 
-Each fault is reported at its place; nothing is executed. Names have the values that the function would find.
+Each fault is reported at its place; nothing is executed. Names have the values that the function would find. Branches
+that the macros of the compile target rule out are skipped where names are looked for that the target lacks, as a
+preprocessor would drop them.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,16 +17,17 @@ import numpy as np
 from atops.base.dtypes import as_dtype
 from atops.base.errors import InvalidType
 from atops.base.python_ast import expression_tree
+from atops.device.dte.operations import OPERATIONS
 from atops.device.span.span import Span
 from atops.kernels.builtin_variables import macros_of
+from atops.kernels.inspection import FunctionNode, bound_names, own_nodes
 from atops.kernels.memory.arrays import dynamic_shared, local
-from atops.kernels.source.architecture_checks import check_architecture
 from atops.kernels.source.constant_folding import NotConstant, fold, resolve
 from atops.kernels.source.diagnostics import DiagnosticLog, Located, SourceText
-from atops.kernels.source.function_source import FunctionNode, bound_names, own_nodes
-from atops.kernels.source.names import DECORATORS
+from atops.kernels.source.names import DECORATORS, language
 from atops.kernels.sync import syncblocks
-from atops.kernels.target import TARGETS
+from atops.kernels.tables.vectors import FUNCTIONS, VECTORS
+from atops.kernels.target import TARGETS, CompileTarget
 
 __all__ = ("FunctionChecks", "decorators_of")
 
@@ -85,7 +88,7 @@ class FunctionChecks:
             self._results()
             self._dynamic_shared()
             self._advice()
-        check_architecture(self.node, self._names_as_compiled(), self._meaning, self.source, self.log)
+        self._architecture()
 
     def error(self, message: str, node: Located) -> None:
         """Report an error in the function's text."""
@@ -241,6 +244,29 @@ class FunctionChecks:
                 message = "k.local in a loop takes more memory each time; take it once, before the loop"
                 self.log.warning(message, self.source, node)
 
+    def _architecture(self) -> None:
+        """Warn of each operation, function and vector type that the function names and its compile target lacks.
+
+        It is a warning, as only a run shows whether the line is reached.
+        """
+        names = self._names_as_compiled()
+        target = _target_of(names)
+        if target is None:
+            return
+        level = target.figures.gcu_arch
+        lacking = {id(getattr(language(), name)): (name, first) for name, first in _first_chips() if first > level}
+        methods = {f"config_{row.name}": row.gcu_arch for row in OPERATIONS.values() if row.gcu_arch > level}
+        if not lacking and not methods:
+            return
+        for node in _reached(self.node.body, names):
+            found = lacking.get(id(value)) if (value := self._meaning(node)) is not None else None
+            if found is None and isinstance(node, ast.Attribute) and node.attr in methods:
+                found = node.attr, methods[node.attr]
+            if found is not None:
+                assert isinstance(node, ast.expr)
+                message = f"{found[0]} needs gcu{found[1]}; the source is compiled for {target.name}"
+                self.log.warning(f"{message}. `if k.__AGCU_ARCH__ >= {found[1]}:` keeps it apart", self.source, node)
+
     def _meaning(self, node: ast.AST) -> object:
         """Return the value of a global name, or of a dotted one; None where it is the function's own or unknown."""
         root = node
@@ -281,3 +307,37 @@ def _in_loops(function: FunctionNode) -> Iterator[ast.AST]:
                     if id(node) not in seen:
                         seen.add(id(node))
                         yield node
+
+
+def _target_of(names: Mapping[str, object]) -> CompileTarget | None:
+    """Return the target that defines the macros so; None where the text redefines one."""
+    for target in TARGETS.values():
+        if all(name in names and names[name] == value for name, value in macros_of(target).items()):
+            return target
+    return None
+
+
+def _first_chips() -> Iterator[tuple[str, int]]:
+    """Yield the language's names that not every chip has, each with its first chip."""
+    for row in OPERATIONS.values():
+        yield from ((row.name, row.gcu_arch), (f"{row.name}_async", row.gcu_arch))
+    yield from ((row.name, row.gcu_arch) for row in FUNCTIONS)
+    for construct in VECTORS:
+        if (name := construct.python.removeprefix("k.")).isidentifier():
+            yield name, construct.gcu_arch
+
+
+def _reached(nodes: Iterable[ast.AST], names: Mapping[str, object]) -> Iterator[ast.AST]:
+    """Yield all nodes and those below them, in no order, without the branches that constants rule out."""
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        yield node
+        below = ast.iter_child_nodes(node)
+        if isinstance(node, ast.If | ast.IfExp):
+            try:
+                taken = node.body if fold(node.test, names) else node.orelse
+                below = iter(taken if isinstance(taken, list) else [taken])
+            except NotConstant:
+                pass
+        pending.extend(below)

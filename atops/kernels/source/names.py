@@ -17,7 +17,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from atops.kernels.builtin_variables import MACROS
 from atops.kernels.execution_spaces import device, host
 from atops.kernels.inspection import codes_of
 from atops.kernels.kernel import cooperative, kernel
@@ -94,8 +93,7 @@ def _is_module(owner: object) -> bool:
 
 
 def _lacks(owner: object, name: str) -> bool:
-    """Return whether a module has no such name; some define names only when they are read."""
-    return _is_module(owner) and name not in dir(owner) and not (owner is language() and name in MACROS)
+    return _is_module(owner) and name not in dir(owner)
 
 
 def _report(

@@ -1,7 +1,5 @@
 """The language as tables: the reference, the checks and the tests read them.
 
-constructs  functions, memory, built-in names, synchronisation and output
-dte         the DTE
-vectors     vector types and operators
-functions   the 29 mathematical functions
+constructs  functions, memory, built-in names, the DTE, synchronisation and output
+vectors     vector types, operators and the 29 mathematical functions
 """

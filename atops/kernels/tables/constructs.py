@@ -1,4 +1,4 @@
-"""Functions, memory, built-in names, synchronisation and output as tables: TOPS C++, 8.1, 8.2, 8.5, 8.6 and 8.8."""
+"""Functions, memory, built-in names, the DTE, synchronisation and output as tables: TOPS C++, 8.1, 8.2, 8.5 to 8.8."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from atops.base.c_format import CONVERSIONS
 from atops.device.arch import ARCHITECTURES
+from atops.device.dte.operations import OPERATIONS, Operation
 from atops.device.memory.value_wait import Condition
 
-__all__ = ("SPACES", "SYNC", "Construct")
+__all__ = ("DTE", "SPACES", "SYNC", "Construct")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,8 @@ _BUILT_IN = (
 SPACES: tuple[Construct, ...] = _EXECUTION + _MEMORY + _BUILT_IN
 
 
-_AWAITED = "an `await`, for a thread can be suspended here; one that is forgotten is an error that names its line"
+_SUSPENDED = "an `await`, for a thread can be suspended here"
+_AWAITED = f"{_SUSPENDED}; one that is forgotten is an error that names its line"
 _HOST_ONLY = "the texts name the host's functions only (Runtime API, 2.11); here kernels have their own"
 
 SYNC: tuple[Construct, ...] = (
@@ -230,3 +232,80 @@ SYNC: tuple[Construct, ...] = (
         differs="the texts have no such function",
     ),
 )  # fmt: skip
+
+
+_NO_ADDRESS = "memory is a Span or a local or shared array, which know type and place, and no raw address"
+_NO_OPERATOR = "there is no address operator"
+_PUBLISHED = "the text does not have it, published kernels do"
+
+
+def _dte(cpp: str, python: str, summary: str, differs: str = "") -> Construct:
+    return Construct("8.7", cpp, python, summary, differs=differs)
+
+
+_CONTEXTS = (
+    _dte("__shared__ tops_dte_ctx_t ctx;", "ctx = k.shared_dte_ctx()",
+         "A context of the block's engine, for one thread at a time, between global and shared memory."),
+    _dte("tops_dte_ctx_t ctx;", "ctx = k.tops_dte_ctx_t()",
+         "A context of the thread's own engine, between any two of global, shared and local memory."),
+    _dte("tops_init_dte(&ctx);", "k.tops_init_dte(ctx)", "Make a context ready for use.",
+         _NO_OPERATOR),
+    _dte("tops_init_dte(ctx);", "k.tops_init_dte(ctx)", "Make a context ready for use."),
+    _dte("ctx.init();", "ctx.init()", "Make a context ready for use."),
+    _dte("tops_destroy_dte(&ctx);", "k.tops_destroy_dte(ctx)", "Give a context back; no transfer may be in flight.",
+         _NO_OPERATOR),
+    _dte("tops_destroy_dte(ctx);", "k.tops_destroy_dte(ctx)", "Give a context back; no transfer may be in flight."),
+    _dte("ctx.destroy();", "ctx.destroy()", "Give a context back; no transfer may be in flight."),
+    _dte("tops::dte_scope s(ctx);", "with k.dte_scope(ctx): ...",
+         "Initialise a context, and destroy it at the end of the scope.",
+         f"a `with` block is the scope; without an argument it makes a private context, `as` gives it; {_PUBLISHED}"),
+    _dte("tops::mdspan x((char*)(address), N, H, W, C);", "x = k.mdspan(memory, n, h, w, c)",
+         "Memory seen with a shape, its extents given one by one.", _NO_ADDRESS),
+    _dte("int shape[] = {N, H, W, C}; tops::mdspan x((char*)(address), shape);",
+         "x = k.mdspan(memory, (n, h, w, c))", "Memory seen with a shape, its extents given as an array.", _NO_ADDRESS),
+    _dte("tops::mdspan x(space, address, shape);", "x = k.mdspan(k.Global, memory, (n, h, w, c))",
+         "Memory seen with a shape, its memory space named: k.Global, k.Shared or k.Local.",
+         f"{_NO_ADDRESS}; a space that it does not lie in is an error"),
+    _dte("tops::event ev = tops::memcpy_async(ctx, dst, src);", "ev = k.memcpy_async(ctx, dst, src)",
+         "Start an operation and get its event; each operation has such a form, its name with _async."),
+    _dte("tops::event ev;", "ev = k.event()", "An event of no transfer, over when it is waited for."),
+    _dte("tops::wait(ev);", "await k.wait(ev)", "Wait for an operation; then dst may be read and src overwritten.",
+         _SUSPENDED),
+    _dte("ev.wait();", "await ev.wait()", "Wait for an operation; then dst may be read and src overwritten.",
+         f"{_SUSPENDED}; `await ev` does the same; {_PUBLISHED}"),
+)  # fmt: skip
+
+def _operation(row: Operation[...]) -> Construct:
+    """Return the row of an operation."""
+    shown = [
+        name if each.default is each.empty else f"{name}={each.default!r}"
+        for name, each in row.signature.parameters.items()
+    ]
+    cpp, python = f"tops::{row.name}({row.cpp})", f"k.{row.name}({', '.join(shown)})"
+    return Construct(row.section, cpp, python, row.summary, differs=row.differs, gcu_arch=row.gcu_arch)
+
+
+_OPERATIONS = tuple(map(_operation, OPERATIONS.values()))
+
+_CONFIGURED = (
+    _dte("ctx.config_memcpy(dst, src);", "ctx.config_memcpy(dst, src)",
+         "Configure an operation without starting it; each operation has such a method, config_ before its name.",
+         _PUBLISHED),
+    _dte("ctx.set_src_addr(address);", "ctx.set_src_addr(memory)",
+         "Read the configured shape from the start of other memory.", f"{_NO_ADDRESS}; {_PUBLISHED}"),
+    _dte("ctx.set_dst_addr(address);", "ctx.set_dst_addr(memory)",
+         "Write the configured shape to the start of other memory.", f"{_NO_ADDRESS}; {_PUBLISHED}"),
+    _dte("ctx.set_src_offset(dim, offset);", "ctx.set_src_offset(dim, offset)",
+         "Move the window in src along one dimension, the outermost being 0.", _PUBLISHED),
+    _dte("ctx.set_dst_offset(dim, offset);", "ctx.set_dst_offset(dim, offset)",
+         "Move the window in dst along one dimension, the outermost being 0.", _PUBLISHED),
+    _dte("ctx.set_total_size(bytes);", "ctx.set_total_size(size)", "Change how many bytes a configured memcpy moves.",
+         f"`bytes` is `size`; {_PUBLISHED}"),
+    _dte("tops::event ev = ctx.trigger();", "ev = ctx.trigger()", "Start what is configured and get its event.",
+         _PUBLISHED),
+    _dte("ctx.trigger_and_wait();", "ctx.trigger_and_wait()", "Do what is configured.", _PUBLISHED),
+    _dte("a.connect(b);", "a.connect(b)",
+         "Let each transfer of b begin after one of a: start both, wait only for b's.", _PUBLISHED),
+)  # fmt: skip
+
+DTE: tuple[Construct, ...] = (*_CONTEXTS, *_OPERATIONS, *_CONFIGURED)

@@ -1,6 +1,6 @@
-"""Vector types and their operators as tables: every type, and for every operator the types it takes. TOPS C++, 8.3.
+"""Vector types, their operators and the 29 mathematical functions as tables: TOPS C++, 8.3 and 8.4.
 
-The vector types and their operators read these tables; nothing here computes.
+For every operator and function the types it takes, and what it does. Both read these tables; nothing here computes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from types import MappingProxyType
 from atops.base.dtypes import ELEMENTS, SPELLINGS
 from atops.kernels.tables.constructs import Construct
 
-__all__ = ("FORMS", "KEYWORD_BYTES", "OPERATORS", "TYPE_SETS", "VECTORS", "VectorForm")
+__all__ = (
+    "FORMS", "FUNCTIONS", "FUNCTION_TYPES", "KEYWORD_BYTES", "OPERATORS", "TYPE_SETS", "VECTORS", "MathFunction",
+    "VectorForm",
+)  # fmt: skip
 
 KEYWORD_BYTES: Mapping[str, int] = MappingProxyType({"vector": 128, "vector2": 256, "vector4": 512})
 
@@ -163,3 +166,138 @@ _VARIABLE_ROWS = (
 )  # fmt: skip
 
 VECTORS: tuple[Construct, ...] = (*_KEYWORD_ROWS, *map(_type_row, FORMS), *_VARIABLE_ROWS, *OPERATORS)
+
+_VECTOR4 = "__vector4 vectors of 8 to 32 bits"
+_VECTOR4_INTEGERS = "__vector4 vectors of integers of 8 to 32 bits"
+_VECTOR4_FLOATS = "__vector4 vectors of floats"
+_VECTOR_FLOATS = "__vector vectors of floats"
+_BOTH_FLOATS = (_VECTOR4_FLOATS, _VECTOR_FLOATS)
+
+# What the words in the functions' `types` stand for: the remarks below the text's table.
+FUNCTION_TYPES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        _NUMBERS: TYPE_SETS[_NUMBERS],
+        _VECTOR4: frozenset(f"__vector4 {element}" for element in _INTEGERS + _FLOATS),
+        _VECTOR4_INTEGERS: frozenset(f"__vector4 {element}" for element in _INTEGERS),
+        _VECTOR4_FLOATS: frozenset(f"__vector4 {element}" for element in _FLOATS),
+        _VECTOR_FLOATS: frozenset(f"__vector {element}" for element in _FLOATS),
+    }
+)
+
+# Error bounds in units of the last place. Whatever is not exact is computed in the next wider type and rounded once:
+# half a unit, and a little where the wider result lies next to the middle of two values. Measured: at most 0.5001
+# (every half and bfloat16, 100,000 float), of gelu 0.5012.
+_EXACT = 0.0
+_NEAREST = 0.5
+_ROUNDED_ONCE = 0.501
+_BY_QUOTIENT = 0.502
+
+
+@dataclass(frozen=True, slots=True)
+class MathFunction(Construct):
+    """A mathematical function, which takes exactly the vector types of `permitted`; `more` adds to `summary`.
+
+    `ulp` bounds its error in each floating type, in units of the last place of the exact result: 0 is exact, 0.5 the
+    nearest value. The result has the type of the operands, or the mask that belongs to it.
+    """
+
+    ulp: float = _ROUNDED_ONCE
+    gives_mask: bool = False
+    more: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the function's name in both languages."""
+        return self.cpp.partition("(")[0]
+
+    @property
+    def permitted(self) -> frozenset[str]:
+        """Return the names of the vector types that it takes."""
+        return frozenset().union(*(FUNCTION_TYPES[words] for words in self.types))
+
+
+def _function(
+    cpp: str, types: tuple[str, ...], ulp: float, summary: str, more: str = "", differs: str = "", python: str = "",
+    mask: bool = False,
+) -> MathFunction:  # fmt: skip
+    python = f"k.{python or cpp}"
+    return MathFunction("8.4", cpp, python, summary, types, differs, 300, ulp, mask, more)
+
+
+FUNCTIONS: tuple[MathFunction, ...] = (
+    _function("abs(x)", (_NUMBERS,), _EXACT, "Return the absolute value of each lane; unsigned lanes as they are.",
+              "Of the least integer it is that integer again, of -0 it is 0, of NaN NaN.",
+              "Not said: of the least integer it wraps to itself. Masks are no data."),
+    _function("mod(x)", (_VECTOR4_INTEGERS,), _EXACT,
+              "Return the floored remainder of integer lanes: `x - y * floor(x / y)`.",
+              "It has the sign of the divisor y. Raises LaunchFailure, naming thread and lane, for a zero divisor.",
+              "The text gives one argument: it is binary. Not said: floored, the sign is the divisor's; a zero divisor "
+              "is a kernel fault.", "mod(x, y)"),
+    _function("div(x,y)", (_VECTOR4,), _NEAREST, "Return x / y; integers truncate toward zero and wrap.",
+              "The least integer divided by -1 gives itself; x / 0 of floats is infinite, 0 / 0 NaN. Raises "
+              "LaunchFailure, naming thread and lane, for an integer divisor of 0.",
+              "Not said: integers truncate toward zero and wrap; their zero divisor is a kernel fault, that of floats "
+              "gives inf or NaN.", "div(x, y)"),
+    _function("sign(x)", (_VECTOR4_FLOATS,), _EXACT,
+              "Return -1, 0 or 1 as each lane is negative, zero or positive; NaN stays.", "",
+              "Not said: -1, 0 or 1, and NaN stays."),
+    _function("round(x)", (_VECTOR4_FLOATS,), _EXACT, "Return the nearest whole number, half away from zero.",
+              "2.5 gives 3 and -2.5 gives -3. NaN, infinities and the sign of zero stay.",
+              "Not said: half away from zero."),
+    _function("ln(x)", _BOTH_FLOATS, _ROUNDED_ONCE,
+              "Return the natural logarithm: of 0 minus infinity, of negative numbers NaN."),
+    _function("log1p(x)", (_VECTOR4_FLOATS,), _ROUNDED_ONCE,
+              "Return the logarithm of 1 + x, accurate near 0 too: of -1 minus infinity, below NaN."),
+    _function("power(x)", (_VECTOR4_FLOATS,), _ROUNDED_ONCE,
+              "Return x to the power of y, as C's pow: a negative x needs a whole y, else NaN.",
+              "Anything to the power of 0 is 1, and 1 to any power is 1, NaN included; 0 to a negative power is "
+              "infinite.", "The text gives one argument: it is binary.", "power(x, y)"),
+    _function("sqrt(x)", (_VECTOR4_FLOATS,), _NEAREST,
+              "Return the square root: of negative numbers NaN, of -0 it is -0."),
+    _function("rec(x)", (_VECTOR_FLOATS,), _NEAREST, "Return 1 / x: of 0 infinity with the sign of that zero.",
+              "`div(1, x)` does the same for `__vector4`."),
+    _function("rsqrt(x)", _BOTH_FLOATS, _ROUNDED_ONCE,
+              "Return 1 / sqrt(x): of 0 infinity, of -0 minus infinity, of negative numbers NaN."),
+    _function("exp(x)", _BOTH_FLOATS, _ROUNDED_ONCE,
+              "Return e to the power of x; infinite where that overflows, gradually 0 where it underflows."),
+    _function("expm1(x)", (_VECTOR4_FLOATS,), _ROUNDED_ONCE,
+              "Return exp(x) - 1, accurate near 0 too: of minus infinity -1."),
+    _function("isfinite(x)", (_VECTOR4_FLOATS,), _EXACT,
+              "Return the mask of the lanes that are neither infinite nor NaN.", "",
+              "Not said: the result is the mask that comparisons of these types give.", mask=True),
+    _function("floor(x)", (_VECTOR4_FLOATS,), _EXACT, "Return the greatest whole number that is not above x.",
+              "NaN, infinities and the sign of zero stay."),
+    _function("ceil(x)", (_VECTOR4_FLOATS,), _EXACT,
+              "Return the least whole number that is not below x; above -1 and below 0 that is -0.",
+              "NaN, infinities and the sign of zero stay."),
+    _function("sin(x)", _BOTH_FLOATS, _ROUNDED_ONCE,
+              "Return the sine of x in radians, of any size; of infinities NaN."),
+    _function("cos(x)", (_VECTOR4_FLOATS,), _ROUNDED_ONCE,
+              "Return the cosine of x in radians, of any size; of infinities NaN."),
+    _function("tan(x)", _BOTH_FLOATS, _ROUNDED_ONCE,
+              "Return the tangent of x in radians, of any size; of infinities NaN."),
+    _function("sinh(x)", (_VECTOR4_FLOATS,), _ROUNDED_ONCE,
+              "Return the hyperbolic sine; infinite where it overflows."),
+    _function("cosh(x)", (_VECTOR4_FLOATS,), _ROUNDED_ONCE,
+              "Return the hyperbolic cosine; infinite where it overflows."),
+    _function("tanh(x)", _BOTH_FLOATS, _ROUNDED_ONCE, "Return the hyperbolic tangent, from -1 to 1."),
+    _function("asin(x)", (_VECTOR4_FLOATS,), _ROUNDED_ONCE,
+              "Return the arc sine in radians, from -pi/2 to pi/2; outside -1 to 1 NaN."),
+    _function("acos(x)", (_VECTOR4_FLOATS,), _ROUNDED_ONCE,
+              "Return the arc cosine in radians, from 0 to pi; outside -1 to 1 NaN."),
+    _function("atan(x)", (_VECTOR4_FLOATS,), _ROUNDED_ONCE,
+              "Return the arc tangent in radians, from -pi/2 to pi/2, which infinities give."),
+    _function("atan2(x,y)", (_VECTOR4_FLOATS,), _ROUNDED_ONCE, "Return the arc tangent of x / y in radians, from -pi "
+              "to pi: the angle of the point that is y right and x up.",
+              "Both signs choose the quadrant, also of zeros and infinities.",
+              "Not said: both signs choose the quadrant. x, the first argument, is the numerator.", "atan2(x, y)"),
+    _function("softplus(x)", _BOTH_FLOATS, _ROUNDED_ONCE, "Return log(1 + exp(x)) without overflow and "
+              "without a threshold: of minus infinity 0.", "",
+              "Not said: without overflow and without a threshold."),
+    _function("sigmoid(x)", _BOTH_FLOATS, _ROUNDED_ONCE,
+              "Return 1 / (1 + exp(-x)), whose lower tail underflows gradually."),
+    _function("gelu(x)", _BOTH_FLOATS, _BY_QUOTIENT, "Return x times the normal distribution function of x: "
+              "`x * (1 + erf(x / sqrt(2))) / 2`.",
+              "No approximation by tanh. Its negative tail underflows gradually; of minus infinity -0.",
+              "Not said: exact, by the error function."),
+)  # fmt: skip

@@ -2,11 +2,7 @@
 
 vector_type  the types
 vector       vectors and masks, with their operators
-load_store   loads and stores
-lanes        what may become a vector's lanes
-functions    the mathematical functions
+lanes        what may become a vector's lanes; loads and stores
+functions    the mathematical functions, made from their rows in `kernels/tables/vectors.py`
 numerics     their arithmetic
-
-A mathematical function is in three places: its row in `kernels/tables/functions.py`, the function that kernels call in
-`functions.py`, its arithmetic in `numerics.py`.
 """

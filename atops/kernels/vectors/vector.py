@@ -15,9 +15,8 @@ import numpy as np
 
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.geometry import Array
-from atops.kernels.tables.functions import FUNCTIONS
-from atops.kernels.vectors.lanes import converted, exact, here, shift_count
-from atops.kernels.vectors.load_store import store
+from atops.kernels.tables.vectors import FUNCTIONS
+from atops.kernels.vectors.lanes import converted, exact, here, shift_count, store
 
 if TYPE_CHECKING:
     from atops.kernels.vectors.vector_type import VectorType

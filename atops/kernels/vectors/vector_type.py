@@ -17,8 +17,7 @@ from atops.base.dtypes import SPELLINGS, DTypeLike, as_dtype, quietly
 from atops.base.errors import InvalidType
 from atops.device.geometry import Array
 from atops.kernels.tables.vectors import FORMS, OPERATORS, TYPE_SETS, VectorForm
-from atops.kernels.vectors.lanes import here, lanes_of, vector_thread
-from atops.kernels.vectors.load_store import load
+from atops.kernels.vectors.lanes import here, lanes_of, load, vector_thread
 from atops.kernels.vectors.vector import Mask, Vector
 
 __all__ = (

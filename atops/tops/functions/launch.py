@@ -33,8 +33,7 @@ from atops.base.dims import Dim3
 from atops.base.errors import AtopsError, CooperativeLaunchTooLarge, InvalidType, InvalidValue, NotSupported
 from atops.base.result_codes import Result
 from atops.kernels.arguments import Parameter
-from atops.kernels.block_kernels import BlockKernel, BlockKernels, Segment
-from atops.kernels.bound import BoundKernel
+from atops.kernels.bound import BlockKernel, BlockKernels, BoundKernel, Segment
 from atops.kernels.kernel import Kernel
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext

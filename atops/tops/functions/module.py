@@ -19,8 +19,7 @@ from atops.base.fork_locks import fork_safe
 from atops.base.result_codes import Result
 from atops.kernels.compile.image import MOST_BYTES, image_size
 from atops.kernels.compile.kernel_attributes import function_attributes
-from atops.kernels.compile.module import Module
-from atops.kernels.compile.program import Program, load_module
+from atops.kernels.compile.program import Module, Program, load_module
 from atops.kernels.kernel import Kernel
 from atops.kernels.memory.device_variables import Variable
 from atops.runtime.board.context import DeviceContext

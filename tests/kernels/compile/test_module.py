@@ -8,8 +8,7 @@ import pytest
 from atops.base.errors import InvalidHandle, InvalidType, NotFound, NotSupported
 from atops.base.result_codes import Result
 from atops.device.arch import architecture
-from atops.kernels.compile.module import lowered_name_of
-from atops.kernels.compile.program import compile_source
+from atops.kernels.compile.program import compile_source, lowered_name_of
 from atops.kernels.kernel import Kernel
 from tests.kernel_bench import Bench
 from tests.kernels.source_texts import SCALE, declarations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atops.device.dte.operations import OPERATIONS
-from atops.kernels.tables.functions import FUNCTIONS
+from atops.kernels.tables.vectors import FUNCTIONS
 from tests.every import every
 from tests.kernels.source_texts import log_of
 

@@ -13,8 +13,7 @@ import pytest
 from atops import kernels as k
 from atops.base.errors import DteError
 from atops.device.dte.operations import OPERATIONS
-from atops.kernels.tables.constructs import Construct
-from atops.kernels.tables.dte import DTE
+from atops.kernels.tables.constructs import DTE, Construct
 from tests.every import every
 from tests.kernel_bench import Bench
 

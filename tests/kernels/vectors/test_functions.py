@@ -9,7 +9,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
-from atops.kernels.tables.functions import FUNCTIONS, MathFunction
+from atops.kernels.tables.vectors import FUNCTIONS, MathFunction
 from atops.kernels.vectors import functions
 from atops.kernels.vectors.numerics import numeric
 from atops.kernels.vectors.vector import Mask

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from atops.kernels.tables.functions import FUNCTIONS
+from atops.kernels.tables.vectors import FUNCTIONS
 from atops.kernels.vectors.numerics import numeric
 from tests.every import every
 

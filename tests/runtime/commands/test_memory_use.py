@@ -11,7 +11,7 @@ import atops
 from atops import executable
 from atops import kernels as k
 from atops.base.trace.events import MemoryUse
-from atops.kernels.block_kernels import BlockKernel, BlockKernels
+from atops.kernels.bound import BlockKernel, BlockKernels
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.commands.launch import PLAIN_LAUNCH, Launch
 from atops.runtime.commands.reduce import Reduce

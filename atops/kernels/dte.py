@@ -1,42 +1,49 @@
-"""The DTE's operations as a kernel calls them: at once, asynchronous, and configured. TOPS C++, 8.7.
+"""The DTE as a kernel writes it: contexts, scopes, events, and the operations in three forms. TOPS C++, 8.7.
 
-Each is made, with its types and its documentation, from its row in the operation table (device/dte/operations.py);
-here it has its names.
+Each operation is made, with its types and its documentation, from its row in the operation table
+(device/dte/operations.py); here it has its names.
 
     k.slice(ctx, dst, src, offsets)                 is over when it returns, and needs no `await`
     event = k.slice_async(ctx, dst, src, offsets)   until the event has been awaited, `dst` may not be read nor `src`
                                                     overwritten
     ctx.config_slice(dst, src, offsets)             is done at each `ctx.trigger()`
 
-All of them raise DteError, naming thread and line, where the chip lacks the operation, where the context is not ready,
-has a transfer in flight or belongs to another thread, where an operand lies in no memory that the context reaches, and
-where shapes, offsets or types do not fit: at the trigger, when configured. They raise IllegalAddress where an operand's
-allocation is dead, and MissingAwait after a forgotten request.
+All operations raise DteError, naming thread and line, where the chip lacks the operation, where the context is not
+ready, has a transfer in flight or belongs to another thread, where an operand lies in no memory that the context
+reaches, and where shapes, offsets or types do not fit: at the trigger, when configured. They raise IllegalAddress where
+an operand's allocation is dead, and MissingAwait after a forgotten request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter
-from typing import Any, Concatenate, ParamSpec
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
+from atops.base.errors import InvalidType
+from atops.device.call_site import caller
 from atops.device.dte import memcpy as memcpy_path
 from atops.device.dte import operations as rows
 from atops.device.dte.configured import ConfiguredContext
 from atops.device.dte.context import DteContext, issue
+from atops.device.dte.operands import no_context
 from atops.device.dte.operations import Operation
 from atops.device.dte.transfer import DteEvent
+from atops.device.exec.thread import Request, current_thread
 from atops.device.geometry import frozen
+from atops.kernels.memory.sharing import shared_object
 
 __all__ = (
-    "broadcast", "broadcast_async", "deslice", "deslice_async", "memcpy", "memcpy_async", "memset", "memset_async",
-    "memset_deslice", "memset_deslice_async", "mirror_lr", "mirror_lr_async", "mirror_lr_deslice",
-    "mirror_lr_deslice_async", "mirror_lr_pad", "mirror_lr_pad_async", "mirror_tb", "mirror_tb_async",
-    "mirror_tb_deslice", "mirror_tb_deslice_async", "mirror_tb_pad", "mirror_tb_pad_async", "pad", "pad_async",
-    "shrink_deslice", "shrink_deslice_async", "slice", "slice_async", "slice_broadcast", "slice_broadcast_async",
-    "slice_deslice", "slice_deslice_async", "slice_expand", "slice_expand_async", "slice_pad", "slice_pad_async",
-    "slice_transpose", "slice_transpose_async", "sub_sample", "sub_sample_async", "tops_dte_ctx_t", "transpose",
-    "transpose_async", "transpose_deslice", "transpose_deslice_async",
+    "broadcast", "broadcast_async", "deslice", "deslice_async", "dte_scope", "event", "memcpy", "memcpy_async",
+    "memset", "memset_async", "memset_deslice", "memset_deslice_async", "mirror_lr", "mirror_lr_async",
+    "mirror_lr_deslice", "mirror_lr_deslice_async", "mirror_lr_pad", "mirror_lr_pad_async", "mirror_tb",
+    "mirror_tb_async", "mirror_tb_deslice", "mirror_tb_deslice_async", "mirror_tb_pad", "mirror_tb_pad_async", "pad",
+    "pad_async", "shared_dte_ctx", "shrink_deslice", "shrink_deslice_async", "slice", "slice_async", "slice_broadcast",
+    "slice_broadcast_async", "slice_deslice", "slice_deslice_async", "slice_expand", "slice_expand_async", "slice_pad",
+    "slice_pad_async", "slice_transpose", "slice_transpose_async", "sub_sample", "sub_sample_async", "tops_destroy_dte",
+    "tops_dte_ctx_t", "tops_init_dte", "transpose", "transpose_async", "transpose_deslice", "transpose_deslice_async",
+    "wait",
 )  # fmt: skip
 
 P = ParamSpec("P")
@@ -162,3 +169,64 @@ class tops_dte_ctx_t(ConfiguredContext):  # the language's own name
     config_mirror_tb_deslice = _configured(rows.mirror_tb_deslice)
     config_mirror_lr_deslice = _configured(rows.mirror_lr_deslice)
     config_sub_sample = _configured(rows.sub_sample)
+
+
+event: TypeAlias = DteEvent
+
+
+def shared_dte_ctx() -> tops_dte_ctx_t:
+    """Return the block's context of this line, one and the same for all its threads: `__shared__ tops_dte_ctx_t ctx`.
+
+    One thread initialises it; it moves between global and shared memory, for one thread at a time (TOPS C++, 8.7).
+    """
+    thread = current_thread()
+    return shared_object(thread, lambda: tops_dte_ctx_t.of_block(thread.block))
+
+
+def tops_init_dte(ctx: tops_dte_ctx_t) -> None:
+    """Make a context ready for use, as `ctx.init()` does. Raises DteError on another thread's (TOPS C++, 8.7)."""
+    _context(ctx, "tops_init_dte").init()
+
+
+def tops_destroy_dte(ctx: tops_dte_ctx_t) -> None:
+    """Give a context back, as `ctx.destroy()` does. Raises DteError while a transfer is in flight (TOPS C++, 8.7)."""
+    _context(ctx, "tops_destroy_dte").destroy()
+
+
+def wait(event: DteEvent) -> Request:
+    """Return the request that waits for an asynchronous operation: `await k.wait(event)`, or just `await event`.
+
+    An event may be waited for once or many times. Raises InvalidType for anything else (TOPS C++, 8.7, `tops::wait`).
+    """
+    if not isinstance(event, DteEvent):
+        raise InvalidType(f"wait() at {caller()} expects what an asynchronous DTE operation returned, got {event!r}")
+    return event.made_by(current_thread())
+
+
+class dte_scope:  # the language's own name
+    """Initialise a context for a `with` block and destroy it at the end: `tops::dte_scope`.
+
+    Without an argument the context is a private one of its own. At the end of the block no transfer may be in flight
+    (DteError), unless an exception is already under way. The text does not have it, published kernels do (beside
+    TOPS C++, 8.7).
+    """
+
+    __slots__ = ("_ctx",)
+
+    def __init__(self, ctx: tops_dte_ctx_t | None = None) -> None:
+        """Take a context, or make a private one."""
+        self._ctx = tops_dte_ctx_t() if ctx is None else _context(ctx, "dte_scope")
+
+    def __enter__(self) -> tops_dte_ctx_t:
+        self._ctx.init()
+        return self._ctx
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is None:
+            self._ctx.destroy()
+
+
+def _context(ctx: object, asked: str) -> tops_dte_ctx_t:
+    if not isinstance(ctx, tops_dte_ctx_t):
+        raise no_context(current_thread(), ctx, asked)
+    return ctx
