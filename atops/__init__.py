@@ -31,9 +31,8 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
-from atops.runtime.current_driver import current_driver, default_driver
 from atops.runtime.device import Device, DeviceStatistics
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, current_driver, default_driver
 from atops.runtime.external_stream import ExternalStream
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.memory.host_array import HostArray

@@ -3,9 +3,8 @@
 A fork copies a lock as it is. If another thread held it, that thread does not exist in the child, and the child would
 wait for ever. A driver's own locks need none of this: a child does not use its parent's drivers.
 
-What a forked child does is decided in four hooks, each `os.register_at_fork` at the end of its file: here (locks),
-`runtime/current_driver.py` (drivers), `runtime/ipc/exporter.py` (what the parent lends to other processes) and
-`runtime/ipc/lease.py` (what it has borrowed).
+What a forked child does is decided in three hooks, each `os.register_at_fork` at the end of its file: here (locks),
+`runtime/driver.py` (drivers) and `runtime/ipc/lending.py` (what the parent lends to other processes, and has borrowed).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Floor 4, the runtime. In this folder is what a program names, in the others what stands behind it.
 
-driver              one board, and the lock that orders its submissions
-shutdown            ending a driver
+driver              one board, the lock that orders its submissions, its end; the driver that is meant where none is named
 run                 a whole program as one loop in one thread
 device              a device: properties, streams, peers
 device_memory       what is allocated on it outside of stream order
@@ -11,7 +10,6 @@ stream_report       its repr, its statistics, and a failure that was not looked 
 pipeline            chunks over several streams
 source_reader       taking chunks from an async source
 cooperative_launch  launches on several streams in one step
-current_driver      the driver that is meant when none is named
 external_stream     streams of other libraries
 symbols             variables of kernels, as the host reaches them
 executors/          the two hosts: threads, or one loop

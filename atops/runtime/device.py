@@ -29,9 +29,8 @@ from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.core.failures import look_at
 from atops.runtime.core.html_reports import device_html
-from atops.runtime.current_driver import current_driver
 from atops.runtime.device_memory import DeviceMemory
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, current_driver
 from atops.runtime.executors.executor import StepWaiter
 from atops.runtime.stream import Stream
 

@@ -5,8 +5,11 @@ It talks to the world through one seam, the executor, and makes progress without
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import logging
+import os
+import threading
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar, Token
@@ -14,24 +17,34 @@ from types import TracebackType
 from typing import Any
 
 from atops.base.clock import Clock, WallClock
-from atops.base.errors import AtopsError, IllegalState, InvalidDevice, InvalidHandle, InvalidType, NotInitialized
+from atops.base.errors import (
+    AtopsError,
+    IllegalState,
+    InvalidDevice,
+    InvalidHandle,
+    InvalidType,
+    NotInitialized,
+    StreamAborted,
+)
+from atops.base.fork_locks import fork_safe
 from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.locks import make_lock
-from atops.base.waiting.parking_lot import seconds
+from atops.base.waiting.loop_adapter import LoopWaiter
+from atops.base.waiting.parking_lot import ParkingLot, Waiter, seconds
 from atops.device.arch import architecture
 from atops.device.memory.host_memory import AddressSpace, HostMemory
 from atops.device.topology import Topology
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.handles import bury
 from atops.runtime.commands.call import CALLBACKS
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
 from atops.runtime.core.command_details import teller
 from atops.runtime.core.commands import how_to_run
-from atops.runtime.core.completion import Completion
+from atops.runtime.core.completion import Completion, InProcess
 from atops.runtime.core.failures import as_failure
 from atops.runtime.core.host_tasks import HostTasks
-from atops.runtime.core.services import DriverServices, InProcess
 from atops.runtime.core.value_poller import Poller
 from atops.runtime.executors.executor import Executor, Step
 from atops.runtime.executors.inline import InlineExecutor
@@ -41,9 +54,8 @@ from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.queues.stall import StallWatch
 from atops.runtime.queues.trace_record import trace_tuple
 from atops.runtime.queues.wait_graph import check_blocking, check_locks
-from atops.runtime.shutdown import Closing
 
-__all__ = ("Driver", "make_default_pool", "options_of")
+__all__ = ("Closing", "Driver", "current_driver", "default_driver", "options_of")
 
 LOG = logging.getLogger("atops.driver")
 DRIVERS: weakref.WeakSet[Driver] = weakref.WeakSet()
@@ -51,9 +63,13 @@ SERIALS = itertools.count(1)  # of drivers
 CURRENT: ContextVar[Driver | None] = ContextVar("atops_driver", default=None)
 CALLBACK_THREADS = 4
 COPY_THREADS = 2  # more do not copy faster: two saturate the memory of a small machine
+LOOK_NS = 2_000_000  # between two looks at what a close waits for
+MARGIN = 1.0  # seconds beyond the abort grace before what is left is given up
+DEFAULT: list[Driver] = []
+DEFAULT_LOCK = fork_safe(threading.Lock())
 
 
-class Driver(InProcess, DriverServices):
+class Driver(InProcess):
     """One board of 0 to 8 devices, isolated from every other driver of the process.
 
     `async with Driver(options) as driver:` makes it the current one inside the block and closes it afterwards;
@@ -76,9 +92,9 @@ class Driver(InProcess, DriverServices):
         self.post: Callable[[Step], None] = executor.post
         self.now: Callable[[], int] = self.clock.now
         self.execute = how_to_run(self.options.clock == "virtual", self.options.strict)
-        self.lock = make_lock()
-        self.serial, self.seq = next(SERIALS), 0
-        self.closed: AtopsError | None = None
+        self.lock = make_lock()  # it orders every submission, and guards every queue
+        self.serial, self.seq = next(SERIALS), 0  # seq: the number of the newest command
+        self.closed: AtopsError | None = None  # what to raise once it is closed
         self.forked = False
         self._closing: Closing | None = None
         self.tracer = Tracer(self.clock, self.options.trace)
@@ -90,7 +106,7 @@ class Driver(InProcess, DriverServices):
         self.stall = StallWatch(self)
         self.host_tasks = HostTasks(self.lock, executor)
         self._contexts: dict[int, DeviceContext] = {}
-        self.retired: dict[DeviceContext, None] = {}
+        self.retired: dict[DeviceContext, None] = {}  # replaced by a reset, until what ran there is over
         self._stream_numbers, self.event_numbers = itertools.count(1), itertools.count(1)
         self._token: Token[Driver | None] | None = None
         executor.widen(CALLBACKS, CALLBACK_THREADS)
@@ -187,13 +203,18 @@ class Driver(InProcess, DriverServices):
             )
         with self.lock:
             if ordinal not in self._contexts:
-                self._contexts[ordinal] = DeviceContext(self, ordinal, self.arch, make_default_pool)
+                self._contexts[ordinal] = self._make_context(ordinal)
             return self._contexts[ordinal]
+
+    def _make_context(self, ordinal: int) -> DeviceContext:
+        context = DeviceContext(self, ordinal)
+        context.default_pool = MemoryPool(context, name=f"default pool of device {ordinal}")
+        return context
 
     def replace_context(self, ordinal: int) -> DeviceContext:
         """Put a fresh device in the place of `ordinal`, and return the old one. Streams of the old one are dead."""
         old = self.context(ordinal)
-        fresh = DeviceContext(self, ordinal, self.arch, make_default_pool)
+        fresh = self._make_context(ordinal)
         fresh.replaced = weakref.ref(old)
         with self.lock:
             self._contexts[ordinal] = fresh
@@ -225,9 +246,19 @@ class Driver(InProcess, DriverServices):
 
     # ---- for streams
 
-    def head_parked(self) -> None:
-        """Have a stall noticed, now that a stream's head waits."""
-        self.stall.look_later()
+    def called_amid(self) -> bool:
+        """Tell whether this is a finalizer or a signal handler, in the middle of a call that holds the lock.
+
+        Raises IllegalState in a thread that may not use an inline driver.
+        """
+        if self.inline:
+            self.executor.check_caller()
+        return self.lock._is_owned()
+
+    def asked_in_vain(self, thing: object) -> None:
+        """Note that the program asked whether something is over, and it is not."""
+        if not self.lock._is_owned():  # else it is a finalizer or a signal handler, which may only look
+            self.executor.asked_in_vain(thing)
 
     def guard_blocking(self, target: Completion) -> None:
         """Raise WouldDeadlock if blocking here until `target` is done could never end, NotInitialized after a fork."""
@@ -306,6 +337,64 @@ class Driver(InProcess, DriverServices):
         return f"<Driver {self.options.arch} x {self.options.devices}, {state}>"
 
 
+class Closing:
+    """The end of one driver, as something that can be waited for: work is dropped, what runs has its grace."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.done = False
+        self.begun = False  # whether its steps are posted
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._lot: ParkingLot[Waiter] = ParkingLot("the end of a driver")
+        self._until = driver.executor.now() + int((driver.options.abort_grace + MARGIN) * 1e9)
+
+    def look(self) -> None:
+        """Stop the driver if nothing is left to end; else look again soon. A driver step."""
+        driver = self._driver
+        if self.done:
+            return
+        with driver.lock:
+            left = driver.active_streams()
+            for context in driver.retired:
+                left += context.active
+        shown = all([context.printing.idle() for context in driver.contexts])  # each has what is left shown
+        if (left or not shown) and driver.executor.now() < self._until:
+            driver.executor.later(LOOK_NS, self.look)
+            return
+        for stream in left:
+            for item in stream.pending():
+                stream.finish(item, StreamAborted(f"{driver!r} was closed while {item!r} did not end"))
+        for context in (*driver.contexts, *driver.retired):
+            context.close_memory("the driver's close")
+        driver.retired.clear()
+        driver.host.close("the driver's close")
+        bury(driver.contexts)
+        driver.call_apart(driver.tracer.flush)
+        with self._lock:
+            self.done = True
+            waiters = self._lot.take_all()
+        for waiter in waiters:
+            waiter.wake()
+        driver.executor.close()
+
+    def add_waiter(self, waiter: Waiter) -> bool:
+        """Park a waiter. Returns False when the driver has stopped."""
+        with self._lock:
+            if self.done:
+                return False
+            self._lot.park(waiter)
+            return True
+
+    def discard_waiter(self, waiter: LoopWaiter) -> None:
+        """Forget a waiter that gave up."""
+        with self._lock:
+            self._lot.discard(waiter)
+
+    def __repr__(self) -> str:
+        state = "all has ended" if self.done else "ending what runs; `await driver.aclose()` waits for it"
+        return f"<Closing of {self._driver!r}: {state}>"
+
+
 def options_of(options: EmulatorOptions | None) -> EmulatorOptions:
     """Return the options of a driver: what was given, or the environment's. Raises InvalidType for what is neither."""
     if options is None:
@@ -315,6 +404,37 @@ def options_of(options: EmulatorOptions | None) -> EmulatorOptions:
     return options
 
 
-def make_default_pool(context: DeviceContext) -> MemoryPool:
-    """Return the pool that a device has from the start."""
-    return MemoryPool(context, name=f"default pool of device {context.ordinal}")
+def current_driver() -> Driver:
+    """Return the innermost of `async with Driver()` and `atops.run`, else the process-wide default driver."""
+    return CURRENT.get() or default_driver()
+
+
+def default_driver() -> Driver:
+    """Return the process-wide driver, made on first use with the options of the environment."""
+    if DEFAULT and DEFAULT[0].closed is None:
+        return DEFAULT[0]
+    with DEFAULT_LOCK:
+        if not DEFAULT or DEFAULT[0].closed is not None:
+            DEFAULT[:] = [Driver()]
+        return DEFAULT[0]
+
+
+def _forked() -> None:
+    """In a forked child: no driver thread came along, so every driver of the parent is dead here.
+
+    The other hooks of a fork are listed in `base/fork_locks.py`.
+    """
+    DEFAULT.clear()
+    for driver in list(DRIVERS):
+        driver.disown(NotInitialized("this driver belongs to the parent of this forked process; make a new one"))
+
+
+def _exit() -> None:
+    """At interpreter exit: ask every driver to stop, wait for none."""
+    for driver in list(DRIVERS):
+        driver.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+atexit.register(_exit)

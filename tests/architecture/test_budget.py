@@ -44,7 +44,6 @@ SHORT_FILES: dict[str, str] = {
     "atops.runtime.commands.fill": "a family of commands has a file",
     "atops.runtime.core.host_tasks": "the books of unfinished host coroutines, below drivers",
     "atops.runtime.core.value_poller": "a thread of its own, below drivers",
-    "atops.runtime.current_driver": "starts drivers, and so is above them",
     "atops.runtime.ipc.handle": "the format of handles in one place",
     "atops.runtime.memory.host_array": "a type that a user names",
     "atops.runtime.queues.direct_copy": "the one path past the driver, measured by itself",

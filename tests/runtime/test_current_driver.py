@@ -29,10 +29,8 @@ from atops.base.errors import (
     StreamAborted,
 )
 from atops.base.options import EmulatorOptions
-from atops.runtime.current_driver import current_driver, default_driver
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
-from atops.runtime.shutdown import Closing
+from atops.runtime.driver import Driver, current_driver, default_driver
 from atops.runtime.stream import Stream
 from tests.every import every
 from tests.runtime.boards import (

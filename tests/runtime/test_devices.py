@@ -755,7 +755,7 @@ def test_an_ordinal_is_an_int(driver: Driver, ordinal: Any) -> None:
 @anyio_test
 async def test_a_reset_is_finished_whoever_waits(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cancelled, the driver frees the memory once what runs has ended. The driver's end ends a reset that waits."""
-    monkeypatch.setattr("atops.runtime.shutdown.MARGIN", 0)
+    monkeypatch.setattr("atops.runtime.driver.MARGIN", 0)
     with board(devices=1, abort_grace=0) as driver, anyio.fail_after(PATIENCE):
         device = Device(0, driver)
         stream = device.create_stream()

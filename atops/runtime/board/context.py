@@ -9,7 +9,6 @@ from weakref import ReferenceType, WeakSet
 from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
 from atops.base.waiting.locks import make_lock
 from atops.base.waiting.parking_lot import Waiter, wake
-from atops.device.arch import Architecture
 from atops.device.call_site import Site
 from atops.device.chip import Chip
 from atops.device.copy_engine import CopyEngines
@@ -23,7 +22,6 @@ from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.failures import log_if_unseen
 from atops.runtime.core.kernel_lane import KernelLane
-from atops.runtime.core.services import DriverServices
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.constants import ConstantBuffers
 from atops.runtime.memory.prefetch import PrefetchBuffer
@@ -31,6 +29,7 @@ from atops.runtime.memory.prefetch import PrefetchBuffer
 if TYPE_CHECKING:
     from atops.runtime.core.capacity import Room
     from atops.runtime.device import Device
+    from atops.runtime.driver import Driver
     from atops.runtime.pools.pool import MemoryPool
     from atops.runtime.queues.queue import StreamQueue
     from atops.runtime.resources.bundle import Resources
@@ -46,10 +45,10 @@ class DeviceContext:
 
     dropped_at = 0  # the board's newest command when an abort last dropped commands
 
-    def __init__(
-        self, driver: DriverServices, ordinal: int, arch: Architecture, make_pool: Callable[[DeviceContext], MemoryPool]
-    ) -> None:
-        options = driver.options
+    default_pool: MemoryPool  # set by the driver, for pools know contexts
+
+    def __init__(self, driver: Driver, ordinal: int) -> None:
+        options, arch = driver.options, driver.arch
         self.driver = driver
         self.ordinal = ordinal
         self.arch = arch
@@ -79,7 +78,6 @@ class DeviceContext:
         self.facade: Device | None = None  # the Device shared by all calls that bring none of their own
         self.pools: WeakSet[MemoryPool] = WeakSet()
         self.pool_lock = make_lock()  # of all pools here
-        self.default_pool: MemoryPool = make_pool(self)
         self.locks = self.memory.lock, self.pool_lock  # held while memory is allocated, and needed by work
         self.pool: MemoryPool | None = None  # what allocations without a pool use; None is the default pool
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
@@ -182,7 +180,7 @@ class Granted:
 
     __slots__ = ("_driver", "_ordinal", "_times")
 
-    def __init__(self, driver: DriverServices, ordinal: int) -> None:
+    def __init__(self, driver: Driver, ordinal: int) -> None:
         self._driver = driver
         self._ordinal = ordinal
         self._times: dict[int, int] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,11 @@ from atops.runtime.commands.cost_model import copy_legs, legs_ns
 from atops.runtime.core import command_details
 from atops.runtime.core.commands import Described, ReadRange, UsedRange, define, never, nothing, place
 from atops.runtime.core.completion import Completion
-from atops.runtime.core.services import DriverServices
 from atops.runtime.executors.executor import Lane
 from atops.runtime.memory.scatter import ranges_of, read_from, write_to
+
+if TYPE_CHECKING:
+    from atops.runtime.driver import Driver
 
 __all__ = (
     "COPIES",
@@ -157,7 +159,7 @@ def _end_copy(item: Completion, error: AtopsError | None) -> None:
     stream.finish(item, error, here=stream.driver.executor.backlog(COPIES)())
 
 
-def _carry_out_halves(command: Copy, driver: DriverServices) -> None:
+def _carry_out_halves(command: Copy, driver: Driver) -> None:
     """Move a large copy on two threads: one does not saturate the memory. On a copy thread; raises as `carry_out`."""
     if command.checksum is not None:
         _check_source(command)
@@ -192,7 +194,7 @@ def _copying_context(command: Copy | ScatteredCopy, item: Completion) -> DeviceC
     return context
 
 
-def _linked(command: Copy, driver: DriverServices) -> bool:
+def _linked(command: Copy, driver: Driver) -> bool:
     """Return whether the two devices of a peer copy have a link and the access to use it."""
     src, dst = command.src, command.dst
     if not isinstance(src, Allocation) or not isinstance(dst, Allocation):

@@ -5,7 +5,6 @@ completion       the outcome of a command, which any number of tasks may await
 event            a point in a stream
 capacity         how many commands a stream takes, and reservations of places
 failures         how a command ended: in words, as an error, as a trace status
-services         what the parts of a driver see of it
 command_details  what a viewer is told of commands before they end
 host_tasks       coroutines of the program that run in stream order
 value_poller     value waits on memory whose stores are not reported

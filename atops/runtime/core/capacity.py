@@ -15,9 +15,9 @@ from atops.base.options import whole
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import ParkingLot, Waiter
-from atops.runtime.core.services import DriverServices
 
 if TYPE_CHECKING:
+    from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("Capacity", "Place", "Room")
@@ -45,7 +45,7 @@ class Capacity:
 
     __slots__ = ("_driver", "limit", "parked", "refusal", "spare")
 
-    def __init__(self, limit: int, driver: DriverServices) -> None:
+    def __init__(self, limit: int, driver: Driver) -> None:
         if not whole(limit) or limit < 1:
             raise InvalidValue(f"capacity is {limit!r}; expected 1 command or more, or None for no limit")
         self.limit = limit

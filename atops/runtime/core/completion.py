@@ -7,7 +7,7 @@ waiters come and go without a lock, and are woken after it is released.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidType, NotReady
 from atops.base.waiting.current_loop import current_loop_adapter
@@ -17,16 +17,25 @@ from atops.runtime.core.capacity import Place
 from atops.runtime.core.commands import words_of
 from atops.runtime.core.failures import look_at
 from atops.runtime.core.html_reports import completion_html
-from atops.runtime.core.services import InProcess
 
 if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("CallbackWaiter", "Completion")
+__all__ = ("CallbackWaiter", "Completion", "InProcess")
 
 PENDING, RUNNING, DONE, FAILED = range(4)
 STATES = ("pending", "running", "done", "failed")
+
+
+class InProcess:
+    """A driver, or a handle of a part of one, which cannot be copied: a copy would be a second one."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse. Raises InvalidType."""
+        raise InvalidType(f"{self!r} cannot be copied or pickled: a driver and its parts are of one process")
 
 
 class Completion(InProcess):

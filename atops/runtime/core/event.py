@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import InvalidHandle, InvalidValue, NotSupported
 from atops.base.html_table import html_table
-from atops.runtime.core.completion import Completion
-from atops.runtime.core.services import InProcess
+from atops.runtime.core.completion import Completion, InProcess
 
 if TYPE_CHECKING:
-    from atops.runtime.core.services import DriverServices
+    from atops.runtime.driver import Driver
     from atops.runtime.ipc.event import SharedRecords
 
 __all__ = ("Event",)
@@ -43,7 +42,7 @@ class Event(InProcess):
         if interprocess and timing:
             raise InvalidValue("an event between processes keeps no time; interprocess=True needs timing=False")
         self.device = device  # ordinal that it was made for, or None for any
-        self.driver: DriverServices | None = None  # the driver that made it, else the one that recorded it first
+        self.driver: Driver | None = None  # the driver that made it, else the one that recorded it first
         self.timing = timing
         self.once = once
         self.queryable = queryable
@@ -132,7 +131,7 @@ class Event(InProcess):
 
     # ---- for the stream
 
-    def belong_to(self, driver: DriverServices) -> None:
+    def belong_to(self, driver: Driver) -> None:
         """Become an event of `driver`, and get a number there: the same in each run with the same seed."""
         self.driver, self.number = driver, next(driver.event_numbers)
 

@@ -13,7 +13,7 @@ from atops.runtime.core.commands import words_of
 
 if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
-    from atops.runtime.core.services import DriverServices
+    from atops.runtime.driver import Driver
 
 __all__ = ("as_failure", "log_if_left", "log_if_unseen", "look_at", "status_of", "verb")
 
@@ -36,7 +36,7 @@ def log_if_unseen(label: str, error: AtopsError) -> None:
 
 
 def log_if_left(
-    label: str, message: str, attributes: dict[str, Any], services: Callable[[], DriverServices | None]
+    label: str, message: str, attributes: dict[str, Any], known: Callable[[], Driver | None]
 ) -> None:
     """As `log_if_unseen` for a stream that was collected, given the message and the attributes of its error.
 
@@ -47,7 +47,7 @@ def log_if_left(
         return
     attributes["_seen"] = True
     say = partial(log.error, UNSEEN, label, message)
-    driver = services()
+    driver = known()
     try:
         if driver is not None and driver.closed is None:
             driver.post(partial(driver.run_callback, say))

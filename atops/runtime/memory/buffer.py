@@ -21,7 +21,7 @@ from atops.device.memory.allocation import Allocation
 from atops.runtime.core.html_reports import array_html
 
 if TYPE_CHECKING:
-    from atops.runtime.core.services import DriverServices
+    from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("Buffer", "DeviceArray", "End", "Release", "alive", "bounds", "extents_of")
@@ -65,7 +65,7 @@ class Buffer:
         offset: int = 0,
         nbytes: int | None = None,
         release: Release | None = None,
-        driver: DriverServices | None = None,
+        driver: Driver | None = None,
     ) -> None:
         self.allocation = allocation
         self.offset = offset
@@ -73,7 +73,7 @@ class Buffer:
         device = allocation.device
         # The tuple itself, since every buffer makes one: `End(...)` and `_replace` go through Python code.
         self.end = tuple.__new__(End, (allocation, offset, self.nbytes, None, -2 if device is None else device))
-        self.driver: DriverServices | None = driver  # the driver of its board, where that is known
+        self.driver: Driver | None = driver  # the driver of its board, where that is known
         self._release = release
         if release is None or driver is None:
             self.__del__ = NOTHING
@@ -194,7 +194,7 @@ class DeviceArray(Buffer):
         dtype: DType,
         shape: tuple[int, ...],
         release: Release | None = None,
-        driver: DriverServices | None = None,
+        driver: Driver | None = None,
     ) -> None:
         size = dtype.itemsize
         for extent in shape:

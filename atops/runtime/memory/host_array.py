@@ -12,7 +12,7 @@ from atops.device.memory.allocation import Allocation
 from atops.runtime.memory.buffer import DeviceArray, Release
 
 if TYPE_CHECKING:
-    from atops.runtime.core.services import DriverServices
+    from atops.runtime.driver import Driver
 
 __all__ = ("HostArray",)
 
@@ -33,7 +33,7 @@ class HostArray(DeviceArray):
         shape: tuple[int, ...],
         release: Release | None = None,
         array: npt.NDArray[Any] | None = None,
-        driver: DriverServices | None = None,
+        driver: Driver | None = None,
     ) -> None:
         super().__init__(allocation, 0, dtype, shape, release, driver)
         self.array = allocation.data[: self.nbytes].view(dtype).reshape(shape) if array is None else array

@@ -17,8 +17,7 @@ from atops.base.waiting.locks import reentered
 from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.core.completion import Completion
-from atops.runtime.core.services import InProcess
+from atops.runtime.core.completion import Completion, InProcess
 from atops.runtime.pools.blocks import Block
 from atops.runtime.pools.ledger import Ledger
 from atops.runtime.pools.reuse import ANY, Origin, order_of

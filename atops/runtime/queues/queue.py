@@ -24,9 +24,8 @@ from atops.runtime.commands.memory import Alloc
 from atops.runtime.core import command_details
 from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.commands import PERHAPS_NOTHING, Command, has_effect
-from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion
+from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, InProcess
 from atops.runtime.core.failures import as_failure, log_if_left, look_at, verb
-from atops.runtime.core.services import DriverServices, InProcess
 from atops.runtime.executors.executor import HERE, StepWaiter
 from atops.runtime.queues.abort import abort_stream, break_off, catch_up
 from atops.runtime.queues.copy_batch import carry_out_run, claim_run, settle_run
@@ -85,7 +84,7 @@ class StreamQueue(InProcess):
         self.context = context
         self.cluster_mask = cluster_mask  # where its kernels may run: a bit each
         self.sip_mask = sip_mask
-        self.driver: DriverServices = context.driver
+        self.driver = context.driver
         self.priority = priority
         self.blocking = blocking
         self.null = null
@@ -366,7 +365,7 @@ class StreamQueue(InProcess):
             try:
                 error = None
                 if not execute[item.command.__class__](item.command, item):
-                    driver.head_parked()
+                    driver.stall.look_later()
                     catch_up(item)
                     return
             except Exception as failure:

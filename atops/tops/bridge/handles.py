@@ -16,8 +16,8 @@ from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal
 from atops.runtime.board.handles import HANDLES, register
 from atops.runtime.core.event import Event
-from atops.runtime.current_driver import current_driver
 from atops.runtime.device import Device
+from atops.runtime.driver import current_driver
 from atops.runtime.external_stream import handle_from
 from atops.runtime.stream import Stream
 from atops.tops.bridge.arguments import whole

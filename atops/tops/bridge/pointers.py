@@ -25,9 +25,8 @@ from atops.device.memory.allocation import Allocation, Bytes
 from atops.device.memory.allocator.banks import Banks, NoRoom
 from atops.device.memory.host_memory import SLOT_SHIFT, device_base
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.current_driver import current_driver
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, current_driver
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import end_of, host_bytes
 from atops.runtime.memory.scatter import Scattered

@@ -12,8 +12,7 @@ import atops.tops as tops
 from atops.base import errors
 from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind, Status
-from atops.runtime.current_driver import DEFAULT
-from atops.runtime.driver import CURRENT
+from atops.runtime.driver import CURRENT, DEFAULT
 from atops.tops.bridge.call import TWINS, call, rtc_call, until
 from atops.tops.bridge.codes import CodeError, last
 from tests.every import every

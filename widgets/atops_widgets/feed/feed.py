@@ -21,8 +21,7 @@ from atops.base.fork_locks import fork_safe
 from atops.base.trace.events import AllocationEvent, CommandEvent, MemoryUse, Position, ThreadEvent
 from atops.base.trace.records import CounterSample, Trace, TraceNames
 from atops.base.trace.tracer import Detailing, Tracer
-from atops.runtime.current_driver import current_driver
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, current_driver
 from atops.trace.file import load
 from atops.trace.text import sentence
 from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Texts

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 from IPython.display import display
 
 from atops.base.trace.records import Trace
-from atops.runtime.current_driver import default_driver
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, default_driver
 from atops_widgets.magics.status_text import in_flight
 from atops_widgets.timeline.timeline import Timeline
 
