@@ -35,17 +35,17 @@ from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import ParkingLot, Waiter, seconds
 from atops.device.arch import architecture
 from atops.device.memory.host_memory import AddressSpace, HostMemory
+from atops.device.memory.value_wait import Watch
 from atops.device.topology import Topology
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.handles import bury
-from atops.runtime.commands.call import CALLBACKS
+from atops.runtime.commands.call import CALLBACKS, OwedCoroutine
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
 from atops.runtime.core.command_details import teller
 from atops.runtime.core.commands import how_to_run
 from atops.runtime.core.completion import Completion, InProcess
 from atops.runtime.core.failures import as_failure
-from atops.runtime.core.host_tasks import HostTasks
-from atops.runtime.core.value_poller import Poller
+from atops.runtime.core.poller import Poller
 from atops.runtime.executors.executor import Executor, Step
 from atops.runtime.executors.inline import InlineExecutor
 from atops.runtime.executors.threaded import ThreadedExecutor
@@ -63,6 +63,8 @@ SERIALS = itertools.count(1)  # of drivers
 CURRENT: ContextVar[Driver | None] = ContextVar("atops_driver", default=None)
 CALLBACK_THREADS = 4
 COPY_THREADS = 2  # more do not copy faster: two saturate the memory of a small machine
+STORES_NS = 500_000  # between two looks for stores that nothing reports: they are found a millisecond late at most
+LOOPS_NS = 20_000_000  # between two looks whether an event loop has closed
 LOOK_NS = 2_000_000  # between two looks at what a close waits for
 MARGIN = 1.0  # seconds beyond the abort grace before what is left is given up
 DEFAULT: list[Driver] = []
@@ -102,9 +104,9 @@ class Driver(InProcess):
         self.arch = architecture(self.options.arch)
         self.topology = Topology.of(self.arch, self.options.devices, self.options.esl)
         self.host = HostMemory()
-        self.poller = Poller(self.lock, executor)
+        self.poller = Poller(self.lock, executor, STORES_NS, Watch.test)
         self.stall = StallWatch(self)
-        self.host_tasks = HostTasks(self.lock, executor)
+        self.host_tasks = Poller(self.lock, executor, LOOPS_NS, OwedCoroutine.look)
         self._contexts: dict[int, DeviceContext] = {}
         self.retired: dict[DeviceContext, None] = {}  # replaced by a reset, until what ran there is over
         self._stream_numbers, self.event_numbers = itertools.count(1), itertools.count(1)

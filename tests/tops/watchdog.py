@@ -98,7 +98,7 @@ class Watchdog:
                 stream.abort()
             if hard:
                 Device(context.ordinal, self._driver).reset_sync()
-                for watch in list(self._driver.poller._watches.copy()):
+                for watch in list(self._driver.poller._watched.copy()):
                     watch.end()  # no reset ends a wait for a word of the host
 
 

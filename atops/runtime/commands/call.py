@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextvars import Context
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from atops.runtime.core.commands import NOWHERE, Described, always, define, neve
 from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import HERE, Lane
 
-__all__ = ("CALLBACKS", "Call", "is_async")
+__all__ = ("CALLBACKS", "Call", "OwedCoroutine", "is_async")
 
 CALLBACKS = Lane("callback")
 
@@ -42,6 +43,20 @@ class Call(NamedTuple):
         while isinstance(function, partial):
             function = function.func
         return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+@dataclass(eq=False, slots=True)
+class OwedCoroutine:
+    """A coroutine for which a stream waits. `lost` is called if its loop, which does not report that, closes first."""
+
+    adapter: LoopAdapter
+    lost: Callable[[], None]
+
+    def look(self) -> bool:
+        """Return whether its loop has closed; call `lost` if so."""
+        if closed := self.adapter.closed():
+            self.lost()
+        return closed
 
 
 def _run_call(command: Call, item: Completion) -> bool:
@@ -122,7 +137,8 @@ def _start_on_loop(command: Call, item: Completion) -> None:
             task.forget()
         _ended(item, _loop_closed(command))
 
-    owed = driver.host_tasks.add(adapter, lost)
+    owed = OwedCoroutine(adapter, lost)
+    driver.host_tasks.add(owed)
 
     def cancel(_: AtopsError) -> None:
         item.parked = ABORTED

@@ -6,8 +6,7 @@ event            a point in a stream
 capacity         how many commands a stream takes, and reservations of places
 failures         how a command ended: in words, as an error, as a trace status
 command_details  what a viewer is told of commands before they end
-host_tasks       coroutines of the program that run in stream order
-value_poller     value waits on memory whose stores are not reported
+poller           timers for what nothing reports
 kernel_lane      the threads that step the blocks of a device
 html_reports     completions, arrays and devices in a notebook
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atops.device.memory.value_wait import Condition, Watch
-from atops.runtime.core.value_poller import Poller
+from atops.runtime.core.poller import Poller
 from tests.runtime.boards import device
 
 
@@ -46,7 +46,7 @@ def test_one_timer_runs_for_all_and_ends_with_the_last():
     """It is asked for by the first wait, again while any is armed, and no more then."""
     with device() as board:
         timers, (one, other) = Timers(), watches(board)
-        poller = Poller(Lock(), timers)
+        poller = Poller(Lock(), timers, 1, Watch.test)
         poller.add(one)
         poller.add(other)
         assert len(timers.due) == 1
@@ -62,7 +62,7 @@ def test_a_wait_that_comes_as_the_last_one_goes_has_one_timer():
     """Between the look at what is left and the next timer another thread adds a wait: it alone starts one."""
     with device() as board:
         timers, lock, (one, other) = Timers(), Lock(), watches(board)
-        poller = Poller(lock, timers)
+        poller = Poller(lock, timers, 1, Watch.test)
         poller.add(one)
         one.cancel()
         lock.behind = [lambda: None, lambda: poller.add(other)]
