@@ -1,25 +1,18 @@
-"""Enqueue on several streams at once: commands in one atomic submission, and launches, cooperative ones too.
-
-`submit_together` takes any commands, `launch_together` launches; a `Rendezvous` is what cooperative grids meet at.
-"""
+"""Enqueue on several streams at once: commands in one atomic submission, and launches, cooperative ones too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue, LaunchFailure
-from atops.device.exec.gang import Gang
-from atops.device.exec.grid_barrier import GridBarrier
+from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidValue
+from atops.runtime.commands.launch import Launch, Rendezvous
+from atops.runtime.core.commands import Command
 from atops.runtime.core.completion import Completion
-from atops.runtime.queues.submission import submit_together
+from atops.runtime.queues.queue import StreamQueue, submit_items
 from atops.runtime.stream import Stream
 
-if TYPE_CHECKING:
-    from atops.runtime.commands.launch import Launch
-    from atops.runtime.queues.queue import StreamQueue
-
-__all__ = ("EndedEarly", "Rendezvous", "check_clusters", "launch_together")
+__all__ = ("launch_together", "submit_together")
 
 
 def launch_together(
@@ -47,7 +40,7 @@ def launch_together(
         launch = stream.prepare_launch(kernel, config, tuple(arguments), {}, shared, cooperative or None)
         prepared.append((stream, launch.of_meeting(meeting)))
     if cooperative:
-        check_clusters(prepared)
+        _check_clusters(prepared)
     items = submit_together(prepared)
     if meeting is not None:
         meeting.expect(items)
@@ -67,7 +60,7 @@ def _check_streams(streams: list[Stream]) -> None:
                 )
 
 
-def check_clusters(launches: Sequence[tuple[StreamQueue, Launch]]) -> None:
+def _check_clusters(launches: Sequence[tuple[StreamQueue, Launch]]) -> None:
     """Raise CooperativeLaunchTooLarge unless every grid can have its clusters while all others have theirs.
 
     That is so when for each set of clusters the grids confined to it have no more blocks than it has clusters.
@@ -89,67 +82,16 @@ def check_clusters(launches: Sequence[tuple[StreamQueue, Launch]]) -> None:
                 )
 
 
-class Rendezvous:
-    """Where the grids of one cooperative launch meet: all are built before the first is started."""
+def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Completion]:
+    """Enqueue commands on several streams of one driver, all or none, with nothing of another thread in between.
 
-    def __init__(self, grids: int, priority: int = 0) -> None:
-        self.barrier = GridBarrier(grids)
-        self.gang = Gang(priority)
-        self._grids = grids
-        self._items: list[Completion] = []
-        self._starts: list[Callable[[], None]] = []
-        self._lock = self.barrier.lock
-        self._failed = False
-
-    def expect(self, items: list[Completion]) -> None:
-        """Watch the launches: one that ends before all have met fails the others."""
-        self._items = items
-        for item in items:
-            if not item.add_waiter(EndedEarly(self)):
-                self.give_up()
-
-    def arrive(self, start: Callable[[], None]) -> None:
-        """Note that one grid is built; the last one starts them all. No lock is held while they start."""
-        with self._lock:
-            if self._failed:
-                return
-            self._starts.append(start)
-            starts = self._starts if len(self._starts) == self._grids else []
-        for each in starts:
-            each()
-        if starts:
-            self.gang.start()
-
-    def leave(self) -> bool:
-        """Let none of the grids start, because one was aborted. Returns False when all have met and run."""
-        with self._lock:
-            if len(self._starts) == self._grids:
-                return False
-            self._failed = True
-        return True
-
-    def give_up(self) -> None:
-        """Fail every launch that is not over, unless all have met."""
-        if not self.leave():
-            return
-        for item in self._items:
-            if not item.over and item.state == "running":
-                item.stream.finish(item, LaunchFailure("another grid of the same cooperative launch could not start"))
-
-    @property
-    def failed(self) -> bool:
-        """Whether a grid could not start."""
-        return self._failed
-
-
-class EndedEarly:
-    """Tells a rendezvous that one of its launches is over."""
-
-    __slots__ = ("_meeting",)
-
-    def __init__(self, meeting: Rendezvous) -> None:
-        self._meeting = meeting
-
-    def wake(self) -> None:
-        """Have the rendezvous look whether all have met."""
-        self._meeting.give_up()
+    Raises InvalidValue for streams of several drivers, else what enqueueing one of them would; then none is enqueued.
+    """
+    if not commands:
+        return []
+    driver = commands[0][0].driver
+    if any(stream.driver is not driver for stream, _ in commands):
+        raise InvalidValue("streams of several drivers cannot be given commands together")
+    items = [Completion(stream, command) for stream, command in commands]
+    submit_items(items)
+    return items

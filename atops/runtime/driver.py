@@ -41,7 +41,7 @@ from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.handles import bury
 from atops.runtime.commands.call import CALLBACKS, OwedCoroutine
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
-from atops.runtime.core.command_details import teller
+from atops.runtime.core.command_trace import teller, trace_tuple
 from atops.runtime.core.commands import how_to_run
 from atops.runtime.core.completion import Completion, InProcess
 from atops.runtime.core.failures import as_failure
@@ -50,10 +50,8 @@ from atops.runtime.executors.executor import Executor, Step
 from atops.runtime.executors.inline import InlineExecutor
 from atops.runtime.executors.threaded import ThreadedExecutor
 from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.queues.deadlock import StallWatch, check_blocking
 from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.queues.stall import StallWatch
-from atops.runtime.queues.trace_record import trace_tuple
-from atops.runtime.queues.wait_graph import check_blocking, check_locks
 
 __all__ = ("Closing", "Driver", "current_driver", "default_driver", "options_of")
 
@@ -266,8 +264,7 @@ class Driver(InProcess):
         """Raise WouldDeadlock if blocking here until `target` is done could never end, NotInitialized after a fork."""
         if self.forked and self.closed is not None:
             raise self.closed.fresh()
-        check_locks(target, self.lock, *(lock for context in list(self._contexts.values()) for lock in context.locks))
-        check_blocking(target)
+        check_blocking(target, [self.lock, *(lock for each in list(self._contexts.values()) for lock in each.locks)])
 
     def wait_all(self, items: list[Completion], timeout: float | None = None) -> None:
         """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock, as `seconds`."""

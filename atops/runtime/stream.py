@@ -26,7 +26,7 @@ from atops.runtime.core.event import Event
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import word_of
 from atops.runtime.pools.reuse import order_of
-from atops.runtime.queues.submission import check_event, submit_items
+from atops.runtime.queues.queue import submit_items
 from atops.runtime.stream_memory import StreamMemory
 from atops.runtime.stream_report import StreamStatistics, describe, html_of, log_unseen, statistics
 
@@ -196,7 +196,11 @@ class Stream(StreamMemory):
         """Enqueue a command that events mark."""
         for event in events:
             self.check_ours(event)
-            check_event(self, event)
+            if not isinstance(event, Event):
+                raise InvalidType(f"record() expects an Event or nothing, got {event!r}")
+            if event.device is not None and event.device != self.context.ordinal:
+                of = f"{self.label} of device {self.context.ordinal}"
+                raise InvalidHandle(f"{event!r} is of device {event.device}, {of}")
         submit_items((item,), events, launch)
         return item
 

@@ -23,8 +23,7 @@ from atops.runtime.memory.buffer import Buffer, DeviceArray, End, extents_of
 from atops.runtime.memory.copy_ends import copy_kind, end_of, fill_pattern
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.pools.pool import MemoryPool
-from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.queues.submission import submit_items
+from atops.runtime.queues.queue import StreamQueue, submit_items
 
 if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from atops.base.html_table import columns, html_table
 from atops.runtime.core.failures import log_if_unseen, verb
+from atops.runtime.queues.deadlock import why
 from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.queues.stall import why
 
 __all__ = ("StreamStatistics", "describe", "html_of", "log_unseen", "statistics")
 

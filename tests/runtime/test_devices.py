@@ -35,12 +35,11 @@ from atops.base.errors import (
 from atops.base.trace.tracer import Kind
 from atops.device.topology import Topology
 from atops.runtime.commands.events import Record
-from atops.runtime.cooperative_launch import launch_together
+from atops.runtime.cooperative_launch import launch_together, submit_together
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.memory.buffer import DeviceArray
-from atops.runtime.queues.submission import submit_together
 from tests.runtime.boards import (
     PATIENCE,
     Latch,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from atops.base.errors import AtopsError, HostCallFailure, InvalidType, LoopClosed, StreamAborted
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
-from atops.runtime.core import command_details
+from atops.runtime.core import command_trace
 from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing
 from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import HERE, Lane
@@ -75,7 +75,7 @@ def _start(command: Call, item: Completion) -> None:
     """Run the call where it belongs."""
     driver = item.stream.driver
     if driver.tracer.detail:
-        command_details.start(item)
+        command_trace.start(item)
     if is_async(command.function):
         _start_on_loop(command, item)
     else:

@@ -19,7 +19,7 @@ from atops.device.copy_engine import CopyEngines, CopyJob, Direction
 from atops.device.memory.allocation import Allocation, move
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.cost_model import copy_legs, legs_ns
-from atops.runtime.core import command_details
+from atops.runtime.core import command_trace
 from atops.runtime.core.commands import Described, ReadRange, UsedRange, define, never, nothing, place
 from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import Lane
@@ -224,7 +224,7 @@ def run_on_engine(
         item.engine = job.engine
         item.started_ns = driver.now()  # until then it stood behind other copies
         if driver.tracer.detail:
-            command_details.start(item, item.started_ns)
+            command_trace.start(item, item.started_ns)
         if takes is not None and (duration := takes()):
             item.parked = None  # it moves: it waits for no other copy
             driver.executor.spend(duration, lambda: driver.executor.run(COPIES, move))
@@ -246,7 +246,7 @@ def run_on_engine(
     item.cancel = cancel
     item.parked = engines if share is None else share
     if driver.tracer.detail and (engines.full or not engines.quiet(direction) or (share is not None and share.full)):
-        command_details.park(item)
+        command_trace.park(item)
     turn.request()
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from atops.base.errors import PriorLaunchFailure
 from atops.base.trace.tracer import Kind
-from atops.runtime.core import command_details
+from atops.runtime.core import command_trace
 from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
@@ -43,7 +43,7 @@ def _run_wait_event(command: WaitEvent, item: Completion) -> bool:
     item.cancel = item.finish
     if record.add_waiter(waiter):
         if item.stream.driver.tracer.detail and not item.over:
-            command_details.park(item, record)
+            command_trace.park(item, record)
         return False
     if (error := waiter.error()) is not None:
         raise error

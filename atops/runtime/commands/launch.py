@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
 from atops.base.trace.tracer import Kind
+from atops.device.exec.gang import Gang
 from atops.device.exec.grid import Grid
+from atops.device.exec.grid_barrier import GridBarrier
 from atops.device.exec.policy import Seeded
 from atops.device.memory.allocation import Allocation
 from atops.kernels.arguments import MemoryArgument
@@ -19,17 +21,16 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.copy import COPIES
 from atops.runtime.commands.kernel_steps import KernelSteps
-from atops.runtime.core import command_details
+from atops.runtime.core import command_trace
 from atops.runtime.core.commands import Described, ReadRange, UsedRange, always, define
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.memory.scatter import ranges_of
 
 if TYPE_CHECKING:
-    from atops.runtime.cooperative_launch import Rendezvous
     from atops.runtime.resources.bundle import ResourceBundle
 
-__all__ = ("PLAIN_LAUNCH", "Launch", "LaunchOptions", "reachable")
+__all__ = ("PLAIN_LAUNCH", "Launch", "LaunchOptions", "Rendezvous", "reachable")
 
 log = logging.getLogger("atops.kernel")
 LAUNCH = int(Kind.LAUNCH)
@@ -77,7 +78,7 @@ def _run_launch(command: Launch, item: Completion) -> bool:
     item.parked = grid
     item.cancel = lambda error: _abort(item, grid, error)
     if driver.tracer.detail and (meeting is not None or not context.clusters.idle):
-        command_details.park(item)
+        command_trace.park(item)
 
     options, pinned, part = command.options, None, None
     if options is not PLAIN_LAUNCH:
@@ -136,7 +137,7 @@ def _began(item: Completion, now: int) -> None:
     if (start := item.command.options.start) is not None:
         start.stamp(item, now)
     if item.stream.driver.tracer.detail:
-        command_details.start(item, now)
+        command_trace.start(item, now)
 
 
 def _ended(command: Launch, item: Completion, grid: Grid) -> None:
@@ -203,6 +204,75 @@ def _abort(item: Completion, grid: Grid, error: ExecutionError) -> None:
 def _command_name(item: Completion) -> str:
     """Name a launch."""
     return f"kernel {item.command.bound.name} (command {item.seq})"
+
+
+# ---- cooperative launches
+
+
+class Rendezvous:
+    """Where the grids of one cooperative launch meet: all are built before the first is started."""
+
+    def __init__(self, grids: int, priority: int = 0) -> None:
+        self.barrier = GridBarrier(grids)
+        self.gang = Gang(priority)
+        self._grids = grids
+        self._items: list[Completion] = []
+        self._starts: list[Callable[[], None]] = []
+        self._lock = self.barrier.lock
+        self._failed = False
+
+    def expect(self, items: list[Completion]) -> None:
+        """Watch the launches: one that ends before all have met fails the others."""
+        self._items = items
+        for item in items:
+            if not item.add_waiter(_EndedEarly(self)):
+                self.give_up()
+
+    def arrive(self, start: Callable[[], None]) -> None:
+        """Note that one grid is built; the last one starts them all. No lock is held while they start."""
+        with self._lock:
+            if self._failed:
+                return
+            self._starts.append(start)
+            starts = self._starts if len(self._starts) == self._grids else []
+        for each in starts:
+            each()
+        if starts:
+            self.gang.start()
+
+    def leave(self) -> bool:
+        """Let none of the grids start, because one was aborted. Returns False when all have met and run."""
+        with self._lock:
+            if len(self._starts) == self._grids:
+                return False
+            self._failed = True
+        return True
+
+    def give_up(self) -> None:
+        """Fail every launch that is not over, unless all have met."""
+        if not self.leave():
+            return
+        for item in self._items:
+            if not item.over and item.state == "running":
+                item.stream.finish(item, LaunchFailure("another grid of the same cooperative launch could not start"))
+
+    @property
+    def failed(self) -> bool:
+        """Whether a grid could not start."""
+        return self._failed
+
+
+class _EndedEarly:
+    """Tells a rendezvous that one of its launches is over."""
+
+    __slots__ = ("_meeting",)
+
+    def __init__(self, meeting: Rendezvous) -> None:
+        self._meeting = meeting
+
+    def wake(self) -> None:
+        """Have the rendezvous look whether all have met."""
+        self._meeting.give_up()
 
 
 # ---- the row

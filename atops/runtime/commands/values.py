@@ -8,7 +8,7 @@ from atops.base.errors import ExecutionError
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation, fill
 from atops.device.memory.value_wait import Condition, Watch
-from atops.runtime.core import command_details
+from atops.runtime.core import command_trace
 from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing, place
 from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import HERE
@@ -54,7 +54,7 @@ def _run_wait_value(command: WaitValue, item: Completion) -> bool:
     item.cancel = cancel
     watch.arm()  # may fire here and now
     if driver.tracer.detail and not item.over:
-        command_details.park(item)
+        command_trace.park(item)
     return False
 
 

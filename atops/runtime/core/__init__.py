@@ -4,8 +4,8 @@ commands         the row of a kind of command: how it runs, what it uses, how it
 completion       the outcome of a command, which any number of tasks may await
 event            a point in a stream
 capacity         how many commands a stream takes, and reservations of places
-failures         how a command ended: in words, as an error, as a trace status
-command_details  what a viewer is told of commands before they end
+failures         how a command ended: in words, and as an error
+command_trace    what a tracer is told of commands
 poller           timers for what nothing reports
 kernel_lane      the threads that step the blocks of a device
 html_reports     completions, arrays and devices in a notebook

@@ -1,4 +1,4 @@
-"""How a command ended: its name in messages, its error, its trace status, and the log of errors never looked at."""
+"""How a command ended: its name in messages, its error, and the log of errors never looked at."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from atops.base.errors import AtopsError, ExecutionError, PriorLaunchFailure, StreamAborted
-from atops.base.trace.tracer import Status
+from atops.base.errors import AtopsError, ExecutionError
 from atops.runtime.core.commands import words_of
 
 if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
     from atops.runtime.driver import Driver
 
-__all__ = ("as_failure", "log_if_left", "log_if_unseen", "look_at", "status_of", "verb")
+__all__ = ("as_failure", "log_if_left", "log_if_unseen", "look_at", "verb")
 
 log = logging.getLogger("atops.stream")
 UNSEEN = "%s ended with a failure that was never looked at: %s"
@@ -73,12 +72,3 @@ def verb(item: Completion) -> str:
     """Name a command for a message."""
     name = words_of(item.command)
     return f"{name} (command {item.seq})" if item.seq else name  # it has no number before it is enqueued
-
-
-def status_of(error: AtopsError | None) -> Status:
-    """Return the trace status for a command's outcome."""
-    if error is None:
-        return Status.DONE
-    if isinstance(error, StreamAborted):
-        return Status.ABORTED
-    return Status.SKIPPED if isinstance(error, PriorLaunchFailure) else Status.FAILED

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from weakref import finalize, ref
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClosed, PriorLaunchFailure, StreamAborted
@@ -21,16 +22,17 @@ from atops.runtime.commands.copy import Copy
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
-from atops.runtime.core import command_details
+from atops.runtime.core import command_trace
 from atops.runtime.core.capacity import Capacity
-from atops.runtime.core.commands import PERHAPS_NOTHING, Command, has_effect
+from atops.runtime.core.commands import PERHAPS_NOTHING, SILENT, Command, has_effect
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, InProcess
+from atops.runtime.core.event import Event
 from atops.runtime.core.failures import as_failure, log_if_left, look_at, verb
 from atops.runtime.executors.executor import HERE, StepWaiter
 from atops.runtime.queues.abort import abort_stream, break_off, catch_up
-from atops.runtime.queues.copy_batch import carry_out_run, claim_run, settle_run
+from atops.runtime.queues.short_copies import carry_out_run, claim_run, settle_run
 
-__all__ = ("StreamQueue",)
+__all__ = ("StreamQueue", "submit_items")
 
 log = logging.getLogger("atops.stream")
 
@@ -168,7 +170,7 @@ class StreamQueue(InProcess):
         if driver.tracer.active:
             item.submitted_ns = driver.now()
             if driver.tracer.detail:
-                command_details.submit(item)
+                command_trace.submit(item)
         # From here on nothing is called before the queue has the command: no Ctrl-C comes in between.
         self._last = item
         if in_order:
@@ -354,8 +356,8 @@ class StreamQueue(InProcess):
                     return
                 if tracing:
                     item.started_ns = now()  # the last of them may have ended since the first stamp
-            if tracing and driver.tracer.detail and item.command.__class__ not in command_details.SILENT:
-                command_details.begin(item, self._error)
+            if tracing and driver.tracer.detail and item.command.__class__ not in SILENT:
+                command_trace.begin(item, self._error)
             if item.aborted is not None and not item.duty:
                 error = item.aborted
                 continue
@@ -400,7 +402,7 @@ class StreamQueue(InProcess):
         item.parked = dep
         item.stage = PENDING
         if self.driver.tracer.detail:
-            command_details.park(item, dep)
+            command_trace.park(item, dep)
         return True
 
     def _settle(self, item: Completion, error: AtopsError | None) -> list[Waiter] | None:
@@ -505,7 +507,7 @@ class StreamQueue(InProcess):
             if len(self._callbacks) == 1:
                 return True
             if self.driver.tracer.detail:
-                command_details.park(call, self._callbacks[-2])
+                command_trace.park(call, self._callbacks[-2])
             return False
 
     def call_over(self, call: Completion) -> None:
@@ -598,3 +600,29 @@ class StreamQueue(InProcess):
         """Return the commands that are not over, the running one first: a snapshot."""
         detached, queue = self.snapshot()
         return detached + queue
+
+
+def submit_items(items: Sequence[Completion], events: tuple[Event, ...] = (), launch: Completion | None = None) -> None:
+    """Enqueue commands whose completions are made already, all or none, with nothing of another thread in between.
+
+    They are of streams of one driver. `events` get the first one as their record, and none of them is seen with a
+    record that is not in its queue yet; `launch` is the launch that they are bound to, if any. Raises as `submit`.
+    """
+    driver = items[0].stream.driver
+    if driver.called_amid():
+        raise reentered(f"{verb(items[0])} was enqueued on {items[0].stream.label}")
+    try:
+        with driver.lock:
+            for event in events:
+                event.check_recordable()
+            for item in items:
+                item.stream.admit(item)
+            for item in items:
+                if item.stream.append(item):
+                    driver.post(item.stream.drain)
+            for event in events:
+                event.launch = launch
+                event.recorded_by(items[0])
+    except BaseException as error:
+        break_off(items, error)
+        raise

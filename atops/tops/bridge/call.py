@@ -19,11 +19,11 @@ from weakref import WeakKeyDictionary
 from atops.base.result_codes import Result
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal
+from atops.runtime.core.command_trace import call_record
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
 from atops.runtime.driver import CURRENT, DEFAULT, Driver
-from atops.runtime.queues.trace_record import call_record
 from atops.runtime.stream import Stream
 from atops.tops.bridge.codes import code_of, remember, rtc_code_of
 from atops.tops.header.constants import topsDeviceScheduleSpin, topsEventBlockingSync

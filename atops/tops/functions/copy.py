@@ -28,7 +28,7 @@ from atops.runtime.core.completion import Completion
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import CAST_CODES
-from atops.runtime.queues.direct_copy import copy_at_once
+from atops.runtime.queues.short_copies import copy_at_once
 from atops.runtime.stream import Stream
 from atops.tops.bridge.arguments import member, size_of, whole
 from atops.tops.bridge.call import Wait, call, until

@@ -15,7 +15,7 @@ from atops.base.errors import ExecutionError, IllegalAddress, StreamAborted
 from atops.base.trace.events import Phase
 from atops.base.trace.records import TraceRecord
 from atops.runtime.commands.reduce import Reduce
-from atops.runtime.queues.stall import PATIENCE_NS
+from atops.runtime.queues.deadlock import PATIENCE_NS
 from tests.runtime.boards import Latch, add_one, leftovers, works
 from tests.runtime.virtual_time import MOVE, ODD, RATES, UP, ceil, host, now, record_of, span, taken, virtual
 

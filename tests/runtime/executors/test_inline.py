@@ -22,7 +22,7 @@ from atops.base.errors import (
 )
 from atops.base.options import EmulatorOptions
 from atops.runtime.executors import inline as executors
-from atops.runtime.queues import stall
+from atops.runtime.queues import deadlock
 from tests.runtime.boards import PATIENCE, Latch, add_one, broken, leftovers, suspended_forever, works
 from tests.runtime.child import run as run_child
 from tests.runtime.programs import replay
@@ -85,7 +85,7 @@ def test_the_wall_clock_does_not_choose(monkeypatch: pytest.MonkeyPatch) -> None
 
     orders = set()
     for patience in (10**15, 20_000, 100_000, 500_000, 20_000):  # ns between two looks whether all streams stand still
-        monkeypatch.setattr(stall, "PATIENCE_NS", patience)
+        monkeypatch.setattr(deadlock, "PATIENCE_NS", patience)
         orders.add(tuple(inline(main, seed=3)))
     assert len(orders) == 1
 

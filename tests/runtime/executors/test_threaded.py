@@ -10,10 +10,10 @@ import pytest
 
 from atops.kernels import kernel
 from atops.runtime.commands.events import Record
+from atops.runtime.cooperative_launch import submit_together
 from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import Lane
 from atops.runtime.executors.threaded import ThreadedExecutor
-from atops.runtime.queues.submission import submit_together
 from atops.runtime.stream import Stream
 from tests.runtime.boards import PATIENCE, device
 

@@ -19,9 +19,9 @@ import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError, IllegalAddress, InvalidHandle, StreamFull
 from atops.runtime.commands.events import Record
+from atops.runtime.cooperative_launch import submit_together
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
-from atops.runtime.queues.submission import submit_together
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 

@@ -9,7 +9,7 @@ import pytest
 
 from atops.device.memory.value_wait import Condition
 from atops.runtime.device import Device
-from atops.runtime.queues.direct_copy import copy_at_once
+from atops.runtime.queues.short_copies import copy_at_once
 from tests.runtime.boards import PATIENCE, Latch, board, broken, device
 
 

@@ -1,26 +1,84 @@
-"""Events and memory uses of commands that are not over yet, for viewers that ask the tracer for details.
+"""What a tracer is told of commands: the record of one that is over, and, for viewers, what becomes of it before.
 
-Callers check `Tracer.detail` and hold the lock that guards the command. Nothing here takes the driver's lock, except
-the function that `teller` returns, which shows a new viewer what is queued and allocated.
+Callers of the second part check `Tracer.detail` and hold the lock that guards the command. Nothing here takes the
+driver's lock, except the function that `teller` returns, which shows a new viewer what is queued and allocated.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from atops.base.errors import AtopsError, PriorLaunchFailure, StreamAborted
 from atops.base.trace.events import Phase
-from atops.base.trace.tracer import Kind, Tracer
+from atops.base.trace.tracer import Kind, Status, Tracer, TraceTuple
 from atops.device.call_site import calling_place
-from atops.runtime.core.commands import NOWHERE, SILENT, row_of
+from atops.device.memory.allocation import Allocation
+from atops.runtime.core.commands import NOWHERE, row_of
 from atops.runtime.core.completion import PENDING, Completion
-from atops.runtime.core.services import DriverServices
 
-__all__ = ("SILENT", "begin", "park", "start", "submit", "teller")
+if TYPE_CHECKING:
+    from atops.runtime.driver import Driver
 
+__all__ = ("begin", "call_record", "copy_record", "park", "start", "submit", "teller", "trace_tuple")
+
+API, WENT_WELL, FAILED = int(Kind.API), int(Status.DONE), int(Status.FAILED)
 SUBMITTED, STARTED, PARKED = (int(phase) for phase in Phase)
 WAIT_VALUE = int(Kind.WAIT_VALUE)
 ENQUEUEING = 3  # frames to skip, which are always the package's own: this one, `append`, and its caller
+
+
+# ---- records: sixteen integers each
+
+
+def copy_record(
+    seq: int, kind: int, device: int, stream: int, submitted: int, started: int, finished: int, size: int,
+    dst: object, dst_at: int, src: object, src_at: int,
+) -> TraceTuple:  # fmt: skip
+    """Return the trace record of a copy that went well: as `trace_tuple`, for those that are carried out in a batch."""
+    dst_device = src_device = -1
+    if dst.__class__ is Allocation and dst.device is not None:
+        dst_device, dst_at = dst.device, dst_at + dst.offset
+    else:
+        dst_at = 0
+    if src.__class__ is Allocation and src.device is not None:
+        src_device, src_at = src.device, src_at + src.offset
+    else:
+        src_at = 0
+    return (
+        seq, kind, device, stream, submitted, started, finished,
+        WENT_WELL, size, dst_device, dst_at, src_device, src_at, -1, 0, -1,
+    )  # fmt: skip
+
+
+def call_record(device: int, started: int, finished: int, failed: bool, name: int) -> TraceTuple:
+    """Return the trace record of an API call; `name` is what the tracer calls it."""
+    status = FAILED if failed else WENT_WELL
+    return (-1, API, device, -1, started, started, finished, status, 0, *NOWHERE, *NOWHERE, -1, name, -1)
+
+
+def trace_tuple(item: Completion, error: AtopsError | None, now: int, tracer: Tracer) -> TraceTuple:
+    """Return the trace record of a command that settles now."""
+    kind, size, dst, dst_at, src, src_at, correlation, name = row_of(item.command).describe(item.command, item)
+    stream = item.stream
+    started = now if item.started_ns < 0 else item.started_ns
+    status = WENT_WELL if error is None else _status_of(error)
+    return (
+        item.seq, kind, stream.context.ordinal, stream.number, item.submitted_ns, started, now,
+        status, size, dst, dst_at, src, src_at, correlation, tracer.intern(name), item.engine,
+    )  # fmt: skip
+
+
+def _status_of(error: AtopsError | None) -> Status:
+    if error is None:
+        return Status.DONE
+    if isinstance(error, StreamAborted):
+        return Status.ABORTED
+    return Status.SKIPPED if isinstance(error, PriorLaunchFailure) else Status.FAILED
+
+
+# ---- events for viewers
 
 
 def submit(item: Completion) -> None:
@@ -46,7 +104,7 @@ def park(item: Completion, cause: Completion | None = None) -> None:
     _tell(item, PARKED, item.stream.driver.now(), -1 if cause is None else cause.seq)
 
 
-def teller(driver: DriverServices) -> Callable[[], None]:
+def teller(driver: Driver) -> Callable[[], None]:
     """Return a function that tells a new viewer what is queued and allocated. It keeps no driver alive."""
     known = weakref.ref(driver)
 
@@ -57,7 +115,7 @@ def teller(driver: DriverServices) -> Callable[[], None]:
     return tell
 
 
-def _tell_standing(driver: DriverServices) -> None:
+def _tell_standing(driver: Driver) -> None:
     """Tell what every stream holds, in the order of submission, and what is allocated on every device."""
     with driver.lock:  # so that no command ends before it is told of
         _tell_queued(driver)
@@ -67,7 +125,7 @@ def _tell_standing(driver: DriverServices) -> None:
             memory.log.standing(memory.live(), memory.used)
 
 
-def _tell_queued(driver: DriverServices) -> None:
+def _tell_queued(driver: Driver) -> None:
     streams = driver.active_streams()
     items = [item for stream in streams for item in stream.pending()]
     for item in sorted(items, key=lambda item: item.seq):

@@ -1,4 +1,4 @@
-"""Runs of short copies, carried out together.
+"""Short copies: runs of them carried out together, and one on an idle device by the calling thread.
 
 A short copy costs less than taking a lock or settling a command. So the drain claims a run of them under one taking
 of the driver's lock and settles them under one more: besides the time, this keeps a producer and the drain from
@@ -9,18 +9,23 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from atops.base.errors import AtopsError
 from atops.base.waiting.parking_lot import Waiter
 from atops.device.memory.allocation import FENCED, Allocation
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.commands.copy import COPY_D2D, COPY_H2D, DIRECT, DIRECTIONS, Copy, carry_out
+from atops.runtime.commands.copy import COPY_D2D, COPY_D2H, COPY_H2D, DIRECT, DIRECTIONS, Copy, carry_out
+from atops.runtime.core.command_trace import copy_record
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion
 from atops.runtime.core.failures import as_failure
-from atops.runtime.core.services import DriverServices
-from atops.runtime.queues.trace_record import copy_record
+from atops.runtime.executors.executor import HERE
 
-__all__ = ("carry_out_run", "claim_run", "settle_run")
+if TYPE_CHECKING:
+    from atops.runtime.driver import Driver
+    from atops.runtime.queues.queue import StreamQueue
+
+__all__ = ("carry_out_run", "claim_run", "copy_at_once", "settle_run")
 
 RUN = 32  # copies claimed at a time
 
@@ -55,7 +60,7 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
     return run
 
 
-def carry_out_run(run: list[Completion], driver: DriverServices) -> tuple[int, AtopsError | None]:
+def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsError | None]:
     """Carry out claimed copies one after another, and trace each where tracing is on.
 
     Returns how many succeeded and the failure of the next one, or None.
@@ -110,3 +115,44 @@ def settle_run(run: list[Completion], done: int, queue: deque[Completion]) -> li
     for item in run[done + 1 :]:
         item.stage = PENDING
     return woken
+
+
+def copy_at_once(
+    stream: StreamQueue, memory: Allocation, offset: int, host: memoryview, size: int, upload: bool
+) -> bool:
+    """Carry out a copy of at most `DIRECT` bytes between host memory and live memory of the stream's device, here.
+
+    It has a number and a trace record like any command. It ends before others can be enqueued, so it needs no queue.
+    Returns False, having done nothing, on a busy device and wherever more than bytes are to be moved: inline, with a
+    viewer, with prefetched ranges, in a stream with a capacity. The caller has checked the range of the memory. The
+    bytes move under the driver's lock: they keep the interpreter lock anyway.
+    """
+    driver, context = stream.driver, stream.context
+    tracer, engines = driver.tracer, context.engines
+    kind = COPY_H2D if upload else COPY_D2H
+    if HERE.role is not None or driver.inline or tracer.detail or context.prefetched.watched:
+        return False
+    if driver.lock._is_owned():
+        return False
+    seq = begun = 0
+    try:
+        with driver.lock:
+            if context.active or context.dead is not None or stream.needs_admission or stream.failure is not None:
+                return False
+            view = memory.view
+            if not memory.alive or not engines.quiet(DIRECTIONS[kind]):
+                return False
+            driver.seq = seq = driver.seq + 1
+            begun = driver.now() if tracer.active else 0
+            if upload:
+                view[offset : offset + size] = host[:size]
+            else:
+                host[:size] = view[offset : offset + size]
+    finally:  # after a Ctrl-C too, value waits are told of the store
+        if seq and upload and (FENCED or memory.watches is not None):
+            memory.wrote(offset, size)
+    if begun:
+        ends = (memory, offset, host, 0) if upload else (host, 0, memory, offset)
+        tracer.emit(copy_record(seq, kind, context.ordinal, stream.number, begun, begun, driver.now(), size, *ends))
+        driver.tell_subscribers()
+    return True
