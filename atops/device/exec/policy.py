@@ -46,6 +46,6 @@ class Seeded:
 ROUND_ROBIN = RoundRobin()
 
 
-def policy_of(seed: int | None) -> Policy:
-    """Return the policy of a launch: round robin without a seed, else random from it."""
-    return ROUND_ROBIN if seed is None else Seeded(seed)
+def policy_of(seed: int | None, launch: int = 0) -> Policy:
+    """Return the policy of a launch, by its number: round robin without a seed, else random from both."""
+    return ROUND_ROBIN if seed is None else Seeded(seed * 1_000_003 + launch)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from atops.runtime.resources.bundle import Resources
     from atops.runtime.stream import Stream
 
-__all__ = ("DeviceContext", "Granted")
+__all__ = ("DeviceContext",)
 
 
 class DeviceContext:
@@ -83,7 +83,7 @@ class DeviceContext:
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
         self.rooms: dict[Room, Capacity] = {}  # requests for room in a stream, until they are left
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
-        self.granted = Granted(driver, ordinal)  # allocations elsewhere that they may reach all the same
+        self._granted: dict[int, int] = {}  # how often they were granted one allocation elsewhere, by serial
 
     @property
     def current_pool(self) -> MemoryPool:
@@ -91,12 +91,24 @@ class DeviceContext:
         return self.pool or self.default_pool
 
     def grant(self, allocation: Allocation) -> None:
-        """Let kernels here reach one allocation of another device. With the driver's lock held."""
-        self.granted.add(allocation.serial)
+        """Let kernels here reach one allocation of another device, once more. With the driver's lock held."""
+        self._granted[allocation.serial] = self._granted.get(allocation.serial, 0) + 1
 
     def revoke(self, allocation: Allocation) -> None:
         """Undo one `grant`. With the driver's lock held."""
-        self.granted.discard(allocation.serial)
+        if left := self._granted.pop(allocation.serial) - 1:
+            self._granted[allocation.serial] = left
+
+    def reaches(self, allocation: Allocation) -> bool:
+        """Return whether kernels here may touch memory: the device's own, host memory, a peer's, or what is granted.
+
+        That is one allocation by `grant`, and what a pool has given out by access to the pool. Takes no driver's lock.
+        """
+        device, serial = allocation.device, allocation.serial
+        if device is None or device == self.ordinal or device in self.peers or serial in self._granted:
+            return True
+        pools = [pool for context in self.driver.contexts for pool in context.known_pools()]
+        return any(pool.opens(serial, self.ordinal) for pool in pools)
 
     def release_excess(self) -> None:
         """Let every pool give back what it keeps beyond its threshold: what synchronising does."""
@@ -170,34 +182,3 @@ class DeviceContext:
             if failure is not None and not isinstance(failure, LoopClosed):  # its loop reports that one
                 log_if_unseen(stream.label, failure)
         self.fail_all(StreamAborted(f"the driver of device {self.ordinal} was closed"))
-
-
-class Granted:
-    """Allocations, by serial, that kernels of device `ordinal` may reach: each by itself, or by access to its pool.
-
-    What is given by itself is counted; the driver's lock guards it.
-    """
-
-    __slots__ = ("_driver", "_ordinal", "_times")
-
-    def __init__(self, driver: Driver, ordinal: int) -> None:
-        self._driver = driver
-        self._ordinal = ordinal
-        self._times: dict[int, int] = {}
-
-    def add(self, serial: int) -> None:
-        """Grant one allocation, once more if it is granted already."""
-        self._times[serial] = self._times.get(serial, 0) + 1
-
-    def discard(self, serial: int) -> None:
-        """Undo one `add`."""
-        left = self._times.pop(serial) - 1
-        if left:
-            self._times[serial] = left
-
-    def __contains__(self, serial: int) -> bool:
-        """Return whether an allocation may be reached. Without the driver's lock."""
-        if serial in self._times:
-            return True
-        pools = [pool for context in self._driver.contexts for pool in context.known_pools()]
-        return any(pool.opens(serial, self._ordinal) for pool in pools)

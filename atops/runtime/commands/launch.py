@@ -13,12 +13,10 @@ from atops.base.trace.tracer import Kind
 from atops.device.exec.gang import Gang
 from atops.device.exec.grid import Grid
 from atops.device.exec.grid_barrier import GridBarrier
-from atops.device.exec.policy import Seeded
-from atops.device.memory.allocation import Allocation
+from atops.device.exec.policy import policy_of
 from atops.kernels.arguments import MemoryArgument
 from atops.kernels.bound import BoundKernel
 from atops.kernels.launch_config import LaunchConfig
-from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.copy import COPIES
 from atops.runtime.commands.kernel_steps import KernelSteps
 from atops.runtime.core import command_trace
@@ -30,7 +28,7 @@ from atops.runtime.memory.scatter import ranges_of
 if TYPE_CHECKING:
     from atops.runtime.resources.bundle import ResourceBundle
 
-__all__ = ("PLAIN_LAUNCH", "Launch", "LaunchOptions", "Rendezvous", "reachable")
+__all__ = ("PLAIN_LAUNCH", "Launch", "LaunchOptions", "Rendezvous")
 
 log = logging.getLogger("atops.kernel")
 LAUNCH = int(Kind.LAUNCH)
@@ -69,7 +67,7 @@ def _run_launch(command: Launch, item: Completion) -> bool:
     """Hand the kernel to the clusters. Raises IllegalAddress when an argument was freed meanwhile."""
     stream = item.stream
     context, driver = stream.context, stream.driver
-    command.bound.resolve(lambda allocation: reachable(context, allocation))
+    command.bound.resolve(context.reaches)
     meeting = command.options.meeting
     if meeting is not None and meeting.failed:
         raise LaunchFailure("another grid of the same cooperative launch could not start")
@@ -118,17 +116,9 @@ def _make_grid(command: Launch, item: Completion) -> Grid:
         barrier=None if meeting is None else meeting.barrier,
         offload=None if driver.inline or driver.options.dte != "eager" else partial(driver.executor.run, COPIES),
         on_done=lambda grid: _ended(command, item, grid),
-        policy=None if driver.options.seed is None else Seeded(driver.options.seed * 1_000_003 + item.seq),
+        policy=policy_of(driver.options.seed, item.seq),
         observer=KernelSteps(tracer, item.seq) if tracer.thread_detail else None,
     )
-
-
-def reachable(context: DeviceContext, allocation: Allocation) -> bool:
-    """Whether kernels of this device may touch the allocation: its own, host memory, an enabled peer's, or granted."""
-    device = allocation.device
-    if device is None or device == context.ordinal or device in context.peers:
-        return True
-    return allocation.serial in context.granted
 
 
 def _began(item: Completion, now: int) -> None:

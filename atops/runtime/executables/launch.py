@@ -14,7 +14,7 @@ from atops.base.dtypes import DType
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, PeerAccessNotEnabled, StreamAborted
 from atops.device.memory.allocation import Allocation
 from atops.kernels.launch_config import LaunchConfig
-from atops.runtime.commands.launch import Launch, LaunchOptions, reachable
+from atops.runtime.commands.launch import Launch, LaunchOptions
 from atops.runtime.core.completion import Completion
 from atops.runtime.executables.graph import Graph
 from atops.runtime.executables.tables import FunctionRecord
@@ -93,7 +93,7 @@ class GraphLaunch:
         Raises PeerAccessNotEnabled for memory that the device does not reach, and what the stream and the bundle raise.
         """
         context = stream.context
-        self._check_access(lambda allocation: reachable(context, allocation))
+        self._check_access(context.reaches)
         launch = Launch(self, ONE_THREAD, LaunchOptions(bundle=bundle))
         if context.resources is not None:
             launch = context.resources.admit(stream, launch)

@@ -22,7 +22,6 @@ from atops.device.memory.allocation import Allocation, Bytes
 from atops.device.memory.device_memory import BankStatistics
 from atops.device.memory.host_memory import SLOT_SHIFT
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.commands.launch import reachable
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import host_bytes
@@ -511,7 +510,7 @@ def _facts_of(pointer: object) -> _Facts:
 
 
 def _access(ours: DeviceContext, memory: Allocation) -> topsMemAccessFlags:
-    if reachable(ours, memory):
+    if ours.reaches(memory):
         return topsMemAccessFlags.topsMemAccessFlagsProtReadWrite
     return topsMemAccessFlags.topsMemAccessFlagsProtNone
 
