@@ -39,8 +39,7 @@ from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pipeline import Pipeline, pipeline
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.run import run
-from atops.runtime.stream import Stream
-from atops.runtime.stream_report import StreamStatistics
+from atops.runtime.stream import Stream, StreamStatistics
 from atops.runtime.symbols import Symbol
 
 if TYPE_CHECKING:

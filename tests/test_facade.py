@@ -14,7 +14,7 @@ HOMES = {
     "base.trace.records": ("Kind", "Status", "Trace", "TraceRecord"),
     "runtime.device": ("Device", "DeviceStatistics"),
     "runtime.memory.host_array": ("HostArray",),
-    "runtime.stream_report": ("StreamStatistics",),
+    "runtime.stream": ("StreamStatistics",),
     "runtime.symbols": ("Symbol",),
 }
 

@@ -2,11 +2,9 @@
 
 driver              one board, the lock that orders its submissions, its end; the driver that is meant where none is named
 run                 a whole program as one loop in one thread
-device              a device: properties, streams, peers
-device_memory       what is allocated on it outside of stream order
-stream              a stream and its verbs
+device              a device: properties, streams, memory outside of stream order, peers
+stream              a stream, its verbs and its reports
 stream_memory       the verbs that move bytes and hold memory
-stream_report       its repr, its statistics, and a failure that was not looked at
 pipeline            chunks over several streams
 source_reader       taking chunks from an async source
 cooperative_launch  launches on several streams in one step

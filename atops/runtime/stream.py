@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue
+from atops.base.html_table import columns, html_table
 from atops.base.options import whole
 from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
 from atops.device.memory.value_wait import Condition
@@ -23,18 +25,36 @@ from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.capacity import Capacity, Room
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
+from atops.runtime.core.failures import log_if_unseen, verb
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import word_of
 from atops.runtime.pools.reuse import order_of
-from atops.runtime.queues.queue import submit_items
+from atops.runtime.queues.deadlock import why
+from atops.runtime.queues.queue import StreamQueue, submit_items
 from atops.runtime.stream_memory import StreamMemory
-from atops.runtime.stream_report import StreamStatistics, describe, html_of, log_unseen, statistics
 
-__all__ = ("Stream",)
+__all__ = ("Stream", "StreamStatistics", "describe")
 
 new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
 HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
 REMEMBERED = 256  # streams whose events a stream has waited for
+SHOWN = 12  # commands of a queue in a notebook
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStatistics:
+    """A snapshot of one stream. `capacity` and `free` are commands, None where there is no limit."""
+
+    label: str
+    device: int
+    pending: int
+    running: int
+    detached: int
+    capacity: int | None
+    free: int | None
+    waiting_for_room: int
+    error: str | None
+    head: str | None
 
 
 class Stream(StreamMemory):
@@ -102,7 +122,8 @@ class Stream(StreamMemory):
         except BaseException:
             self.abort()
             raise
-        log_unseen(self)
+        if self.failure is not None:
+            log_if_unseen(self.label, self.failure)
 
     def __enter__(self) -> Stream:
         enter_stream(self)
@@ -374,10 +395,69 @@ class Stream(StreamMemory):
 
     def statistics(self) -> StreamStatistics:
         """Return a snapshot: how many commands wait, what the head waits for, the capacity and the failure."""
-        return statistics(self)
+        return _statistics(self)
 
     def __repr__(self) -> str:
         return describe(self)
 
     def _repr_html_(self) -> str:
-        return html_of(self)
+        return _html_of(self)
+
+
+# ---- reports
+
+
+def _statistics(stream: StreamQueue) -> StreamStatistics:
+    detached, queued = stream.snapshot()
+    capacity = stream.capacity
+    return StreamStatistics(
+        label=stream.label,
+        device=stream.context.ordinal,
+        pending=sum(item.state == "pending" for item in queued),
+        running=sum(item.state == "running" for item in queued),
+        detached=len(detached),
+        capacity=None if capacity is None else capacity.limit,
+        free=None if capacity is None else capacity.free,
+        waiting_for_room=0 if capacity is None else capacity.waiting,
+        error=None if stream.failure is None else str(stream.failure),
+        head=f"{queued[0]!r} {why(queued[0])}" if queued else None,
+    )
+
+
+def describe(stream: StreamQueue) -> str:
+    """Return the repr of a stream: its place, what it holds, and its failure."""
+    state = _statistics(stream)
+    parts = [f"{state.label} on device {state.device}"]
+    if stream.priority:
+        parts.append(f"priority {stream.priority}")
+    if not stream.blocking:
+        parts.append("non-blocking")
+    busy = state.pending + state.running + state.detached
+    parts.append(f"{busy} command{'s' * (busy != 1)}" if busy else "idle")
+    if stream._closed:
+        parts.append("closed")
+    if state.error is not None:
+        parts.append(f"failed: {state.error}")
+    return f"<Stream {', '.join(parts)}>"
+
+
+def _html_of(stream: StreamQueue) -> str:
+    state = _statistics(stream)
+    items = stream.pending()
+    queue = columns(
+        ("command", "what", "state"),
+        [(item.seq, verb(item), why(item) if item.state == "running" or item.parked else item.state)
+         for item in items[:SHOWN]],
+    )  # fmt: skip
+    limit = None if state.capacity is None else f"{state.capacity} commands, {state.free} free"
+    return html_table(f"Stream {state.label} on device {state.device}", (
+        ("priority", stream.priority),
+        ("order", None if stream.blocking else "non-blocking"),
+        ("commands", f"{state.running} running, {state.pending} pending, {state.detached} beside it"),
+        ("capacity", limit),
+        ("waiting for room", state.waiting_for_room or None),
+        ("queue", queue if items else "idle"),
+        ("not shown", f"{len(items) - SHOWN} more" if len(items) > SHOWN else None),
+        ("closed", "yes" if stream._closed else None),
+        ("failed", state.error),
+    ))  # fmt: skip

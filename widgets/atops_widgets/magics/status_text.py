@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atops.runtime.device import Device
 from atops.runtime.driver import DRIVERS, Driver
-from atops.runtime.stream_report import describe
+from atops.runtime.stream import describe
 from atops.trace.text import format_bytes
 
 __all__ = ("in_flight", "open_drivers", "status")
