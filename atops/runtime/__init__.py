@@ -1,6 +1,6 @@
 """Floor 4, the runtime. In this folder is what a program names, in the others what stands behind it.
 
-driver              one board, the lock that orders its submissions, its end; the driver that is meant where none is named
+driver              one board, the lock that orders its submissions, its end; the current driver
 run                 a whole program as one loop in one thread
 device              a device: properties, streams, memory outside of stream order, peers
 stream              a stream, its verbs and its reports

@@ -35,9 +35,8 @@ from atops.runtime.board.current_device import current_ordinal, current_stream, 
 from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
-from atops.runtime.core.completion import Completion
+from atops.runtime.core.completion import Completion, look_at
 from atops.runtime.core.event import Event
-from atops.runtime.core.failures import look_at
 from atops.runtime.core.html_reports import device_html
 from atops.runtime.driver import Driver, current_driver
 from atops.runtime.executors.executor import StepWaiter

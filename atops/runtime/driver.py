@@ -43,8 +43,7 @@ from atops.runtime.commands.call import CALLBACKS, OwedCoroutine
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
 from atops.runtime.core.command_trace import teller, trace_tuple
 from atops.runtime.core.commands import how_to_run
-from atops.runtime.core.completion import Completion, InProcess
-from atops.runtime.core.failures import as_failure
+from atops.runtime.core.completion import Completion, InProcess, as_failure
 from atops.runtime.core.poller import Poller
 from atops.runtime.executors.executor import Executor, Step
 from atops.runtime.executors.inline import InlineExecutor

@@ -13,7 +13,7 @@ from atops.base.clock import VirtualClock
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.current_loop import running_loop_adapter
-from atops.runtime.core.failures import look_at
+from atops.runtime.core.completion import look_at
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.executors.executor import HERE
 from atops.runtime.executors.inline import InlineExecutor

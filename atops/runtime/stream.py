@@ -23,9 +23,8 @@ from atops.runtime.commands.events import Record, WaitEvent
 from atops.runtime.commands.launch import PLAIN_LAUNCH, Launch, LaunchOptions
 from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.capacity import Capacity, Room
-from atops.runtime.core.completion import Completion
+from atops.runtime.core.completion import Completion, log_if_unseen, verb
 from atops.runtime.core.event import Event
-from atops.runtime.core.failures import log_if_unseen, verb
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import word_of
 from atops.runtime.pools.reuse import order_of

@@ -30,7 +30,7 @@ from atops.base.errors import (
 )
 from atops.base.options import EmulatorOptions
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver, current_driver, default_driver
+from atops.runtime.driver import Closing, Driver, current_driver, default_driver
 from atops.runtime.stream import Stream
 from tests.every import every
 from tests.runtime.boards import (

@@ -19,8 +19,7 @@ from atops.device.memory.host_memory import device_base
 from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.capacity import Capacity
-from atops.runtime.core.completion import Completion
-from atops.runtime.core.failures import log_if_unseen
+from atops.runtime.core.completion import Completion, log_if_unseen
 from atops.runtime.core.kernel_lane import KernelLane
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.constants import ConstantBuffers

@@ -1,10 +1,9 @@
 """Commands and their completions, and what the parts of a driver share.
 
 commands         the row of a kind of command: how it runs, what it uses, how it is traced
-completion       the outcome of a command, which any number of tasks may await
+completion       the outcome of a command, which any number of tasks may await; failures
 event            a point in a stream
 capacity         how many commands a stream takes, and reservations of places
-failures         how a command ended: in words, and as an error
 command_trace    what a tracer is told of commands
 poller           timers for what nothing reports
 kernel_lane      the threads that step the blocks of a device

@@ -6,7 +6,9 @@ waiters come and go without a lock, and are woken after it is released.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidType, NotReady
@@ -15,14 +17,19 @@ from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.core.capacity import Place
 from atops.runtime.core.commands import words_of
-from atops.runtime.core.failures import look_at
 from atops.runtime.core.html_reports import completion_html
 
 if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
+    from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("CallbackWaiter", "Completion", "InProcess")
+__all__ = (
+    "CallbackWaiter", "Completion", "InProcess", "as_failure", "log_if_left", "log_if_unseen", "look_at", "verb",
+)  # fmt: skip
+
+log = logging.getLogger("atops.stream")
+UNSEEN = "%s ended with a failure that was never looked at: %s"
 
 PENDING, RUNNING, DONE, FAILED = range(4)
 STATES = ("pending", "running", "done", "failed")
@@ -223,3 +230,60 @@ class CallbackWaiter:
         functions, self.functions = self.functions, []
         for function in functions:
             self._completion.stream.driver.call_apart(function, self._completion)
+
+
+# ---- failures
+
+
+def look_at(error: BaseException | None) -> None:
+    """Note that the program was told of a failure, and so of its causes: they need not be logged."""
+    while error is not None:
+        error.__dict__["_seen"] = True
+        error = error.__cause__ if isinstance(error, AtopsError) else None
+
+
+def log_if_unseen(label: str, error: AtopsError) -> None:
+    """Log a stream's failure unless the program has looked at it. Once."""
+    if not getattr(error, "_seen", False):
+        error._seen = True  # type: ignore[attr-defined]  # as `look_at` does, but for its causes
+        log.error(UNSEEN, label, error, exc_info=error)
+
+
+def log_if_left(
+    label: str, message: str, attributes: dict[str, Any], known: Callable[[], Driver | None]
+) -> None:
+    """As `log_if_unseen` for a stream that was collected, given the message and the attributes of its error.
+
+    Not the error itself, whose traceback would keep the stream alive. A collection may come anywhere, even while the
+    driver's lock is held; handlers of the log are user code, so they are called on a callback thread.
+    """
+    if attributes.get("_seen"):
+        return
+    attributes["_seen"] = True
+    say = partial(log.error, UNSEEN, label, message)
+    driver = known()
+    try:
+        if driver is not None and driver.closed is None:
+            driver.post(partial(driver.run_callback, say))
+            return
+    except AtopsError:  # inline, and this is another thread
+        pass
+    say()
+
+
+def as_failure(failure: Exception, item: Completion, doing: str = "") -> AtopsError:
+    """Return a command's failure as an AtopsError; any other exception is wrapped in an ExecutionError.
+
+    `doing` says what failed, as a prefix of the message, where it was not the command itself.
+    """
+    if isinstance(failure, AtopsError):
+        return failure
+    error = ExecutionError(f"{doing}{verb(item)} on {item.stream.label} failed: {failure!r}")
+    error.__cause__ = failure
+    return error
+
+
+def verb(item: Completion) -> str:
+    """Name a command for a message."""
+    name = words_of(item.command)
+    return f"{name} (command {item.seq})" if item.seq else name  # it has no number before it is enqueued

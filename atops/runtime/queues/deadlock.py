@@ -1,4 +1,4 @@
-"""Waits that cannot end: refusing a blocking one, and a report once every stream with work has been parked for a second."""
+"""Waits that cannot end: a blocking one is refused; streams that all stand still for a second are reported."""
 
 from __future__ import annotations
 

@@ -25,9 +25,18 @@ from atops.runtime.commands.memory import Alloc
 from atops.runtime.core import command_trace
 from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.commands import PERHAPS_NOTHING, SILENT, Command, has_effect
-from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, InProcess
+from atops.runtime.core.completion import (
+    DONE,
+    PENDING,
+    RUNNING,
+    Completion,
+    InProcess,
+    as_failure,
+    log_if_left,
+    look_at,
+    verb,
+)
 from atops.runtime.core.event import Event
-from atops.runtime.core.failures import as_failure, log_if_left, look_at, verb
 from atops.runtime.executors.executor import HERE, StepWaiter
 from atops.runtime.queues.abort import abort_stream, break_off, catch_up
 from atops.runtime.queues.short_copies import carry_out_run, claim_run, settle_run

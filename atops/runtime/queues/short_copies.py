@@ -17,8 +17,7 @@ from atops.device.memory.allocation import FENCED, Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.copy import COPY_D2D, COPY_D2H, COPY_H2D, DIRECT, DIRECTIONS, Copy, carry_out
 from atops.runtime.core.command_trace import copy_record
-from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion
-from atops.runtime.core.failures import as_failure
+from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, as_failure
 from atops.runtime.executors.executor import HERE
 
 if TYPE_CHECKING:

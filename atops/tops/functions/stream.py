@@ -16,8 +16,8 @@ from atops.device.memory.allocation import fill
 from atops.device.memory.value_wait import Condition, Watch
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.call import is_async
+from atops.runtime.core.completion import look_at
 from atops.runtime.core.event import Event
-from atops.runtime.core.failures import look_at
 from atops.runtime.executors.executor import HERE
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import Scattered
