@@ -12,7 +12,6 @@ from atops.base.result_codes import Result
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.device import Device
-from atops.runtime.driver import current_driver
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import MOST_DIMS, Part, Scattered, covers
 from atops.tops.bridge.arguments import index_in, listed, numbers, size_of, whole
