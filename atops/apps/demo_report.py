@@ -1,18 +1,99 @@
-"""The report of the demo: figures, the commonest bytes, a timeline, and whether all counts agree with numpy."""
+"""What a run of the demo ends in: its outcome as a value, the report of it, and the progress bar on the way there.
+
+`sequence` gives the order of a trace without its times: what two runs have in common when one replays the other.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
 from rich import box
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TaskProgressColumn, TextColumn, TransferSpeedColumn
+from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from atops.apps.outcome import Outcome
-from atops.base.trace.records import COPIES, Kind, TraceRecord
+from atops.apps.histogram import VALUES
+from atops.base.trace.records import COPIES, Kind, Trace, TraceRecord
 from atops.trace.summary import summary
 from atops.trace.text import format_ns, render_text
 
-__all__ = ("report",)
+__all__ = ("Counts", "Mismatch", "Outcome", "Progress", "report", "sequence")
+
+# ---- the outcome
+
+
+Counts = npt.NDArray[np.int64]
+
+TIMES = frozenset(("submitted_ns", "started_ns", "finished_ns"))
+FIELDS = tuple(field for field in TraceRecord._fields if field not in TIMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A chunk that the device counted wrong: its number, the first byte value concerned, and both counts of it."""
+
+    chunk: int
+    value: int
+    counted: int
+    expected: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of a run of the demo. `seconds` go from the first byte read to the last result checked."""
+
+    files: int
+    bytes: int = 0
+    chunks: int = 0
+    mismatches: list[Mismatch] = field(default_factory=list)
+    counts: Counts = field(default_factory=lambda: np.zeros(VALUES, np.int64))
+    seconds: float = 0.0
+    trace: Trace = field(default_factory=Trace)
+
+    def add(self, chunk: int, size: int, counted: Counts, expected: Counts) -> None:
+        """Take in what the device counted in a chunk of `size` bytes, and what it should have counted."""
+        wrong = np.flatnonzero(counted != expected)
+        if wrong.size:
+            value = int(wrong[0])
+            self.mismatches.append(Mismatch(chunk, value, int(counted[value]), int(expected[value])))
+        self.counts += counted
+        self.bytes += size
+        self.chunks += 1
+
+    @property
+    def entropy(self) -> float:
+        """The entropy of the bytes in bits a byte: 0.0 where all are equal or there are none, 8.0 at most."""
+        if not self.bytes:
+            return 0.0
+        share = self.counts[self.counts > 0] / self.bytes
+        return max(0.0, -float(share @ np.log2(share)))
+
+    def commonest(self, count: int) -> list[tuple[int, int]]:
+        """Return the `count` commonest byte values that occur, as (value, how often); of equals the smaller first."""
+        order = np.argsort(-self.counts, kind="stable")[:count]
+        return [(int(value), int(self.counts[value])) for value in order if self.counts[value] > 0]
+
+
+def sequence(records: Iterable[TraceRecord]) -> str:
+    """Return the records as lines of `field=value`, in the order in which their commands ended, times left out."""
+    lines = [" ".join(f"{field}={_plain(getattr(record, field))}" for field in FIELDS) for record in records]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _plain(value: object) -> object:
+    """Return how a value is written: an enumeration's member by its name."""
+    return getattr(value, "name", value)
+
+
+# ---- the report
+
 
 WIDEST = 120  # columns used, however wide the terminal is
 NARROWEST = 40  # columns that a timeline needs
@@ -123,3 +204,58 @@ def _verdict(console: Console, outcome: Outcome) -> None:
         )  # fmt: skip
     if count > SHOWN:
         console.print(f"  and {count - SHOWN:,} more", highlight=False)
+
+
+# ---- the progress bar
+
+
+EVERY = 0.05  # seconds between two drawings: a thread that draws would take its share of the interpreter lock
+
+
+class Progress:
+    """A bar on `console` while the `with` block runs, drawn when work advances, by no thread of its own.
+
+    Where that is no terminal, it only counts: see `done`.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.done = 0  # bytes
+        self._bar = Bar(
+            TextColumn("counting"),
+            BarColumn(bar_width=None),
+            TaskProgressColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            console=console,
+            auto_refresh=False,
+            expand=True,
+            transient=True,
+            disable=not console.is_terminal or console.is_dumb_terminal,
+        )
+        self._task = self._bar.add_task("bytes", total=None)
+        self._drawn = 0.0
+
+    def begin(self, total: int) -> None:
+        """Say how many bytes there are."""
+        self._bar.update(self._task, total=total)
+
+    def advance(self, size: int) -> None:
+        """Count `size` bytes more, and draw the bar if that was not done just now."""
+        self.done += size
+        self._bar.update(self._task, completed=self.done)
+        if (now := time.monotonic()) - self._drawn >= EVERY:
+            self._drawn = now
+            self._bar.refresh()
+
+    def __enter__(self) -> Progress:
+        try:
+            self._bar.start()
+        except BaseException:
+            self._bar.stop()  # Ctrl-C just now: the cursor is hidden already
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.stop()

@@ -1,17 +1,17 @@
-"""The demo's report: it fits its width, says what is true, and says clearly when a count is wrong."""
+"""What a run of the demo adds up, the report of it, and the progress bar."""
 
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from atops.apps.demo_report import report
+from atops.apps.demo_report import FIELDS, Counts, Mismatch, Outcome, Progress, report, sequence
 from atops.apps.histogram import VALUES
-from atops.apps.outcome import Counts, Outcome
 from atops.base.trace.records import Kind, Status, Trace, TraceRecord
 
 MS = 1_000_000
@@ -156,3 +156,138 @@ def test_wrong_counts_are_told():
     assert lines[start + 5].startswith("  chunk 5:")
     assert lines[start + 6] == "  and 2 more"
     assert not any("agree" in line for line in lines)
+
+
+def outcome_of(*chunks: bytes) -> Outcome:
+    """Return the outcome of chunks that were counted right."""
+    outcome = Outcome(1)
+    for number, chunk in enumerate(chunks):
+        counts = np.bincount(np.frombuffer(chunk, np.uint8), minlength=VALUES)
+        outcome.add(number, len(chunk), counts, counts)
+    return outcome
+
+
+def test_totals():
+    """Chunks and bytes are counted, and the counts of all chunks are added up."""
+    outcome = outcome_of(b"aab", b"ac")
+    assert (outcome.chunks, outcome.bytes, outcome.mismatches) == (2, 5, [])
+    found = {chr(value): times for value, times in enumerate(outcome.counts.tolist()) if times}
+    assert found == {"a": 3, "b": 1, "c": 1}
+
+
+@pytest.mark.parametrize(
+    ("data", "bits"),
+    [(b"", 0.0), (b"aaaa", 0.0), (b"ab", 1.0), (b"aabc", 1.5), (bytes(range(256)) * 3, 8.0)],
+    ids=["nothing", "one value", "two", "three", "all"],
+)
+def test_entropy(data: bytes, bits: float):
+    """Entropy is 0 for equal bytes, 8 for equally common ones, and never -0."""
+    outcome = outcome_of(data)
+    assert outcome.entropy == pytest.approx(bits)
+    assert not np.signbit(outcome.entropy)
+
+
+def test_the_commonest_values():
+    """They come by how often they occur, of equals the smaller first; a value that does not occur is not among them."""
+    outcome = outcome_of(b"zzyyxbbb")
+    assert outcome.commonest(3) == [(ord("b"), 3), (ord("y"), 2), (ord("z"), 2)]
+    assert len(outcome.commonest(99)) == 4
+    assert outcome_of().commonest(3) == []
+
+
+def test_a_wrong_count_is_kept():
+    """A chunk whose counts differ is noted with its number and the first value that differs."""
+    outcome = outcome_of(b"a")
+    wrong, right = np.zeros(VALUES, np.int64), np.zeros(VALUES, np.int64)
+    wrong[[7, 9]], right[[7, 8]] = 5, (3, 5)
+    outcome.add(1, 8, wrong, right)
+    assert outcome.mismatches == [Mismatch(chunk=1, value=7, counted=5, expected=3)]
+    assert outcome.chunks == 2
+
+
+def ended(**changes: object) -> TraceRecord:
+    """Return a record with these fields changed."""
+    plain = TraceRecord(4, Kind.COPY_H2D, 0, 2, 10, 20, 30, Status.DONE, 512, 0, 256, -1, 0, -1, "", 1)
+    return plain._replace(**changes)
+
+
+def test_a_line_for_each_record():
+    """Each field is there by its name, enumerations by their members' names; the times are not."""
+    text = sequence([ended(), ended(seq=5, kind=Kind.LAUNCH, status=Status.FAILED, name="scale")])
+    first, second = text.splitlines()
+    assert first == (
+        "seq=4 kind=COPY_H2D device=0 stream=2 status=DONE bytes=512 dst_device=0 dst_offset=256 src_device=-1 "
+        "src_offset=0 correlation=-1 name= engine=1"
+    )
+    assert "kind=LAUNCH" in second and "status=FAILED" in second and "name=scale" in second
+    assert text.endswith("\n")
+    assert sequence([]) == ""
+
+
+def test_times_do_not_matter_and_all_else_does():
+    """Records that differ in their times only give the same text; a difference in any other field shows."""
+    assert sequence([ended(submitted_ns=1, started_ns=2, finished_ns=3)]) == sequence([ended()])
+    for field in FIELDS:
+        other = {"kind": Kind.FILL, "status": Status.ABORTED, "name": "x"}.get(field, 77)
+        assert sequence([ended(**{field: other})]) != sequence([ended()]), field
+
+
+def console(terminal: bool, term: str = "xterm") -> tuple[Console, io.StringIO]:
+    """Return a console and what is written to it."""
+    written = io.StringIO()
+    made = Console(file=written, force_terminal=terminal, width=60, _environ={"TERM": term})
+    return made, written
+
+
+def test_on_a_terminal():
+    """The bar says how much is done, no thread draws it, and in the end its line is cleared."""
+    terminal, written = console(True)
+    progress = Progress(terminal)
+    progress.begin(2_000_000)
+    threads = threading.active_count()
+    with progress:
+        progress.advance(500_000)
+        assert threading.active_count() == threads
+        assert "25%" in written.getvalue()
+        progress.advance(1_500_000)
+    assert progress.done == 2_000_000
+    assert "100%" in written.getvalue()
+    assert written.getvalue().endswith("\x1b[2K")
+
+
+@pytest.mark.parametrize(("terminal", "term"), [(False, "xterm"), (True, "dumb")], ids=["file", "dumb terminal"])
+def test_elsewhere(terminal: bool, term: str):
+    """Where no bar can be drawn nothing is written, and bytes are still counted."""
+    target, written = console(terminal, term)
+    progress = Progress(target)
+    progress.begin(10)
+    with progress:
+        progress.advance(4)
+    assert (progress.done, written.getvalue()) == (4, "")
+
+
+def test_an_error_leaves_a_clean_terminal():
+    """A failure inside the block clears the line and shows the cursor again."""
+    terminal, written = console(True)
+    with pytest.raises(ZeroDivisionError), Progress(terminal) as progress:
+        progress.advance(1)
+        raise ZeroDivisionError
+    assert "\x1b[?25h" in written.getvalue()
+    assert written.getvalue().endswith("\x1b[2K")
+
+
+def test_an_interrupt_at_the_very_beginning(monkeypatch: pytest.MonkeyPatch):
+    """Ctrl-C while the bar is drawn for the first time shows the cursor again, as at any other time."""
+    terminal, written = console(True)
+    progress = Progress(terminal)
+    draw = terminal.print
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        monkeypatch.setattr(terminal, "print", draw)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(terminal, "print", interrupted)
+    with pytest.raises(KeyboardInterrupt), progress:
+        pass
+    assert "\x1b[?25l" in written.getvalue()
+    assert written.getvalue().rindex("\x1b[?25h") > written.getvalue().rindex("\x1b[?25l")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atops.apps.corpus import Chunk
+from atops.apps.demo_report import Counts
 from atops.apps.histogram import BLOCKS, THREADS, TILE, VALUES, count_bytes
-from atops.apps.outcome import Counts
 from atops.base.options import EmulatorOptions
 from atops.runtime.device import Device
 from atops.runtime.run import run

@@ -11,8 +11,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.apps.language_reference import CONSTRUCTS, language_reference, main
-from atops.apps.language_texts import INTRODUCTIONS, OTHER_NAMES, TITLES
+from atops.apps.language_reference import CONSTRUCTS, INTRODUCTIONS, OTHER_NAMES, TITLES, language_reference, main
 from atops.device.dte.transfer import DteEvent
 from atops.kernels.tables.constructs import DTE, SPACES, SYNC, Construct
 from atops.kernels.tables.vectors import FORMS, FUNCTIONS, VECTORS

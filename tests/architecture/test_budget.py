@@ -21,9 +21,7 @@ EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # What may break a rule, and why. Keys: "module" for files and names, "module:Class.method" for functions.
 LONG_FILES: dict[str, str] = {}
 SHORT_FILES: dict[str, str] = {
-    "atops.apps.demo_arguments": "the demo's command line, tested without running the demo",
     "atops.apps.histogram": "the demo's kernel, which a reader of the demo looks for first",
-    "atops.apps.progress": "a progress bar, of no other file's idea",
     "atops.base.clock": "the two clocks, for the tracer beside it and the executors above",
     "atops.base.dims": "a type of its own, used on every floor",
     "atops.base.fork_locks": "one idea, used on every floor: what a fork does to locks",

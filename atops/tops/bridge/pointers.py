@@ -37,7 +37,7 @@ from atops.tops.bridge.codes import CodeError
 __all__ = (
     "Alias", "Names", "add_alias", "address_of", "alias_at", "bad_pointer", "check_range", "contents", "device_memory",
     "disown", "find_device", "find_host", "give_back", "has_aliases", "host_address", "host_copy", "host_pointer",
-    "host_view", "is_device_address", "is_null", "known_address", "known_memory", "memory_from", "operand", "own",
+    "host_view", "is_device_address", "is_null", "known_address", "memory_from", "operand", "own",
     "owned", "pinned_at", "reached_memory", "remove_alias",
 )  # fmt: skip
 
@@ -180,14 +180,6 @@ def is_null(pointer: object) -> bool:
     return _is_number(pointer) and not isinstance(pointer, bool) and whole(pointer, "the pointer") == 0
 
 
-def known_memory(address: int, what: str = "ptr") -> Buffer:
-    """Return an empty part of the memory that an address of any kind lies in, at its place there.
-
-    Raises CodeError InvalidDevicePointer (or InvalidValue) for an address that the runtime does not know.
-    """
-    return _known(current_driver(), address_of(address, what), 0, what)
-
-
 def device_memory(
     pointer: object, nbytes: int, what: str = "the pointer", *, device: int | None = None, plain: bool = True
 ) -> Buffer:
@@ -229,9 +221,7 @@ def memory_from(pointer: object, what: str = "the pointer") -> Buffer:
     else:
         found = _live(driver, address, what)
         start = found.address
-    buffer = Buffer(found, address - start)
-    buffer.driver = driver
-    return buffer
+    return Buffer(found, address - start, driver=driver)
 
 
 def operand(pointer: object, nbytes: int, what: str, *, writable: bool = False) -> Buffer | memoryview:
@@ -294,8 +284,8 @@ def find_device(driver: Driver, address: int, what: str = "the pointer") -> Allo
         raise bad_pointer(str(error)) from None
 
 
-def find_host(pointer: object, what: str = "the host pointer") -> Allocation:
-    """Return the pinned, registered or managed memory that a host pointer lies in; see `host_pointer`.
+def find_host(pointer: object, what: str = "the host pointer") -> tuple[Allocation, int]:
+    """Return the pinned, registered or managed memory that a host pointer lies in, and where; see `host_pointer`.
 
     Raises InvalidValue for null and for other memory, InvalidType for other types.
     """
@@ -303,7 +293,7 @@ def find_host(pointer: object, what: str = "the host pointer") -> Allocation:
     host = _host_at(current_driver(), address) if address > 0 else None
     if host is None:
         raise InvalidValue(f"{what} {address:#x} is in no pinned or registered memory")
-    return host
+    return host, address - host.host_address
 
 
 def host_pointer(pointer: object, what: str = "the host pointer") -> int:
@@ -340,8 +330,8 @@ def host_view(pointer: int, nbytes: int) -> Bytes:
     The array shares the memory until that is freed: `host_view(p, 4 * n).view("float32")`. Raises InvalidValue for
     other memory, or a range that leaves it.
     """
-    host = find_host(pointer)
-    offset = check_range(host, pointer - host.host_address, nbytes, "the host pointer")
+    host, offset = find_host(pointer)
+    check_range(host, offset, nbytes, "the host pointer")
     return host.data[offset : offset + nbytes]
 
 
@@ -371,9 +361,7 @@ def _known(driver: Driver, address: int, nbytes: int, what: str) -> Buffer:
     """Return bytes at an address of any kind: a device's, or a host pointer that the runtime knows."""
     alias = alias_at(driver, address)
     if alias is None and (host := _host_at(driver, address)) is not None:
-        buffer = Buffer(host, check_range(host, address - host.host_address, nbytes, what), nbytes)
-        buffer.driver = driver
-        return buffer
+        return Buffer(host, check_range(host, address - host.host_address, nbytes, what), nbytes, driver=driver)
     return _at(driver, address, alias, nbytes, what)
 
 
@@ -400,11 +388,10 @@ def _live(driver: Driver, address: int, what: str) -> Allocation:
 
 def _at(driver: Driver, address: int, alias: Alias | None, nbytes: int, what: str) -> Buffer:
     """Return bytes at a device address, which an alias may stand for. Raises as `device_memory` does."""
-    if alias is not None:
-        buffer = alias.resolve(address - alias.address, nbytes)
-    else:
+    if alias is None:
         found = _live(driver, address, what)
-        buffer = Buffer(found, check_range(found, address - found.address, nbytes, what), nbytes)
+        return Buffer(found, check_range(found, address - found.address, nbytes, what), nbytes, driver=driver)
+    buffer = alias.resolve(address - alias.address, nbytes)
     buffer.driver = driver
     return buffer
 

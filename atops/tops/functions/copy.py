@@ -265,11 +265,7 @@ def _places(pointer: object, end: Buffer | memoryview) -> int:
 
 
 def _untyped(end: Buffer) -> Buffer:
-    if type(end) is Buffer:
-        return end
-    plain = Buffer(end.allocation, end.offset, end.nbytes)
-    plain.driver = end.driver
-    return plain
+    return end if type(end) is Buffer else Buffer(end.allocation, end.offset, end.nbytes, driver=end.driver)
 
 
 def _unreachable(stream: Stream, target: Buffer, source: Buffer) -> bool:

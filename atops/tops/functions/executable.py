@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, Final, overload
 
 import numpy as np
 
@@ -262,46 +262,38 @@ def _named(records: Sequence[TensorRecord], index: object, what: str) -> str:
 # ---- launches
 
 
-class _Launch(NamedTuple):
-    """The arguments of all forms: C's lists of pointers, dims and ranks beside their counts."""
+def _launch(
+    exe: object, res: object, inputs: object, input_count: object, input_dims: object, input_rank: object,
+    outputs: object, output_count: object, stream: object, constants: tuple[object, object] | None = None, *,
+    exact: bool = False,
+) -> tuple[Stream, Completion]:  # fmt: skip
+    """Enqueue a launch; the result of the completion is the shapes of the outputs. Raises as the functions below do.
 
-    exe: object
-    res: object
-    inputs: object
-    input_count: object
-    input_dims: object
-    input_rank: object
-    outputs: object
-    output_count: object
-    stream: object
-    constants: object = None
-    constants_count: object = None
-    own_constants: bool = True
-
-    def start(self, exact: bool = False) -> tuple[Stream, Completion]:
-        """Enqueue it; the result of the completion is the shapes of the outputs. Raises as the functions below do."""
-        queue = usable_stream_of(self.stream)
-        found = executable_of(self.exe)
-        bundle = _bundle_for(self.res, queue.context)
-        inputs = _pointers_in(self.inputs, self.input_count, len(found.inputs), "input")
-        outputs = _pointers_in(self.outputs, self.output_count, len(found.outputs), "output")
-        shapes = _shapes_in(self.input_dims, self.input_rank, len(inputs))
-        arrays = [
-            _typed_memory(pointer, record.kind, shape, f"input {record.name}")
-            for pointer, record, shape in zip(inputs, found.inputs, shapes, strict=True)
+    `constants` are the pointers of a launch WithConstData and their count.
+    """
+    queue = usable_stream_of(stream)
+    found = executable_of(exe)
+    bundle = _bundle_for(res, queue.context)
+    sources = _pointers_in(inputs, input_count, len(found.inputs), "input")
+    targets = _pointers_in(outputs, output_count, len(found.outputs), "output")
+    shapes = _shapes_in(input_dims, input_rank, len(sources))
+    arrays = [
+        _typed_memory(pointer, record.kind, shape, f"input {record.name}")
+        for pointer, record, shape in zip(sources, found.inputs, shapes, strict=True)
+    ]
+    results = [
+        _room_at(pointer, record.nbytes, f"output {record.name}")
+        for pointer, record in zip(targets, found.outputs, strict=True)
+    ]
+    given: list[Buffer] | None = None
+    if constants is not None:
+        given = [
+            device_memory(pointer, record.nbytes, f"constant {record.name}", plain=False)
+            for pointer, record in zip(
+                _pointers_in(*constants, len(found.constants), "const_data"), found.constants, strict=True
+            )
         ]
-        results = [
-            _room_at(pointer, record.nbytes, f"output {record.name}")
-            for pointer, record in zip(outputs, found.outputs, strict=True)
-        ]
-        constants = None
-        if not self.own_constants:
-            given = _pointers_in(self.constants, self.constants_count, len(found.constants), "const_data")
-            constants = [
-                device_memory(pointer, record.nbytes, f"constant {record.name}", plain=False)
-                for pointer, record in zip(given, found.constants, strict=True)
-            ]
-        return queue, found.launch(queue, arrays, results, constants=constants, exact=exact, bundle=bundle)
+    return queue, found.launch(queue, arrays, results, constants=given, exact=exact, bundle=bundle)
 
 
 @call
@@ -315,8 +307,8 @@ async def topsLaunchExecutable(
     too short or not of a device. InvalidHandle. OutOfMemory: no room for its constants. LaunchFailure: evaluation
     failed; IllegalAddress: an output did not fit, or memory was freed meanwhile.
     """
-    launch = _Launch(exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream)
-    return _dims_and_ranks(await until(launch.start()[1]))
+    _, launched = _launch(exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream)
+    return _dims_and_ranks(await until(launched))
 
 
 @call
@@ -328,7 +320,7 @@ def topsLaunchExecutableV2(
 
     InvalidValue: other dims, and as for topsLaunchExecutable. A failure of the run is a failure of the stream.
     """
-    _Launch(exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream).start(exact=True)
+    _launch(exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream, exact=True)
 
 
 @call
@@ -341,8 +333,7 @@ def topsLaunchExecutableV3(
     A host callback in the stream fills them. Reading them before that raises NotReady. InvalidValue: as for
     topsLaunchExecutable. A failure of the run is a failure of the stream.
     """
-    launch = _Launch(exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream)
-    return _later(*launch.start())
+    return _later(*_launch(exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream))
 
 
 @call
@@ -352,11 +343,11 @@ async def topsLaunchExecutableWithConstData(
     const_datas_count: int | None, stream: int | None,
 ) -> tuple[list[int], list[int]]:  # fmt: skip
     """As topsLaunchExecutable, with the constants at these pointers, in the order of topsExecutableLoadConstData."""
-    launch = _Launch(
-        exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream, const_datas,
-        const_datas_count, own_constants=False,
+    _, launched = _launch(
+        exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream,
+        (const_datas, const_datas_count),
     )  # fmt: skip
-    return _dims_and_ranks(await until(launch.start()[1]))
+    return _dims_and_ranks(await until(launched))
 
 
 @call
@@ -366,10 +357,10 @@ def topsLaunchExecutableWithConstDataV2(
     const_datas_count: int | None, stream: int | None,
 ) -> None:  # fmt: skip
     """As topsLaunchExecutableV2, with the constants at these pointers, in the order of topsExecutableLoadConstData."""
-    _Launch(
-        exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream, const_datas,
-        const_datas_count, own_constants=False,
-    ).start(exact=True)  # fmt: skip
+    _launch(
+        exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream,
+        (const_datas, const_datas_count), exact=True,
+    )  # fmt: skip
 
 
 @call
@@ -379,11 +370,11 @@ def topsLaunchExecutableWithConstDataV3(
     const_datas_count: int | None, stream: int | None,
 ) -> tuple[Sequence[int], Sequence[int]]:  # fmt: skip
     """As topsLaunchExecutableV3, with the constants at these pointers, in the order of topsExecutableLoadConstData."""
-    launch = _Launch(
-        exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream, const_datas,
-        const_datas_count, own_constants=False,
+    queued = _launch(
+        exe, res, inputs, input_count, input_dims, input_rank, outputs, output_count, stream,
+        (const_datas, const_datas_count),
     )  # fmt: skip
-    return _later(*launch.start())
+    return _later(*queued)
 
 
 def _dims_and_ranks(shapes: Sequence[tuple[int, ...]]) -> tuple[list[int], list[int]]:
@@ -574,6 +565,4 @@ def _allocated(pointer: object, what: str) -> Buffer:
     origin = ORIGINS.get(allocation)
     if owned(allocation) is None or (origin is not None and origin.registered):
         raise InvalidValue(f"{what} must be memory of topsMalloc or topsHostMalloc, got {allocation!r}")
-    room = Buffer(allocation, found.offset)
-    room.driver = found.driver
-    return room
+    return Buffer(allocation, found.offset, driver=found.driver)

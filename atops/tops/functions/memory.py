@@ -46,8 +46,8 @@ from atops.tops.bridge.pointers import (
     host_pointer,
     is_device_address,
     is_null,
-    known_memory,
     own,
+    reached_memory,
     remove_alias,
 )
 from atops.tops.header.constants import (
@@ -172,7 +172,7 @@ def topsMemPtrGetInfo(ptr: int) -> int:
     driver = current_device().driver
     address = address_of(ptr, "ptr")
     alias = alias_at(driver, address)
-    return known_memory(address).allocation.size if alias is None else alias.size
+    return reached_memory(address, 0, "ptr").allocation.size if alias is None else alias.size
 
 
 @call
@@ -260,14 +260,14 @@ def topsHostGetDevicePointer(hostPtr: object, flags: int) -> int:
     InvalidValue: other memory, or flags that are not 0.
     """
     flags_in(flags, 0)
-    host, offset = _found(hostPtr)
+    host, offset = find_host(hostPtr, "hostPtr")
     return host.address + offset
 
 
 @call
 def topsHostGetFlags(hostPtr: object) -> int:
     """Return the flags that pinned memory was allocated with, or registered. InvalidValue: other memory."""
-    host, _ = _found(hostPtr)
+    host, _ = find_host(hostPtr, "hostPtr")
     if host.managed:
         raise InvalidValue(f"hostPtr must be in memory of topsHostMalloc or topsHostRegister, got {host!r}")
     return host.flags
@@ -333,12 +333,6 @@ def _keep(array: Buffer, device: Device, *, registered: bool) -> None:
     own(array)
 
 
-def _found(pointer: object) -> tuple[Allocation, int]:
-    """Return the host memory that a host pointer lies in, and where in it."""
-    host = find_host(pointer, "hostPtr")
-    return host, host_pointer(pointer, "hostPtr") - host.host_address
-
-
 def _taken(pointer: object, *, registered: bool) -> Buffer:
     """Return the owner of the host memory that begins at a pointer; of several calls at once exactly one gets it.
 
@@ -346,7 +340,7 @@ def _taken(pointer: object, *, registered: bool) -> Buffer:
     """
     missing = Result.HostMemoryNotRegistered if registered else Result.InvalidValue
     try:
-        host, offset = _found(pointer)
+        host, offset = find_host(pointer, "hostPtr")
     except InvalidValue as error:
         raise CodeError(missing, str(error)) from None
     origin = ORIGINS.get(host)
@@ -490,7 +484,7 @@ def _facts_of(pointer: object) -> _Facts:
     if alias is not None and kind is not None:
         both = topsMemAccessFlags.topsMemAccessFlagsProtReadWrite
         return _Facts(kind, ours.ordinal, address, 0, False, 0, alias.address, alias.size, both)
-    buffer = known_memory(address)
+    buffer = reached_memory(address, 0, "ptr")
     memory, offset = buffer.allocation, buffer.offset
     if memory.device is not None:
         imported = alias is not None and memory.address == alias.address  # its bank is known to the other process only

@@ -31,7 +31,7 @@ from atops.tops.bridge.arguments import contents_of, listed, member, size_of, te
 from atops.tops.bridge.call import Wait, call, rtc_call
 from atops.tops.bridge.codes import CodeError
 from atops.tops.bridge.handles import current_device, current_driver, drop, live, register, take, usable_stream_of
-from atops.tops.bridge.pointers import find_host, host_pointer, is_null
+from atops.tops.bridge.pointers import find_host, is_null
 from atops.tops.functions.copy import Started, start_copy
 from atops.tops.functions.launch import LoadedFunction, function_of
 from atops.tops.header.constants import RTC_VERSION
@@ -142,8 +142,8 @@ def _image(image: object) -> bytes:
     if is_null(image):
         raise InvalidValue("image must be the bytes of a code image, got null")
     if hasattr(image, "__index__") and not isinstance(image, np.ndarray):
-        host = find_host(image, "image")
-        data = host.data[host_pointer(image) - host.host_address :].tobytes()
+        host, offset = find_host(image, "image")
+        data = host.data[offset:].tobytes()
         return data[: image_size(data)]
     try:
         return memoryview(image).tobytes()  # type: ignore[arg-type]  # TypeError is the answer
@@ -317,9 +317,7 @@ def _part(
     size, start = size_of(nbytes, "sizeBytes"), size_of(offset, "offset")
     if start + size > whole.nbytes:
         raise InvalidValue(f"sizeBytes and offset must lie in {whole!r} of {whole.nbytes} bytes, got {size} at {start}")
-    part = Buffer(whole.allocation, whole.offset + start, size)
-    part.driver = whole.driver
-    return part
+    return Buffer(whole.allocation, whole.offset + start, size, driver=whole.driver)
 
 
 def _instance(symbol: Variable | str, device: Device) -> Symbol:

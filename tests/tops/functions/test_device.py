@@ -1,15 +1,19 @@
-"""Device management (TOPS Runtime API, 2.2), without the functions between processes."""
+"""Drivers, devices and errors (TOPS Runtime API, 2.1 to 2.3), and notes for a profiler."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import ClassVar
 
 import anyio
+import numpy as np
 import pytest
+import trio
 
 import atops.tops as tops
+from atops.base import errors
 from atops.base.errors import InvalidHandle
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
@@ -280,3 +284,240 @@ def test_choose_device(world):
     assert choose(tops.topsDeviceProp_t(pciBusID=2)) == (tops.topsSuccess, 1)
     assert choose(tops.topsDeviceProp_t(major=9, pciBusID=2, totalGlobalMem=1)) == (tops.topsSuccess, 1)
     assert choose(tops.check(tops.topsGetDeviceProperties(1))) == (tops.topsSuccess, 1)
+
+
+DEVICE_CALLS = {
+    "topsDeviceComputeCapability": (),
+    "topsDeviceGet": (),
+    "topsDeviceGetName": (64,),
+    "topsDeviceGetPCIBusId": (13,),
+    "topsDeviceTotalMem": (),
+}
+
+
+class TestDriver(Conformance):
+    """Every function of 2.1, by its rows."""
+
+    functions = tuple(name for name, function in FUNCTIONS.items() if function.family == "Driver")
+    good: ClassVar = {
+        "topsInit": (0,),
+        "topsDriverGetVersion": (),
+        "topsRuntimeGetVersion": (),
+        "topsDeviceGetByPCIBusId": ("0000:02:00.0",),
+        **{name: (*more, 1) for name, more in DEVICE_CALLS.items()},
+    }
+    bad = (
+        Case("topsInit", "flags", (1,), tops.topsErrorInvalidValue),
+        Case("topsInit", "negative flags", (-1,), tops.topsErrorInvalidValue),
+        Case("topsDeviceGetName", "no room", (0, 0), tops.topsErrorInvalidValue),
+        Case("topsDeviceGetPCIBusId", "12 characters of room", (12, 0), tops.topsErrorInvalidValue),
+        Case("topsDeviceGetByPCIBusId", "no such form", ("bus 1",), tops.topsErrorInvalidValue),
+        Case("topsDeviceGetByPCIBusId", "bytes that are no text", (b"\xff",), tops.topsErrorInvalidValue),
+        Case("topsDeviceGetByPCIBusId", "nothing there", ("0000:03:00.0",), tops.topsErrorInvalidDevice),
+        Case("topsDeviceGetByPCIBusId", "another domain", ("0001:01:00.0",), tops.topsErrorInvalidDevice),
+        *(Case(name, "device 2 of 2", (*more, 2), tops.topsErrorInvalidDevice) for name, more in DEVICE_CALLS.items()),
+        *(Case(name, "device -1", (*more, -1), tops.topsErrorInvalidDevice) for name, more in DEVICE_CALLS.items()),
+        *(Case(name, "device 1.0", (*more, 1.0), tops.topsErrorInvalidValue) for name, more in DEVICE_CALLS.items()),
+        *(Case(name, "device True", (*more, True), tops.topsErrorInvalidValue) for name, more in DEVICE_CALLS.items()),
+    )
+    unreachable: ClassVar = {
+        ("topsDriverGetVersion", Result.InvalidValue): NO_ARGUMENT,
+        ("topsRuntimeGetVersion", Result.InvalidValue): NO_ARGUMENT,
+    }
+
+
+def test_version(world):
+    """2.2 is 2020, of driver and runtime alike."""
+    assert tops.topsDriverGetVersion() == tops.topsRuntimeGetVersion() == (tops.topsSuccess, 2020)
+
+
+def test_name_is_cut(world):
+    """The name has at most len - 1 characters, the end of the text being the last."""
+    whole = tops.check(tops.topsDeviceGetName(256, 0))
+    assert whole.startswith("Enflame S60")
+    assert tops.check(tops.topsDeviceGetName(8, 0)) == whole[:7]
+    assert tops.check(tops.topsDeviceGetName(1, 0)) == ""
+
+
+@pytest.mark.parametrize("ordinal", [0, 1])
+def test_bus_id_round_trip(world, ordinal):
+    """What topsDeviceGetPCIBusId returns, topsDeviceGetByPCIBusId takes; domain and function may be left out."""
+    text = tops.check(tops.topsDeviceGetPCIBusId(13, ordinal))
+    assert len(text) == 12
+    for form in (text, text.encode(), text.upper(), text[5:], text[5:10]):
+        assert tops.topsDeviceGetByPCIBusId(form) == (tops.topsSuccess, ordinal)
+
+
+def test_figures(world):
+    """Capability and memory are the architecture's."""
+    assert tops.topsDeviceComputeCapability(0) == (tops.topsSuccess, 3, 0)
+    assert tops.check(tops.topsDeviceTotalMem(1)) == world.driver.arch.l3_bytes
+
+
+class TestError(Conformance):
+    """Every function of 2.3, by its rows."""
+
+    functions = tuple(name for name, function in FUNCTIONS.items() if function.family == "Error")
+    good: ClassVar = {
+        "topsGetLastError": (),
+        "topsPeekAtLastError": (),
+        "topsGetErrorName": (tops.topsErrorInvalidValue,),
+        "topsGetErrorString": (tops.topsErrorInvalidValue,),
+    }
+    anything = frozenset({("topsGetErrorName", "tops_error"), ("topsGetErrorString", "topsError")})
+
+
+def test_peek_keeps_and_get_resets(world):
+    """Peeking keeps the last error, getting resets it."""
+    tops.topsSetDevice(9)
+    assert tops.topsPeekAtLastError() == tops.topsPeekAtLastError() == (tops.topsErrorInvalidDevice,)
+    assert tops.topsGetLastError() == (tops.topsErrorInvalidDevice,)
+    assert tops.topsGetLastError() == tops.topsPeekAtLastError() == (tops.topsSuccess,)
+
+
+def test_k15_success_does_not_erase(world):
+    """K15: a success between the failure and the question leaves the error; a later failure replaces it."""
+    tops.topsSetDevice(9)
+    tops.topsGetDevice()
+    assert tops.topsPeekAtLastError() == (tops.topsErrorInvalidDevice,)
+    tops.topsInit(1)
+    assert tops.topsGetLastError() == (tops.topsErrorInvalidValue,)
+
+
+def test_k14_threads_do_not_share(world):
+    """K14: a thread does not see what another one failed with."""
+    seen = []
+    tops.topsSetDevice(9)
+    thread = threading.Thread(target=lambda: seen.append(tops.topsGetLastError()))
+    thread.start()
+    thread.join()
+    assert seen == [(tops.topsSuccess,)]
+    assert tops.topsGetLastError() == (tops.topsErrorInvalidDevice,)
+
+
+def test_tasks_do_not_share(world):
+    """A task does not see what a task that still runs failed with, its parent included; its own it does."""
+
+    async def failing(failed: asyncio.Event, seen: asyncio.Event) -> None:
+        tops.topsSetDevice(9)
+        failed.set()
+        await seen.wait()
+        assert tops.topsGetLastError() == (tops.topsErrorInvalidDevice,)
+
+    async def main() -> None:
+        failed, seen = asyncio.Event(), asyncio.Event()
+        task = asyncio.create_task(failing(failed, seen))
+        await failed.wait()
+        assert tops.topsPeekAtLastError() == (tops.topsSuccess,)
+        tops.topsInit(1)
+
+        async def child() -> None:
+            assert tops.topsPeekAtLastError() == (tops.topsSuccess,)
+
+        await asyncio.create_task(child())
+        seen.set()
+        await task
+        assert tops.topsGetLastError() == (tops.topsErrorInvalidValue,)
+
+    asyncio.run(main())
+
+
+def test_a_finished_task_leaves_its_error_to_the_thread(world):
+    """What one notebook cell failed with, the next can ask for: on asyncio and on trio."""
+
+    async def cell() -> None:
+        tops.topsSetDevice(9)
+
+    async def next_cell() -> tuple:
+        return tops.topsGetLastError()
+
+    asyncio.run(cell())
+    assert asyncio.run(next_cell()) == (tops.topsErrorInvalidDevice,)
+    trio.run(cell)
+    assert trio.run(next_cell) == (tops.topsErrorInvalidDevice,)
+    assert tops.topsGetLastError() == (tops.topsSuccess,)
+
+
+def test_k19_every_code_has_its_name():
+    """K19: each member's name is what topsGetErrorName and topsGetErrorString return; an alias has the first name."""
+    for code in tops.topsError_t:
+        for value in (code, int(code)):
+            assert tops.topsGetErrorName(value) == tops.topsGetErrorString(value) == (tops.topsSuccess, code.name)
+    assert tops.topsGetErrorName(tops.topsErrorMemoryAllocation) == (tops.topsSuccess, "topsErrorOutOfMemory")
+    assert tops.topsGetErrorString(400) == (tops.topsSuccess, "topsErrorInvalidHandle")
+
+
+@pytest.mark.parametrize("code", [-1, 10**9, None, "x", object()])
+def test_k17_unknown_codes(code):
+    """K17: what is no code is topsErrorUnknown."""
+    assert tops.topsGetErrorName(code) == tops.topsGetErrorString(code) == (tops.topsSuccess, "topsErrorUnknown")
+
+
+def test_check_returns_results_and_raises(world):
+    """`check` gives nothing, a value or a tuple; a failure is raised as its class and says what the call said."""
+    assert tops.check(tops.topsInit(0)) is None
+    assert tops.check(tops.topsGetDeviceCount()) == 2
+    assert tops.check(tops.topsDeviceComputeCapability(0)) == (3, 0)
+    with pytest.raises(errors.InvalidDevice, match=r"topsErrorInvalidDevice: topsSetDevice: there is no device 9"):
+        tops.check(tops.topsSetDevice(9))
+    with pytest.raises(errors.OutOfMemory, match="topsErrorOutOfMemory: The memory has no free range"):
+        tops.check(tops.topsErrorOutOfMemory)
+    with pytest.raises(errors.AtopsError, match="TOPSRTC_ERROR_COMPILATION"):
+        tops.check((tops.TOPSRTC_ERROR_COMPILATION, None))
+    with pytest.raises(errors.InvalidType, match=r"check\(\) expects what a C-style function returned"):
+        tops.check("x")
+
+
+def test_every_failure_can_be_raised():
+    """`check` raises an exception with the same code for each member but success."""
+    for code in tops.topsError_t:
+        if code:
+            with pytest.raises(errors.AtopsError) as caught:
+                tops.check(code)
+            assert caught.value.code == code
+
+
+INVALID = tops.topsErrorInvalidValue
+SET = tops.topsExtSetProfileMeta
+
+
+class TestProfileMeta(Conformance):
+    """The one function, by its rows."""
+
+    good: ClassVar = {"topsExtSetProfileMeta": (b"meta", 4, 1)}
+    bad = tuple(
+        Case("topsExtSetProfileMeta", *row)
+        for row in (
+            ("less than its size", (b"meta", 5, 1), INVALID),
+            ("negative size", (b"meta", -1, 1), INVALID),
+            ("33 bits of size", (b"meta", 1 << 32, 1), INVALID),
+            ("65 bits of id", (b"meta", 4, 1 << 63), INVALID),
+            ("device memory", lambda w: (tops.check(tops.topsMalloc(4)), 4, 1), INVALID),
+        )
+    )
+
+
+def notes(world):
+    """Return what the trace shows with records, by their names."""
+    return dict(world.driver.tracer.snapshot().names.notes)
+
+
+def test_the_last_one_wins_and_size_zero_removes(world):
+    """Bytes are copied at the call, kept under the id, replaced and removed; text if UTF-8, else hexadecimal."""
+    data = bytearray(b"first, and more")
+    tops.check(SET(data, 5, -7))
+    data[:] = bytes(len(data))
+    assert notes(world) == {"compilation -7": "first"}
+    tops.check(SET(np.array([255, 254], np.uint8), 2, -7))
+    tops.check(SET("grün".encode(), 5, 8))
+    assert notes(world) == {"compilation -7": "fffe", "compilation 8": "grün"}
+    tops.check(SET(None, 0, -7))
+    assert notes(world) == {"compilation 8": "grün"}
+
+
+def test_pinned_host_memory(world):
+    """A pointer of topsHostMalloc is host memory too."""
+    address = tops.check(tops.topsHostMalloc(4, 0))
+    tops.host_view(address, 4)[:] = list(b"pins")
+    tops.check(SET(address, 4, 1))
+    assert notes(world) == {"compilation 1": "pins"}
