@@ -8,7 +8,7 @@ options       EmulatorOptions, and the environment variables that set them
 dims          three-dimensional extents
 dtypes        element types and their names
 clock         integer nanoseconds, from the wall or from a virtual clock
-fork_locks    locks of modules that are free in a forked child
+locks         locks that know who holds them, and locks that are free in a forked child
 c_format      C's format strings
 python_ast    Python's parser, one thread at a time
 html_table    tables in notebooks

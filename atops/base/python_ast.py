@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 
 __all__ = ("expression_tree", "module_tree")
 

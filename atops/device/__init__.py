@@ -2,15 +2,12 @@
 
 arch         the figures of each architecture
 topology     the links that join the devices of a board
-chip         the hardware of one device, made of the parts below
+chip         the hardware of one device: clusters, scratchpads, kernel signals, the FIFO of printed text
 memory/      L3 and the host memory that devices reach, with their allocators
 exec/        kernel threads, blocks and grids, their barriers, and the interpreters that resume them
 span/        device memory as a kernel thread sees it
 dte/         the data transformation engine: operations, contexts, transfers
 copy_engine  which copies of a device may run now
-signals      kernel signals
-print_fifo   what kernels have printed
 geometry     windows, layouts and spacings of arrays
-call_site    the line of the program that asked for something
-source_text  the text of an assertion
+call_site    the line of the program that asked for something, and the text of an assertion
 """

@@ -1,25 +1,35 @@
-"""One device's hardware: clusters of SIP threads, their scratchpads, the kernel signals, and what kernels print.
+"""One device's hardware: clusters of SIP threads, scratchpads, kernel signals, the FIFO of what kernels print.
 
 The runtime gives the chip its memory when it builds it.
 """
 
 from __future__ import annotations
 
+import operator
+import threading
+from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from atops.base.errors import InvalidType, InvalidValue
+from atops.base.locks import check_entry, make_lock
 from atops.base.options import EmulatorOptions
+from atops.base.waiting.parking_lot import ParkingLot
 from atops.device.arch import Architecture
-from atops.device.print_fifo import PrintFifo
-from atops.device.signals import KernelSignals
 
-__all__ = ("POISON", "Chip", "Cluster", "Scratchpad", "Sip")
+__all__ = (
+    "DEFAULT_SIZE", "POISON", "RECORD_BYTES", "Chip", "Cluster", "KernelSignals", "PrintFifo", "Printed", "Scratchpad",
+    "SignalWaiter", "Sip",
+)  # fmt: skip
 
 POISON = 0xA5
 ALIGNMENT = 128  # bytes: of a vector load
+MASK = 0xFFFFFFFF  # of a kernel signal
+DEFAULT_SIZE = 1 << 20  # of the FIFO of printed text, as CUDA's
+RECORD_BYTES = 16  # what a text takes beside its characters, so that the number of texts is bounded too
 
 
 class Scratchpad:
@@ -124,6 +134,196 @@ class Cluster:
 
     def __repr__(self) -> str:
         return f"<Cluster {self.ordinal}: {len(self.sips)} SIPs>"
+
+
+class SignalWaiter(Protocol):
+    """A wait for a signal: `met` tests a value, `wake` is called once, with no lock held."""
+
+    def met(self, now: int) -> bool:
+        """Return whether the waiter may go on when the signal is `now`."""
+
+    def wake(self) -> None:
+        """Let the waiter go on."""
+
+
+class KernelSignals:
+    """`count` signals, all 0 at first. Every method is safe from any OS thread; raises InvalidValue for others."""
+
+    __slots__ = ("_lock", "_lots", "_values")
+
+    def __init__(self, count: int) -> None:
+        self._values = [0] * count
+        self._lots: dict[int, ParkingLot[SignalWaiter]] = {}
+        self._lock = make_lock()
+
+    def set(self, index: int, value: int) -> None:
+        """Store `value`, modulo 2**32, and wake those whose condition it meets."""
+        self._store(self.check(index), value, 0)
+
+    def add(self, index: int, value: int = 1) -> int:
+        """Add `value`, modulo 2**32, wake those whose condition is met, and return the value before."""
+        return self._store(self.check(index), value, 1)
+
+    def read(self, index: int) -> int:
+        """Return the value, 0 to 2**32 - 1."""
+        return self._values[self.check(index)]
+
+    def park(self, index: int, waiter: SignalWaiter) -> bool:
+        """Return whether the waiter's condition is met already; where it is not, park the waiter."""
+        with self._lock:
+            if waiter.met(self._values[self.check(index)]):
+                return True
+            lot = self._lots.get(index)
+            if lot is None:
+                lot = self._lots[index] = ParkingLot(f"signal {index}")
+            lot.park(waiter)
+            return False
+
+    def discard(self, index: int, waiter: SignalWaiter) -> None:
+        """Forget a waiter that gave up."""
+        with self._lock:
+            if (lot := self._lots.get(index)) is not None:
+                lot.discard(waiter)
+
+    def reset(self) -> None:
+        """Store 0 in every signal, as a device reset does; waiters whose condition that meets are woken."""
+        for index in range(len(self._values)):
+            self.set(index, 0)
+
+    def check(self, index: int) -> int:
+        """Return `index`. Raises InvalidValue where there is no such signal."""
+        if not 0 <= index < len(self._values):
+            raise InvalidValue(f"kernel signal is {index!r}; this chip has 0 to {len(self._values) - 1}")
+        return index
+
+    def _store(self, index: int, value: int, keep: int) -> int:
+        """Store `value` plus `keep` times the old value; wake the waiters that it satisfies, with the lock released."""
+        check_entry(self._lock, "a kernel signal was written")
+        with self._lock:
+            before = self._values[index]
+            now = self._values[index] = (before * keep + value) & MASK
+            met = self._met(index, now)
+        for waiter in met:
+            waiter.wake()
+        return before
+
+    def _met(self, index: int, now: int) -> list[SignalWaiter]:
+        """Take those out of the signal's lot whose condition `now` meets. The lock is held."""
+        lot = self._lots.get(index)
+        met = [waiter for waiter in lot or () if waiter.met(now)]
+        for waiter in met:
+            lot.discard(waiter)  # type: ignore[union-attr]  # there is a lot where a waiter was met
+        return met
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        waiting = sum(len(lot) for lot in self._lots.values())
+        return f"<KernelSignals: {len(self._values)} signals, {waiting} waiting>"
+
+
+class Printed(NamedTuple):
+    """The text of one call of printf; `origin` is hashable, and as a rule the bound kernel."""
+
+    text: str
+    origin: object
+
+
+class PrintFifo:
+    """At most `size` bytes of texts, in the order they came. Every method is safe from any OS thread.
+
+    One at a time takes the texts, shows them and says so with `settle`; until then `owes` their origins.
+    """
+
+    __slots__ = ("_held", "_lock", "_lost", "_size", "_taken", "_texts", "_used", "lost")
+
+    def __init__(self, size: int = DEFAULT_SIZE) -> None:
+        self._lock = threading.Lock()
+        self._texts: deque[tuple[Printed, int]] = deque()
+        self._size = size
+        self._used = 0
+        self._lost = 0  # since the last `take`
+        self.lost = 0  # ever
+        self._held: set[object] = set()  # whose texts are here, or were until they were lost
+        self._taken: set[object] = set()  # whose texts are being shown
+
+    @property
+    def size(self) -> int:
+        """How many bytes it holds. Making it smaller loses the oldest texts that have no room any more.
+
+        Raises InvalidType for what is no int, InvalidValue below 1.
+        """
+        return self._size
+
+    @size.setter
+    def size(self, size: int) -> None:
+        try:
+            size = operator.index(size)
+        except TypeError:
+            raise InvalidType(f"the size of a printf FIFO is {size!r}; expected a number of bytes") from None
+        if size < 1:
+            raise InvalidValue(f"the size of a printf FIFO is {size}; expected at least 1 byte")
+        with self._lock:
+            self._size = size
+            self._overwrite()
+
+    def put(self, text: str, origin: object = None) -> None:
+        """Append a text; the oldest make room for it. A text that is larger than the whole FIFO is lost itself."""
+        if not text:
+            return
+        nbytes = RECORD_BYTES + (len(text) if text.isascii() else len(text.encode("utf-8", "replace")))
+        with self._lock:
+            self._held.add(origin)
+            if nbytes > self._size:
+                self._lose()
+                return
+            self._texts.append((Printed(text, origin), nbytes))
+            self._used += nbytes
+            if self._used > self._size:
+                self._overwrite()
+
+    def take(self) -> tuple[list[Printed], int]:
+        """Remove and return every text, the oldest first, and how many were lost before them since the last time."""
+        with self._lock:
+            texts = [printed for printed, _ in self._texts]
+            lost, self._lost = self._lost, 0
+            self._texts.clear()
+            self._used = 0
+            self._taken |= self._held  # before clearing: `owes` reads _held, then _taken, without the lock
+            self._held.clear()
+        return texts, lost
+
+    def settle(self) -> None:
+        """Note that everything taken has been shown."""
+        with self._lock:
+            self._taken.clear()
+
+    def owes(self, origin: object) -> bool:
+        """Return whether a text of `origin` is not shown yet; call only once `origin` has stopped printing."""
+        return origin in self._held or origin in self._taken
+
+    @property
+    def quiet(self) -> bool:
+        """Whether every text that was put has been shown."""
+        return not self._held and not self._taken
+
+    def _overwrite(self) -> None:
+        """Lose the oldest texts until the rest fits. The lock is held."""
+        while self._used > self._size:
+            _, nbytes = self._texts.popleft()
+            self._used -= nbytes
+            self._lose()
+
+    def _lose(self) -> None:
+        self._lost += 1
+        self.lost += 1
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __repr__(self) -> str:
+        return f"<PrintFifo: {len(self._texts)} texts, {self._used} of {self._size} bytes, {self.lost} lost>"
 
 
 class Chip:

@@ -23,13 +23,13 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 from atops.base.errors import InvalidType
 from atops.device.call_site import caller
-from atops.device.dte import memcpy as memcpy_path
 from atops.device.dte import operations as rows
 from atops.device.dte.configured import ConfiguredContext
 from atops.device.dte.context import DteContext, issue
-from atops.device.dte.operands import no_context
+from atops.device.dte.context import memcpy as memcpy_at_once
+from atops.device.dte.context import memcpy_async as memcpy_started
 from atops.device.dte.operations import Operation
-from atops.device.dte.transfer import DteEvent
+from atops.device.dte.transfer import DteEvent, no_context
 from atops.device.exec.thread import Request, current_thread
 from atops.device.geometry import frozen
 from atops.kernels.memory.sharing import shared_object
@@ -111,7 +111,7 @@ def _shown(argument: Parameter) -> str:
     return f"{argument.name}: {argument.annotation}{default}"
 
 
-memcpy, memcpy_async = _documented(rows.memcpy, memcpy_path.memcpy, memcpy_path.memcpy_async)
+memcpy, memcpy_async = _documented(rows.memcpy, memcpy_at_once, memcpy_started)
 memset, memset_async = _forms(rows.memset)
 slice, slice_async = _forms(rows.slice)
 deslice, deslice_async = _forms(rows.deslice)

@@ -8,9 +8,8 @@ import numpy as np
 
 from atops.base.c_format import c_format
 from atops.base.errors import InvalidType, InvalidValue, KernelAssert
-from atops.device.call_site import caller
+from atops.device.call_site import asserted, caller
 from atops.device.exec.thread import maybe_current_thread
-from atops.device.source_text import asserted
 from atops.device.span.span import Span
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.memory.pointer import Pointer

@@ -26,11 +26,10 @@ from atops.base.errors import (
     NotInitialized,
     StreamAborted,
 )
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe, make_lock
 from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import current_loop_adapter
-from atops.base.waiting.locks import make_lock
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import ParkingLot, Waiter, seconds
 from atops.device.arch import architecture

@@ -15,11 +15,18 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
-from atops.base.trace.events import ThreadEvent, ThreadState
-from atops.base.trace.records import MOVES, CounterSample, Kind, Status, TraceNames, TraceRecord
+from atops.base.trace.records import (
+    MOVES,
+    CounterSample,
+    Kind,
+    Status,
+    ThreadEvent,
+    ThreadState,
+    TraceNames,
+    TraceRecord,
+)
 from atops.device.call_site import file_shown
-from atops.trace.intervals import lanes
-from atops.trace.summary import KIND_NAMES, interval, rows
+from atops.trace.summary import KIND_NAMES, in_lanes, interval, rows
 
 __all__ = ("Event", "micros", "thread_tracks", "to_chrome", "track", "write_chrome")
 
@@ -60,7 +67,8 @@ def to_chrome(
     counters = list(counters)
     starts = [interval(record)[0] for record in records]
     origin = min([*starts, *(each.at_ns for each in counters), *(each.at_ns for each in steps)], default=0)
-    tracks = _stream_tracks(records, names) + _engine_tracks(records)
+    streams = [(row.device, row.label, row.records) for row in rows(records, names)]
+    tracks = streams + _engine_tracks(records)
     tracks.sort(key=lambda track: track[0])
     devices = {track[0] for track in tracks} | {sample.device for sample in counters}
     metadata = [event for device in sorted(devices) for event in _process(device, names)]
@@ -101,10 +109,6 @@ def write_chrome(
         Path(target).write_text(text, encoding="utf-8")
 
 
-def _stream_tracks(records: Sequence[TraceRecord], names: TraceNames) -> list[tuple[int, str, Sequence[TraceRecord]]]:
-    return [(row.device, row.label, row.records) for row in rows(records, names)]
-
-
 def _engine_tracks(records: Sequence[TraceRecord]) -> list[tuple[int, str, Sequence[TraceRecord]]]:
     """Return a track for each copy engine and cluster that records name; more where records overlap there."""
     engines: dict[tuple[int, str, int], list[TraceRecord]] = defaultdict(list)
@@ -114,10 +118,7 @@ def _engine_tracks(records: Sequence[TraceRecord]) -> list[tuple[int, str, Seque
             engines[record.device, unit, record.engine].append(record)
     tracks: list[tuple[int, str, Sequence[TraceRecord]]] = []
     for (device, unit, engine), served in sorted(engines.items()):
-        served.sort(key=interval)
-        chosen = lanes([interval(record) for record in served])
-        for lane in range(max(chosen) + 1):
-            held = [record for record, its in zip(served, chosen, strict=True) if its == lane]
+        for lane, held in enumerate(in_lanes(sorted(served, key=interval))):
             tracks.append((device, f"{unit} {engine}" + (f" +{lane}" if lane else ""), held))
     return tracks
 

@@ -16,17 +16,22 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from atops.base.errors import InvalidValue
-from atops.base.trace.events import (
+from atops.base.trace.records import (
     AllocationEvent,
     Change,
     CommandEvent,
+    CounterSample,
+    Kind,
     MemoryUse,
     Phase,
     Place,
+    Status,
     ThreadEvent,
     ThreadState,
+    Trace,
+    TraceNames,
+    TraceRecord,
 )
-from atops.base.trace.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
 
 __all__ = ("VERSION", "load", "records_from_json", "records_to_json", "save")
 

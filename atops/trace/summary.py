@@ -5,15 +5,21 @@ Pure functions from records to values.
 
 from __future__ import annotations
 
+from bisect import bisect, insort
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import pairwise
+from typing import Final, TypeAlias
 
 from atops.base.trace.records import COPIES, WAITS, Kind, Status, TraceNames, TraceRecord
-from atops.trace.intervals import Interval, gaps, intersect, lanes, length, merge
 
-__all__ = ("KIND_NAMES", "Row", "Summary", "critical_path", "interval", "rows", "summary")
+__all__ = (
+    "KIND_NAMES", "Interval", "Row", "Summary", "critical_path", "gaps", "in_lanes", "intersect", "interval", "lanes",
+    "length", "merge", "rows", "summary",
+)  # fmt: skip
+
+Interval: TypeAlias = tuple[int, int]  # half-open, of integer nanoseconds
 
 KIND_NAMES: Final[Mapping[Kind, str]] = {
     Kind.COPY_H2D: "copy host to device",
@@ -99,12 +105,20 @@ def rows(records: Iterable[TraceRecord], names: TraceNames | None = None) -> lis
     for (device, stream), own in sorted(streams.items()):
         label = names.streams.get((device, stream)) or (f"stream {stream}" if stream >= 0 else "outside")
         ordered = sorted(own, key=lambda record: (record.kind in BESIDE, *interval(record)))
-        chosen = lanes([interval(record) for record in ordered])
-        for lane in range(max(chosen) + 1):
-            held = [record for record, its in zip(ordered, chosen, strict=True) if its == lane]
-            held.sort(key=interval)
+        for lane, held in enumerate(in_lanes(ordered)):
             result.append(Row(device, stream, lane, f"{label} +{lane}" if lane else label, tuple(held)))
     return result
+
+
+def in_lanes(records: Sequence[TraceRecord]) -> list[list[TraceRecord]]:
+    """Return records in lanes where none overlaps another, each in order of time; earlier records choose first."""
+    chosen = lanes([interval(record) for record in records])
+    found: list[list[TraceRecord]] = [[] for _ in range(max(chosen, default=-1) + 1)]
+    for record, lane in zip(records, chosen, strict=True):
+        found[lane].append(record)
+    for held in found:
+        held.sort(key=interval)
+    return found
 
 
 def summary(records: Sequence[TraceRecord]) -> Summary:
@@ -197,3 +211,66 @@ def _overlap(records: Iterable[TraceRecord]) -> tuple[int, int, int]:
         kernel_ns += length(computed)
         both_ns += length(intersect(copied, computed))
     return copy_ns, kernel_ns, both_ns
+
+
+# ---- arithmetic of intervals: exact, and ignorant of what happens in them
+
+
+def merge(intervals: Iterable[Interval]) -> list[Interval]:
+    """Return the union as disjoint intervals in order; what touches is joined and what is empty is left out."""
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if start >= end:
+            continue
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def length(merged: Iterable[Interval]) -> int:
+    """Return the sum of the lengths, which is the time covered when the intervals are merged."""
+    return sum(end - start for start, end in merged)
+
+
+def intersect(first: Sequence[Interval], second: Sequence[Interval]) -> list[Interval]:
+    """Return what two merged lists have in common, merged."""
+    common: list[Interval] = []
+    i = j = 0
+    while i < len(first) and j < len(second):
+        start, end = max(first[i][0], second[j][0]), min(first[i][1], second[j][1])
+        if start < end:
+            common.append((start, end))
+        if first[i][1] < second[j][1]:
+            i += 1
+        else:
+            j += 1
+    return common
+
+
+def gaps(merged: Sequence[Interval]) -> list[Interval]:
+    """Return what lies between the intervals of a merged list."""
+    return [(before[1], after[0]) for before, after in pairwise(merged)]
+
+
+def lanes(intervals: Sequence[Interval]) -> list[int]:
+    """Place each interval in the first lane where it overlaps none placed before; return the lane of each.
+
+    Earlier intervals choose first, so that the first one has lane 0. An empty interval is a point: it may
+    stand at the edge of another interval, or on another point, but not inside.
+    """
+    placed: list[list[Interval]] = []
+    chosen: list[int] = []
+    for start, end in intervals:
+        number = next((number for number, lane in enumerate(placed) if _fits(lane, start, end)), len(placed))
+        if number == len(placed):
+            placed.append([])
+        insort(placed[number], (start, end))
+        chosen.append(number)
+    return chosen
+
+
+def _fits(lane: Sequence[Interval], start: int, end: int) -> bool:
+    where = bisect(lane, (start, end))
+    return (where == 0 or lane[where - 1][1] <= start) and (where == len(lane) or end <= lane[where][0])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atops.base.trace.events import Change, Phase, Place, ThreadState
-from atops.base.trace.records import Kind, Status, TraceNames
+from atops.base.trace.records import Change, Kind, Phase, Place, Status, ThreadState, TraceNames
 from atops_widgets.feed.feed import CAPACITY, Feed
 
 EVERY_NS = 1000  # a command ends

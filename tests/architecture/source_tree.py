@@ -44,8 +44,7 @@ FLOORS = {
 FOLDERS = (
     ("atops.base", "atops.base.waiting", "atops.base.trace"),
     (
-        "atops.device", "atops.device.memory.allocator", "atops.device.memory", "atops.device.exec",
-        "atops.device.span", "atops.device.dte",
+        "atops.device", "atops.device.memory", "atops.device.exec", "atops.device.span", "atops.device.dte",
     ),
     ("atops.trace",),
     (

@@ -32,7 +32,7 @@ def _name(node: ast.expr) -> str:
 def test_module_locks_are_free_after_a_fork():
     """Each is made as `fork_safe(threading.Lock())`; a cached property, which locks its class, is none of ours."""
     faults = [fault for module in modules(ROOT, "atops", "atops_widgets").values() for fault in unsafe_locks(module)]
-    assert not faults, "wrap these in fork_safe (atops.base.fork_locks):\n" + "\n".join(faults)
+    assert not faults, "wrap these in fork_safe (atops.base.locks):\n" + "\n".join(faults)
 
 
 def test_an_unsafe_lock_is_seen(tmp_path: Path):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
-from atops.base.waiting.locks import make_lock
+from atops.base.locks import make_lock
 from atops.device.arch import architecture
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import DeviceMemory

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from atops.base.trace.events import (
+from atops.base.trace.records import (
     AllocationEvent,
     Change,
     CommandEvent,
+    CounterSample,
+    Kind,
     MemoryUse,
     Phase,
     Place,
+    Status,
     ThreadEvent,
     ThreadState,
+    Trace,
+    TraceNames,
+    TraceRecord,
 )
-from atops.base.trace.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
 from atops.trace.chrome import Event
-from atops.trace.intervals import Interval, overlapping
+from atops.trace.summary import Interval
 
 NAMES = st.sampled_from(["", "scale", "größe", 'a "quoted" name', "a\nbreak", "x" * 60])
 SMALL = st.integers(-1, 3)
@@ -43,6 +49,11 @@ def record(
     """Return a record of a command that succeeded and was submitted when it began."""
     values: dict[str, object] = {"submitted_ns": start, "status": Status.DONE, **more}
     return TraceRecord(seq, kind, device, stream, started_ns=start, finished_ns=end, **values)  # type: ignore[arg-type]
+
+
+def overlapping(intervals: Iterable[Interval]) -> list[tuple[Interval, Interval]]:
+    """Return the pairs of neighbours that overlap: none if one track can show all of the intervals."""
+    return [(a, b) for a, b in pairwise(sorted(intervals)) if b[0] < a[1]]
 
 
 def crossing_slices(events: Iterable[Event]) -> list[tuple[tuple[int, int], Interval, Interval]]:

@@ -13,8 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atops.base.trace.events import Place, ThreadEvent, ThreadState
-from atops.base.trace.records import WAITS, CounterSample, Kind, Status, TraceNames, TraceRecord
+from atops.base.trace.records import (
+    WAITS,
+    CounterSample,
+    Kind,
+    Place,
+    Status,
+    ThreadEvent,
+    ThreadState,
+    TraceNames,
+    TraceRecord,
+)
 from atops.trace.chrome import to_chrome, write_chrome
 from atops.trace.summary import interval
 from tests.runtime.trace_records import crossing_slices, free_records, record

@@ -13,17 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atops.base.errors import InvalidValue
-from atops.base.trace.events import (
+from atops.base.trace.records import (
     AllocationEvent,
     Change,
     CommandEvent,
+    CounterSample,
+    Kind,
     MemoryUse,
     Phase,
     Place,
+    Status,
     ThreadEvent,
     ThreadState,
+    Trace,
+    TraceNames,
+    TraceRecord,
 )
-from atops.base.trace.records import CounterSample, Kind, Status, Trace, TraceNames, TraceRecord
 from atops.trace.file import load, records_from_json, records_to_json, save
 from tests.every import every
 from tests.runtime.trace_records import record, traces

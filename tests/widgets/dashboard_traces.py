@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atops.base.trace.events import MemoryUse, Phase
-from atops.base.trace.records import Kind, Trace, TraceNames
+from atops.base.trace.records import Kind, MemoryUse, Phase, Trace, TraceNames
 from tests.widgets.cluster_grid_traces import summing
 from tests.widgets.memory_map_traces import MIB, Ledger
 from tests.widgets.queue_traces import COMPUTE, LOAD, STORE, Story

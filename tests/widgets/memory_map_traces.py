@@ -6,8 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from atops.base.trace.events import AllocationEvent, Change, MemoryUse, Place, ThreadEvent, ThreadState
-from atops.base.trace.records import Kind, Trace, TraceNames, TraceRecord
+from atops.base.trace.records import (
+    AllocationEvent,
+    Change,
+    Kind,
+    MemoryUse,
+    Place,
+    ThreadEvent,
+    ThreadState,
+    Trace,
+    TraceNames,
+    TraceRecord,
+)
 from atops_widgets.feed.columns import Column
 from atops_widgets.feed.feed import Feed
 from tests.widgets.traces import US, record

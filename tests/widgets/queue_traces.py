@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from atops.base.trace.events import CommandEvent, Phase, Place
-from atops.base.trace.records import Kind, Status, Trace, TraceNames, TraceRecord
+from atops.base.trace.records import CommandEvent, Kind, Phase, Place, Status, Trace, TraceNames, TraceRecord
 
 US = 1000
 LOAD, COMPUTE, STORE, FLAG, NORM, BAD, LONG = range(1, 8)

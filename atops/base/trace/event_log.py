@@ -1,16 +1,18 @@
-"""The details of one driver: four bounded rings of integers, and the places that they name.
+"""Rings that can be added to at any time; and the details of one driver: four rings of integers, and places.
 
 Whatever has details to tell asks `Tracer.detail` first, and tells them in numbers.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from itertools import count
+from itertools import count, islice
 from types import CodeType, TracebackType
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from atops.base.trace.events import (
+from atops.base.locks import attempt, make_lock
+from atops.base.trace.records import (
     AllocationEvent,
     Change,
     CommandEvent,
@@ -23,9 +25,10 @@ from atops.base.trace.events import (
     ThreadEvent,
     ThreadState,
 )
-from atops.base.trace.ring_buffer import Ring
 
-__all__ = ("ChangeTuple", "DetailLog", "DetailTuples", "Detailing", "MomentTuple", "StepTuple", "UseTuple")
+__all__ = ("ChangeTuple", "DetailLog", "DetailTuples", "Detailing", "MomentTuple", "Ring", "StepTuple", "UseTuple")
+
+T = TypeVar("T")
 
 # What is emitted: the fields of a `CommandEvent`, an `AllocationEvent`, a `ThreadEvent` and a `MemoryUse` in their
 # order, the name as its number.
@@ -34,10 +37,79 @@ ChangeTuple: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 StepTuple: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 UseTuple: TypeAlias = tuple[int, int, int, int]
 
+CHUNK: Final = 256  # added things that may wait for their positions
 HELD: Final = 65536  # details that each ring holds
 KNOWN: Final = 16384  # instructions whose place is remembered; then the memory of them starts over
 
 PHASES, KINDS, CHANGES, TURNS = tuple(Phase), tuple(Kind), tuple(Change), tuple(ThreadState)
+
+
+class Ring(Generic[T]):
+    """The last `capacity` things added, from any thread, finalizers included, each with a position: 0, 1, 2, ...
+
+    Adding appends to an inbox (deque's append, popleft and len are atomic, with and without the GIL). A read, and every
+    256th addition that finds the lock free, moves the inbox to the ring. So adding never waits for a reader.
+    """
+
+    __slots__ = ("_append", "_held", "_inbox", "dropped", "lock", "outbox", "total")
+
+    def __init__(self, capacity: int) -> None:
+        self.lock = make_lock()
+        self._inbox: deque[T] = deque()
+        self._append = self._inbox.append
+        self._held: deque[T] = deque(maxlen=capacity)
+        self.total = 0  # things that have a position
+        self.dropped = 0  # what the ring has lost since the last clear, because it was full
+        self.outbox: deque[T] | None = None  # gets everything, too, once it has a position
+
+    def add(self, thing: T) -> None:
+        """Add one thing."""
+        self._append(thing)
+        if len(self._inbox) >= CHUNK:
+            attempt(self.lock, self.settle)
+
+    def since(self, position: int, limit: int | None = None) -> tuple[list[T], int, int]:
+        """Return at most `limit` of what is held from `position` on, the position after it, and how many were gone."""
+        with self.lock:
+            self.settle()
+            first = self.total - len(self._held)
+            begin = min(max(position, first), self.total)
+            end = self.total if limit is None else min(self.total, begin + limit)
+            return list(islice(self._held, begin - first, end - first)), end, max(0, begin - position)
+
+    def resize(self, capacity: int) -> None:
+        """Hold the last `capacity` things from now on."""
+        with self.lock:
+            self.settle()
+            self.dropped += max(0, len(self._held) - capacity)
+            self._held = deque(self._held, maxlen=capacity)
+
+    def clear(self) -> None:
+        """Forget what is held and what was lost. Positions go on."""
+        with self.lock:
+            self.settle()
+            self._held.clear()
+            self.dropped = 0
+
+    def settle(self) -> None:
+        """Give what is in the inbox its positions. The lock is held."""
+        inbox, held = self._inbox, self._held
+        batch = [inbox.popleft() for _ in range(len(inbox)) if inbox]  # only the lock's holder pops, and its handlers
+        new, lost = len(batch), max(0, len(held) + len(batch) - (held.maxlen or 0))
+        held.extend(batch)
+        self.dropped, self.total = self.dropped + lost, self.total + new
+        if self.outbox is not None:
+            self.outbox.extend(batch)
+
+    @property
+    def unread(self) -> bool:
+        """Whether the inbox or the outbox has anything: a snapshot."""
+        return bool(self._inbox or self.outbox)
+
+    def __len__(self) -> int:
+        with self.lock:
+            self.settle()
+            return len(self._held)
 
 
 class DetailTuples(NamedTuple):

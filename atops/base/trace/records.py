@@ -1,43 +1,69 @@
-"""The parts of a trace: records of finished commands, samples of memory in use, and what their numbers are called."""
+"""The parts of a trace: records of finished commands, samples of memory in use, details, and what numbers are called.
+
+Details are of commands under way, uses of memory and kernel threads. Places of a program are numbers into
+`TraceNames.sites`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from atops.base.trace.events import (
-    COPIES,
-    MOVES,
-    WAITS,
-    AllocationEvent,
-    CommandEvent,
-    Kind,
-    MemoryUse,
-    Place,
-    Status,
-    ThreadEvent,
-)
-
 __all__ = (
-    "COPIES",
-    "FIELDS",
-    "MOVES",
-    "WAITS",
-    "CounterSample",
-    "Kind",
-    "Status",
-    "Trace",
-    "TraceBatch",
-    "TraceNames",
-    "TraceRecord",
-    "TraceStatistics",
-    "TraceTuple",
-)
+    "COPIES", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "CounterSample", "DetailBatch",
+    "Kind", "MemoryUse", "Phase", "Place", "Position", "Status", "ThreadEvent", "ThreadState", "Trace", "TraceBatch",
+    "TraceNames", "TraceRecord", "TraceStatistics", "TraceTuple",
+)  # fmt: skip
+
+Position: TypeAlias = tuple[int, int, int, int]  # opaque to readers: a place in each of the four rings
+
+
+class Kind(IntEnum):
+    """What a record is about."""
+
+    COPY_H2D = 0
+    COPY_D2H = 1
+    COPY_D2D = 2
+    COPY_H2H = 3
+    COPY_PEER = 4
+    FILL = 5
+    LAUNCH = 6
+    RECORD = 7
+    WAIT_EVENT = 8
+    WAIT_VALUE = 9
+    WRITE_VALUE = 10
+    CALL = 11
+    ALLOC = 12
+    FREE = 13
+    API = 14
+
+
+WAITS: Final = frozenset({Kind.WAIT_EVENT, Kind.WAIT_VALUE})
+COPIES: Final = frozenset({Kind.COPY_H2D, Kind.COPY_D2H, Kind.COPY_D2D, Kind.COPY_H2H, Kind.COPY_PEER})
+MOVES: Final = COPIES | {Kind.FILL}  # what copy engines carry out
+
+
+class Status(IntEnum):
+    """How it ended."""
+
+    DONE = 0
+    FAILED = 1
+    SKIPPED = 2
+    ABORTED = 3
+
+
+class Place(NamedTuple):
+    """A place in a program."""
+
+    file: str
+    line: int
+    function: str
+
 
 # What is emitted: the fields of a `TraceRecord` in their order, all as integers, the name as its number.
 TraceTuple: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]
-
 
 FIELDS: Final[Mapping[str, str]] = {
     "seq": "number of the command, in the order of submission to its driver",
@@ -109,6 +135,132 @@ class TraceBatch(NamedTuple):
     records: list[TraceRecord]
     next: int
     missed: int
+
+
+# ---- details
+
+
+class Phase(IntEnum):
+    """How far a command is. Its end is the `TraceRecord` of the same seq, whichever of the two is read first.
+
+    What is over as soon as it has begun (records, allocations, frees, short copies) is not told to have STARTED.
+    """
+
+    SUBMITTED = 0
+    STARTED = 1
+    PARKED = 2
+
+
+class CommandEvent(NamedTuple):
+    """Something that happened to a command that was not over yet.
+
+    `cause` of a PARKED one is the seq of the command that it waits for, -1 where that is no command or not known (a
+    value, an engine that is busy). `site` is where it was enqueued, of a SUBMITTED one; -1 where details
+    were not wanted then.
+    `on_device` and `on_offset` are the word that a wait for a value looks at, -1 of any other command.
+    """
+
+    at_ns: int
+    seq: int
+    phase: Phase
+    kind: Kind
+    device: int
+    stream: int
+    cause: int = -1
+    bytes: int = 0
+    name: str = ""
+    site: int = -1
+    on_device: int = -1
+    on_offset: int = -1
+
+
+class Change(IntEnum):
+    """What became of a range of memory. A REUSED one began a new life in a range that a pool had kept."""
+
+    ALLOCATED = 0
+    FREED = 1
+    REUSED = 2
+
+
+class AllocationEvent(NamedTuple):
+    """A range of device memory that is held from here on, or no longer.
+
+    An allocation is known by `generation`, a number that no other one of the driver has. `used_bytes` is what the
+    whole device has set aside then; a range that a pool keeps counts, so freeing into one leaves it as it is. `site` is
+    where it was asked for; `stream` the one that the memory belongs to, -1 for none.
+    """
+
+    at_ns: int
+    device: int
+    offset: int
+    size: int
+    bank: int
+    change: Change
+    generation: int
+    used_bytes: int
+    site: int = -1
+    stream: int = -1
+
+
+class ThreadState(IntEnum):
+    """What a kernel thread does from a step on: it runs, waits for something, or is over."""
+
+    RUNS = 0
+    BARRIER = 1
+    GRID_BARRIER = 2
+    COUNTED_BARRIER = 3
+    DTE = 4
+    SIGNAL = 5
+    ENDED = 6
+    FAILED = 7
+
+
+class ThreadEvent(NamedTuple):
+    """A kernel thread of a launch that is traced in detail: what it does from here on.
+
+    `launch` is the seq of the launch; `block` and `thread` are linear indices. `on` is which barrier, transfer or
+    signal it waits for, each kind numbered from 0 in the launch, -1 for none. `site` is the kernel's line where it
+    stands; `l1_bytes` of the thread and `l2_bytes` of its block are in use then. `cluster` is where the block runs.
+    """
+
+    at_ns: int
+    launch: int
+    block: int
+    thread: int
+    turn: ThreadState
+    on: int = -1
+    site: int = -1
+    l1_bytes: int = 0
+    l2_bytes: int = 0
+    cluster: int = -1
+
+
+class MemoryUse(NamedTuple):
+    """A range of memory that a command was given, and may read and write: told when it is enqueued.
+
+    Of commands with more places than their record tells: launches (buffer arguments), reductions, copies and fills of
+    scatter memory. `seq` is that of the command; `offset` and `size` are bytes of the device's memory. Equal ranges of
+    a command are told once, those of no bytes and host memory not at all.
+    """
+
+    seq: int
+    device: int
+    offset: int
+    size: int
+
+
+class DetailBatch(NamedTuple):
+    """What a reader gets: details, the position to ask for next, and how many were gone before it asked."""
+
+    moments: list[CommandEvent]
+    changes: list[AllocationEvent]
+    steps: list[ThreadEvent]
+    uses: list[MemoryUse]
+    next: Position
+    missed: int
+
+
+# ---- whole traces
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,69 +16,42 @@ from typing import Final, TypeVar
 
 from atops.base.clock import Clock
 from atops.base.errors import InvalidType, InvalidValue
-from atops.base.trace.event_log import Detailing, DetailLog
-from atops.base.trace.events import (
-    AllocationEvent,
-    Change,
-    CommandEvent,
-    DetailBatch,
-    MemoryUse,
-    Phase,
-    Place,
-    Position,
-    ThreadEvent,
-    ThreadState,
-)
+from atops.base.trace.event_log import Detailing, DetailLog, Ring
 from atops.base.trace.records import (
     COPIES,
     FIELDS,
     MOVES,
     WAITS,
+    AllocationEvent,
+    Change,
+    CommandEvent,
     CounterSample,
+    DetailBatch,
     Kind,
+    MemoryUse,
+    Phase,
+    Place,
+    Position,
     Status,
+    ThreadEvent,
+    ThreadState,
     Trace,
     TraceBatch,
     TraceNames,
     TraceRecord,
     TraceStatistics,
     TraceTuple,
-)
-from atops.base.trace.ring_buffer import part_since
-from atops.base.waiting.locks import attempt, make_lock
+)  # fmt: skip
 
 __all__ = (
-    "COPIES",
-    "FIELDS",
-    "MOVES",
-    "WAITS",
-    "AllocationEvent",
-    "Change",
-    "CommandEvent",
-    "CounterSample",
-    "DetailBatch",
-    "Detailing",
-    "Kind",
-    "MemoryUse",
-    "Phase",
-    "Place",
-    "Status",
-    "Subscription",
-    "ThreadEvent",
-    "ThreadState",
-    "Trace",
-    "TraceBatch",
-    "TraceNames",
-    "TraceRecord",
-    "TraceStatistics",
-    "TraceTuple",
-    "Tracer",
-)
+    "COPIES", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "CounterSample", "DetailBatch",
+    "Detailing", "Kind", "MemoryUse", "Phase", "Place", "Status", "Subscription", "ThreadEvent", "ThreadState", "Trace",
+    "TraceBatch", "TraceNames", "TraceRecord", "TraceStatistics", "TraceTuple", "Tracer",
+)  # fmt: skip
 
 T = TypeVar("T")
 logger = logging.getLogger("atops.trace")
 
-CHUNK: Final = 256  # emitted tuples that may wait to be numbered
 OUTBOX: Final = 65536  # numbered tuples that may wait for the next flush to subscribers
 LABELS: Final = 16384  # stream names kept; the oldest go first
 
@@ -121,30 +94,26 @@ class Subscription:
 class Tracer:
     """The trace of one driver: emit from the hot path, read or subscribe from anywhere.
 
-    Emitting appends to an inbox (deque's append, popleft and len are atomic, with and without the GIL); a read,
-    and every 256th emit, takes the lock and moves the inbox to the ring, where each record has a position: 0, 1, 2, ...
+    `emit(record)` adds one finished command: 16 integers in the order of `FIELDS`. Ask `active` first; it costs less.
     An emit never waits for the lock, so that a reader cannot delay the run and a finalizer may emit at any time.
     """
 
     __slots__ = (
-        "_append", "_asked", "_capacities", "_counters", "_deliverer", "_dropped", "_inbox", "_labels", "_lock",
-        "_name_ids", "_names", "_notes", "_outbox", "_ring", "_subscriptions", "_total", "active", "capacity", "clock",
-        "detail", "details", "on_detailed", "thread_detail",
+        "_asked", "_capacities", "_counters", "_deliverer", "_labels", "_lock", "_name_ids", "_names", "_notes",
+        "_ring", "_subscriptions", "active", "capacity", "clock", "detail", "details", "emit", "on_detailed",
+        "thread_detail",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, capacity: int) -> None:
         """Make a tracer that holds the last `capacity` records; 0 holds none. Raises InvalidValue below that."""
         self.clock = clock
-        self._lock = make_lock()
-        self._inbox: deque[TraceTuple] = deque()
-        self._append = self._inbox.append
-        self._ring: deque[TraceTuple] = deque()
-        self._outbox: deque[TraceTuple] = deque(maxlen=OUTBOX)
+        self._ring: Ring[TraceTuple] = Ring(0)
+        self._lock = self._ring.lock
+        self.emit = self._ring.add
         self._counters: deque[tuple[int, int, int]] = deque()
         self._subscriptions: tuple[Subscription, ...] = ()
         self._deliverer: int | None = None
         self._asked = False
-        self._total = self._dropped = 0
         self._names: list[str] = [""]
         self._name_ids: dict[str, int] = {"": 0}
         self._labels: dict[tuple[int, int], str] = {}
@@ -160,20 +129,12 @@ class Tracer:
         if capacity < 0:
             raise InvalidValue(f"a trace cannot hold {capacity} records; expected 0 (off) or more")
         with self._lock:
-            self._settle()
-            self._dropped += max(0, len(self._ring) - capacity)
-            self._ring = deque(self._ring, maxlen=capacity)
+            self._ring.resize(capacity)
             self._counters = deque(self._counters.copy(), maxlen=capacity)
             self.capacity = capacity
             self._activate()
 
     # Writing: the run's side.
-
-    def emit(self, record: TraceTuple) -> None:
-        """Add one finished command: 16 integers in the order of `FIELDS`. Ask `active` first; it costs less."""
-        self._append(record)
-        if len(self._inbox) >= CHUNK:
-            attempt(self._lock, self._settle)
 
     def counter(self, device: int, used_bytes: int) -> None:
         """Add a sample of a device's memory in use."""
@@ -243,9 +204,7 @@ class Tracer:
 
     def tuples_since(self, position: int, limit: int | None = None) -> tuple[list[TraceTuple], int, int]:
         """Return what `since` does, as it was emitted and at most `limit` of it: tuples, next position, missed."""
-        with self._lock:
-            self._settle()
-            return part_since(self._ring, self._total, position, limit)
+        return self._ring.since(position, limit)
 
     def texts(self, first: int = 0) -> list[str]:
         """Return what the numbers of names mean, from number `first` on."""
@@ -297,11 +256,8 @@ class Tracer:
 
     def clear(self) -> None:
         """Forget what is held and the dropped count. Positions and numbers of names go on."""
-        with self._lock:
-            self._settle()
-            self._ring.clear()
-            self._counters.clear()
-            self._dropped = 0
+        self._ring.clear()
+        self._counters.clear()
         self.details.clear()
 
     def subscribe(self, callback: Callable[[list[TraceRecord]], object]) -> Subscription:
@@ -309,8 +265,10 @@ class Tracer:
         if not callable(callback):
             raise InvalidType(f"the subscriber of a tracer is {callback!r}; expected a function of a list of records")
         with self._lock:
-            self._settle()
-            subscription = Subscription(self, callback, self._total)
+            self._ring.settle()
+            if self._ring.outbox is None:
+                self._ring.outbox = deque(maxlen=OUTBOX)
+            subscription = Subscription(self, callback, self._ring.total)
             self._subscriptions = (*self._subscriptions, subscription)
             self.active = True
         return subscription
@@ -318,7 +276,7 @@ class Tracer:
     @property
     def pending(self) -> bool:
         """Tell whether a flush would have something to deliver."""
-        return bool(self._subscriptions) and bool(self._inbox or self._outbox)
+        return bool(self._subscriptions) and self._ring.unread
 
     @property
     def dropped(self) -> int:
@@ -328,12 +286,11 @@ class Tracer:
     def statistics(self) -> TraceStatistics:
         """Return the tracer's figures."""
         with self._lock:
-            self._settle()
-            held, log = len(self._ring), self.details
-            moments, changes, steps, uses = len(log.moments), len(log.changes), len(log.steps), len(log.uses)
+            ring, log = self._ring, self.details
+            held = len(ring)  # before the totals, which it brings up to date
             return TraceStatistics(
-                self._total, held, self._dropped, self.capacity, len(self._subscriptions), self.detail, moments,
-                changes, steps, uses, log.dropped,
+                ring.total, held, ring.dropped, self.capacity, len(self._subscriptions), self.detail,
+                len(log.moments), len(log.changes), len(log.steps), len(log.uses), log.dropped,
             )  # fmt: skip
 
     def _want(self, change: int, threads: bool) -> None:
@@ -347,16 +304,6 @@ class Tracer:
         """See whether anybody looks. The lock is held."""
         self.active = self.capacity > 0 or bool(self._subscriptions) or self.detail > 0
 
-    def _settle(self) -> None:
-        """Number what is in the inbox and move it to the ring. The lock is held."""
-        inbox = self._inbox
-        batch = [inbox.popleft() for _ in range(len(inbox)) if inbox]  # only the lock's holder pops, and its handlers
-        new, lost = len(batch), max(0, len(self._ring) + len(batch) - (self._ring.maxlen or 0))
-        self._ring.extend(batch)
-        self._dropped, self._total = self._dropped + lost, self._total + new
-        if self._subscriptions:
-            self._outbox.extend(batch)
-
     def _record(self, raw: TraceTuple) -> TraceRecord:
         kind, status, name = KINDS[raw[1]], STATUSES[raw[7]], self._names[raw[14]]
         return TraceRecord(raw[0], kind, *raw[2:7], status, *raw[8:14], name, raw[15])
@@ -368,10 +315,12 @@ class Tracer:
                 self._deliverer = None
                 return None
             self._asked = False
-            self._settle()
-            batch = list(self._outbox)
-            self._outbox.clear()
-            return batch, self._total, self._subscriptions
+            ring = self._ring
+            ring.settle()
+            outbox: deque[TraceTuple] = ring.outbox or deque()
+            batch = list(outbox)
+            outbox.clear()
+            return batch, ring.total, self._subscriptions
 
     def _deliver(self, raws: list[TraceTuple], end: int, subscriptions: tuple[Subscription, ...]) -> int:
         records = [self._record(raw) for raw in raws]
@@ -396,7 +345,7 @@ class Tracer:
             self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
             self._activate()
             if not self._subscriptions:
-                self._outbox.clear()
+                self._ring.outbox = None
 
     def __repr__(self) -> str:
         figures = self.statistics()

@@ -5,5 +5,4 @@ loop_adapter  what an event loop must offer: how it is woken from another thread
 asyncio_loop  the adapter of asyncio
 trio_loop     the adapter of trio, loaded where trio is
 current_loop  which loop runs here: asyncio's, trio's or none
-locks         locks that know their holder, for finalizers and signal handlers
 """

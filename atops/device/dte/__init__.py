@@ -4,9 +4,6 @@ operations  the operations, a row each
 stages      what rows are made of: take, turn, land
 array_copy  moving the elements of one array into another
 context     contexts, and starting an operation on one
-operands    what a transfer may move
-transfer    a transfer between its issue and its wait
-memcpy      the short way of the commonest one
-configured  contexts that are configured once and triggered often
-chain       the order of connected ones
+transfer    what a transfer may move, and its event between issue and wait
+configured  contexts that are configured once, triggered often and connected
 """

@@ -1,6 +1,7 @@
 """DTE contexts: which threads may start a transfer, between which memories. TOPS C++, 8.7.
 
 It checks and issues; the operation table says what a transfer demands and does, an event when it takes effect.
+`memcpy` between live global memory and L1 is nearly every transfer, and has a short way.
 """
 
 from __future__ import annotations
@@ -13,24 +14,25 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from atops.base.errors import DteError, InvalidType, InvalidValue
-from atops.device.dte.operands import apart, fault, no_context, operand_of
-from atops.device.dte.operations import Operation, memcpy
+from atops.device.dte.array_copy import copy_bytes
+from atops.device.dte.operations import Operation
+from atops.device.dte.operations import memcpy as memcpy_operation
 from atops.device.dte.stages import Parameters
-from atops.device.dte.transfer import PENDING, DteEvent, perform, poison
+from atops.device.dte.transfer import PENDING, DteEvent, Operand, apart, fault, no_context, operand_of, perform, poison
 from atops.device.exec.thread import current_thread, get_slot, missing_await
 from atops.device.geometry import Array
 from atops.device.span.span import Space, Span
 
 if TYPE_CHECKING:
-    from atops.device.dte.chain import Chain
-    from atops.device.dte.configured import Descriptor
+    from atops.device.dte.configured import Chain, Descriptor
     from atops.device.exec.block import Block
     from atops.device.exec.thread import KernelThread
 
-__all__ = ("DteContext", "check_arch", "issue", "lend", "start")
+__all__ = ("DteContext", "check_arch", "issue", "lend", "memcpy", "memcpy_async", "start")
 
-_new_event = object.__new__
+_new_event, _getframe = object.__new__, sys._getframe
 ndarray, GLOBAL = np.ndarray, Space.GLOBAL  # an enumeration's member takes longer to find than a transfer to check
+_NONE: Parameters = {}
 DECLARED, READY, DESTROYED = "declared", "ready", "destroyed"
 
 
@@ -160,7 +162,7 @@ def issue(
         source, out = operand_of(thread, source, "src", operation.name, context.shared)
     # A plain copy between memories that are apart is the most frequent by far, and can have no other fault.
     near = type(destination) is type(source) and not apart(destination, source)
-    if near or operation is not memcpy or out is None or into.nbytes < out.nbytes:
+    if near or operation is not memcpy_operation or out is None or into.nbytes < out.nbytes:
         _check_geometry(thread, operation, into, out, parameters)
     event = _new_event(DteEvent)  # its constructor makes an event of no transfer
     event.state, event.thread, event.context = PENDING, thread, context
@@ -170,7 +172,7 @@ def issue(
     if now and context.chain is None:
         perform(event, thread)
     else:
-        start(event, thread, context, sys._getframe(depth))
+        start(event, thread, context, _getframe(depth))
     return event
 
 
@@ -243,3 +245,81 @@ def check_arch(thread: KernelThread, operation: Operation[...]) -> None:
     arch = thread.grid.arch
     if operation.gcu_arch > arch.gcu_arch:
         raise fault(thread, f"{operation.name} needs gcu{operation.gcu_arch}; this is {arch.name}")
+
+
+# ---- memcpy as kernels call it. In a free context of the thread's own it can have no fault but dead memory: it is
+# looked at, issued and done here without a call; all else goes the way of every operation. Both functions spell out the
+# same look, for a call of its own would cost more than it saves.
+
+
+def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> None:
+    """Copy all bytes of `src` to the first bytes of `dst`."""
+    try:
+        thread: Any = get_slot().thread  # type: ignore[union-attr]  # AttributeError on the host
+        usual = (thread.grid.turns and thread.unawaited is None and ctx.user is thread
+                 and ctx.busy is None and ctx.chain is None)  # fmt: skip
+    except AttributeError:  # of what is no context, too
+        usual = False
+    if usual:
+        span: Any = src
+        if type(src) is Span and type(dst) is ndarray:
+            local = into = dst
+            out = src.array
+        elif type(dst) is Span and type(src) is ndarray:
+            span = dst
+            local = out = src
+            into = dst.array
+        else:
+            local = None
+        if (
+            local is not None and local.base is ctx.scratchpad and span.space is GLOBAL
+            and span.allocation.alive and into.nbytes >= out.nbytes
+        ):  # fmt: skip
+            ctx.descriptor = None  # the engine is set up for this one now
+            copy_bytes(into, out)
+            if into is not local:
+                span.stored()
+            return
+    event = issue(memcpy_operation, ctx, dst, src, _NONE, now=True)
+    if ctx.chain is not None:
+        event.complete()
+
+
+def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
+    """Start `memcpy` and return its event."""
+    try:
+        thread: Any = get_slot().thread  # type: ignore[union-attr]  # AttributeError on the host
+        usual = (thread.turns and thread.unawaited is None and ctx.user is thread
+                 and ctx.busy is None and ctx.chain is None)  # fmt: skip
+    except AttributeError:  # of what is no context, too
+        usual = False
+    if usual:
+        span: Any = src
+        if type(src) is Span and type(dst) is ndarray:
+            local = into = dst
+            out = src.array
+        elif type(dst) is Span and type(src) is ndarray:
+            span = dst
+            local = out = src
+            into = dst.array
+        else:
+            local = None
+        if (
+            local is not None and local.base is ctx.scratchpad and span.space is GLOBAL
+            and span.allocation.alive and into.nbytes >= out.nbytes
+        ):  # fmt: skip
+            event = _new_event(DteEvent)
+            event.state, event.thread, event.context = PENDING, thread, ctx
+            event.operation, event.parameters = memcpy_operation, _NONE
+            event.destination, event.source, event.into, event.out = dst, src, into, out
+            frame = _getframe(1)
+            event.code = frame.f_code
+            event.issued = frame.f_lasti
+            ctx.busy = event
+            ctx.descriptor = None  # as above
+            if thread.transfers is None:
+                thread.transfers = [event]
+            else:
+                thread.transfers.append(event)
+            return event
+    return issue(memcpy_operation, ctx, dst, src, _NONE)

@@ -44,7 +44,7 @@ from atops.device.geometry import Array, Ints, Shaped
 
 if TYPE_CHECKING:
     from atops.device.dte.context import DteContext
-    from atops.device.dte.operands import Operand
+    from atops.device.dte.transfer import Operand
 
 __all__ = (
     "OPERATIONS", "Operation", "broadcast", "deslice", "memcpy", "memset", "memset_deslice", "mirror_lr",

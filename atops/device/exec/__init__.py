@@ -2,14 +2,10 @@
 
 thread           one kernel thread, and the requests that it makes
 block            one block: its threads, what they share, how it ends
-grid             one launch on one device: geometry, blocks, first error, end
-block_scheduler  which block gets the next free cluster
-gang             grids that start together or not at all
+grid             one launch on one device: geometry, blocks, barrier, policy, first error, end
+block_scheduler  which block gets the next free cluster; grids that start together or not at all
 interpreter      resumes the threads of a block on one OS thread
 os_threads       an OS thread for each kernel thread
 barrier          what threads synchronise at
-grid_barrier     the barrier of a grid, or of several that run as one
-policy           which ready thread of a block is resumed next
-deadlock         reports of grids that cannot go on
-launch_failure   the failure that a kernel's exception becomes
+failures         the failure that a kernel's exception becomes, and the report of a deadlock
 """

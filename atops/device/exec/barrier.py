@@ -9,11 +9,9 @@ from typing import ClassVar
 
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.base.waiting.parking_lot import ParkingLot
-from atops.device.chip import Sip
-from atops.device.exec.grid_barrier import Reach
-from atops.device.exec.thread import KernelThread, Request
+from atops.device.chip import KernelSignals, Sip
+from atops.device.exec.thread import KernelThread, Reach, Request
 from atops.device.memory.value_wait import Condition, satisfied
-from atops.device.signals import KernelSignals
 
 __all__ = (
     "Barrier",

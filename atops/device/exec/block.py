@@ -13,10 +13,9 @@ from typing import Any, Protocol
 from atops.base.errors import LaunchFailure
 from atops.device.chip import Cluster, Sip
 from atops.device.exec.barrier import equip
+from atops.device.exec.failures import failure_of
 from atops.device.exec.grid import Grid
-from atops.device.exec.grid_barrier import Reach
-from atops.device.exec.launch_failure import failure_of
-from atops.device.exec.thread import KernelThread, Request, ThreadSlot, make_threads, missing_await
+from atops.device.exec.thread import KernelThread, Reach, Request, ThreadSlot, make_threads, missing_await
 
 __all__ = ("Block", "Progress", "Task", "serve")
 

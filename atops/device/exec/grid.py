@@ -1,29 +1,29 @@
-"""One launch on one device: its geometry, its blocks while they run, its first error and its end.
+"""One launch on one device: its geometry, its blocks while they run, its barrier, its first error and its end.
 
-Which thread of a block runs next is chosen in `policy.py`, and where blocks are placed in `block_scheduler.py`.
+Which thread of a block runs next is chosen by a policy. Where blocks are placed is chosen in `block_scheduler.py`.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from atops.base.dims import Dim3, DimLike
-from atops.base.errors import ExecutionError
+from atops.base.errors import ExecutionError, IllegalState
 from atops.base.options import EmulatorOptions
 from atops.device.chip import Chip
-from atops.device.exec.deadlock import deadlock, waiting_lines
-from atops.device.exec.grid_barrier import GridBarrier
-from atops.device.exec.policy import Policy, RoundRobin, policy_of
+from atops.device.exec.failures import deadlock, waiting_lines
+from atops.device.exec.thread import Reach
 
 if TYPE_CHECKING:
     from atops.device.exec.block import Block
     from atops.device.exec.block_scheduler import ClusterArray
     from atops.device.exec.thread import KernelCoroutine, KernelThread
 
-__all__ = ("Entry", "Grid", "Observer")
+__all__ = ("Entry", "Grid", "GridBarrier", "Observer", "Policy", "RoundRobin", "Seeded", "policy_of")
 
 # Being suspended only to go on costs more than a small transfer, so most waits for one are over at once. Not all: a
 # thread that polls by DTE must let others run.
@@ -31,6 +31,139 @@ TURNS = 64
 
 Observer = Callable[[str, "KernelThread", Any], None]
 Offload = Callable[[Callable[[], None]], None]
+
+
+# ---- which ready thread of a block the interpreter resumes next
+
+
+class Policy(Protocol):
+    """Choose which thread runs next; `slice` is how many requests of it may be served before the next choice."""
+
+    slice: int
+
+    def choose(self, ready: int, /) -> int:
+        """Return the position, from 0, of one of `ready` ready threads; they are in the order they became ready."""
+
+
+class RoundRobin:
+    """First come, first served: deterministic, and the interpreter's fast path, which never asks it.
+
+    A thread whose request is served at once goes on at once, while what it touched is still in the cache.
+    """
+
+    slice = 1 << 30
+
+    def choose(self, ready: int, /) -> int:
+        """Return the oldest."""
+        return 0
+
+
+class Seeded:
+    """Choose at random after every request. The same seed gives the same run wherever one OS thread runs the grid."""
+
+    slice = 1
+
+    def __init__(self, seed: int | random.Random) -> None:
+        self._random = seed if isinstance(seed, random.Random) else random.Random(seed)
+
+    def choose(self, ready: int, /) -> int:
+        """Return any position."""
+        return self._random.randrange(ready)
+
+
+ROUND_ROBIN = RoundRobin()
+
+
+def policy_of(seed: int | None, launch: int = 0) -> Policy:
+    """Return the policy of a launch, by its number: round robin without a seed, else random from both."""
+    return ROUND_ROBIN if seed is None else Seeded(seed * 1_000_003 + launch)
+
+
+class GridBarrier:
+    """The barrier of `grids` grids that run as one, on one device or more, and what it counts to find deadlocks.
+
+    Every grid must have been built with it before a thread of one arrives. It counts the blocks that are quiet: done,
+    or idle because all their threads that are left are parked. When all are quiet and nothing outside can wake a
+    thread, none will ever run again.
+
+    `lock` is a re-entrant leaf: blocks are rescheduled, and the ends of grids reported, after it was released.
+    """
+
+    __slots__ = ("arrived", "expected", "grids", "joined", "lock", "quiet", "total")
+
+    def __init__(self, grids: int = 1, only: Grid | None = None, blocks: int = 0) -> None:
+        """Make a barrier of so many grids. A single one can be given here, with its number of blocks."""
+        self.expected = grids
+        self.joined = 0 if only is None else 1
+        self.grids: list[Grid] = [] if only is None else [only]  # until the last of them is over
+        self.lock = threading.RLock()
+        self.total = blocks  # of all the grids
+        self.quiet = 0  # of them idle or done
+        self.arrived: list[Block] = []
+
+    def join(self, grid: Grid, blocks: int) -> None:
+        """Take in a grid of so many blocks. Raises IllegalState when all the grids are there already."""
+        with self.lock:
+            if self.joined == self.expected:
+                raise IllegalState(f"a grid barrier made for {self.expected} grids was given one more")
+            self.joined += 1
+            self.grids.append(grid)
+            self.total += blocks
+
+    def arrive(self, block: Block) -> bool:
+        """Note that every thread of `block` is at the barrier; the last block releases the threads of all the others.
+
+        Returns True for the last block: its own threads are for the caller to run.
+        """
+        with self.lock:
+            others = self.arrived
+            if len(others) + 1 < self.total or self.joined < self.expected:
+                others.append(block)
+                return False
+            self.arrived = []
+            woken = [each for each in others if each.pass_grid_barrier()]
+        for each in woken:
+            each.reschedule()
+        return True
+
+    def wake(self, threads: Iterable[KernelThread]) -> None:
+        """Make parked threads of any of the grids runnable. Safe from any OS thread; hold no lock."""
+        with self.lock:
+            woken = [thread.block for thread in threads if thread.block.make_ready((thread,))]
+        for block in woken:
+            block.reschedule()
+
+    def note_idle(self, block: Block) -> bool:
+        """Note that all threads of `block` are parked. Return whether no grid can go on. The lock is held."""
+        block.idle = True
+        self.quiet = quiet = self.quiet + 1
+        return quiet >= self.total and self.stuck()
+
+    def note_busy(self, block: Block) -> None:
+        """Note that a block is idle no more. The lock is held."""
+        block.idle = False
+        self.quiet -= 1
+
+    def stuck(self) -> bool:
+        """Return whether threads are parked and nothing will ever wake one. The lock is held."""
+        if self.quiet < self.total or self.joined < self.expected:
+            return False
+        waiting = [block.reach() for grid in self.grids for block in grid.blocks.values()]
+        return bool(waiting) and max(waiting) is not Reach.OUTSIDE
+
+    def release(self) -> None:
+        """Drop the references to the grids, which refer to this barrier, when all are over. The lock is held."""
+        if self.joined == self.expected:
+            for grid in self.grids:
+                if grid.remaining:
+                    return
+            self.grids = []
+
+    def __repr__(self) -> str:
+        return f"<GridBarrier: {len(self.arrived)} of {self.total} blocks arrived>"
+
+
+# ---- launches
 
 
 class Entry(Protocol):

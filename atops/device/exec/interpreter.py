@@ -10,11 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from atops.device.chip import Cluster, Sip
 from atops.device.exec.block import Block, Progress, Task, serve
-from atops.device.exec.deadlock import block_deadlock
-from atops.device.exec.grid import Grid
-from atops.device.exec.grid_barrier import Reach
-from atops.device.exec.policy import RoundRobin
-from atops.device.exec.thread import KernelThread, ThreadSlot, slot_here
+from atops.device.exec.failures import block_deadlock
+from atops.device.exec.grid import Grid, RoundRobin
+from atops.device.exec.thread import KernelThread, Reach, ThreadSlot, slot_here
 
 __all__ = ("StepBlock",)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import ContextVar
+from enum import IntEnum
 from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from atops.base.errors import IllegalState, MissingAwait
 from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.chip import Sip
-from atops.device.exec.grid_barrier import Reach
 
 if TYPE_CHECKING:
     from atops.device.exec.block import Block
@@ -27,6 +27,7 @@ __all__ = (
     "THREAD_SLOT",
     "KernelCoroutine",
     "KernelThread",
+    "Reach",
     "Request",
     "ThreadSlot",
     "current_thread",
@@ -41,6 +42,14 @@ KernelCoroutine: TypeAlias = Coroutine[object, None, object]  # yields what it a
 
 new_object = object.__new__
 MOST_CLOSINGS = 16  # how often a kernel may await while it is being closed before it is left alone
+
+
+class Reach(IntEnum):
+    """From how far away a parked thread may be woken."""
+
+    BLOCK = 0  # only by a thread of its own block
+    GRID = 1  # by any thread of the grids that share its barrier
+    OUTSIDE = 2  # by the host or any other kernel
 
 
 class Request:

@@ -5,5 +5,6 @@ device_memory  the allocations of one device
 arena          the bytes behind them
 host_memory    pinned, registered and managed host memory
 value_wait     conditions on a word of memory, and watches that each store tests
-allocator/     where a new allocation goes
+banks          where a new allocation goes: in a bank, or across several
+free_ranges    the free ranges: cut, merged and found by best fit
 """

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atops.base.errors import IllegalAddress, InvalidValue
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 
 __all__ = ("NOTHING", "Allocation", "Bytes", "CopySource", "Watches", "fill", "move")
 

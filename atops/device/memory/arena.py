@@ -14,7 +14,7 @@ import weakref
 import numpy as np
 
 from atops.base.errors import InvalidValue, OutOfMemory
-from atops.device.memory.allocation import NOTHING, Bytes, CopySource
+from atops.device.memory.allocation import NOTHING, CopySource
 
 __all__ = ("Arena",)
 
@@ -27,18 +27,15 @@ PAGE = mmap.PAGESIZE
 class Arena:
     """`size` bytes that read as 0 and cost nothing until touched.
 
-    Mapped shared at `base_address` when `fixed` is set and the place is free, else anywhere; `at_home` tells which and
-    `host_address` where. `array` (uint8) and `memory` (memoryview "B") cover all of it; `source`, what allocations are
-    made of, is both. The mapping goes when the last view of them has died, not before, so that every view stays
-    valid.
+    Mapped shared at `base_address` if the place is free, else anywhere; `at_home` tells which and `host_address` where.
+    `source`, what allocations are made of, covers all of it as an array (uint8) and as a memoryview ("B"); it is empty
+    once closed. The mapping goes when the last view of them has died, not before, so that every view stays valid.
     """
 
     __slots__ = ("at_home", "fd", "host_address", "name", "size", "source")
 
-    def __init__(
-        self, size: int, base_address: int, *, fixed: bool = True, name: str = "", descriptor: int | None = None
-    ) -> None:
-        """Make a new file, or map the arena of another process that `descriptor` (duplicated here) stands for.
+    def __init__(self, size: int, base_address: int, *, name: str = "") -> None:
+        """Make a new file and map it.
 
         Raises InvalidValue for a size below 1 and OutOfMemory when the system has no room for the mapping.
         """
@@ -48,9 +45,9 @@ class Arena:
         self.name = name
         self.fd: int | None = None
         if hasattr(os, "memfd_create"):
-            self.fd = _file(size, name) if descriptor is None else os.dup(descriptor)
+            self.fd = _file(size, name)
             try:
-                self.host_address = _map(self.fd, size, base_address if fixed else 0, name)
+                self.host_address = _map(self.fd, size, base_address, name)
             except BaseException:
                 os.close(self.fd)
                 raise
@@ -85,21 +82,6 @@ class Arena:
             raise OSError(error, f"punching {end - start} bytes at {start} of the arena {self.name!r}: "
                                  f"{os.strerror(error)}")
 
-    @property
-    def array(self) -> Bytes:
-        """All bytes as one array; empty once closed."""
-        return self.source[0]
-
-    @property
-    def memory(self) -> memoryview:
-        """All bytes as one memoryview of format "B"; empty once closed."""
-        return self.source[1]
-
-    @property
-    def resident(self) -> int:
-        """Bytes that the file occupies now (0 without a descriptor)."""
-        return 0 if self.fd is None else os.fstat(self.fd).st_blocks * 512
-
     def __repr__(self) -> str:
         """Say where the arena is mapped."""
         place = f"{self.host_address:#x}{'' if self.at_home else ' (elsewhere)'}"
@@ -117,11 +99,9 @@ def _file(size: int, name: str) -> int:
 
 
 def _map(fd: int, size: int, address: int, name: str) -> int:
-    """Map the whole file shared, at `address` unless it is 0 or taken, and return where it came to lie."""
+    """Map the whole file shared, at `address` unless it is taken, and return where it came to lie."""
     shared, access = mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE
-    found = MAP_FAILED
-    if address:
-        found = _libc.mmap(address, size, access, shared | MAP_FIXED_NOREPLACE, fd, 0)
+    found = _libc.mmap(address, size, access, shared | MAP_FIXED_NOREPLACE, fd, 0)
     if found == MAP_FAILED:
         found = _libc.mmap(None, size, access, shared, fd, 0)
     if found == MAP_FAILED or found is None:

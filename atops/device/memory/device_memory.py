@@ -10,15 +10,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from sortedcontainers import SortedList
+
 from atops.base.errors import AtopsError, IllegalAddress, InvalidType, InvalidValue, NotInitialized, OutOfMemory
-from atops.base.trace.events import Change
+from atops.base.locks import attempt, check_entry, make_lock
+from atops.base.trace.records import Change
 from atops.base.trace.tracer import Tracer
-from atops.base.waiting.locks import attempt, check_entry, make_lock
 from atops.device.call_site import Site, caller
 from atops.device.memory.allocation import Allocation
-from atops.device.memory.allocator.banks import Banks, NoRoom
-from atops.device.memory.allocator.bitmap_set import IntegerSet
 from atops.device.memory.arena import PAGE, Arena
+from atops.device.memory.banks import Banks, NoRoom
 
 __all__ = ("BankStatistics", "DeviceMemory", "MemoryLog", "MemoryStatistics")
 
@@ -100,7 +101,6 @@ class DeviceMemory:
             self._clear()
         for allocation in ended:
             self._end(allocation, by)
-            self._tell_end(allocation)
         if ended and (log := self.log) is not None and log.tracer.active:
             log.sample(0, 0)
         if arena is not None:
@@ -161,7 +161,7 @@ class DeviceMemory:
                 )
                 self._at[offset] = allocation
                 if self._starts is not None:
-                    self._starts.add(offset // self._granule)
+                    self._starts.add(offset)
                 self._live[allocation.serial] = allocation
                 if (log := self.log) is not None and log.tracer.active:
                     if not log.low <= (used := self._banks.used) <= log.high:
@@ -192,7 +192,7 @@ class DeviceMemory:
         except BaseException as error:
             self._repair(error, allocation)
             raise
-        if (log := self.log) is not None and log.tracer.detail:  # `_tell_end` without its frame
+        if (log := self.log) is not None and log.tracer.detail:
             log.ended(allocation, self._banks.used)
 
     def quarantine(self, allocation: Allocation, by: object = None) -> None:
@@ -204,7 +204,6 @@ class DeviceMemory:
         if self._live.pop(allocation.serial, None) is None:
             raise self._not_live(allocation, by)
         self._end(allocation, f"{by}, into quarantine")
-        self._tell_end(allocation)
         with self.lock:
             self._settle()
             if (size := self._forget(allocation)) >= 0:
@@ -221,20 +220,15 @@ class DeviceMemory:
         """
         site = caller() if site is None else site
         with self.lock:
-            arena = self._arena
             if self._closed:
                 raise NotInitialized(f"the memory of device {self.device} is closed")
-            if arena is None or self._at.get(old.offset) is not old:
+            if self._at.get(old.offset) is not old:
                 raise IllegalAddress(f"the range of {old!r} is not its own any more; it cannot be used again")
             room = self._kept.get(old.offset) or self._rounded(old.size)
             if not 0 <= size <= room:
                 raise InvalidValue(f"{size} bytes in the range of {old!r}; expected 0 to {room}")
             self._kept[old.offset] = room
-            self._at[old.offset] = new = Allocation(
-                old.address, size, self.device, old.offset, old.bank, old.flags, arena.source, site, label,
-                old.host_address,
-            )
-            self._live[new.serial] = new
+            new = self._begin(old, 0, size, site, label, old.flags)
             if (log := self.log) is not None and log.tracer.detail:
                 log.begun(new, self._banks.used, stream, again=True)
         return new
@@ -244,7 +238,6 @@ class DeviceMemory:
         if self._live.pop(allocation.serial, None) is None:
             return False
         self._end(allocation, by)
-        self._tell_end(allocation)
         return True
 
     def release(self, retired: Allocation) -> None:
@@ -381,7 +374,7 @@ class DeviceMemory:
     def _clear(self) -> None:
         self._banks = Banks(self.total, self._bank_count, self._granule)
         self._at: dict[int, Allocation] = {}  # by offset, the newest allocation of each range that is set aside
-        self._starts: IntegerSet | None = None
+        self._starts: SortedList[int] | None = None
         self._kept: dict[int, int] = {}  # by offset, the bytes of ranges whose newest allocation may be smaller
         self._quarantined = 0
         self._lost: list[tuple[int, int]] = []  # the ranges in quarantine: offset, size
@@ -393,12 +386,11 @@ class DeviceMemory:
         return self._arena
 
     def _end(self, allocation: Allocation, by: object) -> None:
+        """End an allocation that is out of the books, and tell of it."""
         allocation.end(by)
         self._past.append(allocation)
-
-    def _tell_end(self, ended: Allocation) -> None:
         if (log := self.log) is not None and log.tracer.detail:
-            log.ended(ended, self._banks.used)
+            log.ended(allocation, self._banks.used)
 
     def _give_back(self, ended: Allocation) -> None:
         """Let the range of an ended allocation be used again: now, or when the lock is free."""
@@ -466,7 +458,7 @@ class DeviceMemory:
             return -1
         del self._at[offset]
         if self._starts is not None:
-            self._starts.remove(offset // self._granule)
+            self._starts.remove(offset)
         return self._kept.pop(offset) if offset in self._kept else ended.size
 
     def _rounded(self, size: int) -> int:
@@ -481,16 +473,14 @@ class DeviceMemory:
     def _below(self, offset: int) -> Allocation | None:
         if not 0 <= offset < self.total:
             return None
-        start = self._order().at_most(offset // self._granule)
-        return None if start < 0 else self._at[start * self._granule]
+        starts = self._order()
+        place = starts.bisect_right(offset)
+        return self._at[starts[place - 1]] if place else None
 
-    def _order(self) -> IntegerSet:
-        """Return where the ranges begin, in granules. Kept in step from the first call on."""
+    def _order(self) -> SortedList[int]:
+        """Return the offsets where ranges begin. Kept in step from the first call on."""
         if self._starts is None:
-            starts = IntegerSet(self.total // self._granule)
-            for offset in self._at:
-                starts.add(offset // self._granule)
-            self._starts = starts
+            self._starts = SortedList(self._at)
         return self._starts
 
     @property
@@ -498,13 +488,21 @@ class DeviceMemory:
         return f"{self.base_address:#x} to {self.base_address + self.total - 1:#x}"
 
     def _illegal(self, address: int, below: Allocation | None, user: object) -> IllegalAddress:
+        """Return the error for an address in no live allocation: it names those next to it, and the last one there."""
         offset = address - self.base_address
         start = f"{str(user) + ': ' if user else ''}{address:#x} is in no live allocation of device {self.device}"
         if not 0 <= offset < self.total:
             return IllegalAddress(f"{start}; its addresses are {self._extent}")
-        above = self._order().at_least(offset // self._granule + 1)
-        nearest = None if above < 0 else self._at[above * self._granule]
-        return _in_no_allocation(start, offset, below, nearest, self._past.copy())
+        parts, starts = [start], self._order()
+        if below is not None and below.alive:
+            parts.append(f"{offset - below.offset - below.size} bytes after the end of {below!r}")
+        if (place := starts.bisect_right(offset)) < len(starts):
+            above = self._at[starts[place]]
+            parts.append(f"{above.offset - offset} bytes before {above!r}")
+        past = reversed(self._past.copy())
+        if (old := next((each for each in past if 0 <= offset - each.offset < max(each.size, 1)), None)) is not None:
+            parts.append(f"it was in {old!r}, freed by {old.freed_by}")
+        return IllegalAddress("; ".join(parts))
 
     def _leave(self, old: Allocation, user: object) -> int:
         """Take a live allocation out of the books, its range not given back. Returns its bytes in whole granules."""
@@ -512,20 +510,22 @@ class DeviceMemory:
             raise old.violation(0, old.size, user)
         del self._at[old.offset]
         if self._starts is not None:
-            self._starts.remove(old.offset // self._granule)
+            self._starts.remove(old.offset)
         return self._rounded(old.size)
 
-    def _begin(self, old: Allocation, start: int, size: int, site: object, label: str) -> Allocation:
+    def _begin(
+        self, old: Allocation, start: int, size: int, site: object, label: str, flags: int = 0
+    ) -> Allocation:  # fmt: skip
         """Begin an allocation of `size` bytes, `start` bytes into the range of `old`."""
         assert self._arena is not None  # `old` lives in it
         offset = old.offset + start
         allocation = Allocation(
-            old.address + start, size, self.device, offset, old.bank, 0, self._arena.source, site, label,
+            old.address + start, size, self.device, offset, old.bank, flags, self._arena.source, site, label,
             old.host_address + start,
         )
+        if self._starts is not None and offset not in self._at:
+            self._starts.add(offset)
         self._at[offset] = allocation
-        if self._starts is not None:
-            self._starts.add(offset // self._granule)
         self._live[allocation.serial] = allocation
         return allocation
 
@@ -533,7 +533,6 @@ class DeviceMemory:
         """End the old allocations, which are out of the books, and tell of that and of those in their place."""
         for each in old:
             self._end(each, by)
-            self._tell_end(each)
         if (log := self.log) is not None and log.tracer.detail:
             for begun in new:
                 if begun is not None:
@@ -604,22 +603,3 @@ def _out_of_memory(banks: Banks, device: int, size: int, bank: int | None) -> Ou
         f"{place} has no {size} bytes in one piece: {free} of {part.capacity} bytes are free, the largest free "
         f"range has {largest} (fragmentation {1 - largest / free if free else 0:.0%})"
     )
-
-
-def _in_no_allocation(
-    start: str, offset: int, below: Allocation | None, above: Allocation | None, past: Iterable[Allocation]
-) -> IllegalAddress:
-    """Return the error for an offset that is in no live allocation; `start` says so.
-
-    It names the allocations next to it, and of those that are over, `past`, the one that it was in last.
-    """
-    parts = [start]
-    if below is not None and below.alive:
-        parts.append(f"{offset - below.offset - below.size} bytes after the end of {below!r}")
-    if above is not None:
-        parts.append(f"{above.offset - offset} bytes before {above!r}")
-    for old in reversed(list(past)):
-        if old.offset <= offset < old.offset + max(old.size, 1):
-            parts.append(f"it was in {old!r}, freed by {old.freed_by}")
-            break
-    return IllegalAddress("; ".join(parts))

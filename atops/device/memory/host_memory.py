@@ -21,11 +21,11 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, NotInitialized, OutOfMemory
+from atops.base.locks import attempt, check_entry, make_lock
 from atops.base.result_codes import Result
-from atops.base.waiting.locks import attempt, check_entry, make_lock
 from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation, Bytes
-from atops.device.memory.allocator.banks import Banks, NoRoom
+from atops.device.memory.banks import Banks, NoRoom
 from atops.device.memory.device_memory import DeviceMemory
 
 __all__ = ("SLOT_SHIFT", "WINDOWS", "AddressSpace", "HostMemory", "HostStatistics", "device_base")

@@ -12,7 +12,7 @@ from enum import IntEnum
 from sortedcontainers import SortedDict
 
 from atops.base.errors import IllegalAddress, InvalidValue
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 from atops.device.memory.allocation import Allocation
 
 __all__ = ("Condition", "Watch", "satisfied")

@@ -32,7 +32,7 @@ from atops.base.errors import (
     InvalidValue,
     NotFound,
 )
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 from atops.base.python_ast import expression_tree
 from atops.device.arch import Architecture
 from atops.kernels.arguments import Parameter

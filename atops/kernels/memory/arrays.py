@@ -14,7 +14,7 @@ from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
 from atops.device.call_site import caller
 from atops.device.chip import POISON
-from atops.device.dte.operands import PRIVATE_ARRAYS
+from atops.device.dte.transfer import PRIVATE_ARRAYS
 from atops.device.exec.thread import KernelThread, current_thread
 from atops.device.geometry import Array
 from atops.device.span.span import Space, Span

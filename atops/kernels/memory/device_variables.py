@@ -19,7 +19,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from atops.base.dtypes import DTypeLike, as_dtype, element_name, quietly
 from atops.base.errors import IllegalAddress, IllegalState, InvalidType, InvalidValue, LaunchFailure, OutOfMemory
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 from atops.device.arch import ARCHITECTURES
 from atops.device.call_site import Site, caller, expression_at
 from atops.device.chip import Chip

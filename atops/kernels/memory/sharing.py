@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from atops.base.errors import LaunchFailure
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 from atops.device.call_site import Site, caller, expression_at
 from atops.device.exec.grid import Grid
 from atops.device.exec.thread import KernelThread

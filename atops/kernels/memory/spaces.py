@@ -14,7 +14,7 @@ import numpy as np
 
 from atops.base.errors import IllegalAddress, InvalidType
 from atops.device.call_site import caller
-from atops.device.dte.operands import PRIVATE_ARRAYS
+from atops.device.dte.transfer import PRIVATE_ARRAYS
 from atops.device.exec.thread import KernelThread
 from atops.device.span.span import Space, Span
 

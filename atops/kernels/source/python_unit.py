@@ -18,7 +18,7 @@ from pathlib import PurePath
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 from atops.base.python_ast import module_tree
 from atops.kernels.inspection import plain_function
 from atops.kernels.kernel import Kernel

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
-from atops.base.waiting.locks import make_lock
+from atops.base.locks import make_lock
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.device.call_site import Site
 from atops.device.chip import Chip

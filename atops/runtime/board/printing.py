@@ -12,7 +12,7 @@ from functools import partial
 from itertools import groupby
 
 from atops.base.errors import InvalidType
-from atops.device.print_fifo import PrintFifo
+from atops.device.chip import PrintFifo
 from atops.runtime.executors.executor import HERE, Executor, Lane
 
 __all__ = ("Printing", "to_stdout")

@@ -6,8 +6,8 @@ import operator
 from typing import SupportsIndex
 
 from atops.base.errors import InvalidHandle, InvalidType, LaunchOutOfResources
-from atops.base.waiting.locks import check_entry, make_lock
-from atops.device.signals import KernelSignals
+from atops.base.locks import check_entry, make_lock
+from atops.device.chip import KernelSignals
 
 __all__ = ("Signals",)
 

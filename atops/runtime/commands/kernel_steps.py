@@ -9,7 +9,7 @@ import threading
 from types import CodeType
 from typing import Any
 
-from atops.base.trace.events import ThreadState
+from atops.base.trace.records import ThreadState
 from atops.base.trace.tracer import Tracer
 from atops.device.call_site import PACKAGE
 from atops.device.dte.transfer import DteEvent

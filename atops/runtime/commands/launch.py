@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
 from atops.base.trace.tracer import Kind
-from atops.device.exec.gang import Gang
-from atops.device.exec.grid import Grid
-from atops.device.exec.grid_barrier import GridBarrier
-from atops.device.exec.policy import policy_of
+from atops.device.exec.block_scheduler import Gang
+from atops.device.exec.grid import Grid, GridBarrier, policy_of
 from atops.kernels.arguments import MemoryArgument
 from atops.kernels.bound import BoundKernel
 from atops.kernels.launch_config import LaunchConfig

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from atops.base.errors import AtopsError, PriorLaunchFailure, StreamAborted
-from atops.base.trace.events import Phase
+from atops.base.trace.records import Phase
 from atops.base.trace.tracer import Kind, Status, Tracer, TraceTuple
 from atops.device.call_site import calling_place
 from atops.device.memory.allocation import Allocation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from atops.base.waiting.locks import OwnedLock
+from atops.base.locks import OwnedLock
 from atops.runtime.executors.executor import Executor
 
 __all__ = ("Poller",)

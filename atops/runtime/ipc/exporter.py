@@ -16,7 +16,7 @@ import threading
 from typing import Final, Protocol
 
 from atops.base.errors import AtopsError, InvalidHandle, NotSupported
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 from atops.runtime.ipc.handle import HANDLE_SIZE, Handle, Kind
 
 __all__ = ("EXPORTER", "GRANTED", "Exporter", "Lendable", "address_of", "exporter", "is_ours", "same_user")

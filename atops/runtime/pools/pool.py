@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 from atops.base.errors import InvalidDevice, InvalidHandle, InvalidType, InvalidValue, OutOfMemory
-from atops.base.waiting.locks import reentered
+from atops.base.locks import reentered
 from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext

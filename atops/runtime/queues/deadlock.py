@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from atops.base.errors import WouldDeadlock
+from atops.base.locks import OwnedLock
 from atops.base.waiting.current_loop import running_loop_adapter
-from atops.base.waiting.locks import OwnedLock
 from atops.device.exec.grid import Grid
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.events import WaitEvent

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from weakref import finalize, ref
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClosed, PriorLaunchFailure, StreamAborted
-from atops.base.waiting.locks import reentered, take_patiently
+from atops.base.locks import reentered, take_patiently
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.call import Call

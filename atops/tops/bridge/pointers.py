@@ -19,10 +19,10 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from atops.base.errors import AtopsError, IllegalAddress, InvalidType, InvalidValue, OutOfMemory, WouldDeadlock
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 from atops.base.result_codes import Result
 from atops.device.memory.allocation import Allocation, Bytes
-from atops.device.memory.allocator.banks import Banks, NoRoom
+from atops.device.memory.banks import Banks, NoRoom
 from atops.device.memory.host_memory import SLOT_SHIFT, device_base
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.device import Device

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from atops.base.errors import CompilationError, InvalidType, InvalidValue
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 from atops.base.result_codes import Result
 from atops.kernels.compile.image import MOST_BYTES, image_size
 from atops.kernels.compile.kernel_attributes import function_attributes

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from atops.base.errors import InvalidConfiguration, InvalidHandle, InvalidType, InvalidValue, PeerAccessAlreadyEnabled
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 from atops.base.result_codes import Result
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.host_memory import SLOT_SHIFT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atops.base.clock import VirtualClock
-from atops.base.trace.ring_buffer import Ring
+from atops.base.trace.event_log import Ring
 from atops.base.trace.tracer import Phase, Tracer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from atops.device.memory.allocator.banks import Banks
+from atops.device.memory.banks import Banks
 from benchmarks.bare.best_fit import BareBestFit
 
 SIZE = 1 << 22

@@ -8,7 +8,7 @@ import pytest
 
 from atops.base.errors import IllegalState, InvalidValue, KernelDeadlock, LaunchFailure
 from atops.device.exec.barrier import Barrier, Scope, SignalWait
-from atops.device.exec.grid_barrier import GridBarrier
+from atops.device.exec.grid import GridBarrier
 from atops.device.exec.thread import current_thread
 from tests.device.kernel_host import MODES, Host, line_of, signal, syncblocks, syncthreads
 

@@ -12,8 +12,7 @@ import pytest
 from atops.base.dims import Dim3
 from atops.base.errors import InvalidValue, StreamAborted
 from atops.device.exec.block import Progress
-from atops.device.exec.grid import Grid
-from atops.device.exec.policy import RoundRobin, Seeded
+from atops.device.exec.grid import Grid, RoundRobin, Seeded
 from tests.device.kernel_host import MODES, Bound, Host, signal, syncthreads, turn
 
 

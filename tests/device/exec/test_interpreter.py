@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from atops.base.errors import DteError, IllegalAddress, KernelDeadlock, LaunchFailure, MissingAwait, StreamAborted
 from atops.base.result_codes import Result
 from atops.device.exec.block import Progress
-from atops.device.exec.policy import RoundRobin, Seeded
+from atops.device.exec.grid import RoundRobin, Seeded
 from atops.device.exec.thread import Request, current_thread, maybe_current_thread
 from tests.device.kernel_host import MODES, Host, line_of, signal, syncblocks, syncthreads, turn
 from tests.every import every

@@ -12,7 +12,7 @@ import atops
 from atops import kernels as k
 from atops.base.errors import LaunchFailure
 from atops.base.options import EmulatorOptions
-from atops.base.trace.events import ThreadEvent, ThreadState
+from atops.base.trace.records import ThreadEvent, ThreadState
 from tests.runtime.boards import PATIENCE, device
 
 MODES = [pytest.param(workers, id=f"workers={workers}") for workers in (1, 2, "sip")]

@@ -10,7 +10,7 @@ import pytest
 import atops
 from atops import executable
 from atops import kernels as k
-from atops.base.trace.events import MemoryUse
+from atops.base.trace.records import MemoryUse
 from atops.kernels.bound import BlockKernel, BlockKernels
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.commands.launch import PLAIN_LAUNCH, Launch

@@ -12,8 +12,7 @@ import pytest
 
 import atops
 from atops.base.errors import ExecutionError, IllegalAddress, StreamAborted
-from atops.base.trace.events import Phase
-from atops.base.trace.records import TraceRecord
+from atops.base.trace.records import Phase, TraceRecord
 from atops.runtime.commands.reduce import Reduce
 from atops.runtime.queues.deadlock import PATIENCE_NS
 from tests.runtime.boards import Latch, add_one, leftovers, works

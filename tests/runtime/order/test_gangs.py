@@ -11,7 +11,7 @@ import atops
 from atops import EmulatorOptions
 from atops import kernels as k
 from atops.base.errors import ExecutionError, InvalidValue, StreamAborted
-from atops.device.exec.gang import match
+from atops.device.exec.block_scheduler import match
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
 from tests.runtime.boards import PATIENCE, board, works

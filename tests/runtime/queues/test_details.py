@@ -12,8 +12,7 @@ import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError, StreamAborted
 from atops.base.options import EmulatorOptions
-from atops.base.trace.events import AllocationEvent, Change, CommandEvent, Phase, Place
-from atops.base.trace.records import COPIES, Trace
+from atops.base.trace.records import COPIES, AllocationEvent, Change, CommandEvent, Phase, Place, Trace
 from atops.base.trace.tracer import Kind, Tracer
 from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime.commands.copy import DIRECT

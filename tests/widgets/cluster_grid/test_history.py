@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atops.base.trace.events import ThreadEvent, ThreadState
+from atops.base.trace.records import ThreadEvent, ThreadState
 from atops_widgets.cluster_grid import history as cluster_grid_history
 from atops_widgets.cluster_grid.history import NOT_BEGUN, NOT_KNOWN, RELEASED, History
 from atops_widgets.feed.columns import STEPS, Columns, Texts

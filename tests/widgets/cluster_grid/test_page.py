@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import atops
-from atops.base.trace.events import ThreadEvent, ThreadState
-from atops.base.trace.records import Kind, Trace
+from atops.base.trace.records import Kind, ThreadEvent, ThreadState, Trace
 from atops_widgets import ClusterGrid, Dashboard, Feed, Timeline
 from tests.widgets.cluster_grid_traces import deadlocked, summing, total
 from tests.widgets.frames import BEST_DRAW_MS, FROZEN_MS

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from atops.base.trace.events import Place, ThreadEvent, ThreadState
-from atops.base.trace.records import Trace, TraceNames
+from atops.base.trace.records import Place, ThreadEvent, ThreadState, Trace, TraceNames
 from atops_widgets import ClusterGrid, Feed
 from atops_widgets.cluster_grid.history import History
 from atops_widgets.cluster_grid.source import sections

@@ -12,8 +12,17 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.errors import InvalidValue
-from atops.base.trace.events import AllocationEvent, Change, CommandEvent, MemoryUse, Phase, ThreadEvent, ThreadState
-from atops.base.trace.records import Kind, Trace
+from atops.base.trace.records import (
+    AllocationEvent,
+    Change,
+    CommandEvent,
+    Kind,
+    MemoryUse,
+    Phase,
+    ThreadEvent,
+    ThreadState,
+    Trace,
+)
 from atops.trace.file import save
 from atops_widgets import Feed, Timeline, feed_of
 from atops_widgets.feed.selection import Marks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atops.base.trace.events import MemoryUse
+from atops.base.trace.records import MemoryUse
 from atops_widgets.feed.columns import USES, Columns, Texts
 from atops_widgets.feed.ranges import Ranges, union
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atops.base.trace.events import AllocationEvent, Change
+from atops.base.trace.records import AllocationEvent, Change
 from atops_widgets.feed.columns import CHANGES, Columns, Texts
 from atops_widgets.memory_map.history import NEVER, History
 from tests.widgets.memory_map_traces import KIB, Ledger

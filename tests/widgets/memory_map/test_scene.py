@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from atops import kernels as k
-from atops.base.trace.events import CommandEvent, MemoryUse, Phase
-from atops.base.trace.records import CounterSample, Kind, Trace, TraceNames
+from atops.base.trace.records import CommandEvent, CounterSample, Kind, MemoryUse, Phase, Trace, TraceNames
 from atops.runtime.device import Device
 from atops_widgets import MemoryMap
 from atops_widgets.drawing.scene import Scene, Window

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atops.base.trace.events import ThreadEvent, ThreadState
+from atops.base.trace.records import ThreadEvent, ThreadState
 from atops_widgets.feed.columns import STEPS, Columns, Texts
 from atops_widgets.memory_map.scratch import scratch_at
 

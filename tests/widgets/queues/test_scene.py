@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from atops.base.errors import AtopsError
-from atops.base.trace.events import Kind, Phase, Status
-from atops.base.trace.records import Trace, TraceNames, TraceRecord
+from atops.base.trace.records import Kind, Phase, Status, Trace, TraceNames, TraceRecord
 from atops_widgets.drawing.scene import Window
 from atops_widgets.feed.feed import Feed, feed_of
 from atops_widgets.queues.queues import Queues

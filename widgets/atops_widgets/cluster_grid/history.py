@@ -11,8 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from atops.base.trace.events import ThreadState
-from atops.base.trace.records import Kind
+from atops.base.trace.records import Kind, ThreadState
 from atops_widgets.cluster_grid.meetings import Meetings, barrier_keys
 from atops_widgets.feed.columns import Column, Columns
 from atops_widgets.feed.feed import Feed

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from atops.base.trace.events import ThreadState
+from atops.base.trace.records import ThreadState
 from atops_widgets.feed.columns import Column
 
 __all__ = ("FOREVER", "Meetings", "barrier_keys")

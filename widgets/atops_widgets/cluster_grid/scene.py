@@ -7,8 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from atops.base.trace.events import ThreadState
-from atops.base.trace.records import Kind
+from atops.base.trace.records import Kind, ThreadState
 from atops.device.call_site import file_shown
 from atops.trace.text import format_ns
 from atops_widgets.cluster_grid.history import NOT_BEGUN, OVER, RELEASED, History, Launches, Standing

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from atops.base.python_ast import module_tree
-from atops.base.trace.events import Place
+from atops.base.trace.records import Place
 from atops.device.call_site import file_shown
 
 __all__ = ("Section", "printable", "sections")

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from atops.base.trace.events import ThreadState
-from atops.base.trace.records import Kind
+from atops.base.trace.records import Kind, ThreadState
 from atops.trace.text import format_bytes
 from atops_widgets.cluster_grid.history import NOT_BEGUN
 from atops_widgets.drawing.scene import Scene, Told

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from atops.base.trace.events import ThreadState
+from atops.base.trace.records import ThreadState
 from atops_widgets.cluster_grid.history import NOT_BEGUN, NOT_KNOWN, OVER, RELEASED, WAITING, Standing
 from atops_widgets.feed.columns import Column
 

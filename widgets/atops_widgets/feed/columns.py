@@ -9,8 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from atops.base.trace.events import Change, Phase, ThreadState
-from atops.base.trace.records import Kind, Status, TraceRecord
+from atops.base.trace.records import Change, Kind, Phase, Status, ThreadState, TraceRecord
 
 __all__ = ("CHANGES", "MOMENTS", "RECORDS", "STEPS", "USES", "Column", "Columns", "Texts")
 

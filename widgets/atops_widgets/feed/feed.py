@@ -17,9 +17,17 @@ from weakref import WeakSet, WeakValueDictionary
 import numpy as np
 
 from atops.base.errors import InvalidValue
-from atops.base.fork_locks import fork_safe
-from atops.base.trace.events import AllocationEvent, CommandEvent, MemoryUse, Position, ThreadEvent
-from atops.base.trace.records import CounterSample, Trace, TraceNames
+from atops.base.locks import fork_safe
+from atops.base.trace.records import (
+    AllocationEvent,
+    CommandEvent,
+    CounterSample,
+    MemoryUse,
+    Position,
+    ThreadEvent,
+    Trace,
+    TraceNames,
+)
 from atops.base.trace.tracer import Detailing, Tracer
 from atops.runtime.driver import Driver, current_driver
 from atops.trace.file import load

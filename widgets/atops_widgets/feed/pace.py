@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
-from atops.base.fork_locks import fork_safe
+from atops.base.locks import fork_safe
 
 if TYPE_CHECKING:
     from atops_widgets.feed.feed import Feed, Watcher

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from atops.base.errors import CompilationError, LaunchFailure, PriorLaunchFailure
-from atops.base.trace.events import Place
+from atops.base.trace.records import Place
 from atops.device.call_site import source_name
 
 if TYPE_CHECKING:

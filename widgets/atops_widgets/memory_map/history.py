@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from atops.base.trace.events import Change
+from atops.base.trace.records import Change
 from atops_widgets.feed.columns import Column, Columns
 from atops_widgets.feed.ranges import union
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atops.base.trace.events import ThreadState
+from atops.base.trace.records import ThreadState
 from atops_widgets.feed.columns import Column, Columns
 
 __all__ = ("Scratch", "scratch_at")

@@ -12,8 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from atops.base.trace.events import Phase
-from atops.base.trace.records import WAITS, Status
+from atops.base.trace.records import WAITS, Phase, Status
 from atops_widgets.feed.columns import Column
 from atops_widgets.queues.ledger import NEVER, Ledger
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from atops.base.errors import IllegalState
-from atops.base.waiting.locks import OwnedLock, attempt, check_entry, make_lock, reentered, take_patiently
+from atops.base.locks import OwnedLock, attempt, check_entry, make_lock, reentered, take_patiently
 from tests.interruption import every_point, interrupted
 
 

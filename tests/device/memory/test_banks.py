@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from atops.device.memory.allocator.banks import Banks, NoRoom
+from atops.device.memory.banks import Banks, NoRoom
 
 GRANULE, PART, COUNT = 256, 12, 4
 

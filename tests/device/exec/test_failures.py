@@ -40,7 +40,7 @@ def test_a_fault_of_the_chip_names_the_thread_once(bench: Bench):
 
     error = failure_of(bench, body, bench.upload(np.zeros(4)))
     line = body.__code__.co_firstlineno + 1
-    assert str(error).startswith(f"{WHO} raised IllegalAddress at test_launch_failure.py:{line} in ")
+    assert str(error).startswith(f"{WHO} raised IllegalAddress at test_failures.py:{line} in ")
     assert str(error).count("thread (") == 1
     assert f"({line_of(body, 'x[0]')})" in str(error)
     assert isinstance(error.__cause__, IllegalAddress)
@@ -124,7 +124,7 @@ def test_a_type_error_of_another_kind_gets_no_advice(bench: Bench):
     def body():
         return None + 1
 
-    said = r"raised TypeError: unsupported operand.*test_launch_failure.py:\d+\)$"
+    said = r"raised TypeError: unsupported operand.*test_failures.py:\d+\)$"
     assert re.search(said, str(failure_of(bench, body)))
 
 
@@ -136,5 +136,5 @@ def test_what_numpy_asserts_stands_in_the_kernels_line(bench: Bench):
 
     error = failure_of(bench, body)
     assert type(error) is KernelAssert
-    assert str(error).startswith(f"{WHO} at test_launch_failure.py:{body.__code__.co_firstlineno + 1} in ")
+    assert str(error).startswith(f"{WHO} at test_failures.py:{body.__code__.co_firstlineno + 1} in ")
     assert "Mismatched elements" in str(error)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from atops.device.memory.allocator.free_ranges import FreeRanges
-from atops.device.memory.allocator.resident import WarmIndex
+from atops.device.memory.free_ranges import FreeRanges, WarmIndex
 
 __all__ = ("Bank", "Banks", "NoRoom")
 
@@ -141,7 +140,7 @@ class Banks:
         if top_down:
             start, cut = self._highest(need, bank)
         elif bank is not None:
-            start = cut = self._free.best(need, bank)
+            start = cut = self._free.best_of(need, bank)
         else:
             fitting = [(end - start, start) for start, end in self._crossing() if end - start >= need]
             start = cut = min(fitting, default=NOWHERE)[1]

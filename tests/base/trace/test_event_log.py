@@ -7,7 +7,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atops.base.trace.ring_buffer import Ring
+from atops.base.trace.event_log import Ring
 
 
 @given(st.integers(1, 20), st.lists(st.one_of(st.integers(1, 600), st.just("read"), st.just("clear")), max_size=12))
@@ -37,7 +37,7 @@ def test_the_ring_is_a_window_on_all_that_was_added(capacity: int, steps: list[i
 def test_adding_does_not_wait_for_a_reader() -> None:
     """Somebody who holds the lock holds nobody up, and what was added meanwhile is there afterwards."""
     ring: Ring[int] = Ring(10_000)
-    with ring._lock:
+    with ring.lock:
         adder = threading.Thread(target=lambda: [ring.add(number) for number in range(1000)])
         adder.start()
         adder.join(5)

@@ -1,21 +1,32 @@
-"""Locks that know who holds them, for what a finalizer or a signal handler calls in the middle of a call of its thread.
+"""Locks that know who holds them, and locks that are free in a forked child.
 
-Such code runs between any two steps of a thread, which may hold a lock just then: waiting for it would never end. It
-may look, and hand work over; what would change a state that is half changed is refused.
+A finalizer or a signal handler runs between any two steps of a thread, which may hold a lock just then: waiting for it
+would never end. Such code may look, and hand work over; what would change a state that is half changed is refused.
+
+A fork copies a lock as it is. If another thread held it, that thread does not exist in the child, and the child would
+wait for ever. So the locks of modules, of classes, and of objects that belong to no driver are made by `fork_safe`; a
+driver's own need none of this, for a child does not use its parent's drivers. What a forked child does is decided in
+three hooks, each `os.register_at_fork` at the end of its file: here (locks), `runtime/driver.py` (drivers) and
+`runtime/ipc/lending.py` (what the parent lends to other processes, and has borrowed).
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol, cast
+from typing import Any, Final, Protocol, TypeVar, cast
+from weakref import WeakSet
 
 from atops.base.errors import IllegalState
 
-__all__ = ("OwnedLock", "attempt", "check_entry", "make_lock", "reentered", "take_patiently")
+__all__ = ("OwnedLock", "attempt", "check_entry", "fork_safe", "make_lock", "reentered", "take_patiently")
 
+T = TypeVar("T")
+
+LOCKS: Final[WeakSet[Any]] = WeakSet()
 NOW = (False,)  # do not wait
 PATIENCE = 256  # how often one steps back from a lock before queueing for it
 
@@ -85,3 +96,18 @@ def reentered(what: object) -> IllegalState:
         f"{what} by a finalizer or a signal handler, in the middle of a call that its thread was making; have the "
         "thread do it when that call is over (loop.call_soon, a queue), or another thread"
     )
+
+
+def fork_safe(lock: T) -> T:
+    """Have a `threading.Lock` or `RLock` free in every forked child. Returns the lock."""
+    LOCKS.add(lock)
+    return lock
+
+
+def _renew() -> None:
+    for lock in list(LOCKS):
+        lock._at_fork_reinit()  # as Python's own modules do
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)

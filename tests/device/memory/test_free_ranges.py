@@ -1,4 +1,4 @@
-"""Free ranges in banks against one flag for each granule: neighbours, ends of banks, and the indexes of a bank."""
+"""Free ranges in banks against one flag for each granule: neighbours, ends of banks, and finding one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from atops.device.memory.allocator.free_ranges import FreeRanges
+from atops.device.memory.free_ranges import FreeRanges
 
 PART, BANKS = 16, 3
 
@@ -47,14 +47,14 @@ def test_a_random_life_agrees_with_flags():
             taken.append((cut, cut + need))
             free[cut : cut + need] = [False] * need
         now = runs(free)
-        assert len(ranges) == len(now)
+        assert len(list(ranges)) == len(now)
         assert ranges.largest() == max((length for _, length in now), default=0)
         for number in range(BANKS):
             mine = [(start, length) for start, length in now if start // PART == number]
             fitting = [(length, start) for start, length in mine if length >= need]
-            assert sorted(ranges.of_bank(number)) == mine
+            assert sorted(each for each in ranges if each[0] // PART == number) == mine
             assert ranges.largest(number) == max((length for _, length in mine), default=0)
-            assert ranges.best(need, number) == (min(fitting)[1] if fitting else -1)
+            assert ranges.best_of(need, number) == (min(fitting)[1] if fitting else -1)
             assert ranges.highest(need, number) == max((start for _, start in fitting), default=-1)
             assert ranges.length(number * PART) == dict(mine).get(number * PART, 0)
             end = (number + 1) * PART
@@ -88,3 +88,22 @@ def test_what_is_warm_is_what_was_given_back(cooling: bool):
         assert len(warm) == len(set(warm)) == ranges.warm.total
         assert all(free[granule] for granule in warm)
         assert {granule for granule, used in enumerate(was_used) if used} <= set(warm)
+
+
+def test_stale_entries_are_bounded():
+    """Ranges that come and go leave no more entries behind than there ever were ranges, plus a constant."""
+    seeded, count = random.Random(5), 400
+    ranges = FreeRanges(0, 8 * count, 8 * count)
+    taken = [ranges.take_best(1 + place % 3) for place in range(count)]
+    held = {start: 1 + place % 3 for place, start in enumerate(taken)}
+    for _ in range(20_000):
+        start = seeded.choice([*held]) if held and seeded.random() < 0.5 else -1
+        if start >= 0:
+            ranges.give(start, start + held.pop(start))
+        elif (start := ranges.take_best(need := seeded.randrange(1, 4))) >= 0:
+            held[start] = need
+        assert sum(map(len, ranges._bins.values())) <= 2 * count + 1024
+        assert ranges._lengths == sorted(ranges._bins)
+    for start, length in held.items():
+        ranges.give(start, start + length)
+    assert list(ranges) == [(0, 8 * count)]
