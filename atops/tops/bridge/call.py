@@ -160,14 +160,17 @@ Ts = TypeVarTuple("Ts")
 Answer = tuple[object, ...]
 Codes = Mapping[Result, Any]  # what to answer in place of the codes of errors
 Translate = Callable[[BaseException, Function, Codes], Any]
+Twins = dict[str, Callable[..., Work[Answer]]]  # the awaitable forms, by name
 
 log = logging.getLogger("atops.tops")
-TWINS: Final[dict[str, Callable[..., Work[Answer]]]] = {}  # the awaitable forms, by name
 WAITING: Final = (CoroutineType, Wait)  # the results of an implementation that are waits
 
 
 class Bridge(Generic[C]):
     """A decorator that makes a C-style function of the implementation of the same name.
+
+    `functions` declares those of its API, `translate` makes codes of errors, `remember` keeps the last error, and
+    `twins` takes the awaitable forms.
 
     The implementation takes the function's arguments and returns its results: nothing, one value, or a tuple of as many
     as the table says; one without results may return a code, which is answered and not stored as the last error. When
@@ -179,10 +182,11 @@ class Bridge(Generic[C]):
     """
 
     def __init__(
-        self, functions: Mapping[str, Function], success: C, translate: Translate, remember: Callable[[C, str], object],
-        instead: Codes,
+        self, functions: Mapping[str, Function], twins: Twins, success: C, translate: Translate,
+        remember: Callable[[C, str], object], instead: Codes,
     ) -> None:  # fmt: skip
         self._functions = functions
+        self._twins = twins
         self._success = success
         self._translate = translate
         self._remember = remember
@@ -190,9 +194,8 @@ class Bridge(Generic[C]):
 
     def instead(self, codes: Codes) -> Bridge[C]:
         """Return a bridge that answers other codes in place of those that errors have."""
-        return Bridge(
-            self._functions, self._success, self._translate, self._remember, {**self._instead, **codes}
-        )  # fmt: skip
+        both = {**self._instead, **codes}
+        return Bridge(self._functions, self._twins, self._success, self._translate, self._remember, both)
 
     # An implementation that returns nothing fits several of these; the first that fits counts.
     @overload
@@ -232,7 +235,7 @@ class Bridge(Generic[C]):
                 _trace(driver, function.name, started, result[0])
             return result
 
-        TWINS[function.name] = functools.wraps(implementation)(twin)
+        self._twins[function.name] = functools.wraps(implementation)(twin)
         return _make(function, implementation, answer, fail, waits=True)
 
     def _answers(self, function: Function) -> tuple[Callable[[Any], Answer], Callable[[Exception], Answer]]:
@@ -307,5 +310,6 @@ def _trace(driver: Driver | None, name: str, started: int, code: object) -> None
         driver.tell_subscribers()
 
 
-call: Final[Bridge[topsError_t]] = Bridge(FUNCTIONS, topsError_t.topsSuccess, code_of, remember, {})
-rtc_call: Final[Bridge[topsrtcResult]] = Bridge(FUNCTIONS, topsrtcResult.TOPSRTC_SUCCESS, rtc_code_of, remember, {})
+TWINS: Final[Twins] = {}
+call: Final = Bridge(FUNCTIONS, TWINS, topsError_t.topsSuccess, code_of, remember, {})
+rtc_call: Final = Bridge(FUNCTIONS, TWINS, topsrtcResult.TOPSRTC_SUCCESS, rtc_code_of, remember, {})

@@ -36,8 +36,8 @@ from atops.tops.bridge.codes import CodeError
 
 __all__ = (
     "Alias", "Names", "add_alias", "address_of", "alias_at", "bad_pointer", "check_range", "contents", "device_memory",
-    "disown", "find_device", "find_host", "give_back", "has_aliases", "host_address", "host_copy", "host_pointer",
-    "host_view", "is_device_address", "is_null", "known_address", "memory_from", "operand", "own",
+    "disown", "find_device", "find_host", "free_after", "give_back", "has_aliases", "host_address", "host_copy",
+    "host_pointer", "host_view", "is_device_address", "is_null", "known_address", "memory_from", "operand", "own",
     "owned", "pinned_at", "reached_memory", "remove_alias",
 )  # fmt: skip
 
@@ -430,11 +430,19 @@ def disown(allocation: Allocation) -> Buffer | None:
 
 
 async def give_back(buffer: Buffer, *devices: Device) -> None:
-    """Wait for all work of some devices, then free `buffer`, which the caller has just disowned.
+    """Free `buffer`, which the caller has just disowned, as `free_after` does; where it refuses, it is owned again."""
+    try:
+        await free_after(buffer.close, *devices)
+    except WouldDeadlock:
+        own(buffer)
+        raise
 
-    If that work fails, or the wait is cancelled, the memory is freed all the same once nothing uses it. Raises the
-    first failure of the work; WouldDeadlock where the wait could never end (in a callback of the device), and then the
-    memory is owned again.
+
+async def free_after(free: Callable[[], object], *devices: Device) -> None:
+    """Wait for all work of some devices, then call `free`.
+
+    If that work fails, or the wait is cancelled, it is called all the same. Raises the first failure of the work;
+    WouldDeadlock where the wait could never end (in a callback of the device), and then it is not called.
     """
     failure: AtopsError | None = None
     try:
@@ -446,11 +454,10 @@ async def give_back(buffer: Buffer, *devices: Device) -> None:
             except AtopsError as error:
                 failure = failure or error
     except WouldDeadlock:
-        own(buffer)
         raise
     except BaseException:
-        buffer.close()
+        free()
         raise
-    buffer.close()
+    free()
     if failure is not None:
         raise failure

@@ -10,12 +10,13 @@ import ctypes
 import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from atops.base.errors import InvalidValue, NotSupported, WouldDeadlock
+from atops.base.errors import InvalidValue, NotSupported
 from atops.base.result_codes import Result
 from atops.device.arch import Architecture
 from atops.device.memory.allocation import Allocation, Bytes
@@ -29,7 +30,7 @@ from atops.runtime.memory.prefetch import PrefetchBuffer
 from atops.runtime.resources.bundle import bundle_of
 from atops.runtime.resources.placement import near_banks
 from atops.tops.bridge.arguments import flags_in, index_in, listed, member, size_of, whole
-from atops.tops.bridge.call import call, until
+from atops.tops.bridge.call import call
 from atops.tops.bridge.codes import CodeError
 from atops.tops.bridge.handles import current_device, current_driver
 from atops.tops.bridge.pointers import (
@@ -42,6 +43,7 @@ from atops.tops.bridge.pointers import (
     disown,
     find_device,
     find_host,
+    free_after,
     give_back,
     host_pointer,
     is_device_address,
@@ -150,14 +152,8 @@ async def _free_name(alias: Alias, address: int) -> None:
     free = getattr(alias.owner, "free_name", None)
     if free is None or address != alias.address:
         raise bad_pointer(f"ptr {address:#x} is a second name of memory; call the function that ends the name instead")
-    try:
-        await until(Device((address >> SLOT_SHIFT) >> 1, current_driver()))  # the device in whose space the name is
-    except WouldDeadlock:
-        raise
-    except BaseException:
-        free(alias)
-        raise
-    free(alias)
+    home = Device((address >> SLOT_SHIFT) >> 1, current_driver())  # in whose space the name is
+    await free_after(partial(free, alias), home)
 
 
 @call

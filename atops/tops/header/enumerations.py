@@ -94,7 +94,7 @@ class topsDeviceAttribute_t(IntEnum):
 
 
 class topsComputeMode(IntEnum):
-    """Who may use a device."""
+    """Which threads may use a device (2.2)."""
 
     topsComputeModeDefault = 0
     topsComputeModeExclusive = 1
