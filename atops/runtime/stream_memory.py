@@ -251,7 +251,7 @@ class StreamMemory(StreamQueue):
             raise
         return pool, allocation
 
-    def _release(self, pool: MemoryPool, allocation: Allocation, stream: Any) -> None:
+    def _release(self, pool: MemoryPool, allocation: Allocation, stream: Any = None) -> None:
         if self.driver.lock._is_owned():  # a finalizer or a signal handler in the middle of an enqueue
             self.driver.post(partial(self._release, pool, allocation, stream))
             return

@@ -69,7 +69,7 @@ def forget(context: DeviceContext, variable: Variable) -> None:
             del context.chip.variables[variable]
         context.memory.free(allocation, by)
 
-    free_when_idle(context, free, span.allocation, None)
+    free_when_idle(context, free, span.allocation)
 
 
 def _variable(which: Any) -> Variable:

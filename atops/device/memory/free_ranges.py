@@ -7,7 +7,6 @@ steps as they can.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
@@ -191,12 +190,15 @@ class WarmIndex:
     follows its free range when that is cut or merged. `total` is the sum of all hulls.
     """
 
-    __slots__ = ("_free", "_hulls", "total")
+    __slots__ = ("_free", "_hulls", "_oldest", "total")
 
     def __init__(self, free: dict[int, int]) -> None:
         """Follow the ranges of `free` (start to length), none of which is warm yet."""
         self._free = free
-        self._hulls: OrderedDict[int, ResidentRange] = OrderedDict()  # by the start of the free range
+        # By the start of the free range. Every allocation and every free changes it, cooling is rare: so it is no
+        # OrderedDict, whose entries cost several times as much where there are many.
+        self._hulls: dict[int, ResidentRange] = {}
+        self._oldest: list[int] = []  # the starts that `cool` found when this was last empty, the oldest last
         self.total = 0
 
     def join(self, first: int, start: int, stop: int, end: int) -> None:
@@ -236,11 +238,18 @@ class WarmIndex:
 
         Return them and the free range around them, both as (start, end). There must be a hull.
         """
-        start, (low, high) = self._hulls.popitem(last=False)
+        oldest = self._oldest
+        while True:
+            if not oldest:
+                oldest += reversed(self._hulls)
+            start = oldest.pop()
+            if (hull := self._hulls.pop(start, None)) is not None:
+                break
+        low, high = hull
         cut = min(high, low + most)
         if cut < high:
             self._hulls[start] = cut, high
-            self._hulls.move_to_end(start, last=False)
+            oldest.append(start)
         self.total -= cut - low
         return (low, cut), (start, start + self._free[start])
 

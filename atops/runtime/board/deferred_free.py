@@ -14,46 +14,44 @@ from atops.runtime.core.completion import Completion
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("Countdown", "free_after", "free_when_idle")
-
+__all__ = ("Countdown", "free_when_idle")
 
 Free = Callable[[Allocation, str], None]
 
 
-def free_when_idle(context: DeviceContext, free: Free, allocation: Allocation, stream: StreamQueue | None) -> None:
-    """Free `allocation` once all work is over that the board has now, or the stream if one is given.
-
-    All of the board's: a peer, or another device's stream, may use it too.
-    """
-    free_after(context, free, allocation, "close" if stream is None else stream.label, stream)
-
-
-def free_after(
+def free_when_idle(
     context: DeviceContext,
     free: Free,
     allocation: Allocation,
-    by: str,
-    stream: StreamQueue | None,
+    stream: StreamQueue | None = None,
+    by: str = "",
     newest: int | None = None,
 ) -> None:
-    """Free `allocation` once the commands up to number `newest` of the stream, or of the whole board, are over.
+    """Free `allocation` once all work is over that the board has now, or the stream if one is given.
 
-    Without `newest`: those that have been enqueued by now.
+    All of the board's: a peer, or another device's stream, may use it too. `newest`: only commands up to that number
+    count. `by` says what frees it, where that is not the stream, or `close`.
     """
     driver = context.driver
     with driver.lock:
-        newest = driver.seq if newest is None else newest
         streams = driver.active_streams() if stream is None else stream.synchronised()
-        items = [item for each in streams for item in each.unfinished_to(newest)]
+        newest = driver.seq if newest is None else newest
+        items = _unfinished(streams, newest) if streams else None
+    by = by or ("close" if stream is None else stream.label)
     if items:
         # Then look again: an abort may have ended the newest command before the running one.
-        again = partial(free_after, context, free, allocation, by, stream, newest)
+        again = partial(free_when_idle, context, free, allocation, stream, by, newest)
         Countdown(context, again, len(items)).begin(items)
         return
     try:  # noqa: SIM105  # every close comes here, and suppress() is slow
         free(allocation, by)
     except IllegalAddress:  # a reset or the driver's close was faster
         pass
+
+
+def _unfinished(streams: list[StreamQueue], newest: int) -> list[Completion]:
+    """Return commands whose end implies that of all up to number `newest` in these streams. With the lock held."""
+    return [item for each in streams for item in each.unfinished_to(newest)]
 
 
 class Countdown:

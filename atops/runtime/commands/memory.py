@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
-from atops.runtime.board.deferred_free import free_after
+from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing, place
 from atops.runtime.core.completion import Completion
 
@@ -41,7 +41,7 @@ def _run_free(command: Free, item: Completion) -> bool:
     stream = item.stream
     by = f"{stream.label}, command {item.seq}"
     if stream.gap:
-        free_after(stream.context, command.release, command.allocation, by, None, min(stream.gap, item.seq - 1))
+        free_when_idle(stream.context, command.release, command.allocation, None, by, min(stream.gap, item.seq - 1))
     else:
         command.release(command.allocation, by)
     return True

@@ -9,8 +9,7 @@ import builtins
 import math
 import operator
 from collections.abc import Callable, Iterator
-from functools import partial
-from types import TracebackType
+from types import MethodType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ("Buffer", "DeviceArray", "End", "Release", "alive", "bounds", "extents_of")
 
-# Called with the memory and the stream that orders its release: None is the one that made it, or the whole device.
-Release: TypeAlias = Callable[[Allocation, Any], object]
+# Called with the memory, and the stream that orders its release: by default the one that made it, or the whole device.
+Release: TypeAlias = Callable[..., object]
 NOTHING = bool  # C code that does nothing, called by the collector for a buffer that owns no memory
 
 Part = TypeVar("Part", bound="Buffer")
@@ -74,11 +73,12 @@ class Buffer:
         # The tuple itself, since every buffer makes one: `End(...)` and `_replace` go through Python code.
         self.end = tuple.__new__(End, (allocation, offset, self.nbytes, None, -2 if device is None else device))
         self.driver: Driver | None = driver  # the driver of its board, where that is known
-        self._release = release
-        if release is None or driver is None:
+        # Two methods, and not partials: those bring a tuple and a dictionary each, which every `close` would pay for.
+        self._release = None if release is None else MethodType(release, allocation)
+        if self._release is None or driver is None:
             self.__del__ = NOTHING
         else:
-            self.__del__ = partial(driver.executor.post_in_finalizer, partial(release, allocation, None))
+            self.__del__ = MethodType(driver.executor.post_in_finalizer, self._release)
 
     # ---- lifecycle
 
@@ -96,7 +96,7 @@ class Buffer:
             return False
         self._release, self.__del__ = None, NOTHING
         try:
-            release(self.allocation, stream)
+            release(stream)
         except BaseException:  # Ctrl-C: it is still to be given back, by another call or by the collector
             self._release, self.__del__ = release, finalizer
             raise

@@ -309,7 +309,7 @@ def topsIpcCloseMemHandle(devPtr: int) -> None:
     assert memory.allocation is not None
     with driver.lock:
         context.revoke(memory.allocation)
-    free_when_idle(context, memory.end, memory.allocation, None)
+    free_when_idle(context, memory.end, memory.allocation)
 
 
 # ---- events
