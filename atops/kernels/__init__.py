@@ -18,7 +18,7 @@ It depends on the device alone, not on streams or launches. What a program names
     kernel     what `@k.kernel` makes; bound, arguments: a kernel with its arguments; launch_config: its geometry
     dte        the DTE's contexts and operations; sync: barriers and signals; output: printf and assertions
     builtin_variables, execution_spaces: the place of a thread; `k.device` and `k.host`
-    inspection what a kernel's code and text show before it runs; target: chips that a kernel is compiled for
+    inspection what a kernel's code and text show before it runs; target: chips that a kernel is compiled for, macros
 """
 
 from __future__ import annotations
@@ -30,17 +30,7 @@ from atops.device.span.span import Space, Span
 from atops.kernels import dte
 from atops.kernels.arguments import restrict
 from atops.kernels.bound import BoundKernel
-from atops.kernels.builtin_variables import (
-    MACROS,
-    blockDim,
-    blockIdx,
-    gridDim,
-    macro,
-    thread_count,
-    thread_id,
-    threadIdx,
-    tiles,
-)
+from atops.kernels.builtin_variables import blockDim, blockIdx, gridDim, thread_count, thread_id, threadIdx, tiles
 from atops.kernels.dte import *  # noqa: F403  # what it lists: contexts, events and operations
 from atops.kernels.execution_spaces import device, host
 from atops.kernels.kernel import Kernel, cooperative, kernel
@@ -74,6 +64,7 @@ from atops.kernels.sync import (
     syncblocks,
     syncthreads,
 )
+from atops.kernels.target import MACROS, macro
 from atops.kernels.vectors import functions
 from atops.kernels.vectors.functions import *  # noqa: F403  # the 29 functions
 from atops.kernels.vectors.vector import Mask, Vector

@@ -1,26 +1,15 @@
-"""The built-in variables and macros: a thread's place, its share of the work, and its chip. TOPS C++, 8.1, 8.5, 8.6.
-
-A macro is a number in a kernel and None on the host, so the module `k` computes it when it is read (`k.GCU_ARCH`), and
-none can be imported.
-"""
+"""The built-in variables: a thread's place, and its share of the work. TOPS C++, 8.5."""
 
 from __future__ import annotations
 
-import dis
 import operator
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from types import FrameType, MappingProxyType
+from collections.abc import Callable, Iterator
 from typing import NoReturn, SupportsIndex
 
 from atops.base.errors import InvalidType, InvalidValue
-from atops.device.exec.thread import KernelThread, current_thread, maybe_current_thread
-from atops.kernels.target import CompileTarget
+from atops.device.exec.thread import KernelThread, current_thread
 
-__all__ = (
-    "MACROS", "BuiltIn", "blockDim", "blockIdx", "gridDim", "macro", "macros_of", "threadIdx", "thread_count",
-    "thread_id", "tiles",
-)  # fmt: skip
+__all__ = ("BuiltIn", "blockDim", "blockIdx", "gridDim", "threadIdx", "thread_count", "thread_id", "tiles")
 
 
 class BuiltIn:
@@ -121,47 +110,3 @@ def tiles(total: SupportsIndex, tile: SupportsIndex) -> Iterator[slice]:
     width = grid.threads_per_block
     starts = range((thread.block.linear * width + thread.linear) * step, whole, grid.total_blocks * width * step)
     return (slice(start, min(start + step, whole)) for start in starts)
-
-
-IMPORT_FROM = dis.opmap["IMPORT_FROM"]
-
-
-
-def _gcu_arch(thread: KernelThread) -> int | None:
-    target: CompileTarget | None = getattr(getattr(thread.grid.entry, "kernel", None), "target", None)
-    return thread.grid.arch.gcu_arch if target is None else target.gcu_arch
-
-
-def _agcu_arch(thread: KernelThread) -> int:
-    return thread.grid.arch.agcu_arch
-
-
-MACROS: Mapping[str, Callable[[KernelThread], int | None]] = MappingProxyType(
-    {"GCU_ARCH": _gcu_arch, "AGCU_ARCH": _agcu_arch, "__AGCU_ARCH__": _agcu_arch}
-)
-
-
-def macros_of(target: CompileTarget) -> dict[str, int | None]:
-    """Return the macros as a target defines them, None for one that is not defined (TOPS C++, 8.6)."""
-    return {name: target.gcu_arch if read is _gcu_arch else target.agcu_arch for name, read in MACROS.items()}
-
-
-def macro(name: str) -> int | None:
-    """Return the value of the macro `name` here: its number in a kernel, None where it is undefined.
-
-    On the host all are undefined, and in a kernel that is compiled for an abstract architecture GCU_ARCH is. This is
-    the `__getattr__` of the kernel language's module. Raises AttributeError for other names, and ImportError where the
-    host imports one, because it would stay None in every kernel.
-    """
-    read = MACROS.get(name)
-    if read is None:
-        raise AttributeError(f"module 'atops.kernels' has no attribute {name!r}")
-    thread = maybe_current_thread()
-    if thread is not None:
-        return read(thread)
-    frame: FrameType | None = sys._getframe(1)
-    if frame is not None and frame.f_code.co_name == "__getattr__":  # of the module `k`
-        frame = frame.f_back
-    if frame is not None and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == IMPORT_FROM:
-        raise ImportError(f"{name} has its value where it is read: `from atops import kernels as k`, then `k.{name}`")
-    return None

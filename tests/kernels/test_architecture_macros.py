@@ -12,7 +12,7 @@ import pytest
 
 from atops import kernels as k
 from atops.base.errors import CompilationError
-from atops.kernels.builtin_variables import MACROS, macro
+from atops.kernels.target import MACROS, macro
 from tests.kernel_bench import Bench
 
 

@@ -5,6 +5,7 @@ A pointer reaches the bytes of the memory that it was made of, and no others.
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, SupportsIndex
 
@@ -17,11 +18,12 @@ from atops.device.exec.thread import current_thread
 from atops.device.geometry import Array
 from atops.device.span.span import Space, Span
 from atops.kernels.memory.device_variables import Variable
-from atops.kernels.memory.spaces import AnySpace, LanguageSpace, common_space, is_below, space_in
+from atops.kernels.memory.spaces import AnySpace, LanguageSpace, common_space, is_below, located, space_in
 
 __all__ = ("Pointer", "generic", "pointer")
 
 
+@functools.total_ordering
 class Pointer:
     """A pointer to elements of `dtype` in memory space `space`; immutable. `pointer(x)` makes one.
 
@@ -94,16 +96,10 @@ class Pointer:
         return self.place == other.place
 
     def __lt__(self, other: Pointer) -> bool:
-        return self._before(other)
-
-    def __gt__(self, other: Pointer) -> bool:
-        return other._before(self)
-
-    def __le__(self, other: Pointer) -> bool:
-        return not other._before(self)
-
-    def __ge__(self, other: Pointer) -> bool:
-        return not self._before(other)
+        if not isinstance(other, Pointer):
+            raise InvalidType(f"the order expects two pointers, got {self!r} and {other!r}")
+        self._check_related(other, "the order of")
+        return self.place < other.place
 
     def __hash__(self) -> int:
         return hash(self.place)
@@ -165,12 +161,6 @@ class Pointer:
         except TypeError:
             raise InvalidType(f"{self!r} expects a whole number of elements, got {value!r}") from None
 
-    def _before(self, other: Pointer) -> bool:
-        if not isinstance(other, Pointer):
-            raise InvalidType(f"the order expects two pointers, got {self!r} and {other!r}")
-        self._check_related(other, "the order of")
-        return self.place < other.place
-
     def _check_spaces(self, other: Pointer, what: str) -> None:
         if common_space(self.space, other.space) is None:
             raise InvalidType(f"{what} a {self.space} and a {other.space} pointer; neither converts to the other")
@@ -219,5 +209,5 @@ def _origin(memory: Array | Span) -> tuple[int, int]:
         if memory.allocation is not None:
             return memory.allocation.serial, memory.address
         memory = memory.array
-    root = memory if memory.base is None else memory.base
-    return id(root), memory.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+    root, offset = located(memory)
+    return id(root), offset

@@ -16,9 +16,10 @@ from atops.base.errors import IllegalAddress, InvalidType
 from atops.device.call_site import caller
 from atops.device.dte.transfer import PRIVATE_ARRAYS
 from atops.device.exec.thread import KernelThread
+from atops.device.geometry import Array
 from atops.device.span.span import Space, Span
 
-__all__ = ("AnySpace", "LanguageSpace", "common_space", "is_below", "space_in")
+__all__ = ("AnySpace", "LanguageSpace", "common_space", "is_below", "located", "space_in")
 
 
 class LanguageSpace(Enum):
@@ -49,6 +50,12 @@ def common_space(one: AnySpace, other: AnySpace) -> AnySpace | None:
     if is_below(one, other):
         return other
     return one if is_below(other, one) else None
+
+
+def located(array: Array) -> tuple[Array, int]:
+    """Return the memory that an array is a part of, and the byte at which it begins there."""
+    root: Array = array if array.base is None else array.base
+    return root, array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
 
 
 def space_in(thread: KernelThread, memory: object, what: str) -> AnySpace:

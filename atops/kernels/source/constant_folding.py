@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from atops.base.dtypes import as_dtype, quietly
-from atops.kernels.builtin_variables import MACROS
+from atops.kernels.target import MACROS
 
 __all__ = ("NotConstant", "fold", "resolve")
 

@@ -106,14 +106,6 @@ class _Headers:
         self.reading: list[str] = []
 
 
-class _Declaration:
-    """A device variable that is declared, as far as it is known before anything runs. `node` is its statement."""
-
-    def __init__(self, name: str, node: ast.stmt) -> None:
-        self.name = name
-        self.node = node
-
-
 class _Reader:
     """Reads one text: parses it, reads the statements at its top in order, checks and compiles its functions.
 
@@ -128,7 +120,7 @@ class _Reader:
         self.predefined = {**predefined(), **macros}
         self.names: dict[str, object] = dict(self.predefined)
         self.lines: dict[str, ast.stmt] = {}
-        self.steps: list[UnitStep | FunctionNode | _Declaration] = []
+        self.steps: list[UnitStep | ast.stmt] = []
         self.incomplete = False  # names are missing that an import would have brought
 
     def unit(self) -> PythonUnit | None:
@@ -142,11 +134,8 @@ class _Reader:
         for step in self.steps:
             if isinstance(step, Bind | Include | Run):
                 steps.append(step)
-                continue
-            node = step.node if isinstance(step, _Declaration) else step
-            code = self._compiled(node)
-            if code is not None:
-                steps.append(Run(code, node))
+            elif (code := self._compiled(step)) is not None:
+                steps.append(Run(code, step))
         if len(self.log.errors) > before:
             return None
         return PythonUnit(self.source, self.predefined, tuple(steps))
@@ -178,9 +167,6 @@ class _Reader:
     def _expression(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):  # a docstring, or `...`
             self._refuse(node)
-
-    def _pass(self, node: ast.Pass) -> None:
-        """Take a statement that does nothing."""
 
     def _if(self, node: ast.If) -> None:
         """Take the branch that the constants choose, as the preprocessor does (TOPS C++, 8.1)."""
@@ -218,13 +204,12 @@ class _Reader:
         self.names.setdefault(target.id, _UNKNOWN)  # its own faults are reported once
         if isinstance(value, ast.Call) and self._declares(value):
             return self._declare(target.id, value, node)
+        mutable = isinstance(value, ast.List | ast.Dict | ast.Set)
         try:
-            folded = fold(value, self.names)
+            folded = None if mutable else fold(value, self.names)
         except NotConstant as error:
-            if isinstance(value, ast.List | ast.Dict | ast.Set):
-                return self.error(f"'{target.id}' could be changed; a constant is a number, a text or a tuple", value)
             return self.error(f"'{target.id}' is no constant: {error}", error.node)
-        if isinstance(folded, list):
+        if mutable or isinstance(folded, list):
             return self.error(f"'{target.id}' could be changed; a constant is a number, a text or a tuple", value)
         if self._bind(target.id, folded, node):
             self.steps.append(Bind(target.id, folded))
@@ -245,9 +230,8 @@ class _Reader:
         if all(given.arg != "name" for given in call.keywords):
             keyword = ast.keyword("name", ast.Constant(name))
             call.keywords.append(ast.fix_missing_locations(ast.copy_location(keyword, call)))
-        declaration = _Declaration(name, node)
-        if self._bind(name, declaration, node):
-            self.steps.append(declaration)
+        if self._bind(name, node, node):
+            self.steps.append(node)
 
     def _bind(self, name: str, value: object, node: ast.stmt) -> bool:
         """Define a name, once. Returns whether it was free."""
@@ -342,7 +326,8 @@ _KINDS: Mapping[type[ast.stmt], str] = {
 }  # fmt: skip
 
 _RULES: Mapping[type[ast.stmt], Callable[..., None]] = {
-    ast.Expr: _Reader._expression, ast.Pass: _Reader._pass, ast.If: _Reader._if, ast.ClassDef: _Reader._class,
+    ast.Expr: _Reader._expression, ast.Pass: lambda reader, node: None, ast.If: _Reader._if,
+    ast.ClassDef: _Reader._class,
     ast.FunctionDef: _Reader._function, ast.AsyncFunctionDef: _Reader._function, ast.Assign: _Reader._assign,
     ast.AnnAssign: _Reader._annotated, ast.Import: _Reader._import, ast.ImportFrom: _Reader._import_from,
 }  # fmt: skip

@@ -19,7 +19,6 @@ from atops.base.errors import InvalidType
 from atops.base.python_ast import expression_tree
 from atops.device.dte.operations import OPERATIONS
 from atops.device.span.span import Span
-from atops.kernels.builtin_variables import macros_of
 from atops.kernels.inspection import FunctionNode, bound_names, own_nodes
 from atops.kernels.memory.arrays import dynamic_shared, local
 from atops.kernels.source.constant_folding import NotConstant, fold, resolve
@@ -27,7 +26,7 @@ from atops.kernels.source.diagnostics import DiagnosticLog, Located, SourceText
 from atops.kernels.source.names import DECORATORS, language
 from atops.kernels.sync import syncblocks
 from atops.kernels.tables.vectors import FUNCTIONS, VECTORS
-from atops.kernels.target import TARGETS, CompileTarget
+from atops.kernels.target import TARGETS, CompileTarget, macros_of
 
 __all__ = ("FunctionChecks", "decorators_of")
 

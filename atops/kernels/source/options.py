@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from atops.base.errors import InvalidType
 from atops.device.arch import ARCHITECTURES
-from atops.kernels.builtin_variables import MACROS, macros_of
 from atops.kernels.source.diagnostics import DiagnosticLog
-from atops.kernels.target import TARGETS, CompileTarget
+from atops.kernels.target import MACROS, TARGETS, CompileTarget, macros_of
 
 __all__ = ("CompileOptions", "parse_options")
 

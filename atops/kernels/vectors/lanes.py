@@ -22,7 +22,7 @@ from atops.device.geometry import Array
 from atops.device.span.span import Span
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.memory.pointer import Pointer
-from atops.kernels.memory.spaces import AnySpace, LanguageSpace, space_in
+from atops.kernels.memory.spaces import AnySpace, LanguageSpace, located, space_in
 
 if TYPE_CHECKING:
     from atops.kernels.vectors.vector_type import VectorType
@@ -273,8 +273,7 @@ def _new_row(thread: KernelThread, memory: object) -> _Row:
     rows = thread.sites.setdefault(_ROWS, {})
     if isinstance(memory, Span):  # tells where it lies at once, and is usually a new one
         return _made(thread, memory, memory.reshape(array.size), array, memory.address, space)
-    root = array if array.base is None else array.base
-    row = _made(thread, memory, array.reshape(-1), array, _pointer(array) - _pointer(root), space)
+    row = _made(thread, memory, array.reshape(-1), array, located(array)[1], space)
     if len(rows) == _MOST_ROWS:
         rows.clear()  # for a kernel that makes a new view for every access
     rows[id(memory)] = row
@@ -288,12 +287,6 @@ def _made(thread: KernelThread, memory: object, flat: Array | Span, array: Array
     plain = None if rest or element.kind == "b" else element  # masks have no form in memory
     step = max(1, alignment // (array.itemsize or 1))
     return _Row(memory, flat, element, array.size, start, space, alignment, plain, first, step)
-
-
-def _pointer(array: Array) -> int:
-    """Return where the first element lies in the machine's memory."""
-    pointer: int = array.__array_interface__["data"][0]
-    return pointer
 
 
 def _integer(value: SupportsIndex, role: str) -> int:

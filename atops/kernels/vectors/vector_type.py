@@ -153,17 +153,11 @@ class VectorFamily:
         try:
             return self._known[element]
         except (KeyError, TypeError):
-            return self._found(element)
-
-    def _found(self, element: DTypeLike) -> VectorType:
-        """Return the type of an element in another of its names."""
+            pass
         try:
-            dtype = None if isinstance(element, str) and element in SPELLINGS else as_dtype(element)
-        except InvalidType:
-            dtype = None
-        for each in self._types.values():
-            if each.element == dtype and not each.is_mask:
-                return each
+            return self._known[as_dtype(element)]
+        except (KeyError, InvalidType):
+            pass
         permitted = ", ".join(map(repr, self._types))
         raise InvalidType(f"{here()}there is no __{self._keyword} of {element!r}; expected one of {permitted}")
 

@@ -21,12 +21,12 @@ from atops.base.errors import (
     NotSupported,
 )
 from atops.kernels.arguments import restrict
-from atops.kernels.builtin_variables import macro
 from atops.kernels.execution_spaces import device, host
 from atops.kernels.memory.arrays import Constant, Generic, private
 from atops.kernels.memory.device_variables import constant, device_variable
 from atops.kernels.memory.pointer import generic, pointer
 from atops.kernels.tables.constructs import SPACES, Construct
+from atops.kernels.target import macro
 from tests.every import every
 from tests.kernel_bench import Bench
 from tests.runtime import boards
