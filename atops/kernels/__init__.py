@@ -79,18 +79,15 @@ if TYPE_CHECKING:
 
 # The compiler of source texts is loaded when it is first used, as most programs never use it.
 COMPILING = {
-    "CompileOptions": "atops.kernels.source.options",
-    "Diagnostic": "atops.kernels.source.diagnostics",
-    "DiagnosticLog": "atops.kernels.source.diagnostics",
-    "Severity": "atops.kernels.source.diagnostics",
-    "FunctionAttributes": "atops.kernels.compile.kernel_attributes",
-    "function_attributes": "atops.kernels.compile.kernel_attributes",
-    "CodeImage": "atops.kernels.compile.image",
-    "load_module": "atops.kernels.compile.program",
-    "Module": "atops.kernels.compile.program",
-    "CompiledProgram": "atops.kernels.compile.program",
-    "Program": "atops.kernels.compile.program",
-    "compile_source": "atops.kernels.compile.program",
+    name: f"atops.kernels.{module}"
+    for module, names in {
+        "compile.image": ("CodeImage",),
+        "compile.kernel_attributes": ("FunctionAttributes", "function_attributes"),
+        "compile.program": ("CompiledProgram", "Module", "Program", "compile_source", "load_module"),
+        "source.diagnostics": ("Diagnostic", "DiagnosticLog", "Severity"),
+        "source.options": ("CompileOptions",),
+    }.items()
+    for name in names
 }
 
 

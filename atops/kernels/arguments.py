@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, Generic, Protocol, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from atops.device.memory.allocation import Allocation
 from atops.device.span.span import ElementType, Space, Span
 from atops.kernels.memory.spaces import LanguageSpace
 
-__all__ = ("KernelArgument", "MemoryArgument", "Parameter", "aliases", "parameter", "restrict", "restricted_type")
+__all__ = ("MemoryArgument", "Parameter", "aliases", "parameter", "restrict", "restricted_type")
 
 # What an annotation can be, for messages; the types that restrict nothing beyond `_plain`; and numpy's types without a
 # size, each of which stands for several.
@@ -31,15 +31,6 @@ _OPEN: tuple[type, ...] = (cast("type", Callable), tuple, int, float, complex, n
 _ABSTRACT = (np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating)
 
 Number = int | float | complex | np.generic
-Region = tuple[Allocation, int, np.dtype[np.generic], tuple[int, ...]]
-
-
-class KernelArgument(Protocol):
-    """Device memory that can be passed to a kernel."""
-
-    def __kernel_argument__(self) -> Region:
-        """Return allocation, offset in bytes, element type and shape."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +81,7 @@ class Parameter:
 
         Raises InvalidType and InvalidValue naming kernel, parameter and value.
         """
-        region = getattr(value, "__kernel_argument__", None)  # isinstance of the protocol takes ten times as long
+        region = getattr(value, "__kernel_argument__", None)  # allocation, offset in bytes, element type, shape
         if region is not None:
             if self.dtype is not None:
                 raise self._wrong(value, f"a scalar of {_type_name(self.dtype)}")

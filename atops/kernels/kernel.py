@@ -249,6 +249,5 @@ def _check_form(function: Function, name: str) -> None:
 
 
 def _evaluate(function: Function, text: str) -> object:
-    """Return the value of an annotation that is a text."""
     closure = inspect.getclosurevars(function)
     return eval(text, function.__globals__, dict(closure.nonlocals))

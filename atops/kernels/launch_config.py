@@ -102,14 +102,12 @@ class LaunchConfig:
 
 
 def _check_extents(kernel: Kernel, what: str, given: Dim3, most: Dim3, arch: Architecture) -> None:
-    """Raise InvalidValue where an extent is larger than the architecture's."""
     for axis, extent, limit in zip("xyz", given, most, strict=True):
         if extent > limit:
             raise InvalidValue(f"{kernel.name}: {what}.{axis} is {extent}; {arch.name} has {limit} at most")
 
 
 def _check_target(arch: Architecture, kernel: Kernel) -> None:
-    """Raise NotSupported where the kernel is compiled for other chips only."""
     target = kernel.target
     if target is not None and arch.name not in target.runs_on:
         chips = " and ".join(target.runs_on)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from atops.base.dtypes import as_dtype, quietly
@@ -28,7 +27,6 @@ LANGUAGE = "atops.kernels"
 MOST_BITS = 4096  # of an integer
 MOST_ITEMS = 1 << 16  # of a tuple or a text
 
-_MODULES = (np, math, ml_dtypes)
 # Functions whose result, or number of steps, has no bound.
 _UNBOUNDED = ("comb", "factorial", "perm", "prod", "fsum", "dist", "lcm", "gcd", "sumprod", "hypot")
 _MATH = tuple(each for name, each in vars(math).items() if callable(each) and name not in _UNBOUNDED)

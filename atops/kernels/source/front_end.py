@@ -141,7 +141,6 @@ class _Reader:
         return PythonUnit(self.source, self.predefined, tuple(steps))
 
     def _compiled(self, node: ast.stmt) -> CodeType | None:
-        """Check and compile one definition."""
         before = len(self.log.errors)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             FunctionChecks(node, self.names, self.source, self.log).run()

@@ -276,7 +276,6 @@ _CONTEXTS = (
 )  # fmt: skip
 
 def _operation(row: Operation[...]) -> Construct:
-    """Return the row of an operation."""
     shown = [
         name if each.default is each.empty else f"{name}={each.default!r}"
         for name, each in row.signature.parameters.items()

@@ -67,7 +67,6 @@ _MASKS = "masks of char, short and int"
 
 
 def _names(*spellings: str) -> frozenset[str]:
-    """Return the types with these elements, by name."""
     return frozenset(form.cpp for form in FORMS if form.spelling in spellings)
 
 
@@ -95,7 +94,6 @@ def _row(cpp: str, python: str, summary: str, types: tuple[str, ...] = (), diffe
 
 
 def _type_row(form: VectorForm) -> Construct:
-    """Return the row of a type."""
     element = next((row for row in ELEMENTS.values() if row.spelling == form.spelling), None)
     named = element is not None and element.name != "bfloat16"  # numpy itself has no bfloat16 and no typed bool
     key = f"np.{element.name}" if element is not None and named else f'"{form.spelling}"'

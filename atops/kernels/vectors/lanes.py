@@ -121,7 +121,6 @@ def lanes_of(element: np.dtype[np.generic], lanes: int, values: object, role: st
 
 
 def _array(values: Any, role: str) -> Array:
-    """Return a new array of the values."""
     try:
         made: Array = np.array(values) if isinstance(values, list | tuple) else values.copy()  # spans see a load
         return made
@@ -130,7 +129,6 @@ def _array(values: Any, role: str) -> Array:
 
 
 def _as_lanes(element: np.dtype[np.generic], array: Array, role: str) -> Array:
-    """Return the array with that element type."""
     if array.dtype == element:
         return array
     kind = array.dtype.kind
@@ -143,7 +141,6 @@ def _as_lanes(element: np.dtype[np.generic], array: Array, role: str) -> Array:
 
 
 def _number(value: Any, element: np.dtype[np.generic], role: str) -> int | float:
-    """Return `value` as a Python number."""
     number = value
     if isinstance(value, np.generic):
         number = value.item()

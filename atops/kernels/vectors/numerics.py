@@ -88,7 +88,6 @@ def _round(x: Array) -> Array:
 
 
 def _rsqrt(x: Array) -> Array:
-    """Return 1 / sqrt(x)."""
     return np.reciprocal(np.sqrt(x))
 
 

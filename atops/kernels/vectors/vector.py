@@ -60,7 +60,6 @@ def _reflected(cpp: str) -> Callable[[V, object], V]:
 
 
 def _comparison(cpp: str) -> Callable[[Vector, object], Mask]:
-    """Return the method for a comparison, whose result is a mask."""
     return _binary(cpp, gives_mask=True)  # type: ignore[return-value]  # of the operand's mask type
 
 
@@ -240,7 +239,6 @@ class Vector:
         return slice(first, last)
 
     def _checked(self, index: SupportsIndex) -> int:
-        """Return `index` as an int inside."""
         try:
             position = operator.index(index)
         except TypeError:

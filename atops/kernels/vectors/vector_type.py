@@ -210,7 +210,6 @@ def _named(name: str) -> VectorType:
 
 
 def _family(keyword: str) -> VectorFamily:
-    """Return the family of a keyword."""
     return VectorFamily(keyword, {form.spelling: VECTOR_TYPES[form.cpp] for form in FORMS if form.keyword == keyword})
 
 
