@@ -35,7 +35,6 @@ SHORT_FILES: dict[str, str] = {
     "atops.runtime.commands.cost_model": "every figure of the virtual clock in one place",
     "atops.runtime.commands.fill": "a family of commands has a file",
     "atops.runtime.core.poller": "a timer, tested by itself, for two kinds of waits",
-    "atops.runtime.ipc.handle": "the format of handles in one place",
     "atops.runtime.memory.host_array": "a type that a user names",
     "atops.tops.aio": "a public name",
     "atops_widgets.cluster_grid.cluster_grid": "a widget has a file beside its script",

@@ -23,9 +23,7 @@ from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import HERE
-from atops.runtime.ipc.exporter import exporter
-from atops.runtime.ipc.handle import Handle, Kind
-from atops.runtime.ipc.lease import borrow
+from atops.runtime.ipc.lending import Handle, Kind, borrow, exporter
 from atops.runtime.ipc.page import EventPage, TicketState
 from atops.runtime.queues.queue import StreamQueue
 

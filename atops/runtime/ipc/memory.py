@@ -17,9 +17,7 @@ import numpy as np
 from atops.base.errors import InvalidHandle
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.ipc.exporter import exporter
-from atops.runtime.ipc.handle import Handle, Kind
-from atops.runtime.ipc.lease import MapFailed, borrow
+from atops.runtime.ipc.lending import Handle, Kind, MapFailed, borrow, exporter
 
 __all__ = ("BorrowedMemory", "LentMemory", "export_memory")
 

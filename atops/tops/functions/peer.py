@@ -21,7 +21,7 @@ from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.core.completion import Completion
 from atops.runtime.device import Device
 from atops.runtime.ipc.event import export_event, import_event
-from atops.runtime.ipc.handle import Handle, Kind
+from atops.runtime.ipc.lending import Handle, Kind
 from atops.runtime.ipc.memory import BorrowedMemory, export_memory
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.stream import Stream

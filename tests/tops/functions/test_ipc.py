@@ -15,8 +15,7 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.runtime.driver import CURRENT, Driver
-from atops.runtime.ipc.exporter import EXPORTER, address_of, exporter
-from atops.runtime.ipc.handle import Kind
+from atops.runtime.ipc.lending import EXPORTER, Kind, address_of, exporter
 from atops.tops.bridge.handles import event_of
 from atops.tops.bridge.pointers import device_memory
 from atops.tops.header.functions import FUNCTIONS

@@ -1,11 +1,13 @@
-"""What this process lends to others: a request with a sealed handle gets a descriptor, and a lease while it is in use.
+"""Lending to other processes, and borrowing from one: a sealed handle goes in, a descriptor and a lease come back.
 
-One thread serves an abstract Unix socket (Linux). A lease is an open connection, so the end of a borrower, by kill -9
-too, ends its leases. It knows neither memory nor events, only what can be lent.
+A handle has 64 bytes, which only the process that made them accepts. One thread of it serves an abstract Unix socket
+(Linux). A lease is an open connection, so the end of a borrower, by kill -9 too, ends its leases.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import logging
 import os
 import secrets
@@ -13,20 +15,86 @@ import selectors
 import socket
 import struct
 import threading
-from typing import Final, Protocol
+import weakref
+from contextlib import suppress
+from enum import IntEnum
+from typing import Final, NamedTuple, Protocol
 
 from atops.base.errors import AtopsError, InvalidHandle, NotSupported
 from atops.base.locks import fork_safe
-from atops.runtime.ipc.handle import HANDLE_SIZE, Handle, Kind
+from atops.base.result_codes import Result
 
-__all__ = ("EXPORTER", "GRANTED", "Exporter", "Lendable", "address_of", "exporter", "is_ours", "same_user")
+__all__ = (
+    "EXPORTER", "HANDLE_SIZE", "Exporter", "Handle", "Kind", "Lease", "Lendable", "MapFailed", "OwnHandle",
+    "address_of", "borrow", "exporter",
+)  # fmt: skip
 
 log = logging.getLogger("atops.ipc")
 
+# magic, version, kind, process, device, generation, size, token, seal
+LAYOUT: Final = struct.Struct("<4sHHIIQQ16s16s")
+HANDLE_SIZE: Final = LAYOUT.size
+MAGIC, VERSION = b"TOPS", 1
+SEAL: Final = 16
 GRANTED, REFUSED = b"\x01", b"\x00"  # the first byte of an answer; the loan's description, or the reason, follows
 CREDENTIALS: Final = struct.Struct("3i")
 BACKLOG: Final = 64
 KEPT: Final = 256  # exports below this many are not looked through for dead ones
+PATIENCE: Final = 5.0  # seconds; an exporter answers in well under a millisecond unless it is stopped
+ANSWER: Final = 4096
+
+
+# ---- handles
+
+
+class Kind(IntEnum):
+    """What a handle names."""
+
+    MEMORY = 1
+    EVENT = 2
+
+
+class Handle(NamedTuple):
+    """One handle: `token` leads to the exporter, `serial` is the generation, which no two things of it share.
+
+    `seal` proves that the exporter made it: it is keyed with a secret that never leaves that process.
+    """
+
+    kind: Kind
+    process: int
+    device: int
+    serial: int
+    size: int
+    token: bytes
+    seal: bytes = bytes(SEAL)
+
+    def pack(self) -> bytes:
+        """Return the 64 bytes."""
+        return LAYOUT.pack(
+            MAGIC, VERSION, self.kind, self.process, self.device, self.serial, self.size, self.token, self.seal
+        )
+
+    @classmethod
+    def unpack(cls, data: bytes, kind: Kind) -> Handle:
+        """Read 64 bytes. Raises InvalidHandle for what is no handle of this kind."""
+        if len(data) != HANDLE_SIZE:
+            raise InvalidHandle(f"a handle between processes has {len(data)} bytes; expected {HANDLE_SIZE}")
+        magic, version, found, *rest = LAYOUT.unpack(data)
+        if magic != MAGIC or version != VERSION or found != kind:
+            raise InvalidHandle(f"{data[:8].hex()}... begins no handle of {kind.name.lower()} between processes")
+        return cls(kind, *rest)
+
+    def sealed(self, secret: bytes) -> Handle:
+        """Return the handle with the seal that `secret` makes."""
+        body = self._replace(seal=bytes(SEAL)).pack()
+        return self._replace(seal=hashlib.blake2b(body, key=secret, digest_size=SEAL).digest())
+
+    def is_sealed(self, secret: bytes) -> bool:
+        """Whether the seal is the one that `secret` makes."""
+        return hmac.compare_digest(self.seal, self.sealed(secret).seal)
+
+
+# ---- the lender
 
 
 class Lendable(Protocol):
@@ -97,7 +165,7 @@ class Exporter:
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
-        if not same_user(connection):
+        if not _same_user(connection):
             connection.close()
             return
         connection.setblocking(False)
@@ -150,7 +218,7 @@ def address_of(token: bytes) -> str:
     return f"\0atops-{token.hex()}"
 
 
-def same_user(connection: socket.socket) -> bool:
+def _same_user(connection: socket.socket) -> bool:
     """Whether the process at the other end runs as this user."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     return bool(CREDENTIALS.unpack(found)[1] == os.geteuid())
@@ -170,15 +238,84 @@ def exporter() -> Exporter:
         return EXPORTER[0]
 
 
-def is_ours(token: bytes) -> bool:
-    """Whether this very process made the handles of a token."""
-    return bool(EXPORTER) and EXPORTER[0].token == token
+# ---- the borrower
+
+
+class MapFailed(AtopsError):
+    """The exporter does not answer, or what it lends cannot be mapped here."""
+
+    code = Result.MapFailed
+
+
+class OwnHandle(AtopsError):
+    """A handle was opened in the very process that made it."""
+
+    code = Result.InvalidContext
+
+
+class Lease:
+    """One loan from another process. It ends when it is closed, collected, or when this process ends."""
+
+    __slots__ = ("__weakref__", "_end", "description", "descriptor")
+
+    def __init__(self, connection: int, descriptor: int, description: bytes) -> None:
+        self.descriptor = descriptor
+        self.description = description
+        self._end = weakref.finalize(self, _close, connection, descriptor)
+        LEASES.add(self)
+
+    def close(self) -> None:
+        """End the loan. Idempotent."""
+        self._end()
+
+
+LEASES: weakref.WeakSet[Lease] = weakref.WeakSet()
+
+
+def borrow(handle: Handle) -> Lease:
+    """Ask the exporter for what a handle names.
+
+    Raises OwnHandle when this process made it, InvalidHandle when it is forged or stale or its exporter has ended,
+    MapFailed when the exporter does not answer.
+    """
+    if EXPORTER and EXPORTER[0].token == handle.token:
+        raise OwnHandle("this process made the handle itself; use what it names directly")
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(PATIENCE)
+    try:
+        try:
+            connection.connect(address_of(handle.token))
+        except ConnectionRefusedError:
+            raise InvalidHandle(f"process {handle.process}, which made the handle, has ended") from None
+        if not _same_user(connection):
+            raise InvalidHandle("the handle leads to a process of another user")
+        connection.send(handle.pack())
+        answer, descriptors, _, _ = socket.recv_fds(connection, ANSWER, 1, socket.MSG_CMSG_CLOEXEC)
+    except OSError as error:
+        connection.close()
+        raise MapFailed(f"process {handle.process} did not lend what the handle names: {error}") from error
+    except BaseException:
+        connection.close()
+        raise
+    if answer[:1] != GRANTED or not descriptors:
+        connection.close()
+        raise InvalidHandle(answer[1:].decode(errors="replace") or f"process {handle.process} ended meanwhile")
+    return Lease(connection.detach(), descriptors[0], answer[1:])
+
+
+def _close(*descriptors: int) -> None:
+    for each in descriptors:
+        with suppress(OSError):
+            os.close(each)
 
 
 def _forked() -> None:
+    """In a forked child: what is lent and borrowed is the parent's; a copy of a connection would keep it open."""
     for each in EXPORTER:
         each.disown()
     EXPORTER.clear()
+    for lease in list(LEASES):
+        lease.close()
 
 
 if hasattr(os, "register_at_fork"):
