@@ -27,7 +27,7 @@ from atops.runtime.core.completion import Completion, log_if_unseen, verb
 from atops.runtime.core.event import Event
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import word_of
-from atops.runtime.pools.reuse import order_of
+from atops.runtime.pools.blocks import order_of
 from atops.runtime.queues.deadlock import why
 from atops.runtime.queues.queue import StreamQueue, submit_items
 from atops.runtime.stream_memory import StreamMemory

@@ -12,8 +12,8 @@ from atops.base.locks import make_lock
 from atops.device.arch import architecture
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import DeviceMemory
+from atops.runtime.pools.blocks import order_of
 from atops.runtime.pools.pool import MemoryPool
-from atops.runtime.pools.reuse import order_of
 
 MIB = 1 << 20
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from atops.base.errors import OutOfMemory
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import DeviceMemory
-from atops.runtime.pools.blocks import Block
-from atops.runtime.pools.reuse import FreeBlocks, Origin
+from atops.runtime.pools.blocks import Block, FreeBlocks, Origin
 
 if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion

@@ -18,9 +18,8 @@ from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.completion import Completion, InProcess
-from atops.runtime.pools.blocks import Block
+from atops.runtime.pools.blocks import ANY, Block, Origin, order_of
 from atops.runtime.pools.ledger import Ledger
-from atops.runtime.pools.reuse import ANY, Origin, order_of
 
 if TYPE_CHECKING:
     from atops.runtime.stream_memory import StreamMemory
