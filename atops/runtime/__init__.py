@@ -6,7 +6,6 @@ device              a device: properties, streams, memory outside of stream orde
 stream              a stream, its verbs and its reports
 stream_memory       the verbs that move bytes and hold memory
 pipeline            chunks over several streams
-source_reader       taking chunks from an async source
 cooperative_launch  launches on several streams in one step
 external_stream     streams of other libraries
 symbols             variables of kernels, as the host reaches them

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from contextvars import copy_context
 from functools import partial
 from types import GeneratorType, TracebackType
 from typing import Any
@@ -14,15 +15,15 @@ import anyio
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, PriorLaunchFailure, StreamAborted
 from atops.base.options import whole
 from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
+from atops.base.waiting.loop_adapter import HostTask
 from atops.device.call_site import asked_at, caller
 from atops.runtime.commands.call import is_async
 from atops.runtime.core.completion import Completion
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
-from atops.runtime.source_reader import SourceReader
 from atops.runtime.stream import Stream
 
-__all__ = ("Pipeline", "Stage", "arrived", "drop", "fetched", "first", "is_over", "over", "pipeline")
+__all__ = ("Pipeline", "Stage", "pipeline")
 
 Stage = Callable[[Stream, Any], Any]
 
@@ -78,7 +79,7 @@ class Pipeline(AsyncIterator[Any]):
         self.in_flight = in_flight
         self._site = caller()  # what it enqueues itself was asked for here
         self._source: Any = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
-        self._reader: SourceReader | None = None  # of an async source, where no task of a block reads it
+        self._reader: _SourceReader | None = None  # of an async source, where no task of a block reads it
         self._stages = stages
         self._streams = [device.create_stream(name=f"pipeline {number}") for number in range(streams)]
         self._window: deque[object] = deque()  # of what each chunk's stages returned, in order
@@ -141,7 +142,7 @@ class Pipeline(AsyncIterator[Any]):
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
             for stream in self._streams:
-                stream.driver.post(partial(drop, stream))  # never a lock in a finalizer
+                stream.driver.post(partial(_drop, stream))  # never a lock in a finalizer
             if self._reader is not None:
                 self._streams[0].driver.post(self._reader.cancel)
 
@@ -174,7 +175,7 @@ class Pipeline(AsyncIterator[Any]):
     async def _take(self) -> object:
         self._arriving += 1
         try:
-            result = await arrived(self._window.popleft())
+            result = await _arrived(self._window.popleft())
         finally:
             self._arriving -= 1
         self._given += 1
@@ -196,18 +197,18 @@ class Pipeline(AsyncIterator[Any]):
         return bool(self._window)
 
     def _head_is_over(self) -> bool:
-        return bool(self._window) and is_over(self._window[0])
+        return bool(self._window) and _is_over(self._window[0])
 
     async def _advance(self) -> None:
         """Start the source's next chunk, or return when the head's result is there before it."""
         if isinstance(self._source, AsyncIterator):
             if self._reader is None:
-                self._reader = SourceReader(self._source)
+                self._reader = _SourceReader(self._source)
             self._reader.ask()
             if self._window:
                 async with anyio.create_task_group() as race:
-                    for wait in (self._reader.ready, partial(over, self._window[0])):
-                        race.start_soon(first, wait, race.cancel_scope)
+                    for wait in (self._reader.ready, partial(_over, self._window[0])):
+                        race.start_soon(_first, wait, race.cancel_scope)
             else:
                 await self._reader.ready()
             if self._closed or not self._reader.has_answer:
@@ -282,7 +283,7 @@ class Pipeline(AsyncIterator[Any]):
         for stage in self._stages:
             value = stage(stream, value)
         with asked_at(self._site):
-            outcome = fetched(stream, value)
+            outcome = _fetched(stream, value)
             for allocation, buffer in stream.owned.items():
                 if allocation not in before:
                     buffer.release_in(stream)
@@ -293,10 +294,10 @@ class Pipeline(AsyncIterator[Any]):
         news.set()
 
 
-def fetched(stream: Stream, value: object) -> object:
+def _fetched(stream: Stream, value: object) -> object:
     """Enqueue fetching what the last stage returned."""
     if isinstance(value, tuple | list):
-        return tuple(fetched(stream, each) for each in value)
+        return tuple(_fetched(stream, each) for each in value)
     if isinstance(value, Buffer):
         return stream.fetch(value)
     if isinstance(value, Completion):
@@ -304,16 +305,16 @@ def fetched(stream: Stream, value: object) -> object:
     raise InvalidType(f"the last stage returned {value!r}; expected a DeviceArray, a Completion or a tuple of them")
 
 
-def drop(stream: Stream) -> None:
+def _drop(stream: Stream) -> None:
     """End a stream that is never closed. A driver step."""
     stream.abort()
     stream.close()
 
 
-async def arrived(outcome: Any) -> object:
-    """Wait for what `fetched` enqueued."""
+async def _arrived(outcome: Any) -> object:
+    """Wait for what `_fetched` enqueued."""
     if isinstance(outcome, tuple):
-        return tuple([await arrived(each) for each in outcome])
+        return tuple([await _arrived(each) for each in outcome])
     try:
         return await outcome
     except PriorLaunchFailure:
@@ -321,23 +322,132 @@ async def arrived(outcome: Any) -> object:
         raise
 
 
-async def over(outcome: Any) -> None:
-    """Wait until what `fetched` enqueued is over, well or not."""
+async def _over(outcome: Any) -> None:
+    """Wait until what `_fetched` enqueued is over, well or not."""
     for each in outcome if isinstance(outcome, tuple) else (outcome,):
         if isinstance(each, tuple):
-            await over(each)
+            await _over(each)
         else:
             await current_loop_adapter().park(each)
 
 
-async def first(wait: Callable[[], Awaitable[None]], race: anyio.CancelScope) -> None:
+async def _first(wait: Callable[[], Awaitable[None]], race: anyio.CancelScope) -> None:
     """Wait, then end the wait of the others in the race."""
     await wait()
     race.cancel()
 
 
-def is_over(outcome: Any) -> bool:
-    """Whether waiting for what `fetched` enqueued would take no time."""
+def _is_over(outcome: Any) -> bool:
+    """Whether waiting for what `_fetched` enqueued would take no time."""
     if isinstance(outcome, tuple):
-        return all(is_over(each) for each in outcome)
+        return all(_is_over(each) for each in outcome)
     return bool(outcome.over)
+
+
+# ---- an async source
+
+
+class _SourceReader:
+    """Takes one chunk from an async iterator whenever it is asked.
+
+    A task that has asked may turn to something else, or be cancelled: the source does not notice. It is always the same
+    task that is inside the source, which may hold cancel scopes open from one chunk to the next. It belongs to the
+    loop, starts with the first `ask` and ends with the source or `aclose`. One loop only.
+    """
+
+    def __init__(self, source: AsyncIterator[object]) -> None:
+        self._source = source
+        self._task: HostTask | None = None
+        self._task_id: int | None = None
+        self._busy = False  # from an `ask` to its `take`
+        self._asked = anyio.Event()
+        self._answered = anyio.Event()
+        self._answer: tuple[Exception | None, object] | None = None
+        self._over = anyio.Event()
+        self._closing = False
+        self._closed = False
+
+    # ---- for tasks that want chunks
+
+    def ask(self) -> None:
+        """Have the next chunk taken, unless it is being taken already, or is taken and still here."""
+        if self._task is None:
+            self._task = current_loop_adapter().spawn(self._run, copy_context(), self._ended)
+        if not self._busy:
+            self._busy = True
+            self._asked.set()
+
+    async def ready(self) -> None:
+        """Wait until the chunk that was asked for is there, or it is known that none will come."""
+        await self._answered.wait()
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether `take` has something to give or to raise."""
+        return self._answer is not None
+
+    def take(self) -> object:
+        """Return the chunk. Raises what the source raised: StopAsyncIteration at its end."""
+        assert self._answer is not None
+        error, chunk = self._answer
+        self._answer, self._answered, self._busy = None, anyio.Event(), False
+        if error is not None:
+            raise error
+        return chunk
+
+    # ---- the end
+
+    async def aclose(self) -> None:
+        """Cancel what waits in the source, wait until it has left there, and close the source. Idempotent.
+
+        Called by the source itself it returns at once; the source is closed when it gives its next chunk.
+        """
+        if self._task is not None and not self._over.is_set():
+            if anyio.get_current_task().id == self._task_id:
+                self._closing = True
+                return
+            self.cancel()
+            if self._task_id is not None:  # a task that has not begun never enters the source; a loop may not begin it
+                await self._over.wait()
+        await self._close_source()
+
+    def cancel(self) -> None:
+        """Have the task end, without waiting. From any thread."""
+        task = self._task
+        if task is not None and not self._closing:
+            self._closing = True
+            task.cancel()
+
+    # ---- the task
+
+    async def _run(self) -> None:
+        self._task_id = anyio.get_current_task().id
+        try:
+            while not self._closing:
+                await self._asked.wait()
+                self._asked = anyio.Event()
+                try:
+                    chunk = await anext(self._source)
+                except Exception as error:
+                    self._give(error, None)
+                    break
+                self._give(None, chunk)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._close_source()
+
+    def _give(self, error: Exception | None, chunk: object) -> None:
+        self._answer = error, chunk
+        self._answered.set()
+
+    def _ended(self, error: BaseException | None, value: object) -> None:
+        """Take note of the task's end. Waits for a chunk that will not come are ended."""
+        if self._answer is None:
+            self._give(IllegalState(f"the task that reads {self._source!r} has ended: {error!r}"), None)
+        self._over.set()
+
+    async def _close_source(self) -> None:
+        if not self._closed:
+            self._closed = True
+            if (close := getattr(self._source, "aclose", None)) is not None:
+                await close()
