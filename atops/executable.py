@@ -11,10 +11,10 @@ from typing import Any
 
 from atops.base.errors import InvalidType, InvalidValue
 from atops.runtime.executables.build import BuildOptions, Ranges, build_file
+from atops.runtime.executables.constants import ManagedConstant
 from atops.runtime.executables.executable import Executable
 from atops.runtime.executables.file import SectionKind
 from atops.runtime.executables.graph import Graph
-from atops.runtime.executables.refit import ManagedConstant
 
 __all__ = ("Executable", "ManagedConstant", "build", "load")
 

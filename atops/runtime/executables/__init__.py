@@ -4,8 +4,6 @@ executable  one that is open
 launch      running it in stream order
 build       making one of an ONNX model
 graph       the graph, checked and evaluated
-file        the container of sections
-tables      inputs, outputs, constants and functions in it
-constants   constants on the host and on devices
-refit       changing them
+file        its sections, and the inputs, outputs, constants and functions in them
+constants   constants on the host and on devices, and changing them
 """

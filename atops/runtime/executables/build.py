@@ -10,17 +10,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from atops.base.errors import InvalidType, InvalidValue, NotFound, NotSupported
-from atops.runtime.executables.file import ExecutableFile, SectionKind
-from atops.runtime.executables.graph import dtype_name, functions_of, messages_in, onnx_package, tensor_type
-from atops.runtime.executables.tables import (
+from atops.runtime.executables.file import (
     ALIGNMENT,
     ConstantRecord,
+    ExecutableFile,
     HeaderRecord,
     ProfileRecord,
     ResourceRecord,
+    SectionKind,
     TensorRecord,
     pack,
 )
+from atops.runtime.executables.graph import dtype_name, functions_of, messages_in, onnx_package, tensor_type
 
 __all__ = ("BuildOptions", "Ranges", "build_file")
 

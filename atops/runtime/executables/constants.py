@@ -1,27 +1,34 @@
-"""The constants of an executable: their bytes on the host, and the copy of each section on each device that uses it.
+"""The constants of an executable: their bytes on the host, the copy of each section on each device that uses it, refit.
 
 A copy is never changed: what a refit changes goes to a new one, so that launches enqueued before keep what they saw.
+Refit is TOPS Runtime API, 2.11.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
+from atops.base.errors import IllegalState, NotSupported
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
-from atops.runtime.executables.file import SectionKind
-from atops.runtime.executables.tables import ConstantRecord
+from atops.runtime.driver import Driver
+from atops.runtime.executables.file import ConstantRecord, SectionKind
 from atops.runtime.memory.buffer import Buffer, DeviceArray
+from atops.runtime.memory.host_array import HostArray
 from atops.runtime.resources.bundle import ResourceBundle, within
 
 if TYPE_CHECKING:
     from atops.runtime.stream import Stream
 
-__all__ = ("Constants", "place_of")
+__all__ = ("Constants", "ManagedConstant", "Refit", "RefitStep")
 
 T = TypeVar("T")
 
@@ -46,7 +53,7 @@ class Constants:
 
     def content(self, record: ConstantRecord) -> bytes:
         """Return the bytes of a constant."""
-        return self.images[place_of(record)][record.offset : record.offset + record.nbytes]
+        return self.images[record.section][record.offset : record.offset + record.nbytes]
 
     def use(
         self, stream: Stream, enqueue: Callable[[list[DeviceArray]], T], bundle: ResourceBundle | None = None
@@ -61,7 +68,7 @@ class Constants:
             memory = {kind: self._current(stream, kind, bundle).memory for kind in self.images}
             found = []
             for record in self.records:
-                part = memory[place_of(record)][record.offset : record.offset + record.nbytes]
+                part = memory[record.section][record.offset : record.offset + record.nbytes]
                 found.append(part.view(record.kind, record.dims))
             return enqueue(found)
 
@@ -89,7 +96,7 @@ class Constants:
             raise
         with self._lock:
             for record, buffer in reversed(list(zip(self.records, made, strict=True))):
-                self._loaded.setdefault((context, place_of(record)), []).insert(0, buffer.allocation)
+                self._loaded.setdefault((context, record.section), []).insert(0, buffer.allocation)
         return made
 
     def address(self, context: DeviceContext, kind: SectionKind, bank: int) -> int:
@@ -144,7 +151,7 @@ class Constants:
                 stream.copy(memory, known.memory)
                 for record in self.records:
                     part = slice(record.offset, record.offset + record.nbytes)
-                    if place_of(record) is kind and image[part] != known.image[part]:
+                    if record.section is kind and image[part] != known.image[part]:
                         stream.copy(memory[part], image[part])
             return _Copy(memory, stream.record(), image)
         except BaseException:
@@ -160,12 +167,128 @@ class Constants:
                 del self._loaded[place]
 
 
-def place_of(record: ConstantRecord) -> SectionKind:
-    """Return the section that a constant lies in."""
-    return SectionKind.MANAGED_CONSTANT if record.managed else SectionKind.CONSTANT
-
-
 def _allocate(context: Any, nbytes: int, label: str, bundle: ResourceBundle | None) -> Buffer:
     if bundle is not None:
         return bundle.allocate(nbytes)
     return Device(context.ordinal, context.driver).allocate(nbytes, label=label)
+
+
+# ---- refit: changing the managed constants in steps, each of which needs the one before it
+
+
+class RefitStep(IntEnum):
+    """How far a refit has come."""
+
+    NONE = 0
+    DATA = 1  # the bytes can be written
+    FUNCTIONS = 2  # functions can be called
+    UPDATED = 3  # devices have the new bytes, and the key is still that of the old ones
+
+
+class ManagedConstant(NamedTuple):
+    """A constant that refit may change: write `data`, and set `flag[0]` to 1, in pinned memory that devices reach."""
+
+    record: ConstantRecord
+    data: npt.NDArray[Any]
+    flag: npt.NDArray[np.uint8]
+
+
+class Refit:
+    """The refit of one executable, over and over. Call it from one thread at a time."""
+
+    def __init__(self, name: str, permitted: bool, constants: Constants) -> None:
+        self._name = name
+        self._permitted = permitted
+        self._constants = constants
+        self._staging: HostArray | None = None
+        self.step = RefitStep.NONE
+        self.key_is_old = False
+
+    def managed(self, driver: Driver) -> tuple[ManagedConstant, ...]:
+        """Return the managed constants as they are, in pinned memory that is the same each time, to be written.
+
+        The first step; it also begins a refit anew. Raises NotSupported where the executable was built without refit.
+        """
+        self._check(RefitStep.NONE, "GetConstManagedData")
+        image = self._constants.images.get(SectionKind.MANAGED_CONSTANT, b"")
+        records = [each for each in self._constants.records if each.managed]
+        staging = self._staging
+        if staging is None or not staging.is_live or staging.driver is not driver:
+            self.close()
+            staging = self._staging = Device(0, driver).host_malloc(len(image) + len(records))
+            staging.array[: len(image)] = np.frombuffer(image, np.uint8)
+            staging.array[len(image) :] = 0
+        self.step = RefitStep.DATA if self.step in (RefitStep.NONE, RefitStep.UPDATED) else self.step
+        found = []
+        for index, record in enumerate(records):
+            part = staging.array[record.offset : record.offset + record.nbytes]
+            flag = staging.array[len(image) + index :][:1]
+            found.append(ManagedConstant(record, part.view(record.kind).reshape(record.dims), flag))
+        return tuple(found)
+
+    def functions(self) -> None:
+        """Permit calls of functions from now on. Raises IllegalState before `managed`, NotSupported."""
+        self._check(RefitStep.DATA, "GetSubFuncInfo")
+        if self.step is RefitStep.UPDATED:
+            raise self._out_of_order("GetSubFuncInfo", "GetConstManagedData")
+        self.step = RefitStep.FUNCTIONS
+
+    def check_call(self) -> None:
+        """Raise IllegalState unless functions may be called now, NotSupported where there is no refit."""
+        self._check(RefitStep.DATA, "CallSubFunc")
+        if self.step is not RefitStep.FUNCTIONS:
+            raise self._out_of_order("CallSubFunc", "GetSubFuncInfo")
+
+    def update(self, stream: Stream, bundle: ResourceBundle | None = None) -> None:
+        """Take over the constants whose flag is set, and upload those in the order of `stream`; clear the flags.
+
+        Launches on other devices get them when they need them. Raises IllegalState before `managed`, NotSupported,
+        OutOfMemory, and what the stream raises; then the old constants stay.
+        """
+        self._check(RefitStep.DATA, "UpdateRuntimeResource")
+        kind, constants, staging = SectionKind.MANAGED_CONSTANT, self._constants, self._staging
+        assert staging is not None, "made by the first step"
+        old = constants.images.get(kind, b"")
+        if not staging.is_live:
+            raise self._out_of_order("UpdateRuntimeResource", "GetConstManagedData, since its driver has closed,")
+        image, changed = bytearray(old), False
+        for index, record in enumerate(each for each in constants.records if each.managed):
+            if staging.array[len(old) + index]:
+                part = slice(record.offset, record.offset + record.nbytes)
+                image[part] = staging.array[part].tobytes()
+                changed = True
+        if changed:
+            constants.replace(bytes(image))
+        try:
+            constants.use(stream, lambda found: None, bundle)
+        except BaseException:
+            if changed:
+                constants.replace(old)
+            raise
+        staging.array[len(old) :] = 0
+        self.key_is_old |= changed
+        self.step = RefitStep.UPDATED
+
+    def key_renewed(self) -> None:
+        """Note that the key is that of the constants again. Raises IllegalState before `update`, NotSupported."""
+        self._check(RefitStep.DATA, "UpdateConstantKey")
+        if self.step is not RefitStep.UPDATED:
+            raise self._out_of_order("UpdateConstantKey", "UpdateRuntimeResource")
+        self.key_is_old = False
+        self.step = RefitStep.NONE
+
+    def close(self) -> None:
+        """Give the pinned memory back. Idempotent."""
+        staging, self._staging = self._staging, None
+        if staging is not None:
+            staging.close()
+
+    def _check(self, least: RefitStep, call: str) -> None:
+        if not self._permitted:
+            raise NotSupported(f"{call} of executable {self._name}, which was built without refit; build(refit=True)")
+        if self.step < least:
+            raise self._out_of_order(call, "GetConstManagedData")
+
+    def _out_of_order(self, call: str, first: str) -> IllegalState:
+        step = self.step.name
+        return IllegalState(f"{call} of executable {self._name} at step {step} of its refit; {first} comes first")

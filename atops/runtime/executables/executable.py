@@ -10,30 +10,27 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from atops.base.errors import IllegalState, InvalidHandle, InvalidImage, InvalidType, InvalidValue, NotFound
+from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue, NotFound
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.completion import Completion
 from atops.runtime.driver import Driver
-from atops.runtime.executables.constants import Constants, place_of
-from atops.runtime.executables.file import MOST_BYTES, ExecutableFile, Section, SectionKind
+from atops.runtime.executables.constants import Constants, ManagedConstant, Refit
+from atops.runtime.executables.file import (
+    MOST_BYTES,
+    ExecutableFile,
+    FunctionRecord,
+    Section,
+    SectionKind,
+    TensorRecord,
+    read_contents,
+)
 from atops.runtime.executables.graph import Graph
 from atops.runtime.executables.launch import GraphLaunch, InputOperand, OutputOperand
-from atops.runtime.executables.refit import ManagedConstant, Refit
-from atops.runtime.executables.tables import (
-    ConstantRecord,
-    FunctionRecord,
-    HeaderRecord,
-    ProfileRecord,
-    ResourceRecord,
-    TensorRecord,
-    check_layout,
-    unpack,
-)
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.resources.bundle import ResourceBundle
 from atops.runtime.stream import Stream
 
-__all__ = ("Contents", "Executable", "SectionInfo", "read_contents")
+__all__ = ("Executable", "SectionInfo")
 
 
 class SectionInfo(NamedTuple):
@@ -294,56 +291,3 @@ def _check_type(name: str, dtype: str, array: DeviceArray) -> None:
 def _check_count(what: str, given: Sequence[object], wanted: Sequence[object]) -> None:
     if len(given) != len(wanted):
         raise InvalidValue(f"{len(given)} {what} are given; expected {len(wanted)}")
-
-
-# ---- what the sections say, read and held against each other
-
-CONSTANT_SECTIONS = (SectionKind.CONSTANT, SectionKind.MANAGED_CONSTANT)
-TARGET_RESOURCE_BYTES = 528  # of a topsResourceRequest_t
-
-
-class Contents(NamedTuple):
-    """The tables of an executable, and the bytes of its constants by their section."""
-
-    header: HeaderRecord
-    resource: ResourceRecord
-    profile: ProfileRecord
-    inputs: tuple[TensorRecord, ...]
-    outputs: tuple[TensorRecord, ...]
-    constants: tuple[ConstantRecord, ...]
-    functions: tuple[FunctionRecord, ...]
-    images: dict[SectionKind, bytes]
-
-
-def read_contents(file: ExecutableFile) -> Contents:
-    """Read all tables. Raises InvalidImage where one is missing or damaged, or they contradict each other."""
-    read = file.content
-    [header] = unpack(HeaderRecord, read(SectionKind.HEADER), "HEADER", 1)
-    [resource] = unpack(ResourceRecord, read(SectionKind.RESOURCE), "RESOURCE", 1)
-    [profile] = unpack(ProfileRecord, read(SectionKind.PROFILE), "PROFILE", 1)
-    found = Contents(
-        header,
-        resource,
-        profile,
-        unpack(TensorRecord, read(SectionKind.INPUT), "INPUT"),
-        unpack(TensorRecord, read(SectionKind.OUTPUT), "OUTPUT"),
-        unpack(ConstantRecord, read(SectionKind.TENSOR_TABLE), "TENSOR_TABLE"),
-        unpack(FunctionRecord, read(SectionKind.FUNCTIONS), "FUNCTIONS"),
-        {kind: each.content for kind in CONSTANT_SECTIONS if (each := file.find(kind)) is not None},
-    )
-    _check_constants(found)
-    if len(read(SectionKind.TARGET_RESOURCE)) != TARGET_RESOURCE_BYTES:
-        raise InvalidImage(f"the executable's target resource has not {TARGET_RESOURCE_BYTES} bytes")
-    return found
-
-
-def _check_constants(found: Contents) -> None:
-    """Raise InvalidImage unless the constants are just what their sections hold."""
-    if {place_of(record) for record in found.constants} != set(found.images):
-        raise InvalidImage("the executable's table tells of constants in other sections than there are")
-    for kind, image in found.images.items():
-        check_layout(found.constants, kind is SectionKind.MANAGED_CONSTANT, len(image))
-    if found.resource.constant_bytes != sum(map(len, found.images.values())):
-        raise InvalidImage("the executable's resource section tells of other constants")
-    if len({record.uid for record in found.constants}) != len(found.constants):
-        raise InvalidImage("two constants of the executable have one uid")

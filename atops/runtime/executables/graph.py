@@ -15,7 +15,7 @@ import numpy as np
 
 from atops.base.dtypes import element_name
 from atops.base.errors import AtopsError, InvalidImage, InvalidType, LaunchFailure, NotSupported
-from atops.runtime.executables.tables import ConstantRecord, FunctionRecord, ParameterRecord, TensorRecord
+from atops.runtime.executables.file import ConstantRecord, FunctionRecord, ParameterRecord, TensorRecord
 
 __all__ = ("Graph", "dtype_name", "fast_session", "functions_of", "messages_in", "onnx_package", "tensor_type")
 

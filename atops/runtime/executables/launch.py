@@ -16,8 +16,8 @@ from atops.device.memory.allocation import Allocation
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.commands.launch import Launch, LaunchOptions
 from atops.runtime.core.completion import Completion
+from atops.runtime.executables.file import FunctionRecord
 from atops.runtime.executables.graph import Graph
-from atops.runtime.executables.tables import FunctionRecord
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import read_from, write_to
 from atops.runtime.resources.bundle import ResourceBundle

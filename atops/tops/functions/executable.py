@@ -21,8 +21,7 @@ from atops.base.result_codes import Result
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.completion import Completion
 from atops.runtime.executables.executable import Executable
-from atops.runtime.executables.file import MOST_BYTES
-from atops.runtime.executables.tables import TensorRecord
+from atops.runtime.executables.file import MOST_BYTES, TensorRecord
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.resources.bundle import ResourceBundle, bundle_of
 from atops.runtime.stream import Stream

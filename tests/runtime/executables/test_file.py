@@ -18,8 +18,7 @@ from onnx.reference.op_run import OpRun
 
 from atops import executable
 from atops.base.errors import InvalidImage, InvalidType
-from atops.runtime.executables.file import ExecutableFile, SectionKind
-from atops.runtime.executables.tables import ALIGNMENT
+from atops.runtime.executables.file import ALIGNMENT, ExecutableFile, SectionKind
 from tests.every import every
 from tests.runtime.executable_models import endless, fixed, linear
 
