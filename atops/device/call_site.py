@@ -49,40 +49,30 @@ def file_shown(path: str) -> str:
 class Site:
     """A place in a program. `str(site)` is "file:line in function", made from the code object when it is read."""
 
-    __slots__ = ("_code", "_instruction")
+    __slots__ = ("code", "instruction")
 
     def __init__(self, code: CodeType, instruction: int) -> None:
         """Remember the code object and the offset of the instruction that was running."""
-        self._code = code
-        self._instruction = instruction
-
-    @property
-    def code(self) -> CodeType:
-        """The code object."""
-        return self._code
-
-    @property
-    def instruction(self) -> int:
-        """The offset of the instruction in it."""
-        return self._instruction
+        self.code = code
+        self.instruction = instruction
 
     @property
     def path(self) -> str:
         """The file as the interpreter knows it."""
-        return self._code.co_filename
+        return self.code.co_filename
 
     @property
     def line(self) -> int:
         """The line of the instruction; the function's first one where the code has no table of lines."""
-        for start, end, line in self._code.co_lines():
-            if start <= self._instruction < end and line is not None:
+        for start, end, line in self.code.co_lines():
+            if start <= self.instruction < end and line is not None:
                 return line
-        return self._code.co_firstlineno
+        return self.code.co_firstlineno
 
     @property
     def function(self) -> str:
         """The qualified name of the function."""
-        return self._code.co_qualname
+        return self.code.co_qualname
 
     def __str__(self) -> str:
         """Say "file:line in function"."""
@@ -160,7 +150,7 @@ def caller(inside: int = 0, last: Site | None = None) -> Site:
             frame = sys._getframe(1 + inside)
         except ValueError:  # no frame called: the asker is what a thread runs
             frame = sys._getframe(1)
-        if last._code is frame.f_code and last._instruction == frame.f_lasti:
+        if last.code is frame.f_code and last.instruction == frame.f_lasti:
             return last
     return Site(*calling_place(inside, 2))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import operator
 import threading
 from collections import deque
-from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -122,15 +121,10 @@ class Cluster:
 
     def renew(self) -> None:
         """Leave L1, L2 and requests to a kernel that was abandoned, so that nothing it does reaches the next one."""
-        for pad in self._scratchpads():
-            pad.replace()
+        self._l2.replace()
         for sip in self.sips:
+            sip._l1.replace()
             sip.sync = sip.grid_sync = None
-
-    def _scratchpads(self) -> Iterator[Scratchpad]:
-        yield self._l2
-        for sip in self.sips:
-            yield sip._l1
 
     def __repr__(self) -> str:
         return f"<Cluster {self.ordinal}: {len(self.sips)} SIPs>"

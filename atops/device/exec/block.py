@@ -133,6 +133,8 @@ class Block:
             self.grid.stop(failure_of(thread, error))
             thread.unawaited = None
         _forget_frames(thread)
+        if self.grid.observer is not None:
+            self.grid.observer("end", thread, None)
 
     def fault(self, thread: KernelThread, error: BaseException) -> None:
         """End the grid with what a thread's kernel raised."""
@@ -141,6 +143,8 @@ class Block:
         self.grid.stop(failure_of(thread, error))
         _forget_frames(thread)
         thread.unawaited = None
+        if self.grid.observer is not None:
+            self.grid.observer("fault", thread, error)
 
     def close_thread(self, thread: KernelThread, slot: ThreadSlot) -> None:
         """Close a thread that has not ended; a kernel that refuses is left suspended and named in the warnings."""

@@ -171,52 +171,33 @@ class StepBlock(Block):
         slot.thread = thread
         turn = min(budget, policy.slice)
         left = 0
-        self._show("run", thread)
+        if self.grid.observer is not None:
+            self.grid.observer("run", thread, None)
         try:
             request = thread.send(None)
         except StopIteration as error:
             self.ended(thread, error.value)
-            self._show("end", thread)
         except BaseException as error:
             self.fault(thread, error)
-            self._show("fault", thread, error)
         else:
-            left = (self._attend if self.grid.observer is None else self._attend_seen)(thread, request, turn - 1)
+            left = self._attend(thread, request, turn - 1)
         self._try_grid_barrier()
         return budget - turn + left
-
-    def _attend_seen(self, thread: KernelThread, request: object, budget: int) -> int:
-        """As `_attend`, with every request shown to the observer, and how the thread goes on."""
-        grid = self.grid
-        try:
-            while True:
-                self._show("ask", thread, request)
-                if not serve(thread, request):
-                    break
-                if budget <= 0 or grid.error is not None:
-                    self.ready.append(thread)
-                    break
-                budget -= 1
-                self._show("run", thread)
-                request = thread.send(None)
-        except StopIteration as error:
-            self.ended(thread, error.value)
-            self._show("end", thread)
-        except BaseException as error:
-            self.fault(thread, error)
-            self._show("fault", thread, error)
-        return budget
 
     def _attend(self, thread: KernelThread, request: object, budget: int) -> int:
         """Serve a thread's requests until it is parked, ends or has used up the budget. Return what is left of it."""
         grid = self.grid
-        if request is thread.unawaited and request is thread.grid_sync and request is not None:  # without the calls
-            thread.unawaited = None
+        observer, turns = grid.observer, grid.turns
+        if observer is None and request is thread.unawaited and request is thread.grid_sync and request is not None:
+            thread.unawaited = None  # without the calls
             self.at_grid.append(thread)
             return budget
-        turns = grid.turns
         try:
-            while serve(thread, request):
+            while True:
+                if observer is not None:
+                    observer("ask", thread, request)
+                if not serve(thread, request):
+                    break
                 if thread.turns < turns:  # each wait that was over at once counts as a suspension, too
                     budget -= turns - thread.turns
                     thread.turns = turns
@@ -224,6 +205,8 @@ class StepBlock(Block):
                     self.ready.append(thread)
                     break
                 budget -= 1
+                if observer is not None:
+                    observer("run", thread, None)
                 request = thread.send(None)
         except StopIteration as error:
             self.ended(thread, error.value)
@@ -304,7 +287,3 @@ class StepBlock(Block):
         """Return the thread that has the turn, if any."""
         slot = self.slot
         return [slot.thread] if slot is not None and slot.thread is not None else []
-
-    def _show(self, kind: str, thread: KernelThread, detail: object = None) -> None:
-        if self.grid.observer is not None:
-            self.grid.observer(kind, thread, detail)

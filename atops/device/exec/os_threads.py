@@ -122,12 +122,8 @@ class SipTask:
                 request = thread.send(None)
         except StopIteration as error:
             block.ended(thread, error.value)
-            if observer is not None:
-                observer("end", thread, None)
         except BaseException as error:
             block.fault(thread, error)
-            if observer is not None:
-                observer("fault", thread, error)
 
     def _serve(self, request: object) -> bool:
         if getattr(request, "alone", True):  # a kernel may have awaited anything
