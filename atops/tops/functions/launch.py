@@ -63,6 +63,7 @@ __all__ = (
 
 Dims = dim3 | int | Sequence[int]
 Handle = Stream | int | None
+MOST_THREADS: Final = 1 << 32
 
 
 @call
@@ -133,9 +134,6 @@ def topsLaunchKernel(
     geometry = _geometry_of(numBlocks, dimBlocks, sharedMemBytes, stream)
     arguments = _arguments_of(function.kernel, args)
     _start(function, geometry, arguments, too_large=Result.InvalidConfiguration)
-
-
-MOST_THREADS = 1 << 32
 
 
 class LoadedFunction:
@@ -214,7 +212,7 @@ def _split(kernel: Kernel, arguments: list[object]) -> tuple[tuple[object, ...],
 
 
 def _stream_for(function: LoadedFunction, geometry: _Geometry, too_large: Result = Result.InvalidValue) -> Stream:
-    """Return the stream of a launch whose geometry its device can have. Raises as `start` does."""
+    """Return the stream of a launch whose geometry its device can have. Raises as `_start` does."""
     kernel = function.kernel
     stream = usable_stream_of(geometry.stream)
     if function.context is not None and function.context is not stream.context:

@@ -27,12 +27,12 @@ from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import host_bytes
 from atops.runtime.memory.prefetch import PrefetchBuffer
-from atops.runtime.resources.bundle import bundle_of
+from atops.runtime.resources.bundle import ResourceBundle, bundle_of
 from atops.runtime.resources.placement import near_banks
 from atops.tops.bridge.arguments import flags_in, index_in, listed, member, size_of, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.handles import current_device, current_driver
+from atops.tops.bridge.handles import current_device, current_driver, live
 from atops.tops.bridge.pointers import (
     Alias,
     add_alias,
@@ -76,12 +76,12 @@ from atops.tops.header.enumerations import (
 from atops.tops.header.structs import topsPointerAttribute_t
 
 __all__ = (
-    "ORIGINS", "check_total", "topsDrvPointerGetAttributes", "topsExtCodecMemHandle", "topsExtGetMcAvailableMemSize",
+    "ORIGINS", "topsDrvPointerGetAttributes", "topsExtCodecMemHandle", "topsExtGetMcAvailableMemSize",
     "topsExtMallocWithAffinity", "topsExtMallocWithBank", "topsExtMallocWithBankV2", "topsExtMallocWithFlags",
-    "topsFree", "topsGetAffinityBankList", "topsGetMemUsageInfo", "topsHostFree", "topsHostGetDevicePointer",
-    "topsHostGetFlags", "topsHostMalloc", "topsHostRegister", "topsHostUnregister", "topsMalloc",
-    "topsMemCacheInvalidate", "topsMemCachePrefetch", "topsMemGetAddressRange", "topsMemGetInfo", "topsMemGetInfoExt",
-    "topsMemPtrGetInfo", "topsPointerGetAttribute", "topsPointerGetAttributes",
+    "topsFree", "topsGetAffinityBankList", "topsGetAffinityBankListV2", "topsGetMemUsageInfo", "topsHostFree",
+    "topsHostGetDevicePointer", "topsHostGetFlags", "topsHostMalloc", "topsHostRegister", "topsHostUnregister",
+    "topsMalloc", "topsMemCacheInvalidate", "topsMemCachePrefetch", "topsMemGetAddressRange", "topsMemGetInfo",
+    "topsMemGetInfoExt", "topsMemPtrGetInfo", "topsPointerGetAttribute", "topsPointerGetAttributes",
 )  # fmt: skip
 
 # ---- device memory
@@ -539,8 +539,19 @@ def topsGetAffinityBankList(bank_total: int) -> list[int]:
     Without such a bundle they are 0, 1, 2 and so on. InvalidValue: `bank_total` is not how many banks there are.
     """
     device = current_device()
-    check_total(device.arch, bank_total)
+    _check_total(device.arch, bank_total)
     return list(_logical_banks(device))
+
+
+@call
+def topsGetAffinityBankListV2(res: int, bank_total: int) -> list[int]:
+    """Return the physical banks of a bundle's device, those nearest to its clusters first.
+
+    InvalidHandle; InvalidValue: `bank_total` is not how many banks there are.
+    """
+    bundle = live(res, ResourceBundle)
+    _check_total(bundle.context.arch, bank_total)
+    return list(near_banks(bundle.context.arch, bundle.clusters))
 
 
 @call
@@ -578,12 +589,11 @@ def topsExtGetMcAvailableMemSize(mc: int) -> int:
 def _banks(bank_total: object) -> tuple[BankStatistics, ...]:
     """Return the figures of the current device's banks. Raises InvalidValue unless `bank_total` is their number."""
     device = current_device()
-    check_total(device.arch, bank_total)
+    _check_total(device.arch, bank_total)
     return device.statistics().memory.banks
 
 
-def check_total(arch: Architecture, bank_total: object) -> None:
-    """Raise InvalidValue unless `bank_total` is how many banks the architecture has."""
+def _check_total(arch: Architecture, bank_total: object) -> None:
     if whole(bank_total, "bank_total") != arch.banks:
         raise InvalidValue(f"bank_total must be {arch.banks}, the number of banks, got {bank_total}")
 

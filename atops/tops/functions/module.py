@@ -48,7 +48,7 @@ __all__ = (
     "topsrtcGetProgramLog", "topsrtcGetProgramLogSize", "topsrtcVersion",
 )  # fmt: skip
 
-# ---- modules and their functions (2.8)
+# ---- modules (2.8)
 
 
 class _Loaded:
@@ -61,9 +61,6 @@ class _Loaded:
 
 
 LOADED: Final[WeakKeyDictionary[Module, _Loaded]] = WeakKeyDictionary()
-
-
-# ---- loading
 
 
 @call.instead({Result.InvalidImage: Result.SharedObjectInitFailed})
@@ -151,7 +148,7 @@ def _image(image: object) -> bytes:
         raise InvalidType(f"image must be the bytes of a code image, got {image!r}") from None
 
 
-# ---- functions
+# ---- functions (2.8)
 
 
 @call

@@ -75,9 +75,6 @@ class _Region(NamedTuple):
 REGIONS: WeakKeyDictionary[DeviceContext, dict[tuple[int, int, int], Alias]] = WeakKeyDictionary()
 
 
-# ---- access
-
-
 @call
 def topsDeviceCanAccessPeer(deviceId: int, peerDeviceId: int) -> int:
     """Return the access word from a device to another: 0 without a link, and from a device to itself.
@@ -148,7 +145,7 @@ def _region_key(peer: object, pointer: object, size: object) -> tuple[Device, tu
     return device, (other.ordinal, address_of(pointer, "peerDevPtr"), size_of(size))
 
 
-# ---- copies
+# ---- copies between devices (2.7)
 
 
 @call
@@ -213,7 +210,7 @@ def _check_route(source: object, target: object, kind: object, port: object) -> 
     current_driver().topology.route(device_at(source).ordinal, device_at(target).ordinal, wanted, ports)
 
 
-# ---- other processes (2.2)
+# ---- memory of other processes (2.2)
 
 _OPENING = fork_safe(threading.Lock())
 NO_POINTER: Final = {Result.InvalidDevicePointer: Result.InvalidHandle}
@@ -239,9 +236,6 @@ class _Imported:
 
 
 IMPORTS: WeakKeyDictionary[DeviceContext, dict[Handle, _Imported]] = WeakKeyDictionary()
-
-
-# ---- memory
 
 
 @call.instead(NO_POINTER)
@@ -312,7 +306,7 @@ def topsIpcCloseMemHandle(devPtr: int) -> None:
     free_when_idle(context, memory.end, memory.allocation)
 
 
-# ---- events
+# ---- events of other processes (2.2)
 
 
 @call

@@ -14,21 +14,20 @@ from atops.base.errors import ExecutionError, InvalidImage
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.resources.bundle import ResourceBundle, create_bundle, set_chosen_bundle
-from atops.runtime.resources.placement import BundleRequest, near_banks
+from atops.runtime.resources.placement import BundleRequest
 from atops.tops.bridge.arguments import instance, member, size_of, whole
 from atops.tops.bridge.call import call, until
 from atops.tops.bridge.handles import current_device, current_driver, live, register, take, usable_stream_of
 from atops.tops.bridge.pointers import contents, is_null, own
 from atops.tops.functions.executable import executable_of
-from atops.tops.functions.memory import check_total
 from atops.tops.header.enumerations import topsHbmPolicy, topsResBundlMode, topsResourceBundleInfoType_t
 from atops.tops.header.structs import topsResourceBundle_t, topsResourceRequest_t
 
 __all__ = (
     "topsConstBufferGet", "topsConstBufferPut", "topsCreateResource", "topsCreateResourceForExecutable",
-    "topsDestroyResource", "topsDeviceSetResource", "topsGetAffinityBankListV2", "topsKernelSignalAlloc",
-    "topsKernelSignalAvailableNumGet", "topsKernelSignalFree", "topsKernelSignalMaxNumGet", "topsKernelSignalRead",
-    "topsKernelSignalWrite", "topsMallocForResource", "topsResourceBundleGetAttribute",
+    "topsDestroyResource", "topsDeviceSetResource", "topsKernelSignalAlloc", "topsKernelSignalAvailableNumGet",
+    "topsKernelSignalFree", "topsKernelSignalMaxNumGet", "topsKernelSignalRead", "topsKernelSignalWrite",
+    "topsMallocForResource", "topsResourceBundleGetAttribute",
 )  # fmt: skip
 
 # ---- bundles
@@ -143,17 +142,6 @@ def topsDeviceSetResource(res: int | None) -> None:
     None, or 0, restores the device's own. InvalidHandle.
     """
     set_chosen_bundle(None if is_null(res) else live(res, ResourceBundle))
-
-
-@call
-def topsGetAffinityBankListV2(res: int, bank_total: int) -> list[int]:
-    """Return the physical banks of a bundle's device, those nearest to its clusters first.
-
-    InvalidHandle; InvalidValue: `bank_total` is not how many banks there are.
-    """
-    bundle = live(res, ResourceBundle)
-    check_total(bundle.context.arch, bank_total)
-    return list(near_banks(bundle.context.arch, bundle.clusters))
 
 
 # ---- constant buffers
