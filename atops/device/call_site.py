@@ -75,21 +75,17 @@ class Site:
         return self.code.co_qualname
 
     def __str__(self) -> str:
-        """Say "file:line in function"."""
         return f"{file_shown(self.path)}:{self.line} in {self.function}"
 
     def __repr__(self) -> str:
-        """Show the place."""
         return f"<Site {self}>"
 
     def __eq__(self, other: object) -> bool:
-        """Compare by file, line and function."""
         if not isinstance(other, Site):
             return NotImplemented
         return (self.path, self.line, self.function) == (other.path, other.line, other.function)
 
     def __hash__(self) -> int:
-        """Agree with equality."""
         return hash((self.path, self.function))
 
 

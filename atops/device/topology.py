@@ -157,5 +157,4 @@ class Topology:
 
 
 def _names(links: tuple[Link, ...]) -> str:
-    """Name links for a message."""
     return ", ".join(f"{k.kind.name}" if k.port is None else f"{k.kind.name} port {k.port}" for k in links) or "none"

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from itertools import count, islice
 from types import CodeType, TracebackType
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 from atops.base.locks import attempt, make_lock
 from atops.base.trace.records import (
@@ -26,7 +26,9 @@ from atops.base.trace.records import (
     ThreadState,
 )
 
-__all__ = ("ChangeTuple", "DetailLog", "DetailTuples", "Detailing", "MomentTuple", "Ring", "StepTuple", "UseTuple")
+__all__ = (
+    "ChangeTuple", "Closable", "DetailLog", "DetailTuples", "Detailing", "MomentTuple", "Ring", "StepTuple", "UseTuple",
+)  # fmt: skip
 
 T = TypeVar("T")
 
@@ -123,8 +125,8 @@ class DetailTuples(NamedTuple):
     missed: int
 
 
-class Detailing:
-    """A reader's request for details, until it is closed. A context manager."""
+class Closable:
+    """Something that goes on until it is closed. A context manager."""
 
     __slots__ = ("_end",)
 
@@ -132,7 +134,7 @@ class Detailing:
         self._end: Callable[[], None] | None = end
 
     def close(self) -> None:
-        """Take the request back. Closing twice is allowed."""
+        """End it. Closing twice is allowed."""
         end, self._end = self._end, None
         if end is not None:
             end()
@@ -142,11 +144,17 @@ class Detailing:
         """Tell whether it was closed."""
         return self._end is None
 
-    def __enter__(self) -> Detailing:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+
+class Detailing(Closable):
+    """A reader's request for details, until it is closed."""
+
+    __slots__ = ()
 
 
 class DetailLog:

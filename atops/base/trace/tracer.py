@@ -11,12 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import Final, TypeVar
 
 from atops.base.clock import Clock
 from atops.base.errors import InvalidType, InvalidValue
-from atops.base.trace.event_log import Detailing, DetailLog, Ring
+from atops.base.trace.event_log import Closable, Detailing, DetailLog, Ring
 from atops.base.trace.records import (
     COPIES,
     FIELDS,
@@ -59,33 +58,16 @@ KINDS: Final = tuple(Kind)
 STATUSES: Final = tuple(Status)
 
 
-class Subscription:
-    """A callback that gets each batch of new records until it is closed. A context manager."""
+class Subscription(Closable):
+    """A callback that gets each batch of new records until it is closed, by its owner or because it raised."""
 
-    __slots__ = ("_tracer", "callback", "missed", "position")
+    __slots__ = ("callback", "missed", "position")
 
     def __init__(self, tracer: Tracer, callback: Callable[[list[TraceRecord]], object], position: int) -> None:
-        self._tracer: Tracer | None = tracer
+        super().__init__(partial(tracer._unsubscribe, self))
         self.callback = callback
         self.position = position
         self.missed = 0
-
-    def close(self) -> None:
-        """Stop the callbacks. Closing twice is allowed."""
-        tracer, self._tracer = self._tracer, None
-        if tracer is not None:
-            tracer._unsubscribe(self)
-
-    @property
-    def closed(self) -> bool:
-        """Tell whether it was closed, by its owner or because its callback raised."""
-        return self._tracer is None
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Subscription of {self.callback!r}{' closed' if self.closed else ''}>"

@@ -72,7 +72,6 @@ class Operation(Generic[P]):
     section = "8.7"
 
     def __init__(self, declared: Callable[P, None], work: Work, cpp: str, differs: str, gcu_arch: int) -> None:
-        """Read a row."""
         self.name = declared.__name__
         self.work = work
         # Both take a src that is None only where the operation takes none.

@@ -282,7 +282,6 @@ def finish_transfers(thread: KernelThread) -> None:
 
 
 def _freed(span: Span, event: DteEvent) -> IllegalAddress:
-    """Return the error for an operand whose allocation is dead."""
     assert span.allocation is not None
     return span.allocation.violation(span.offset, span.array.nbytes, f"{event.operation.name} of {event.thread}")
 

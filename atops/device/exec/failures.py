@@ -197,5 +197,4 @@ def _count(noun: str, numbers: Sequence[int]) -> str:
 
 
 def _number(noun: str, count: int) -> str:
-    """Return "1 block" or "3 blocks"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -169,7 +169,6 @@ class Allocation:
         return self.size
 
     def __repr__(self) -> str:
-        """Name the allocation: number, label, place, size, origin and fate."""
         label = f" {self.label!r}" if self.label else ""
         fate = "" if self.alive else ", freed"
         return (f"<Allocation #{self.serial}{label}: {self.size} bytes at {self.address:#x}, {self.where}, "

@@ -83,7 +83,6 @@ class Arena:
                                  f"{os.strerror(error)}")
 
     def __repr__(self) -> str:
-        """Say where the arena is mapped."""
         place = f"{self.host_address:#x}{'' if self.at_home else ' (elsewhere)'}"
         return f"<Arena {self.name!r} {self.size} bytes at {place}>"
 

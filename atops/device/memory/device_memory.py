@@ -365,7 +365,6 @@ class DeviceMemory:
         return self._arena
 
     def __repr__(self) -> str:
-        """Say whose memory it is and how full."""
         return (f"<DeviceMemory of device {self.device}: {self._banks.used} of {self.total} bytes in {len(self._live)} "
                 f"allocations{', closed' if self._closed else ''}>")
 

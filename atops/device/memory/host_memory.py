@@ -179,7 +179,6 @@ class HostMemory:
             return HostStatistics(pinned, registered, managed, len(self._live))
 
     def __repr__(self) -> str:
-        """Say how many allocations there are."""
         return f"<HostMemory: {len(self._live)} allocations{', closed' if self._closed else ''}>"
 
     # ---- bookkeeping
@@ -293,7 +292,6 @@ class AddressSpace:
         return self._host.find(address, user) if memory is None else memory.find(address, user)
 
     def __repr__(self) -> str:
-        """Say how many memories there are."""
         return f"<AddressSpace of {len(self._slots)} devices>"
 
 
@@ -337,7 +335,6 @@ def _bytes_of(buffer: object) -> Bytes:
 
 
 def _range(given: tuple[SupportsIndex, ...]) -> Bytes:
-    """Return the bytes of (address, size)."""
     try:
         address, size = (operator.index(number) for number in given)
     except (TypeError, ValueError) as error:

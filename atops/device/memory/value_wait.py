@@ -163,7 +163,6 @@ class Watch:
             return True
 
     def __repr__(self) -> str:
-        """Say what is waited for and where."""
         mask = "" if self.mask is None else f" mask {self.mask:#x}"
         state = "over" if self._over else "waiting"
         return (f"<Watch {self.allocation.address + self.offset:#x}: {self.width}-bit {self.condition.name} "
