@@ -14,7 +14,7 @@ from atops.base.errors import InvalidValue
 from atops.base.trace.records import Kind, Status, TraceNames, TraceRecord
 from atops.trace.summary import KIND_NAMES, Row, Summary, interval, rows, summary
 
-__all__ = ("GLYPHS", "describe", "format_bytes", "format_ns", "render_text", "sentence")
+__all__ = ("GLYPHS", "describe", "format_bytes", "format_ns", "printable", "render_text", "sentence")
 
 MINIMUM_WIDTH: Final = 40
 FAILURE: Final = "!"
@@ -94,7 +94,7 @@ def render_text(
     lines += _wrap("legend: ", legend, width)
     lines += _wrap("", _figures(known), width) if figures else []
     for name in sorted({record.name for record in records} & set(names.notes)):
-        lines += _wrap(f"{_printable(name)}: ", [_printable(names.notes[name])], width)
+        lines += _wrap(f"{printable(name)}: ", [printable(names.notes[name])], width)
     return "\n".join(lines)
 
 
@@ -113,7 +113,7 @@ def describe(
     left = limit
     for row in rows(records, names):
         count = f"{len(row.records)} record{'s' if len(row.records) != 1 else ''}"
-        lines.append(f"{_device(row.device, names).capitalize()}, {_printable(row.label)}: {count}.")
+        lines.append(f"{_device(row.device, names).capitalize()}, {printable(row.label)}: {count}.")
         first = figures.first_ns if origin_ns is None else origin_ns
         lines += [sentence(record, first, names) for record in row.records[: max(0, left)]]
         left -= len(row.records)
@@ -147,8 +147,8 @@ def sentence(record: TraceRecord, first: int, names: TraceNames) -> str:
     """Tell one record in a line, indented by two; times count from `first`."""
     start, end = interval(record)
     parts = [f"  {KIND_NAMES[record.kind]}"]
-    parts += [f" {_printable(record.name)}"] if record.name else []
-    parts += [f" [{_printable(note)}]"] if (note := names.notes.get(record.name)) else []
+    parts += [f" {printable(record.name)}"] if record.name else []
+    parts += [f" [{printable(note)}]"] if (note := names.notes.get(record.name)) else []
     parts += [f", {format_bytes(record.bytes)}"] if record.bytes else []
     parts.append(f", at {format_ns(start - first)}" + (f" for {format_ns(end - start)}" if end > start else ""))
     parts += [f", satisfied by number {record.cause}"] if record.cause >= 0 else []
@@ -189,7 +189,7 @@ def _cells(row: Row, first: int, span: int, cells: int) -> tuple[str, str]:
             covered = min(end * cells, (cell + 1) * span) - max(start * cells, cell * span)
             weights[cell][glyph] += max(covered, 0)
         if glyph in NAMED and record.name:
-            labels.append((left, right, _printable(record.name)))
+            labels.append((left, right, printable(record.name)))
     order = [FAILURE, *GLYPHS.values()]
     glyphs = "".join(max(weight, key=lambda g: (g == FAILURE, weight[g], -order.index(g))) if weight else " "
                      for weight in weights)  # fmt: skip
@@ -236,16 +236,16 @@ def _figures(figures: Summary) -> list[str]:
 
 
 def _device(device: int, names: TraceNames) -> str:
-    return _printable(names.devices.get(device) or ("host" if device < 0 else f"device {device}"))
+    return printable(names.devices.get(device) or ("host" if device < 0 else f"device {device}"))
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return text that cannot move the cursor or break a line, whatever a kernel or stream is called."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _fit(label: str, room: int) -> str:
-    label = _printable(label)
+    label = printable(label)
     return label if len(label) <= room else label[: room - 1] + "~"
 
 

@@ -37,17 +37,6 @@ SHORT_FILES: dict[str, str] = {
     "atops.runtime.core.poller": "a timer, tested by itself, for two kinds of waits",
     "atops.runtime.memory.host_array": "a type that a user names",
     "atops.tops.aio": "a public name",
-    "atops_widgets.cluster_grid.cluster_grid": "a widget has a file beside its script",
-    "atops_widgets.cluster_grid.text": "a widget's text has a file in each folder",
-    "atops_widgets.feed.ranges": "ranges of commands, for the feed and two widgets",
-    "atops_widgets.feed.selection": "the state that widgets share, and no widget's own",
-    "atops_widgets.magics.status_text": "a magic's text, tested without IPython",
-    "atops_widgets.memory_map.memory_map": "a widget has a file beside its script",
-    "atops_widgets.memory_map.scratch": "steps of launches, which nothing else of the memory map reads",
-    "atops_widgets.memory_map.text": "a widget's text has a file in each folder",
-    "atops_widgets.queues.layout": "computes what the script computes, and is tested beside it",
-    "atops_widgets.queues.queues": "a widget has a file beside its script",
-    "atops_widgets.timeline.timeline": "a widget has a file beside its script",
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "atops.runtime.queues.queue:StreamQueue.drain": "the hot loop of every stream: a call costs a tenth of its rate",

@@ -22,8 +22,7 @@ from __future__ import annotations
 from atops_widgets.cluster_grid.cluster_grid import ClusterGrid
 from atops_widgets.dashboard import WIDGETS, Dashboard, watch
 from atops_widgets.drawing.base import TraceWidget
-from atops_widgets.feed.feed import Feed, feed_of
-from atops_widgets.feed.selection import Marks, Selection
+from atops_widgets.feed.feed import Feed, Marks, Selection, feed_of
 from atops_widgets.magics.magics import load_ipython_extension, unload_ipython_extension
 from atops_widgets.memory_map.memory_map import MemoryMap
 from atops_widgets.queues.queues import Queues

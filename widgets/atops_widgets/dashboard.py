@@ -1,10 +1,9 @@
-"""All pictures of one feed, linked, in one layout and with one legend: what `watch()` shows."""
+"""The picture of `watch()`: all widgets of one feed, linked, in one layout and with one legend."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import ipywidgets
@@ -12,8 +11,7 @@ import numpy as np
 
 from atops.base.trace.records import Kind
 from atops_widgets.cluster_grid.cluster_grid import ClusterGrid
-from atops_widgets.drawing.base import TraceWidget
-from atops_widgets.drawing.page import page
+from atops_widgets.drawing.base import TraceWidget, page
 from atops_widgets.feed.feed import Feed, FeedSource, feed_of
 from atops_widgets.memory_map.memory_map import MemoryMap
 from atops_widgets.queues.queues import Queues
@@ -59,10 +57,7 @@ class Dashboard(ipywidgets.GridBox):
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return one HTML page that needs nothing else, with all pictures, linked; write it to `path`."""
-        text = page("atops", self.widgets, [widget for widget in self.widgets if isinstance(widget, BESIDE)])
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+        return page("atops", self.widgets, path, [widget for widget in self.widgets if isinstance(widget, BESIDE)])
 
     def to_text(self, width: int = 100) -> str:
         """Return all pictures as text."""

@@ -9,7 +9,7 @@ import pytest
 from atops.base.trace.records import Place, ThreadEvent, ThreadState, Trace, TraceNames
 from atops_widgets import ClusterGrid, Feed
 from atops_widgets.cluster_grid.history import History
-from atops_widgets.cluster_grid.source import sections
+from atops_widgets.cluster_grid.scene import sections
 from atops_widgets.cluster_grid.words import counts, numbers, stuck, waits
 from tests.widgets.cluster_grid_traces import deadlocked, divergent, summing
 

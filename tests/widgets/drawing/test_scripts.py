@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from atops_widgets import WIDGETS
-from atops_widgets.drawing.page import inline_script, module_script
+from atops_widgets.drawing.base import inline_script, module_script
 from tests.widgets.host import missing
 
 MOST_BYTES = 30_000  # of JavaScript that one widget sends, the shared base included
@@ -29,7 +29,7 @@ def test_a_script_is_one_small_module(name: str) -> None:
     assert len(re.findall(r"^export default ", text, re.MULTILINE)) == 1
 
 
-@pytest.mark.parametrize("name", ["drawing/base.js", *NAMES])
+@pytest.mark.parametrize("name", ["drawing/base.js", "drawing/time_axis.js", "drawing/time_cursor.js", *NAMES])
 def test_lines_may_be_joined(name: str) -> None:
     """No line ends in a comment and no text goes over several lines: what is sent has fewer lines than the file."""
     lines = (files("atops_widgets") / name).read_text(encoding="utf-8").splitlines()

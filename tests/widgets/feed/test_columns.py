@@ -1,4 +1,4 @@
-"""Columns grow, keep what views see, and drop their oldest rows visibly; records come back as they went in."""
+"""Tables of records as columns, and the ranges of memory that commands were given."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atops_widgets.feed.columns import RECORDS, STEPS, Columns, Texts
+from atops.base.trace.records import MemoryUse, TraceRecord
+from atops_widgets.feed.columns import RECORDS, STEPS, USES, Columns, Ranges, Texts, union
 from tests.runtime.trace_records import free_records
 
 
@@ -21,7 +22,7 @@ def test_records_come_back(batches: list[list], capacity: int) -> None:
         columns.extend(batch)
         everything += batch
     kept = everything[-capacity:]
-    assert columns.records() == kept
+    assert columns.values(TraceRecord) == kept
     assert columns.start == len(everything) - len(kept)
     assert [columns.record(index) for index in range(len(columns))] == kept
     assert columns["seq"].tolist() == [record.seq for record in kept]
@@ -47,3 +48,41 @@ def test_tuples_of_a_tracer_are_translated() -> None:
     record = columns.record(0)
     assert (record.seq, record.name, record.kind, record.finished_ns, record.engine) == (5, "a", 6, 30, 1)
     assert texts.number("a") == 2 and texts.all == ["", "b", "a"]
+
+
+def table(*rows: MemoryUse) -> Columns:
+    """Return a table of uses."""
+    columns = Columns(USES, 100, Texts())
+    columns.extend(rows)
+    return columns
+
+
+def test_the_ranges_of_one_command() -> None:
+    """In the order of devices and addresses, whatever order they were told in; twice the same is once."""
+    told = ((5, 1, 0, 64), (5, 0, 512, 256), (4, 0, 0, 9), (5, 0, 256, 300), (5, 0, 512, 256))
+    uses = table(*(MemoryUse(*each) for each in told))
+    ranges = Ranges.of(uses, 5)
+    assert ranges.places() == [(0, 256, 556), (0, 512, 768), (1, 0, 64)]
+    assert ranges.nbytes == 512 + 64
+    assert ranges.brief() == "uses 3 ranges, 576 B"
+    assert Ranges.of(uses, 4).brief() == "uses 1 range, 9 B"
+
+
+def test_a_command_without_any() -> None:
+    """Nothing is said of it, and the number that stands for no command has none, in an empty table too."""
+    odd = table(MemoryUse(-1, 0, 0, 9))
+    for ranges in (Ranges.of(odd, 7), Ranges.of(odd, -1), Ranges.of(table(), 1)):
+        assert (ranges.places(), ranges.nbytes, ranges.brief()) == ([], 0, "")
+
+
+def test_the_ranges_of_many() -> None:
+    """Those of some rows of the table: by command, then by address."""
+    uses = table(MemoryUse(5, 0, 512, 1), MemoryUse(4, 0, 0, 1), MemoryUse(5, 0, 0, 1))
+    ranges = Ranges.among(uses, np.arange(3))
+    assert ranges.seq.tolist() == [4, 5, 5] and ranges.start.tolist() == [0, 0, 512]
+
+
+def test_union() -> None:
+    """Bytes in several ranges count once."""
+    assert union(np.array([10, 0, 40]), np.array([30, 20, 50])) == 40
+    assert union(np.zeros(0, np.int64), np.zeros(0, np.int64)) == 0

@@ -22,10 +22,11 @@ from atops.base.trace.records import (
     ThreadEvent,
     ThreadState,
     Trace,
+    TraceRecord,
 )
 from atops.trace.file import save
 from atops_widgets import Feed, Timeline, feed_of
-from atops_widgets.feed.selection import Marks
+from atops_widgets.feed.feed import Marks
 from tests.widgets.traces import double_buffering
 
 
@@ -123,7 +124,7 @@ async def test_details_come_when_asked_for() -> None:
         assert driver.tracer.detail == 1
         await work()
         feed.poll()
-        fill = next(record for record in feed.records.records() if record.kind is Kind.FILL)
+        fill = next(record for record in feed.records.values(TraceRecord) if record.kind is Kind.FILL)
         feed.selection.select(fill.seq)
         assert "test_feed.py" in feed.marks().place and "work" in feed.marks().place
         feed.stop()

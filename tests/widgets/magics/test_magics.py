@@ -15,7 +15,7 @@ from traitlets.config import Config
 
 import atops
 from atops.device.call_site import NAMERS
-from atops_widgets.magics.status_text import status
+from atops_widgets.magics.magics import status
 
 pytestmark = pytest.mark.slow
 
@@ -235,11 +235,11 @@ def test_status_names_devices_memory_and_streams(cells: Cells):
 
 def test_status_starts_no_driver(monkeypatch: pytest.MonkeyPatch):
     """Without a driver it says so, and there is none afterwards."""
-    monkeypatch.setattr("atops_widgets.magics.status_text.DRIVERS", set())
+    monkeypatch.setattr("atops_widgets.magics.magics.DRIVERS", set())
     assert status() == "no driver runs yet: the first use of a device starts one"
     closed = atops.Driver()
     closed.close()
-    monkeypatch.setattr("atops_widgets.magics.status_text.DRIVERS", {closed})
+    monkeypatch.setattr("atops_widgets.magics.magics.DRIVERS", {closed})
     assert status() == "no driver runs yet: the first use of a device starts one"
 
 

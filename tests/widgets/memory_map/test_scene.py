@@ -17,7 +17,7 @@ from atops_widgets.drawing.scene import Scene, Window
 from atops_widgets.feed.feed import Feed, feed_of
 from atops_widgets.memory_map.lanes import State
 from atops_widgets.memory_map.scene import MemoryPicture
-from atops_widgets.memory_map.touches import Touch, operations_on
+from atops_widgets.memory_map.words import Touch, operations_on
 from tests.every import every
 from tests.runtime.boards import PATIENCE, board
 from tests.widgets.memory_map_traces import BANK, GIB, MIB, crowded, given, training

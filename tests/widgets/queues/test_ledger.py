@@ -1,4 +1,4 @@
-"""The lives of commands: the same whatever order moments and records come in, bounded, exact."""
+"""The ledger of commands, in whatever order they come, and the strip of what was queued over time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from atops.base.trace.records import Kind
 from atops_widgets.feed.columns import MOMENTS, RECORDS, Columns, Texts
-from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger
-from atops_widgets.queues.state import holding
+from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, holding, moment_of, queued
 from tests.runtime.trace_records import free_records
 from tests.widgets.queue_traces import standing
 
@@ -82,3 +81,17 @@ def test_the_oldest_that_are_over_are_forgotten() -> None:
         assert len(ledger) <= 200
     assert (int(ledger["seq"][0]), int(ledger["ended"][0])) == (1, NEVER)
     assert ledger.slots(np.array([1, 2, 2001])).tolist() == [0, -1, len(ledger) - 1]
+
+
+def test_each_part_says_what_was_held_at_its_end() -> None:
+    """The strip agrees with the state at the end of each of its parts, and an empty ledger has an empty one."""
+    story, texts, ledger = standing(100), Texts(), Ledger()
+    moments, records = Columns(MOMENTS, 10_000, texts), Columns(RECORDS, 10_000, texts)
+    moments.extend(story.moments)
+    records.extend(story.records)
+    ledger.update(moments, records)
+    span, bins = queued(ledger, 0, 60)
+    assert (span, len(bins)) == ([0, 121_000], 60)
+    for part in range(60):
+        assert bins[part] == holding(ledger, moment_of(span, part, 60)).open.sum()
+    assert queued(Ledger(), 0, 10)[1].tolist() == [0] * 10

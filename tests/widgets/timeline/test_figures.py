@@ -8,8 +8,8 @@ from hypothesis import given
 from atops.base.trace.records import TraceRecord
 from atops.trace.summary import summary
 from atops_widgets.feed.columns import RECORDS, Columns, Texts
-from atops_widgets.timeline.pyramid import starts
 from atops_widgets.timeline.scene import figures
+from atops_widgets.timeline.shapes import starts
 from tests.runtime.trace_records import free_records
 
 

@@ -1,4 +1,4 @@
-import { BOLD, MONO, PLAIN, formatBytes, formatNs, mount, node } from "../drawing/base.js";
+import { BOLD, MONO, PLAIN, formatBytes, formatNs, mount, node, stepped } from "../drawing/base.js";
 
 const CELL = 24, GAP = 3, PAD = 6, HEAD = 18, LABEL = 74, LINE = 17, WIDE = 820, PILL = 40;
 const PLAY_MS = 250, PLAYED_IN = 120;
@@ -90,7 +90,7 @@ const stepNow = (view) =>
   view.wanted !== undefined && performance.now() - view.wantedAt < 600 ? view.wanted : shown(view).step;
 
 function go(view, to) {
-  if (!view.scene?.steps) return;
+  if (!view.scene.steps) return;
   to = Math.max(view.from, Math.min(view.scene.steps, to));
   if (view.first !== undefined) {
     view.first = undefined;
@@ -110,7 +110,7 @@ function newest(view) {
   if (view.answered) {
     view.wanted = undefined;
     view.send({type: "step", to: "newest"});
-  } else go(view, view.scene?.steps ?? 0);
+  } else go(view, view.scene.steps);
 }
 
 // The next of some ascending positions after one, or the last before it; null where there is none.
@@ -121,7 +121,6 @@ export function nextOf(positions, step, by) {
 
 function barrier(view, by) {
   const {scene} = view;
-  if (!scene) return;
   const known = by > 0 ? scene.meeting_after : scene.meeting_before;
   const to = view.saved ? nextOf(scene.columns.meetings, shown(view).step, by) : known;
   go(view, to ?? (by > 0 ? scene.steps : 0));
@@ -130,7 +129,7 @@ function barrier(view, by) {
 function play(view, on = !view.playing) {
   clearInterval(view.playing);
   view.playing = 0;
-  if (on && view.scene?.steps) {
+  if (on && view.scene.steps) {
     if (stepNow(view) >= view.scene.steps) go(view, 0);
     view.playing = setInterval(() => {
       const step = stepNow(view);
@@ -146,7 +145,7 @@ function toggleThreads(view) {
 }
 
 function page(view, by) {
-  if (!view.scene || !view.answered) return;
+  if (!view.answered) return;
   const {first, blocks, all_blocks: all} = view.scene;
   const to = by > 0 ? first + blocks.length : Math.max(0, first - 96);
   if (to < all) {
@@ -160,16 +159,11 @@ const chosenOf = (view) => view.cells.find((each) => each.key === view.chosen);
 function choose(view, by) {
   if (!view.cells.length) return;
   const here = view.cells.indexOf(chosenOf(view));
-  view.chosen = view.cells[here < 0 ? 0 : (here + by + view.cells.length) % view.cells.length].key;
+  view.chosen = here < 0 ? view.cells[0].key : stepped(view.cells, here, by).key;
   view.redraw();
 }
 
 // ---- drawing
-
-function fill(view, colour, ...place) {
-  view.context.fillStyle = view.colour(colour);
-  view.context.fillRect(...place);
-}
 
 function words(view, cell) {
   const [, state] = view.scene.looks[cell.turn];
@@ -186,14 +180,8 @@ function drawLook(view, c, turn, x, y, width, height) {
   const quiet = kind < 0 && turn !== 7;
   c.fillStyle = kind >= 0 ? view.kindFill(kind) : view.colour(turn === 7 ? "failed" : turn === 8 ? "page" : "band");
   c.fillRect(x, y, width, height);
-  if (kind >= 0) fill(view, `k${kind}`, x + width / 2 - 7, y + 2, 14, height - 4);
-  c.lineWidth = 1;
-  if (quiet) {
-    c.strokeStyle = view.colour("line");
-    c.setLineDash(turn === 8 ? [2, 2] : []);
-    c.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
-    c.setLineDash([]);
-  }
+  if (kind >= 0) view.fillBox(`k${kind}`, x + width / 2 - 7, y + 2, 14, height - 4);
+  if (quiet) view.strokeBox("line", 1, turn === 8 ? [2, 2] : [], x + 0.5, y + 0.5, width - 1, height - 1);
   c.font = `600 ${MONO}`;
   c.textAlign = "center";
   c.fillStyle = view.colour(quiet ? "quiet" : "on");
@@ -221,7 +209,7 @@ function drawBlocks(view, c, now, place) {
     view.write(cluster < 0 ? "blocks" : `cluster ${cluster}`, 8, y + 10, LABEL - 12, "quiet");
   }
   for (const box of place.boxes) {
-    fill(view, "band", box.x, box.y, box.width, box.height);
+    view.fillBox("band", box.x, box.y, box.width, box.height);
     const title = `block ${box.block}${box.l2 ? ` · L2 ${formatBytes(box.l2)}` : ""}`;
     view.write(title, box.x + PAD, box.y + 10, box.width - 2 * PAD);
     for (let i = 0; i < box.threads; i++) {
@@ -232,7 +220,7 @@ function drawBlocks(view, c, now, place) {
       for (const name of [...TOLD, "block", "thread"]) cell[name] = cells[name][at];
       drawLook(view, c, cell.turn, x, y, CELL, CELL);
       if (cell.turn !== ENDED && view.lineChosen === [cell.section, cell.line].join()) view.outline(cell, "before");
-      if (cell.key === now.moved.join(":")) fill(view, "cursor", x, y + CELL, CELL, 3);
+      if (cell.key === now.moved.join(":")) view.fillBox("cursor", x, y + CELL, CELL, 3);
       if (cell.key === view.chosen) view.outline(cell, "select");
       view.cells.push(cell);
       view.drawn(x, y, CELL, CELL, {...cell, seq: -1});
@@ -254,8 +242,8 @@ function drawSource(view, c, now, left, width, top) {
     for (const [line, text] of lines) {
       const stands = now.stands.filter((mark) => mark[0] === number && mark[1] === line);
       const own = chosen && chosen.section === number && chosen.line === line && chosen.turn !== ENDED;
-      if (stands.length) fill(view, "band", left, y, width, LINE);
-      if (own || view.lineChosen === [number, line].join()) fill(view, own ? "select" : "before", left, y, 3, LINE);
+      if (stands.length) view.fillBox("band", left, y, width, LINE);
+      if (own || view.lineChosen === [number, line].join()) view.fillBox(own ? "select" : "before", left, y, 3, LINE);
       let x = left + 6;
       stands.slice(0, 3).forEach(([, , turn, count]) => {
         drawLook(view, c, turn, x, y + 1, 18, LINE - 2);
@@ -286,17 +274,13 @@ function drawWaits(view, c, now, y) {
     const middle = y + PILL / 2;
     [[8, "k4", threads, what, "quiet"], [right, tone, missing, hope, tone === "failed" ? tone : "quiet"]].forEach(
       ([x, edge, first, second, colour]) => {
-        fill(view, "band", x, y, wide, PILL);
-        fill(view, edge, x, y, 4, PILL);
+        view.fillBox("band", x, y, wide, PILL);
+        view.fillBox(edge, x, y, 4, PILL);
         view.write(first, x + 12, y + 12, wide - 20);
         view.write(second, x + 12, y + 28, wide - 20, colour);
       });
-    fill(view, tone, wide + 14, middle - 1, gap - 28, 2);
-    c.beginPath();
-    c.moveTo(right - 4, middle);
-    c.lineTo(right - 14, middle - 5);
-    c.lineTo(right - 14, middle + 5);
-    c.fill();
+    view.fillBox(tone, wide + 14, middle - 1, gap - 28, 2);
+    view.lines(right - 4, middle, right - 14, middle - 5, right - 14, middle + 5).fill();
     if (gap > 99) view.write("waits for", wide + 40, middle - 10, 100, "quiet");
     view.drawn(8, y, view.width - 16, PILL, {seq: -1, wait: threads});
     y += PILL + 6;
@@ -339,10 +323,6 @@ function draw(view, c) {
   const cell = chosenOf(view);
   const own = marks.seq === now.launch;
   if (marks.seq < 0 || own) view.tell((cell ? words(view, cell) : "") + now.say.replace(/\.$/, (own && view.linked()) || "."));
-  settle(view, now);
-}
-
-function settle(view, now) {
   Object.assign(view.range, {min: view.from, max: now.steps});
   view.range.value = now.step;
   view.scene.note = now.steps ? `step ${now.step.toLocaleString("en")} of ${now.steps.toLocaleString("en")}` : "";
@@ -423,7 +403,7 @@ export default mount({
     End: newest,
     b: (view) => barrier(view, 1),
     B: (view) => barrier(view, -1),
-    x: (view) => view.scene?.failed_at >= 0 && go(view, view.scene.failed_at),
+    x: (view) => view.scene.failed_at >= 0 && go(view, view.scene.failed_at),
     g: (view) => play(view),
     t: toggleThreads,
     ArrowUp: (view) => choose(view, -1),

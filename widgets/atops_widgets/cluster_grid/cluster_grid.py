@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import ClassVar
 
+from atops.trace.text import format_bytes
 from atops_widgets.cluster_grid.scene import Stage
 from atops_widgets.cluster_grid.svg import draw
-from atops_widgets.cluster_grid.text import describe
+from atops_widgets.cluster_grid.words import STATES
 from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Window
+from atops_widgets.drawing.svg import Drawing
 from atops_widgets.drawing.theme import Theme
 from atops_widgets.feed.feed import FeedSource
 
@@ -46,12 +49,12 @@ class ClusterGrid(TraceWidget):
     def to_svg(self, *, width: int = 960, theme: Theme | None = None) -> str:
         """Return the launch at the step on show as one `<svg>` element."""
         with self.feed.lock:
-            return draw(self.scene(Window()), self.label, width, theme, self.feed.marks())
+            return draw(Drawing(width, self.label, theme), self.scene(Window()), self.feed.marks())
 
     def to_text(self, width: int = 100) -> str:
         """Return the launch at the step on show: threads, their waits, and the source lines they stand at."""
         with self.feed.lock:
-            return describe(self.scene(Window()), width)
+            return _describe(self.scene(Window()), width)
 
     def heard(self, message: Mapping[str, object]) -> None:
         """Go to a step, follow the newest one, or have threads traced or not."""
@@ -68,3 +71,45 @@ class ClusterGrid(TraceWidget):
                 case _:
                     return
         self.redraw()
+
+
+def _describe(scene: Scene, width: int) -> str:
+    """Return the text of a scene."""
+    told = scene.told
+    parts = [str(told["say"])]
+    if told["blocks"]:
+        letters = ", ".join(f"{letter} {words}" for _, letter, words, _ in told["states"])
+        parts += ["", f"Each letter is a thread: {letters}."]
+        parts += _blocks(scene)
+    if told["waits"]:
+        parts += ["", "Waits:"]
+        for threads, what, missing, hope, _ in told["waits"]:
+            text = f"{threads} at {what}, waiting for {missing}: {hope}"
+            parts += textwrap.wrap(text, max(40, width), initial_indent="  ", subsequent_indent="    ")
+    for number, (title, rows) in enumerate(told["sections"]):
+        parts += ["", f"{title}:"]
+        for line, text in rows:
+            parts.append(f"{_mark_words(told['stands'], number, line):>9} {line:>5} {text}".rstrip())
+    return "\n".join(parts)
+
+
+def _mark_words(marks: list[list[int]], section: int, line: int) -> str:
+    """Return the threads at a line as letters with counts: "3B 1R"; empty without any."""
+    return " ".join(f"{count}{STATES[turn][0]}" for where, at, turn, count in marks if (where, at) == (section, line))
+
+
+def _blocks(scene: Scene) -> list[str]:
+    told, turns = scene.told, scene.columns["turn"].astype(int).tolist()
+    parts, at, before = [], 0, None
+    for block, cluster, l2_bytes, threads in told["blocks"]:
+        if cluster != before:
+            before = cluster
+            parts.append(f"cluster {cluster}" if cluster >= 0 else "clusters not told")
+        letters = "".join(STATES[turn][0] for turn in turns[at : at + threads])
+        used = sum(scene.columns["l1_bytes"][at : at + threads].tolist())
+        at += threads
+        parts.append(f"  block {block:<5} {letters}  L1 {format_bytes(int(used))} in all, L2 {format_bytes(l2_bytes)}")
+    more = told["all_blocks"] - told["first"] - len(told["blocks"])
+    if told["first"] or more > 0:
+        parts.append(f"  {told['first']:,} blocks before these and {max(0, more):,} after them are not told")
+    return parts

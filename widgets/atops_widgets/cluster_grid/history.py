@@ -1,7 +1,7 @@
-"""The launches that were traced in detail, and what the threads of one do after any number of its steps.
+"""The launches that were traced in detail, what the threads of one do after any number of its steps, and when they met.
 
 A state is found quickly among a million steps: every 65,536 steps it keeps the last step of each thread, and goes on
-from there.
+from there. A barrier opened where a thread that had arrived leaves it, so the number of its threads is not needed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,115 @@ from typing import Final
 
 import numpy as np
 
-from atops.base.trace.records import Kind, ThreadState
-from atops_widgets.cluster_grid.meetings import Meetings, barrier_keys
+from atops.base.trace.records import ThreadState
 from atops_widgets.feed.columns import Column, Columns
 from atops_widgets.feed.feed import Feed
 
-__all__ = ("MOST_LAUNCHES", "NOT_BEGUN", "NOT_KNOWN", "OVER", "RELEASED", "WAITING", "History", "Launches", "Standing")
+__all__ = (
+    "NOT_BEGUN", "NOT_KNOWN", "OVER", "RELEASED", "WAITING", "History", "Launches", "Meetings", "Standing",
+    "barrier_keys",
+)  # fmt: skip
+
+BARRIERS = (ThreadState.BARRIER, ThreadState.GRID_BARRIER, ThreadState.COUNTED_BARRIER)
+NONE = -1
+FOREVER: Final = 1 << 40  # above every position
+
+
+def barrier_keys(turn: Column, on: Column) -> Column:
+    """Return a number for the barrier that each step arrives at, the same for the same barrier; -1 for other steps."""
+    keys: Column = np.where(np.isin(turn, BARRIERS), turn.astype(np.int64) * FOREVER + on.astype(np.int64) + 1, NONE)
+    return keys
+
+
+class Meetings:
+    """The meetings of one launch. `sites` are the places where its threads stood."""
+
+    def __init__(self) -> None:
+        self.sites: set[int] = set()
+        self._found = np.zeros(0, np.int64)  # how many steps had been taken when all had arrived, ascending
+        self._of = self._met = self._found  # the same in the order found, and the barrier of each
+        self._at = np.zeros(0, np.int64)  # by thread: the barrier that it stands at, NONE for none
+        self._step = np.zeros(0, np.int64)  # by thread: its last step
+        self._arrived: dict[int, int] = {}  # by barrier: the last arrival, of those that did not open yet
+        self._opened: dict[int, int] = {}  # by barrier: its last meeting
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def all(self) -> Column:
+        """Return all positions, ascending."""
+        return self._found
+
+    def after(self, position: int) -> int | None:
+        """Return the next position after this one at which a barrier was complete, None where there is none."""
+        at = int(np.searchsorted(self._found, position, side="right"))
+        return int(self._found[at]) if at < len(self._found) else None
+
+    def opens(self, keys: Column, arrived: Column) -> Column:
+        """Return at which position the barrier opened that a thread arrived at by step `arrived`; FOREVER: not yet."""
+        known, inverse = np.unique(np.append(keys, self._of), return_inverse=True)
+        waiting, meeting = inverse[: len(keys)], inverse[len(keys) :]
+        order = np.lexsort((self._met, meeting))
+        codes = np.append(meeting[order] * FOREVER + self._met[order], len(known) * FOREVER)
+        found = codes[np.searchsorted(codes, waiting * FOREVER + arrived, side="right")]
+        opens: Column = np.where(found // FOREVER == waiting, found % FOREVER, FOREVER)
+        return opens
+
+    def before(self, position: int) -> int | None:
+        """Return the last such position before this one, None where there is none."""
+        at = int(np.searchsorted(self._found, position, side="left"))
+        return int(self._found[at - 1]) if at else None
+
+    def take(self, first: int, ranks: Column, turn: Column, on: Column, site: Column) -> None:
+        """Take step `first` and the following: the place of each step's thread, and what it did."""
+        self.sites.update(np.unique(site[site >= 0]).tolist())
+        most = int(ranks.max()) + 1 - len(self._at)
+        if most > 0:
+            self._at, self._step = (np.append(each, np.full(most, NONE)) for each in (self._at, self._step))
+        barrier = barrier_keys(turn, on)
+        positions = np.arange(first, first + len(ranks))
+        before, since = self._before(ranks, barrier, positions)
+        arrives, leaves = barrier != NONE, (before != NONE) & (turn == ThreadState.RUNS)
+        carried = np.array(list(self._arrived.items()), np.int64).reshape(-1, 2)
+        key = np.concatenate([carried[:, 0], barrier[arrives], before[leaves]])
+        step = np.concatenate([carried[:, 1], positions[arrives], positions[leaves]])
+        waits = np.concatenate([np.full(len(key) - int(leaves.sum()), NONE), since[leaves]])  # NONE: it arrives
+        order = np.lexsort((step, key))
+        self._meet(key[order], step[order], waits[order])
+
+    def _meet(self, key: Column, step: Column, since: Column) -> None:
+        """Find meetings in the arrivals (`since` is NONE) and leavings of each barrier, in their order."""
+        arrives = since == NONE
+        same = key[1:] == key[:-1]
+        found = []
+        candidates = np.flatnonzero(same & arrives[:-1] & ~arrives[1:])
+        for barrier, at, arrived in zip(
+            key[candidates].tolist(), step[candidates].tolist(), since[candidates + 1].tolist(), strict=True
+        ):
+            # One that leaves late, when others are back already, leaves a meeting that is known.
+            if self._opened.get(barrier, 0) <= arrived:
+                self._opened[barrier] = at + 1
+                found.append((barrier, at + 1))
+        if found:
+            fresh = np.array(found, np.int64)
+            self._of, self._met = np.append(self._of, fresh[:, 0]), np.append(self._met, fresh[:, 1])
+            self._found = np.union1d(self._found, fresh[:, 1])
+        final = np.append(~same, np.ones(min(1, len(key)), bool)) & arrives
+        self._arrived = dict(zip(key[final].tolist(), step[final].tolist(), strict=True))
+
+    def _before(self, ranks: Column, barrier: Column, positions: Column) -> tuple[Column, Column]:
+        """Return the barrier that each step's thread stood at before, and since which step; remember the last ones."""
+        order = np.argsort(ranks, kind="stable")
+        thread = ranks[order]
+        same = np.append(np.zeros(min(1, len(thread)), bool), thread[1:] == thread[:-1])
+        results = []
+        for held, values in ((self._at, barrier), (self._step, positions)):
+            result = np.empty(len(ranks), np.int64)
+            result[order] = np.where(same, np.roll(values[order], 1), held[thread])
+            held[ranks] = values
+            results.append(result)
+        return results[0], results[1]
+
 
 NOT_BEGUN: Final = 8  # beside the numbers of `ThreadState`: a thread that has taken no step yet
 NOT_KNOWN: Final = 9  # its last step was dropped by the table
@@ -66,7 +169,7 @@ class History:
 
     @property
     def threads(self) -> int:
-        """How many threads took a step."""
+        """The number of threads that took a step."""
         return len(self._keys)
 
     @property
@@ -202,18 +305,9 @@ class Launches:
 
     def title(self, seq: int) -> str:
         """Return the kernel's name, "kernel" where it is not known."""
-        found = self._names.get(seq)
-        if found is None:
-            found = self._name(seq)
-            if found:
-                self._names[seq] = found
-        return found or "kernel"
-
-    def _name(self, seq: int) -> str:
-        feed = self.feed
-        row = feed.links().row(seq)
-        if row >= 0:
-            return feed.texts.all[int(feed.records["name"][row])]
-        moments = feed.moments
-        known = np.flatnonzero((moments["seq"] == seq) & (moments["kind"] == Kind.LAUNCH))
-        return feed.texts.all[int(moments["name"][known[0]])] if len(known) else ""
+        if not self._names.get(seq):
+            table, row = self.feed.told_of(seq)
+            if row < 0:
+                return "kernel"
+            self._names[seq] = self.feed.texts.all[int(table["name"][row])]
+        return self._names[seq] or "kernel"

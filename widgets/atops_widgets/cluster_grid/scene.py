@@ -1,23 +1,85 @@
-"""What the cluster grid shows of a feed: one launch after some of its steps, as one scene for page, SVG and text."""
+"""The scene of the cluster grid: one launch after some of its steps, for page, SVG and text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ast
+import linecache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from atops.base.trace.records import Kind, ThreadState
+from atops.base.python_ast import module_tree
+from atops.base.trace.records import Kind, Place, ThreadState
 from atops.device.call_site import file_shown
-from atops.trace.text import format_ns
+from atops.trace.text import format_ns, printable
 from atops_widgets.cluster_grid.history import NOT_BEGUN, OVER, RELEASED, History, Launches, Standing
-from atops_widgets.cluster_grid.source import Section, printable, sections
 from atops_widgets.cluster_grid.words import STATES, Wait, counts, does, stuck, waits
 from atops_widgets.drawing.scene import Scene, Window
 from atops_widgets.feed.columns import Column
 from atops_widgets.feed.feed import Feed
 
-__all__ = ("MOST_BLOCKS", "MOST_REPLAYED", "Stage")
+__all__ = ("Section", "Stage", "sections")
+
+MOST_SECTIONS: Final = 4
+MOST_LINES: Final = 60  # of one section
+AROUND: Final = 3  # lines kept about those where threads stand, where not all fit
+WIDEST: Final = 160  # letters of a line
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A function: what it is called, its lines with their numbers, and the places that lie in it."""
+
+    title: str
+    rows: tuple[tuple[int, str], ...]
+    sites: tuple[int, ...]
+
+
+def sections(sites: Iterable[int], places: Mapping[int, Place]) -> list[Section]:
+    """Return a section for each function that has one of these places, the one with most of them first."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for site in sorted(sites):
+        if site in places:
+            found.setdefault((places[site].file, places[site].function), []).append(site)
+    largest = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))[:MOST_SECTIONS]
+    return [_section(file, function, tuple(own), places) for (file, function), own in largest]
+
+
+def _section(file: str, function: str, sites: tuple[int, ...], places: Mapping[int, Place]) -> Section:
+    used = [places[site].line for site in sites]
+    text, title = _text(file), printable(f"{function or 'kernel'}, {file_shown(file)}")
+    if not all(0 < line <= len(text) for line in used):  # no such file here, or it is another one by now
+        return Section(f"{title}: its text is not on this machine", tuple((at, "") for at in sorted({*used})), sites)
+    first, last = _extent("".join(text), function, min(used), max(used))
+    if last - first >= MOST_LINES:
+        first = max(first, min(used) - AROUND)
+        last = min(last, first + MOST_LINES - 1)
+    lines = [printable(line.rstrip("\r\n").expandtabs(4))[:WIDEST] for line in text[first - 1 : last]]
+    return Section(title, tuple(enumerate(lines, first)), sites)
+
+
+def _text(file: str) -> list[str]:
+    """Return a source file's lines. A trace from elsewhere may name any file: only Python's own are looked for."""
+    return linecache.getlines(file) if file in linecache.cache or file.endswith(".py") else []
+
+
+def _extent(text: str, function: str, first: int, last: int) -> tuple[int, int]:
+    """Return the first and the last line of the function that has these lines; else some lines about them."""
+    try:
+        tree = module_tree(text)
+    except (SyntaxError, ValueError, RecursionError):  # the file is another one by now, or a cell has magic in it
+        return max(1, first - AROUND), min(text.count("\n") + 1, last + AROUND)
+    name, best = function.rpartition(".")[2], (max(1, first - AROUND), last + AROUND)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            begin = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            end = node.end_lineno or node.lineno
+            if begin <= first and last <= end:
+                best = begin, end
+    return best
+
 
 MOST_BLOCKS: Final = 96  # drawn at once; the rest is a page further down
 MOST_THREADS: Final = 2048  # drawn at once
@@ -46,11 +108,6 @@ class Stage:
         self._asked: tuple[int, int, int | None] | None = None  # launch, position, and the cursor that goes with it
         self._sections: tuple[tuple[int, int], list[Section]] = (-1, -1), []
 
-    def choose(self, launch: int) -> None:
-        """Show a launch from now on; one without steps changes nothing."""
-        if launch in self.launches:
-            self._chosen = launch
-
     def go(self, position: int) -> None:
         """Show the launch after so many of its steps, and put the time cursor there."""
         history, steps = self.history(), self.feed.steps
@@ -68,7 +125,8 @@ class Stage:
     def history(self) -> History:
         """Return the launch on show: what is selected if it has steps, else what was chosen, else the newest."""
         self.launches.update()
-        self.choose(self.feed.selection.seq)
+        if self.feed.selection.seq in self.launches:
+            self._chosen = self.feed.selection.seq
         launch = self._chosen if self._chosen in self.launches else self.launches.newest()
         if launch != self._history.launch:
             self._history = History(launch)

@@ -11,8 +11,7 @@ from atops.trace.text import format_bytes
 from atops_widgets.cluster_grid.history import NOT_BEGUN
 from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.drawing.svg import LETTER, Drawing, sentence
-from atops_widgets.drawing.theme import Theme
-from atops_widgets.feed.selection import Marks
+from atops_widgets.feed.feed import Marks
 
 __all__ = ("Box", "draw", "layout")
 
@@ -30,7 +29,7 @@ MONOSPACED: Final = 'font-family="ui-monospace, monospace" xml:space="preserve"'
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Where a block stands: its first thread among the cells, how many there are, how many in a row, and its frame."""
+    """The place of a block: its first thread among the cells, their number, their number in a row, and its frame."""
 
     block: int
     cluster: int
@@ -61,10 +60,9 @@ def layout(blocks: Sequence[Sequence[int]], width: float, top: float) -> list[Bo
     return boxes
 
 
-def draw(scene: Scene, label: str, width: int, theme: Theme | None, marks: Marks) -> str:
+def draw(drawing: Drawing, scene: Scene, marks: Marks) -> str:
     """Return the drawing of a scene, with what is marked in words."""
-    told = scene.told
-    drawing = Drawing(width, label, theme)
+    told, width = scene.told, drawing.width
     if not told["blocks"]:
         drawing.text(8, 16, str(told["say"]), "quiet", room=width - 16.0)
         return drawing.finish(drawing.lines(8, 32, sentence(marks)), str(told["say"]))

@@ -61,7 +61,7 @@ class Wait:
 
     @property
     def hope(self) -> str:
-        """What will become of it, in words."""
+        """The outcome to expect, in words."""
         if self.open:
             return "all have arrived, it opens"
         return "will never come: it cannot open" if self.never else "may still come"

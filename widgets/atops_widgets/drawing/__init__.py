@@ -1,8 +1,7 @@
-"""What every widget draws with.
+"""Drawing for all widgets.
 
-base   the base class of widgets
+base   the base class of widgets, their scripts, and one HTML file with several
 scene  the picture as a header and columns, and both as bytes for the page
 svg    pictures for where no script runs, with the selection in them
-page   the scripts, and one HTML file with widgets
 theme  colours, hatches, letters and style sheets
 """

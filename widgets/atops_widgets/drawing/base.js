@@ -73,14 +73,9 @@ export function formatBytes(size) {
   return `${+size.toFixed(1)} ${units[step]}`;
 }
 
-// Round moments for an axis, about one in every `room` pixels.
-export function ticks(start, end, width, room = 90) {
-  const rough = Math.max(1, ((end - start) * room) / Math.max(width, 1));
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = Math.max(1, [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999));
-  const found = [];
-  for (let at = Math.ceil(start / step) * step; at <= end && found.length < 100; at += step) found.push(at);
-  return found;
+// The one `by` places from the one at `here`, around the end; where there is none (-1), the first or the last.
+export function stepped(list, here, by) {
+  return list[here < 0 ? (by > 0 ? 0 : list.length - 1) : (here + by + list.length) % list.length];
 }
 
 export function node(name, attributes = {}, ...children) {
@@ -219,8 +214,7 @@ class View {
     this.pauseButton.hidden = !this.answered || scene.state === "ended";
     this.pauseButton.setAttribute("aria-pressed", scene.state === "paused");
     this.drawLegend();
-    this.tellMarks();
-    this.redraw();
+    this.showMarks();
   }
 
   // ---- marks
@@ -245,16 +239,14 @@ class View {
     } else if ("seq" in change) {
       Object.assign(this.marks, {before: [], after: [], place: "", text: ""});
     }
-    this.tellMarks();
-    this.redraw();
+    this.showMarks();
   }
 
   markedElsewhere({from, origin, text, ...change}) {
     if (from === this.id || this.answered || origin !== this.scene?.origin) return;
     this.marks = {...this.marks, ...change};
     this.linkHere(text);
-    this.tellMarks();
-    this.redraw();
+    this.showMarks();
   }
 
   linkHere(text) {
@@ -265,8 +257,9 @@ class View {
     Object.assign(this.marks, {place: sites[c.link_site[c.link_seq.indexOf(seq)]] || "", text});
   }
 
-  tellMarks() {
+  showMarks() {
     const {seq, text} = this.marks;
+    this.redraw();
     if (seq < 0) this.tell(this.scene?.say || "");
     else this.tell(`${text || this.spec.tell?.(this, seq) || `number ${seq}`}${this.linked()}`);
   }
@@ -316,8 +309,7 @@ class View {
     this.rects = [];
     const c = this.context;
     c.setTransform(scale, 0, 0, scale, 0, 0);
-    c.fillStyle = this.colour("page");
-    c.fillRect(0, 0, this.width, height);
+    this.fillBox("page", 0, 0, this.width, height);
     c.font = PLAIN;
     c.textBaseline = "middle";
     this.spec.draw(this, c);
@@ -357,6 +349,27 @@ class View {
     return this.patterns[key] = this.context.createPattern(tile, "repeat");
   }
 
+  fillBox(colour, ...place) {
+    this.context.fillStyle = this.colour(colour);
+    this.context.fillRect(...place);
+  }
+
+  strokeBox(colour, lineWidth, dash, ...place) {
+    const c = this.context;
+    c.strokeStyle = this.colour(colour);
+    c.lineWidth = lineWidth;
+    c.setLineDash(dash);
+    c.strokeRect(...place);
+    c.setLineDash([]);
+  }
+
+  // A path through points, x and y in turn; returns the context, to stroke or to fill it.
+  lines(...points) {
+    this.context.beginPath();
+    for (let i = 0; i < points.length; i += 2) this.context.lineTo(points[i], points[i + 1]);
+    return this.context;
+  }
+
   // Note something drawn: for clicks, for keys, and for tests, which read `rects` instead of pixels.
   drawn(x, y, width, height, what) {
     this.rects.push({x, y, width, height, ...what});
@@ -375,16 +388,9 @@ class View {
 
   // Mark something drawn: "select" solid, "before" (it was waited for) dashed, "after" (it waits) dotted.
   outline(rect, mark) {
-    const c = this.context;
-    const line = (colour, width, dash) => {
-      c.strokeStyle = this.colour(colour);
-      c.lineWidth = width;
-      c.setLineDash(dash);
-      c.strokeRect(rect.x - 1.5, rect.y - 1.5, Math.max(rect.width, 2) + 3, rect.height + 3);
-    };
-    line("page", 5, []);
-    line(mark, mark === "select" ? 3.5 : 2.5, {select: [], before: [7, 3], after: [2, 2]}[mark]);
-    c.setLineDash([]);
+    const place = [rect.x - 1.5, rect.y - 1.5, Math.max(rect.width, 2) + 3, rect.height + 3];
+    this.strokeBox("page", 5, [], ...place);
+    this.strokeBox(mark, mark === "select" ? 3.5 : 2.5, {select: [], before: [7, 3], after: [2, 2]}[mark], ...place);
     rect.mark = mark;
   }
 
@@ -411,18 +417,7 @@ class View {
     }));
   }
 
-  // ---- keys and buttons
-
-  button(text, title, act, name = text.toLowerCase()) {
-    const made = node("button", {type: "button", title, "aria-label": title, "data-testid": `atops-${name}`}, text);
-    this.listen(made, "click", act);
-    this.bar.append(made);
-    return made;
-  }
-
-  pause() {
-    if (this.scene && this.answered) this.send({type: "pause", on: this.scene.state !== "paused"});
-  }
+  // ---- pointer
 
   hit(x, y) {
     for (let i = this.rects.length - 1; i >= 0; i--) {
@@ -433,18 +428,36 @@ class View {
   }
 
   click(event) {
-    if (this.moved) return;
+    if (this.moved || !this.scene) return;
     const rect = this.hit(event.offsetX, event.offsetY);
     if (this.spec.click?.(this, rect, event)) return;
     this.select(rect && rect.seq >= 0 ? rect.seq : -1);
   }
 
+  // ---- keys and buttons
+
+  button(text, title, act, name = text.toLowerCase()) {
+    const made = node("button", {type: "button", title, "aria-label": title, "data-testid": `atops-${name}`}, text);
+    this.listen(made, "click", () => this.scene && act());
+    this.bar.append(made);
+    return made;
+  }
+
+  pause() {
+    if (this.answered) this.send({type: "pause", on: this.scene.state !== "paused"});
+  }
+
+  // Show what stands further down, or further up.
+  page(by) {
+    const [step, last] = this.spec.pages(this);
+    this.first = Math.max(0, Math.min(last, (this.first || 0) + by * step));
+    this.ask();
+  }
+
   // Step through what can be selected, in the order drawn.
   step(by) {
     const seqs = [...new Set(this.rects.filter((rect) => rect.seq >= 0).map((rect) => rect.seq))];
-    if (!seqs.length) return;
-    const here = seqs.indexOf(this.marks.seq);
-    this.select(seqs[here < 0 ? (by > 0 ? 0 : seqs.length - 1) : (here + by + seqs.length) % seqs.length]);
+    if (seqs.length) this.select(stepped(seqs, seqs.indexOf(this.marks.seq), by));
   }
 
   // Select nothing; where nothing is selected, give the focus back to the notebook's cell.
@@ -461,16 +474,19 @@ class View {
     if (path[0] !== this.canvas) return;
     this.acted = performance.now();
     const keys = {n: () => this.step(1), p: () => this.step(-1), Escape: () => this.leave(), " ": () => this.pause()};
+    if (this.spec.pages) Object.assign(keys, {PageDown: () => this.page(1), PageUp: () => this.page(-1)});
     const act = this.spec.keys?.[event.key] || keys[event.key];
     if (!act) return;
-    act(this, event);
+    if (this.scene) act(this, event);
     event.preventDefault();
   }
 }
 
 // Make the module that a notebook runs, of what a widget is:
 // - name, draw(view, context), height(view): needed;
-// - setup(view), asked(view), taken(view), tell(view, seq), click(view, rect, event), keys: as wanted.
+// - setup(view), asked(view), taken(view), tell(view, seq), click(view, rect, event): as wanted;
+// - keys: functions of the view by the names of keys; pages(view): [rows of a page, the last row that one may begin with].
+// Keys and buttons do nothing before there is a picture.
 export function mount(spec) {
   return {
     spec,

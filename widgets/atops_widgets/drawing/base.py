@@ -1,28 +1,115 @@
 """The widget under every widget: frames to the page and messages from it, and the same picture as SVG, page and text.
 
-A subclass names its script and makes scenes, SVG and text of a feed; everything else is here. Messages from a page are
-handed to the widgets' thread, which alone makes frames.
+A subclass names its script, a plain ES module beside its Python file, and makes scenes, SVG and text of a feed.
+Messages from a page are handed to the widgets' thread, which alone makes frames.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import anywidget
 import traitlets
 
-from atops_widgets.drawing.page import module_script, page
 from atops_widgets.drawing.scene import Scene, Window, pack, pack_snapshot
 from atops_widgets.drawing.theme import LAYOUT, Theme, kind_table, style_sheet
-from atops_widgets.feed.feed import Feed, FeedSource, feed_of
+from atops_widgets.feed.feed import NOTHING, Feed, FeedSource, feed_of
 from atops_widgets.feed.links import saved_links
 from atops_widgets.feed.pace import Flow, call_soon
-from atops_widgets.feed.selection import NOTHING
 
-__all__ = ("TraceWidget",)
+__all__ = ("TraceWidget", "inline_script", "module_script", "page")
+
+SHARED: Final = re.compile(r'^import \{[^}]*\} from "\.\./(drawing/\w+\.js)";\n', re.MULTILINE)
+COMMENT_LINE: Final = re.compile(r"^\s*//.*\n", re.MULTILINE)
+INDENTATION: Final = re.compile(r"^[ ]+", re.MULTILINE)
+# Ends of lines where no statement ends, or one whose end is marked: behind an opening, before a closing.
+NEEDLESS: Final = re.compile(r"(?<=[;{,(\[\n])\n+(?!export )|\n+(?=[})\]])")
+EXPORT: Final = re.compile(r"^export (default )?", re.MULTILINE)
+
+
+@cache
+def module_script(name: str) -> str:
+    """Return the ES module that a widget sends: the file `name` and what it shares, without comments and white space.
+
+    No line of a script ends in a comment, and no text in it goes over several lines.
+    """
+    folder = files("atops_widgets")
+    own = (folder / name).read_text(encoding="utf-8")
+    text = "".join((folder / each).read_text(encoding="utf-8") for each in SHARED.findall(own)) + own
+    text = SHARED.sub("", text)
+    return NEEDLESS.sub("", INDENTATION.sub("", COMMENT_LINE.sub("", text)))
+
+
+def inline_script(name: str) -> str:
+    """Return the same for a page's own `<script type="module">`: its default export is the constant `widget`."""
+    text = EXPORT.sub(lambda match: "const widget = " if match[1] else "", module_script(name))
+    return text.replace("</", "<\\/")
+
+
+HEAD = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none';script-src 'unsafe-inline';\
+style-src 'unsafe-inline';img-src data:">
+<title>{title}</title><style>{style}
+body{{margin:0 auto;max-width:1280px;padding:12px;font:14px/1.4 system-ui,sans-serif}}
+.atops-page{{background:var(--page);color:var(--ink);min-height:100vh;margin:-12px;padding:12px}}
+.atops-page{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,560px),1fr));gap:12px;\
+align-content:start}}
+.atops-part{{grid-column:1/-1;min-width:0}}.atops-beside{{grid-column:auto}}</style></head>
+<body><main class="atops-page">
+"""
+
+# What a widget's script is given instead of a notebook's model: the saved picture, and no answers.
+START = """{{
+{script}
+const held = {held};
+const model = {{get: (name) => held[name], set() {{}}, save_changes() {{}}, on() {{}}, off() {{}}, send() {{}}}};
+held.snapshot = new DataView(Uint8Array.from(atob(held.snapshot), (c) => c.charCodeAt(0)).buffer);
+const el = document.getElementById("{name}");
+el.replaceChildren();
+el.nextElementSibling.remove();
+widget.render({{model, el}});
+}}
+"""
+
+
+def page(
+    title: str, widgets: Sequence[TraceWidget], path: str | os.PathLike[str] | None, beside: Sequence[TraceWidget] = ()
+) -> str:
+    """Return an HTML page that needs nothing else; write it to `path`, if that is given.
+
+    Widgets of one page are linked: what is selected in one is marked in all. Those in `beside` stand next to each other
+    where there is room; the others have the whole width.
+    """
+    style = style_sheet(":is(.atops,.atops-page)") + LAYOUT
+    parts = [HEAD.format(title=escape(title), style=style)]
+    for number, widget in enumerate(widgets):
+        name = f"widget{number}"
+        held = {"snapshot": base64.b64encode(widget.packed()).decode(), "table": widget.table}
+        text = json.dumps(held, separators=(",", ":")).replace("</", "<\\/")
+        parts += [
+            f'<section class="atops-part{" atops-beside" * (widget in beside)}">\n'
+            f'<div id="{name}">{widget.to_svg()}</div>\n',
+            f"<details><summary>{escape(widget.label)} as text</summary>",
+            f"<pre>{escape(widget.to_text())}</pre></details>\n",
+            '<script type="module">',
+            START.format(script=inline_script(widget.script), held=text, name=name),
+            "</script>\n</section>\n",
+        ]
+    text = "".join(parts) + "</main></body></html>\n"
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8")
+    return text
+
 
 TEXTS: Final = 100_000  # different names that a page is told
 
@@ -105,10 +192,7 @@ class TraceWidget(anywidget.AnyWidget):
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return one HTML page that needs nothing else: picture, script and text; write it to `path`."""
-        text = page(self.label, [self])
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+        return page(self.label, [self], path)
 
     def packed(self) -> bytes:
         """Return the picture of everything as a saved notebook or a page holds it: compressed, with links."""
@@ -131,11 +215,9 @@ class TraceWidget(anywidget.AnyWidget):
         if not self._dirty and self._drawn == (feed.version, feed.marks_version):
             return None
         wait = self._flow.wait(now)
-        if wait:
-            return wait
         if wait == 0.0:
             self._send_frame(now)
-        return None
+        return wait or None
 
     def rest(self) -> None:
         """Write the compressed picture that a saved notebook shows."""

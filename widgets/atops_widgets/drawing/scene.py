@@ -1,4 +1,4 @@
-"""What a widget draws, as values: the part that a page wants to see, the picture, and both as bytes for a page.
+"""Values between a widget and its page: the window that is asked for, the picture, and both as bytes.
 
 A picture is a header, which travels as JSON, and columns, one after another in one buffer; compressed where saved.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -24,7 +24,7 @@ WIDEST: Final = 8192  # pixels; a page that asks for more is answered with this 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a page wants to see: a span of time (None: everything), how many pixels wide, and options of the widget."""
+    """The part of a picture that a page asks for: a span of time (None: everything), pixels, options of the widget."""
 
     start_ns: int | None = None
     end_ns: int | None = None
@@ -36,12 +36,11 @@ class Window:
         """Return the window that a page's message asks for; its times count from the origin. Raises no error."""
         start, end, width = (_number(content.get(name)) for name in ("start", "end", "width"))
         options = content.get("options")
-        return cls(
-            None if start is None or end is None or start >= end else origin_ns + start,
-            None if start is None or end is None or start >= end else origin_ns + end,
-            960 if width is None else max(1, min(WIDEST, width)),
-            options if isinstance(options, dict) else {},
-        )
+        options = options if isinstance(options, dict) else {}
+        width = 960 if width is None else max(1, min(WIDEST, width))
+        if start is None or end is None or start >= end:
+            return cls(None, None, width, options)
+        return cls(origin_ns + start, origin_ns + end, width, options)
 
     def cut(self, span: tuple[int, int]) -> tuple[int, int]:
         """Return the span of time to draw, at least 1 ns long: what was asked for, or all of `span`."""
@@ -60,6 +59,11 @@ class Scene:
     told: Told = field(default_factory=dict)
     columns: Mapping[str, Column] = field(default_factory=dict)
 
+    def rows(self, *names: str) -> Iterator[dict[str, Any]]:
+        """Yield the values of columns row by row, by the names of the columns."""
+        for values in zip(*(self.columns[name].tolist() for name in names), strict=True):
+            yield dict(zip(names, values, strict=True))
+
 
 def whole_option(options: Mapping[str, object], name: str, otherwise: int = 0) -> int:
     """Return an option of a widget as an integer, and `otherwise` for what a page should not have sent."""
@@ -77,13 +81,10 @@ def _number(value: object) -> int | None:
 ALIGNED: Final = 8  # bytes: where a typed array of doubles may begin
 
 # JavaScript has no 64-bit integers in ordinary arrays; doubles hold 53 bits exactly, which times from the origin fit.
-CODES: Final[Mapping[str, str]] = {
-    "f8": "d", "f4": "f", "i4": "i", "u4": "I", "i2": "h", "u2": "H", "i1": "b", "u1": "B", "i8": "d", "u8": "d",
-    "b1": "B",
-}  # fmt: skip
 TYPES: Final[Mapping[str, str]] = {
     "d": "<f8", "f": "<f4", "i": "<i4", "I": "<u4", "h": "<i2", "H": "<u2", "b": "<i1", "B": "<u1",
 }  # fmt: skip
+CODES: Final = {kind[1:]: code for code, kind in TYPES.items()} | {"i8": "d", "u8": "d", "b1": "B"}
 
 
 def pack(columns: Mapping[str, Column]) -> tuple[list[list[object]], bytes]:

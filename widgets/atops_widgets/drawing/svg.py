@@ -16,7 +16,7 @@ from atops.base.trace.records import Kind
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import format_ns
 from atops_widgets.drawing.theme import HATCHES, KINDS, Theme, style_sheet
-from atops_widgets.feed.selection import NOTHING, Marks
+from atops_widgets.feed.feed import NOTHING, Marks
 
 __all__ = ("Drawing", "MarkPlace", "fit", "moment", "outline", "sentence", "ticks")
 

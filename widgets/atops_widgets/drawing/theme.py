@@ -15,7 +15,7 @@ from atops.base.trace.records import Kind
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import GLYPHS
 
-__all__ = ("HATCHES", "KINDS", "LAYOUT", "PAGE", "Hatch", "KindStyle", "Theme", "kind_table", "style_sheet")
+__all__ = ("HATCHES", "KINDS", "LAYOUT", "PAGE", "KindStyle", "Theme", "kind_table", "style_sheet")
 
 Theme: TypeAlias = Literal["light", "dark"]
 Hatch: TypeAlias = Literal["none", "rising", "falling", "dots", "level", "upright", "cross"]
@@ -23,7 +23,7 @@ Hatch: TypeAlias = Literal["none", "rising", "falling", "dots", "level", "uprigh
 
 @dataclass(frozen=True, slots=True)
 class KindStyle:
-    """How one kind is drawn: its colour on light and on dark pages, its hatch and its letter."""
+    """The look of one kind: its colour on light and on dark pages, its hatch and its letter."""
 
     light: str
     dark: str
@@ -31,7 +31,7 @@ class KindStyle:
     glyph: str
 
 
-# Copies are green and magenta and kernels blue, as in the profilers people come from. Waits are grey.
+# Copies are green and magenta and kernels blue, as in common profilers. Waits are grey.
 LOOKS: Final[tuple[tuple[Kind, str, str, Hatch], ...]] = (
     (Kind.COPY_H2D, "#1a7f37", "#4ac26b", "rising"),
     (Kind.COPY_D2H, "#bf3989", "#ff80c8", "falling"),

@@ -1,17 +1,22 @@
-"""Trace records and details as numpy columns: they grow to a bound, then lose their oldest part and count it."""
+"""Trace records and details as numpy columns, and the ranges of memory that commands were given.
+
+Columns grow to a bound; then they lose their oldest part and count it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atops.base.trace.records import Change, Kind, Phase, Status, ThreadState, TraceRecord
+from atops.base.trace.records import WAITS, Change, Kind, Phase, Status, ThreadState, TraceRecord
+from atops.trace.text import format_bytes
 
-__all__ = ("CHANGES", "MOMENTS", "RECORDS", "STEPS", "USES", "Column", "Columns", "Texts")
+__all__ = ("CHANGES", "MOMENTS", "RECORDS", "STEPS", "USES", "Column", "Columns", "Ranges", "Texts", "plural", "union")
 
 Column: TypeAlias = NDArray[Any]
 Row = TypeVar("Row")
@@ -39,6 +44,13 @@ MEANINGS: Final[Mapping[str, Sequence[object]]] = {
     "kind": list(Kind), "status": list(Status), "phase": list(Phase), "change": list(Change), "turn": list(ThreadState),
 }  # fmt: skip
 SMALLEST: Final = 1024  # rows that a table begins with
+EVERYTHING: Final = slice(None)
+IS_WAIT: Final = np.isin(np.arange(256), list(WAITS))  # by kind
+
+
+def plural(count: int, what: str) -> str:
+    """Return a count and what is counted: "1 command", "2,000 commands"."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 class Texts:
@@ -74,24 +86,13 @@ class Columns:
 
     def extend(self, rows: Sequence[Sequence[object]]) -> None:
         """Append rows with values in the order of the fields; a name becomes its number. Drop what is too much."""
-        excess = max(0, len(rows) - self.capacity)
-        self.start += excess
-        rows = rows[excess:]
         if not rows:
             return
-        count = len(rows)
-        self._make_room(count)
-        at = slice(self._end, self._end + count)
-        for (field, array), values in zip(self._arrays.items(), zip(*rows, strict=True), strict=True):
-            if field == "name":
-                number = self.texts.number
-                array[at] = [number(text) for text in values]
-            else:
-                array[at] = np.fromiter(values, array.dtype, count)
-        self._end += count
-        overfull = max(0, len(self) - self.capacity)
-        self._first += overfull
-        self.start += overfull
+        columns: dict[str, Any] = dict(zip(self.fields, zip(*rows, strict=True), strict=True))
+        if "name" in columns:
+            columns["name"] = map(self.texts.number, columns["name"])
+        kinds = self.fields.items()
+        self.extend_columns({field: np.fromiter(columns[field], kind, len(rows)) for field, kind in kinds})
 
     def extend_tuples(self, rows: Sequence[tuple[int, ...]], names: Column) -> None:
         """Append rows of integers in the order of the fields; `names` tells which text each number of a name means."""
@@ -118,18 +119,11 @@ class Columns:
 
     def record(self, index: int) -> TraceRecord:
         """Return the row at an index as a `TraceRecord`. For tables of RECORDS only."""
-        values: list[Any] = [int(array[self._first + index]) for array in self._arrays.values()]
-        values[1], values[7], values[14] = Kind(values[1]), Status(values[7]), self.texts.all[values[14]]
-        return TraceRecord._make(values)
+        return self.values(TraceRecord, [index])[0]
 
-    def records(self, indices: Column | None = None) -> list[TraceRecord]:
-        """Return rows as `TraceRecord`s: those at `indices`, or all. For tables of RECORDS only."""
-        return self.values(TraceRecord, indices)
-
-    def values(self, kind: type[Row], indices: Column | None = None) -> list[Row]:
+    def values(self, kind: type[Row], indices: Column | list[int] | slice = EVERYTHING) -> list[Row]:
         """Return rows as the values that the table is of, with the fields of `kind`: those at `indices`, or all."""
-        chosen = slice(None) if indices is None else indices
-        columns: list[Any] = [self[field][chosen].tolist() for field in self.fields]
+        columns: list[Any] = [self[field][indices].tolist() for field in self.fields]
         for place, field in enumerate(self.fields):
             meanings = self.texts.all if field == "name" else MEANINGS.get(field)
             if meanings is not None:
@@ -137,8 +131,8 @@ class Columns:
         return [kind(*values) for values in zip(*columns, strict=True)]
 
     def _make_room(self, count: int) -> None:
-        """Have `count` free rows at the end: move the rows held to the front, or to arrays of twice the size."""
-        size = len(self._arrays["site" if "site" in self._arrays else "seq"])
+        """Make `count` free rows at the end: move the rows held to the front, or to arrays of twice the size."""
+        size = len(next(iter(self._arrays.values())))
         if self._end + count <= size:
             return
         held = len(self)
@@ -157,3 +151,50 @@ class Columns:
 
     def __repr__(self) -> str:
         return f"<Columns {len(self)} rows of {', '.join(self.fields)}; {self.start} dropped>"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """The ranges that commands were given, a row each: seq of a command, device, first byte, byte after the last."""
+
+    seq: Column
+    device: Column
+    start: Column
+    stop: Column
+
+    @classmethod
+    def of(cls, uses: Columns, seq: int) -> Ranges:
+        """Return what a command was given; nothing of -1."""
+        return cls.among(uses, np.flatnonzero((uses["seq"] == seq) & (seq >= 0)))
+
+    @classmethod
+    def among(cls, uses: Columns, rows: Column) -> Ranges:
+        """Return what rows tell, by seq, device and address; a viewer that came late may have been told twice."""
+        table = np.stack([uses[field][rows].astype(np.int64) for field in USES], 1)
+        seq, device, start, size = np.unique(table, axis=0).T
+        return cls(seq, device, start, start + size)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes in them; bytes in several count once."""
+        parts = (self.device == device for device in np.unique(self.device).tolist())
+        return sum(union(self.start[part], self.stop[part]) for part in parts)
+
+    def places(self) -> list[tuple[int, int, int]]:
+        """Return device, start and stop of each."""
+        return list(zip(self.device.tolist(), self.start.tolist(), self.stop.tolist(), strict=True))
+
+    def brief(self) -> str:
+        """Return what a sentence says of those of one command, "uses 3 ranges, 1.5 MiB"; empty where there are none."""
+        count = len(self.seq)
+        return f"uses {plural(count, 'range')}, {format_bytes(self.nbytes)}" if count else ""
+
+
+def union(starts: Column, ends: Column) -> int:
+    """Return the length of the union of ranges: bytes of memory, or nanoseconds, that at least one of them covers."""
+    if len(starts) == 0:
+        return 0
+    order = np.argsort(starts, kind="stable")
+    starts, reach = starts[order], np.maximum.accumulate(ends[order])
+    gaps = np.maximum(0, starts[1:] - reach[:-1])
+    return int(reach[-1] - starts[0] - gaps.sum())

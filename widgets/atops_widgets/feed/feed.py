@@ -1,4 +1,4 @@
-"""What every widget of a driver, or of a recorded trace, looks at: the records so far, and what is selected.
+"""The data of all widgets of one driver, or of one recorded trace: the records so far, and the selection.
 
 A live feed reads the driver's tracer from the widgets' own thread and takes at most a few percent of one processor:
 what comes faster than that is missed and counted, never waited for.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 from weakref import WeakSet, WeakValueDictionary
@@ -27,18 +27,67 @@ from atops.base.trace.records import (
     ThreadEvent,
     Trace,
     TraceNames,
+    TraceRecord,
 )
 from atops.base.trace.tracer import Detailing, Tracer
 from atops.runtime.driver import Driver, current_driver
 from atops.trace.file import load
 from atops.trace.text import sentence
-from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Texts
+from atops_widgets.feed.columns import CHANGES, MOMENTS, RECORDS, STEPS, USES, Column, Columns, Ranges, Texts
 from atops_widgets.feed.links import Links, line_of
 from atops_widgets.feed.pace import Pace
-from atops_widgets.feed.ranges import Ranges
-from atops_widgets.feed.selection import NOTHING, Marks, Selection
 
-__all__ = ("CAPACITY", "Feed", "FeedSource", "Watcher", "feed_of")
+__all__ = ("CAPACITY", "NOTHING", "Feed", "FeedSource", "Marks", "Selection", "Watcher", "feed_of")
+
+NOTHING: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The marks of all widgets: the operation (NOTHING for none), the moment, and the operations before and after it.
+
+    `before` is what it waited for and `after` what waits for it, as seqs. `place` is the source line that enqueued it,
+    empty where it is not known, and `text` tells the operation in a sentence.
+    """
+
+    seq: int = NOTHING
+    cursor_ns: int | None = None
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    place: str = ""
+    text: str = ""
+
+
+class Selection:
+    """The selected operation and the moment of the time cursor (None: the newest). Any thread may change it."""
+
+    def __init__(self, changed: Callable[[], object]) -> None:
+        self._changed = changed
+        self._state: tuple[int, int | None] = NOTHING, None
+
+    @property
+    def seq(self) -> int:
+        """The selected operation, NOTHING for none."""
+        return self._state[0]
+
+    @property
+    def cursor_ns(self) -> int | None:
+        """The moment looked at, in nanoseconds of the driver's clock; None for the newest."""
+        return self._state[1]
+
+    def select(self, seq: int) -> None:
+        """Select the operation of a seq, or NOTHING."""
+        self._set(max(NOTHING, int(seq)), self._state[1])
+
+    def look_at(self, cursor_ns: int | None) -> None:
+        """Move the time cursor to a moment; None puts it to the newest."""
+        self._set(self._state[0], cursor_ns)
+
+    def _set(self, seq: int, cursor_ns: int | None) -> None:
+        if (seq, cursor_ns) != self._state:
+            self._state = seq, cursor_ns
+            self._changed()
+
 
 FeedSource: TypeAlias = "Feed | Driver | Trace | str | os.PathLike[str] | None"
 
@@ -46,7 +95,7 @@ CAPACITY: Final = 1_000_000  # records kept for the pictures, and as many of eac
 
 
 class Watcher(Protocol):
-    """What a feed tells of its news: a widget."""
+    """A listener to news of a feed: a widget."""
 
     def tick(self, now: float) -> float | None:
         """Send what is due; return in how many seconds to come again, None when there is nothing to do."""
@@ -105,7 +154,7 @@ class Feed:
 
     @property
     def live(self) -> bool:
-        """Whether more may come: it follows a driver and was not stopped."""
+        """True while more may come: it follows a driver and was not stopped."""
         return not self.stopped
 
     # ---- reading
@@ -161,13 +210,13 @@ class Feed:
             self._numbers = np.concatenate([self._numbers, np.array(fresh, np.int64)])
 
     def ask_details(self, threads: bool = False) -> None:
-        """Have the driver record details from now on: moments and changes; with `threads`, steps of kernel threads."""
+        """Make the driver record details from now on: moments and changes; with `threads`, steps of kernel threads."""
         if self._tracer is not None and not self.stopped and threads not in self._detailing:
             self._detailing[threads] = self._tracer.detailed(threads)
             self.wake()
 
     def end_threads(self) -> None:
-        """Have steps of kernel threads recorded no more, unless others want them: launches are quick again."""
+        """Stop the recording of steps of kernel threads, unless others want them: launches are quick again."""
         if (detailing := self._detailing.pop(True, None)) is not None:
             self.poll()
             detailing.close()
@@ -175,14 +224,14 @@ class Feed:
 
     @property
     def tells_steps(self) -> bool:
-        """Whether steps of kernel threads are recorded for it at present."""
+        """True while steps of kernel threads are recorded for it."""
         return True in self._detailing
 
     def trace(self, newest: int | None = None) -> Trace:
         """Return what is held, or the newest records without details, as a trace: to save it, or for its figures."""
         with self.lock:
             first = 0 if newest is None else max(0, len(self.records) - newest)
-            records = self.records.records(np.arange(first, len(self.records)))
+            records = self.records.values(TraceRecord, slice(first, None))
             trace = Trace(tuple(records), tuple(self.counters), self.names, self.records.start + first)
             if newest is not None:
                 return trace
@@ -200,6 +249,14 @@ class Feed:
             if self._links is None or self._links[0] != self.version:
                 self._links = self.version, Links(self.records)
             return self._links[1]
+
+    def told_of(self, seq: int) -> tuple[Columns, int]:
+        """Return where a command is told of: its record, or its first moment; row -1 where it is not known."""
+        row = self.links().row(seq)
+        if row >= 0:
+            return self.records, row
+        rows = np.flatnonzero(self.moments["seq"] == seq)
+        return self.moments, int(rows[0]) if len(rows) else -1
 
     def marks(self) -> Marks:
         """Return what is marked everywhere: the selected operation with what it waited for and what waits for it."""
@@ -235,7 +292,7 @@ class Feed:
         return list(self._watchers)
 
     def wake(self) -> None:
-        """Have the watchers looked after soon. From any thread."""
+        """Call the watchers soon. From any thread."""
         self._pace.wake()
 
     def pause(self) -> None:
@@ -282,11 +339,8 @@ class Feed:
     def _take(self, trace: Trace) -> None:
         self.names = trace.names
         self._counters = 1, trace.counters
-        self.records.extend(trace.records)
-        self.moments.extend(trace.moments)
-        self.changes.extend(trace.changes)
-        self.steps.extend(trace.steps)
-        self.uses.extend(trace.uses)
+        for name in ("records", "moments", "changes", "steps", "uses"):
+            getattr(self, name).extend(getattr(trace, name))
         self.origin_ns = self._first_ns()
         self.missed = trace.dropped
         self.version = 1
@@ -338,5 +392,3 @@ def feed_of(source: FeedSource = None) -> Feed:
         if feed is None or feed.stopped:
             feed = FEEDS[id(driver)] = Feed(driver=driver)
         return feed
-
-

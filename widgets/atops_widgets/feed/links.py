@@ -12,7 +12,7 @@ import numpy as np
 
 from atops.base.trace.records import WAITS, Kind, TraceNames
 from atops.device.call_site import source_name
-from atops_widgets.feed.columns import Column, Columns
+from atops_widgets.feed.columns import IS_WAIT, Column, Columns
 
 if TYPE_CHECKING:
     from atops_widgets.feed.feed import Feed
@@ -22,7 +22,6 @@ __all__ = ("SYNCHRONISING", "Links", "line_of", "saved_links")
 SYNCHRONISING: Final = frozenset({*WAITS, Kind.RECORD, Kind.WRITE_VALUE})
 MOST: Final = 256  # commands marked in one direction; more would mark everything
 NEAR: Final = 1024  # rows looked at first for a neighbour; then four times as many, and so on
-IS_WAIT: Final = np.isin(np.arange(256), list(WAITS))
 SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
 
 
@@ -69,7 +68,7 @@ class Links:
         order = rows[np.lexsort((self._seq[rows], self._stream[rows], self._device[rows]))]
         device, stream = self._device[order], self._stream[order]
         same = (np.diff(device) == 0) & (np.diff(stream) == 0) & (stream[1:] >= 0) & (np.diff(self._seq[order]) > 0)
-        waits = rows[np.isin(self._kind[rows], list(WAITS)) & (self._correlation[rows] >= 0)]
+        waits = rows[IS_WAIT[self._kind[rows]] & (self._correlation[rows] >= 0)]
         return (
             np.concatenate([self._seq[order][:-1][same], self._correlation[waits]]),
             np.concatenate([self._seq[order][1:][same], self._seq[waits]]),
@@ -92,7 +91,7 @@ class Links:
         if row < 0:
             return []
         found = self._neighbour(row, -1)
-        if Kind(self._kind[row]) in WAITS and self._correlation[row] >= 0:
+        if IS_WAIT[self._kind[row]] and self._correlation[row] >= 0:
             found.append(int(self._correlation[row]))
         return found
 

@@ -1,8 +1,8 @@
-"""When a feed reads and its widgets send: often enough to look live, seldom enough not to slow down what it shows.
+"""The pace of reading and sending: often enough to look live, seldom enough not to slow down the program shown.
 
 One thread, a daemon, reads traces and sends frames for all widgets, so that neither the user's loop nor the driver's
 threads do. A widget sends at most 30 frames a second, and at most two that no view has acknowledged: a silent view (a
-hidden tab, a kernel whose cell is busy) slows it down to one frame a second. Each frame is the whole picture, so
+hidden tab, a kernel with a busy cell) slows it down to one frame a second. Each frame is the whole picture, so
 nothing is lost when frames are skipped.
 """
 
@@ -23,7 +23,7 @@ from atops.base.locks import fork_safe
 if TYPE_CHECKING:
     from atops_widgets.feed.feed import Feed, Watcher
 
-__all__ = ("FRAME_S", "MOST_UNACKNOWLEDGED", "PATIENCE_S", "Flow", "Pace", "call_later", "call_soon")
+__all__ = ("FRAME_S", "PATIENCE_S", "Flow", "Pace", "call_later", "call_soon")
 
 LOCK: Final = fork_safe(threading.Lock())
 LOOPS: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked child has a thread of its own
@@ -42,12 +42,12 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def call_soon(function: Callable[..., object], *arguments: object) -> None:
-    """Have the widgets' thread call a function, soon, in order. From any thread; returns at once."""
+    """Call a function on the widgets' thread, soon, in order. From any thread; returns at once."""
     _loop().call_soon_threadsafe(function, *arguments)
 
 
 def call_later(seconds: float, function: Callable[..., object]) -> asyncio.TimerHandle:
-    """Have a function called in some seconds. On the widgets' thread only."""
+    """Call a function in some seconds. On the widgets' thread only."""
     return asyncio.get_running_loop().call_later(seconds, function)
 
 
@@ -112,7 +112,7 @@ class Pace:
         self._woken = False
 
     def wake(self) -> None:
-        """Have a turn soon: at once, or when the share of the processor allows it. From any thread."""
+        """Read and send soon: at once, or when the share of the processor allows it. From any thread."""
         if not self._woken:
             self._woken = True
             call_soon(self._set_timer, 0.0)
@@ -136,7 +136,8 @@ class Pace:
             feed.stop()
             return
         now = time.monotonic()
-        waits = [wait for watcher in feed.watchers() if (wait := _look_after(watcher, now)) is not None]
+        asked = [_tried("%r could not be drawn", each, each.tick, now) for each in feed.watchers()]
+        waits = [wait for wait in asked if wait is not None]
         if fresh:
             self._news_at = now
             self._not_before = time.monotonic() + (time.thread_time() - began) / SHARE
@@ -152,19 +153,12 @@ class Pace:
         if now - self._news_at >= QUIET_S and self._rested != feed.version and (feed.version or not feed.live):
             self._rested = feed.version
             for watcher in feed.watchers():
-                _save(watcher)
+                _tried("%r could not be saved", watcher, watcher.rest)
 
 
-def _save(watcher: Watcher) -> None:
+def _tried(complaint: str, watcher: Watcher, act: Callable[..., float | None], *arguments: float) -> float | None:
     try:
-        watcher.rest()
+        return act(*arguments)
     except Exception:
-        LOG.exception("%r could not be saved", watcher)
-
-
-def _look_after(watcher: Watcher, now: float) -> float | None:
-    try:
-        return watcher.tick(now)
-    except Exception:
-        LOG.exception("%r could not be drawn", watcher)
+        LOG.exception(complaint, watcher)
         return None

@@ -1,7 +1,5 @@
-"""IPython magics, and failures as a notebook shows them.
+"""The notebook extension, `%load_ext atops_widgets`.
 
-magics         `%load_ext atops_widgets`, and `%%kernel`
-cell_timeline  `%%timeline`
-status_text    `%atops`
-failure_text   a failed launch with the kernel's own lines
+magics        `%%timeline`, `%%kernel` and `%atops`
+failure_text  a failed launch as a notebook shows it
 """

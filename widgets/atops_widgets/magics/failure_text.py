@@ -1,4 +1,4 @@
-"""What a notebook shows of a failed launch: the kernel's own lines, then the cell's line that waited for it.
+"""A failed launch as a notebook shows it: the kernel's own lines, then the cell's line that waited for it.
 
 The runtime's frames are left out; `%tb` shows them. Also the compiler's log of a text that does not compile.
 """

@@ -4,25 +4,160 @@ from __future__ import annotations
 
 import inspect
 import shlex
+import sys
 from collections.abc import MutableMapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from IPython.core.error import UsageError
+from IPython.display import display
 
 from atops.base.errors import InvalidOption
+from atops.base.trace.records import Trace
 from atops.device.call_site import NAMERS
 from atops.kernels.compile.program import compile_source
 from atops.kernels.kernel import Kernel
+from atops.runtime.device import Device
+from atops.runtime.driver import DRIVERS, Driver, default_driver
+from atops.runtime.stream import describe
 from atops.trace.text import format_bytes
-from atops_widgets.magics.cell_timeline import MAGIC, CellTimeline, as_comment
+from atops_widgets.feed.columns import plural
 from atops_widgets.magics.failure_text import SHOWN, show_failure
-from atops_widgets.magics.status_text import status
+from atops_widgets.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.interactiveshell import ExecutionInfo, InteractiveShell
 
-__all__ = ("Extension", "compile_cell", "load_ipython_extension", "unload_ipython_extension")
+__all__ = (
+    "CellTimeline", "Extension", "as_comment", "compile_cell", "in_flight", "load_ipython_extension", "open_drivers",
+    "status", "unload_ipython_extension",
+)  # fmt: skip
+
+STREAMS = 8  # named of each device; more are counted
+
+
+def status() -> str:
+    """Return the state of every open driver. It starts none."""
+    found = open_drivers()
+    if not found:
+        return "no driver runs yet: the first use of a device starts one"
+    return "\n".join(line for driver in found for line in _driver(driver))
+
+
+def open_drivers() -> list[Driver]:
+    """Return the drivers that are open, those with the most devices last."""
+    return sorted((each for each in list(DRIVERS) if each.closed is None), key=lambda each: each.devices)
+
+
+def in_flight(driver: Driver) -> int:
+    """Return how many commands of a driver are not over."""
+    if driver.closed is not None:
+        return 0
+    return sum(len(Device(context.ordinal, driver).outstanding()) for context in driver.contexts)
+
+
+def _driver(driver: Driver) -> list[str]:
+    held = driver.tracer.statistics().held
+    lines = [f"{driver.arch.name}, {plural(driver.devices, 'device')}, {held:,} records held"]
+    used = {context.ordinal: context for context in driver.contexts}
+    for ordinal in range(driver.devices):
+        if ordinal not in used:
+            lines.append(f"  device {ordinal}: not used yet")
+            continue
+        figures = Device(ordinal, driver).statistics()
+        memory = figures.memory
+        lines.append(
+            f"  device {ordinal}: {format_bytes(memory.used)} of {format_bytes(memory.total)} taken,"
+            f" {plural(memory.live, 'allocation')}, peak {format_bytes(memory.peak)};"
+            f" {figures.active_streams or 'no'} stream{'s' * (figures.active_streams != 1)} at work,"
+            f" {figures.poisoned_streams or 'none'} failed"
+        )
+        with driver.lock:
+            streams = [each for each in driver.active_streams() if each.context.ordinal == ordinal]
+        lines += [f"    {describe(each)}" for each in streams[:STREAMS]]
+        lines += [f"    and {len(streams) - STREAMS} more"] if len(streams) > STREAMS else []
+    return lines
+
+
+MAGIC: Final = "%%timeline"
+
+
+class CellTimeline:
+    """Watches the cells of one shell that begin with `%%timeline`. `before` and `after` are called around each cell.
+
+    `%%timeline` means the default driver, `%%timeline board` the one that the notebook calls `board`, which the cell
+    itself may make.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._named: str | None = None  # what stands behind the magic of the cell that runs; None for other cells
+        self._driver: Driver | None = None
+        self._position = 0
+
+    def before(self, info: ExecutionInfo) -> None:
+        """Note where the driver's trace ends as a cell begins."""
+        self._named = _argument(info.raw_cell or "")
+        self._driver, self._position = None, 0
+        if self._named is not None:
+            self._driver = self._found() if self._named else default_driver()
+        if self._driver is not None:
+            self._position = self._driver.tracer.statistics().emitted
+
+    def after(self, _result: object = None) -> None:
+        """Show what ended while the cell ran, and say how much is still under way."""
+        named, self._named = self._named, None
+        if named is None:
+            return
+        driver = self._driver or self._found(named)
+        if driver is None:
+            print(f"{MAGIC} {named}: the notebook has no driver called {named!r}", file=sys.stderr)
+            return
+        trace = _since(driver, self._position)
+        if trace.records:
+            display(Timeline(trace))  # type: ignore[no-untyped-call]  # IPython has no types
+        for remark in _remarks(trace, driver):
+            print(remark)
+
+    def _found(self, name: str | None = None) -> Driver | None:
+        found = self._shell.user_ns.get(name or self._named or "")
+        return found if isinstance(found, Driver) else None
+
+
+def as_comment(lines: list[str]) -> list[str]:
+    """Return the lines of a cell with `%%timeline` at their head as a comment: lines keep their numbers."""
+    return [f"# {lines[0]}", *lines[1:]] if lines and _argument(lines[0]) is not None else lines
+
+
+def _since(driver: Driver, position: int) -> Trace:
+    """Return what a driver's tracer got since a position, with its samples of memory and its names."""
+    batch, names = driver.tracer.since(position), driver.tracer.names()
+    first = min((record.submitted_ns for record in batch.records), default=0)
+    counters = tuple(sample for sample in driver.tracer.counters() if sample.at_ns >= first)
+    seen = {record.seq for record in batch.records}
+    names = replace(names, sites={seq: site for seq, site in names.sites.items() if seq in seen})
+    return Trace(tuple(batch.records), counters, names, batch.missed)
+
+
+def _argument(cell: str) -> str | None:
+    """Return what stands behind `%%timeline` at the head of a cell; None where it does not stand there."""
+    head = cell.lstrip().partition("\n")[0].split()
+    return " ".join(head[1:]) if head[:1] == [MAGIC] else None
+
+
+def _remarks(trace: Trace, driver: Driver) -> list[str]:
+    """Return what the picture cannot show."""
+    remarks = []
+    if not driver.tracer.capacity:
+        remarks.append("the driver keeps no trace; use EmulatorOptions(trace=n) with n above 0")
+    elif not trace.records:
+        remarks.append("no command ended in this cell")
+    if trace.dropped:
+        remarks.append(f"{trace.dropped:,} older records of this cell did not fit into the trace")
+    if left := in_flight(driver):
+        remarks.append(f"{plural(left, 'command')} still under way: this is the picture as the cell ended")
+    return remarks
 
 
 def compile_cell(options: str, source: str, name: str, namespace: MutableMapping[str, object]) -> str:
@@ -58,7 +193,7 @@ MAGICS: Final = (("cell", "timeline"), ("cell", "kernel"), ("line", "atops"))
 
 
 class Extension:
-    """What the extension adds to one shell, so that it can be taken away again."""
+    """The additions to one shell, which can be taken away again."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
@@ -88,7 +223,7 @@ class Extension:
         NAMERS.remove(self.cell)
 
     def cell(self, file: str) -> str | None:
-        """Return what people call the file of a cell, `In[5]`; None for other files. From any thread."""
+        """Return the name to show for the file of a cell, `In[5]`; None for other files. From any thread."""
         known = self._shell.compile.format_code_name(file)
         return None if known is None else known[1]
 

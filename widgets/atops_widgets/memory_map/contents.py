@@ -31,7 +31,7 @@ DTYPES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was found: `data` from byte `first` of an allocation of `size` bytes, and which of them had changed.
+    """One reading: `data` from byte `first` of an allocation of `size` bytes, and which of them had changed.
 
     `error` says why there is nothing; `looks` counts how often these bytes were looked at, so that 1 has no changes.
     """

@@ -1,6 +1,6 @@
-"""The lives of allocations: a table that grows with the changes of a feed. Pure bookkeeping on columns.
+"""The lives of allocations, and what was in use at a moment: bytes of devices over time, L1 and L2 of a launch.
 
-A life is one allocation, from its first change to its end.
+A life is one allocation, from its first change to its end. Pure functions and bookkeeping on columns.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from atops.base.trace.records import Change
-from atops_widgets.feed.columns import Column, Columns
-from atops_widgets.feed.ranges import union
+from atops.base.trace.records import Change, ThreadState
+from atops_widgets.feed.columns import Column, Columns, union
 
-__all__ = ("GRANULE", "LIVES", "NEVER", "History", "Standing")
+__all__ = (
+    "MOST_SAMPLES", "NEVER", "Curve", "History", "Scratch", "Standing", "Steps", "free_at", "largest_gap",
+    "sampled_free", "scratch_at", "thin_steps",
+)  # fmt: skip
 
 NEVER: Final = np.iinfo(np.int64).max
 GRANULE: Final = 256  # bytes that every architecture's allocator rounds up to
@@ -152,7 +154,7 @@ class History:
         self._newest.update(zip(places[closes].tolist(), rows[closes].tolist(), strict=True))
 
     def _end(self, fresh: Mapping[str, Column]) -> None:
-        """Note which lives are over, by whom, and whether their ranges stayed set aside."""
+        """Note the ends of lives, the lines that freed them, and whether their ranges stayed set aside."""
         stayed = self._stayed(fresh)
         at = np.flatnonzero(fresh["change"] == Change.FREED)[::-1]  # the first of several ends counts: written last
         numbers = fresh["generation"][at].tolist()
@@ -196,3 +198,129 @@ class History:
         self._rows = dict(zip(self["generation"].tolist(), range(count), strict=True))
         places = (self["offset"] * 16 + self["device"]).tolist()
         self._newest = dict(zip(places, range(count), strict=True))
+
+
+MOST_SAMPLES: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A figure that holds from each moment until the next, in the order of time."""
+
+    at_ns: Column
+    value: Column
+
+    @classmethod
+    def of(cls, at_ns: Column, value: Column) -> Steps:
+        """Return steps; a moment that comes too early, for two threads told at once, is put to the one before."""
+        return cls(np.maximum.accumulate(at_ns) if len(at_ns) else at_ns, value)
+
+    def at(self, at_ns: int | None) -> int:
+        """Return the figure at a moment (None: now); 0 before the first."""
+        place = len(self.at_ns) if at_ns is None else int(np.searchsorted(self.at_ns, at_ns, "right"))
+        return int(self.value[place - 1]) if place else 0
+
+    def peak(self) -> tuple[int, int]:
+        """Return the largest figure and when it was reached first; (0, 0) of nothing."""
+        if len(self.value) == 0:
+            return 0, 0
+        at = int(np.argmax(self.value))
+        return int(self.value[at]), int(self.at_ns[at])
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Steps as they are drawn: in each pixel the lowest, the highest and the last figure."""
+
+    low: Column
+    high: Column
+    last: Column
+
+
+def thin_steps(steps: Steps, span: tuple[int, int], pixels: int) -> Curve:
+    """Return the steps between two moments in so many pixels; every peak is kept."""
+    number = np.arange(pixels + 1)
+    whole, rest = divmod(max(1, span[1] - span[0]), pixels)
+    edges = span[0] + number * whole + number * rest // pixels  # the product of both would be too large for some years
+    edges[-1] += 1
+    bounds = np.searchsorted(steps.at_ns, edges, "left")
+    value = np.append(steps.value, 0)  # so that a bound may stand behind the last
+    before = np.where(bounds > 0, value[bounds - 1], 0)
+    held, after = before[:-1], before[1:]
+    some = bounds[1:] > bounds[:-1]
+    high, low = held.copy(), held.copy()
+    if some.any():
+        # reduceat goes from each bound to the next one given: the bounds of empty pixels are left out.
+        cuts = bounds[:-1][some]
+        inside = value[: bounds[-1]]
+        high[some] = np.maximum(held[some], np.maximum.reduceat(inside, cuts))
+        low[some] = np.minimum(held[some], np.minimum.reduceat(inside, cuts))
+    return Curve(low, high, after)
+
+
+def largest_gap(starts: Column, stops: Column, first: int, last: int) -> int:
+    """Return the longest run of bytes between two addresses that no range holds."""
+    inside = (stops > first) & (starts < last)
+    order = np.argsort(starts[inside], kind="stable")
+    begins = np.append(starts[inside][order], last)
+    reach = np.maximum.accumulate(np.append(first, stops[inside][order]))
+    return max(0, int((begins - reach).max()))
+
+
+def free_at(history: History, device: int, at_ns: int | None, used: int, capacity: int) -> int:
+    """Return the largest free range of a device at a moment, when `used` of its `capacity` bytes are set aside."""
+    standing = history.standing(device, at_ns, used, 0)
+    rows = np.append(standing.live, standing.kept)
+    return largest_gap(history["offset"][rows], history.ends(rows), 0, capacity)
+
+
+def sampled_free(
+    history: History, device: int, used: Steps, span: tuple[int, int], capacity: int, effort: int
+) -> tuple[Column, Column]:
+    """Return moments and the largest free range at each: as many as so many rows of `effort` allow, 4 to 120."""
+    count = max(4, min(MOST_SAMPLES, effort // max(1, len(history))))
+    moments = np.unique(np.linspace(span[0], span[1], count).astype(np.int64))
+    found = [free_at(history, device, at, used.at(at), capacity) for at in moments.tolist()]
+    return moments, np.array(found, np.int64)
+
+
+OVER = (int(ThreadState.ENDED), int(ThreadState.FAILED))
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """A launch at a moment: a row for each of its threads that has begun, in the order of blocks.
+
+    `l1_bytes` is the thread's own, `l2_bytes` its block's; `over` tells threads that have ended.
+    """
+
+    launch: int
+    block: Column
+    thread: Column
+    l1_bytes: Column
+    l2_bytes: Column
+    over: Column
+
+    def blocks(self) -> tuple[Column, Column]:
+        """Return the blocks and the bytes that each has of L2: the most that the newest steps of its threads tell."""
+        numbers, first = np.unique(self.block, return_index=True)
+        return numbers, np.maximum.reduceat(self.l2_bytes, first) if len(first) else self.l2_bytes
+
+
+def scratch_at(steps: Columns, at_ns: int | None, chosen: int = -1) -> Scratch | None:
+    """Return what a launch has at a moment (None: now); of `chosen` if it has steps, else of the last that took one.
+
+    None if no thread had taken a step by then.
+    """
+    told = steps["at_ns"]
+    past = np.flatnonzero(told <= at_ns) if at_ns is not None else np.arange(len(told))
+    if len(past) == 0:
+        return None
+    launches = steps["launch"]
+    launch = chosen if chosen >= 0 and (launches[past] == chosen).any() else int(launches[past[np.argmax(told[past])]])
+    rows = past[launches[past] == launch]
+    rows = rows[np.argsort(told[rows], kind="stable")][::-1]
+    key = steps["block"][rows].astype(np.int64) << 32 | steps["thread"][rows]
+    rows = rows[np.unique(key, return_index=True)[1]]  # of each thread the newest, in the order of blocks
+    block, thread, l1, l2 = (steps[field][rows] for field in ("block", "thread", "l1_bytes", "l2_bytes"))
+    return Scratch(launch, block, thread, l1, l2, np.isin(steps["turn"][rows], OVER))

@@ -1,4 +1,5 @@
-import { BOLD, PLAIN, formatBytes, formatNs, mount, node } from "../drawing/base.js";
+import { BOLD, PLAIN, formatBytes, formatNs, mount, node, stepped } from "../drawing/base.js";
+import { TIME_KEYS, listenToWheel, scrubbing } from "../drawing/time_cursor.js";
 
 // As in drawing.py, which lays out all but the shapes.
 const MARGIN = 176, RIGHT = 10, LANE = 66, SHAPE = 34, SHAPE_TOP = 19, CURVE = 92;
@@ -72,7 +73,7 @@ function wholeOf(view, number) {
 }
 
 function zoom(view, factor, x, number = view.lane) {
-  const parts = view.scene ? stretches(view.scene.columns, number) : [];
+  const parts = stretches(view.scene.columns, number);
   if (!parts.length) return;
   view.lane = number;
   const {ordinal, bank} = view.scene.lanes[number], {zoom: asked} = view;
@@ -118,12 +119,6 @@ function showAll(view) {
   view.ask();
 }
 
-function page(view, by) {
-  const {first, count} = view.scene;
-  view.first = Math.max(0, Math.min(count - 1, first + by));
-  view.ask();
-}
-
 // ---- ranges
 
 function choose(view, generation) {
@@ -135,14 +130,13 @@ function choose(view, generation) {
 function stepRange(view, by) {
   const found = view.rects.filter((rect) => rect.generation >= 0);
   if (!found.length) return;
-  const here = found.findIndex((rect) => rect.generation === view.generation);
-  const next = found[here < 0 ? (by > 0 ? 0 : found.length - 1) : (here + by + found.length) % found.length];
+  const next = stepped(found, found.findIndex((rect) => rect.generation === view.generation), by);
   choose(view, next.generation);
   view.tell(words(view, next));
 }
 
 function words(view, rect) {
-  if (!rect || rect.text) return rect?.text || "";
+  if (rect.text) return rect.text;
   const size = formatBytes(rect.size);
   if (rect.touch) return `number ${rect.seq} ${rect.touch} ${size} here`;
   if (rect.count > 1) return `${rect.count.toLocaleString("en")} ranges, ${size} together; zoom in to see them`;
@@ -159,19 +153,14 @@ function words(view, rect) {
 
 // One that lives is filled; one that is kept is framed, one that was freed framed with dashes.
 function shape(view, c, x, y, width, height, state) {
-  const live = state >= LIVE, colour = view.colour(live ? "k12" : state === FREED ? "k13" : "quiet");
-  c.fillStyle = width < 4 ? colour : view.colour("page");
-  c.fillRect(x, y, width, height);
+  const live = state >= LIVE, name = live ? "k12" : state === FREED ? "k13" : "quiet";
+  view.fillBox(width < 4 ? name : "page", x, y, width, height);
   if (width < 4) return;
-  c.fillStyle = c.strokeStyle = colour;
   c.globalAlpha = live ? 0.25 : 0.06;
-  c.fillRect(x, y, width - 1, height);
+  view.fillBox(name, x, y, width - 1, height);
   c.globalAlpha = 1;
-  if (state === REUSED) c.fillRect(x, y + height - 3, width - 1, 3);
-  c.lineWidth = 1;
-  c.setLineDash(state === FREED ? [3, 2] : []);
-  c.strokeRect(x + 0.5, y + 0.5, width - 2, height - 1);
-  c.setLineDash([]);
+  if (state === REUSED) view.fillBox(name, x, y + height - 3, width - 1, 3);
+  view.strokeBox(name, 1, state === FREED ? [3, 2] : [], x + 0.5, y + 0.5, width - 2, height - 1);
 }
 
 function drawShapes(view, c) {
@@ -208,8 +197,7 @@ function drawItems(view, c) {
       view.write(a, at(x) - back, y, x < MARGIN ? b : b * scale, d, face);
     } else if (what === "r") {
       c.globalAlpha = e;
-      c.fillStyle = view.colour(d);
-      c.fillRect(at(x), y, at(x + a) - at(x), b);
+      view.fillBox(d, at(x), y, at(x + a) - at(x), b);
       c.globalAlpha = 1;
     } else if (what === "h") {
       view.drawn(at(x), y, at(x + a) - at(x), b, {text: d, seq: e, curve: f});
@@ -220,20 +208,15 @@ function drawItems(view, c) {
 }
 
 function line(view, c, points, at, colour, width, dash, alpha) {
-  c.beginPath();
-  for (let i = 0; i < points.length; i += 2) c.lineTo(at(points[i]), points[i + 1]);
-  if (alpha) {
-    c.globalAlpha = alpha;
-    c.fillStyle = view.colour(colour);
-    c.fill();
-    c.globalAlpha = 1;
-    return;
-  }
-  c.strokeStyle = view.colour(colour);
+  view.lines(...points.map((value, i) => (i % 2 ? value : at(value))));
+  c.fillStyle = c.strokeStyle = view.colour(colour);
+  c.globalAlpha = alpha || 1;
   c.lineWidth = width;
   c.setLineDash(dash ? dash.split(" ").map(Number) : []);
-  c.stroke();
+  if (alpha) c.fill();
+  else c.stroke();
   c.setLineDash([]);
+  c.globalAlpha = 1;
 }
 
 // What the selected operation wrote (above the lane), and what it read or was given (below it). Labels that would stand
@@ -245,16 +228,14 @@ function drawTouches(view, c) {
     const x = MARGIN + t.touch_left[i] * scale, width = Math.max(3, (t.touch_right[i] - t.touch_left[i]) * scale);
     const wrote = t.touch_how[i] === 1, label = ["read", "wrote", "uses"][t.touch_how[i]];
     const y = view.scene.tops[t.touch_lane[i]] + (wrote ? SHAPE_TOP - 4 : SHAPE_TOP + SHAPE);
-    c.fillStyle = view.colour("select");
-    c.fillRect(x, y, width, 4);
+    view.fillBox("select", x, y, width, 4);
     c.font = BOLD;
     const room = c.measureText(label).width + 6;
     const at = Math.min(x + Math.max(0, width - room) / 2, view.width - room - RIGHT);
     const middle = wrote ? y - 5 : y + (width < room ? 10 : 5);
     if (!(at < free[y])) {
       free[y] = at + room;
-      c.fillStyle = view.colour("page");
-      c.fillRect(at, middle - 6, room, 11);
+      view.fillBox("page", at, middle - 6, room, 11);
       view.write(label, at + 3, middle, room, "select", BOLD);
     }
     view.drawn(x, y, width, 4, {
@@ -263,13 +244,12 @@ function drawTouches(view, c) {
   }
 }
 
-function drawCursor(view, c, top) {
-  const [start, end] = view.scene.window, at = view.marks.cursor;
-  const part = at === null || at === undefined ? 1 : Math.min(1, Math.max(0, (at - start) / (end - start)));
+function drawCursor(view, top) {
+  const [start, end] = view.scene.window, at = view.marks.cursor ?? end;
+  const part = Math.min(1, Math.max(0, (at - start) / (end - start)));
   const x = MARGIN + part * laneWidth(view);
-  c.fillStyle = view.colour("cursor");
-  c.fillRect(x - 1, top - 4, 2, CURVE + 4);
-  c.fillRect(x - 4, top - 6, 8, 5);
+  view.fillBox("cursor", x - 1, top - 4, 2, CURVE + 4);
+  view.fillBox("cursor", x - 4, top - 6, 8, 5);
 }
 
 function draw(view, c) {
@@ -278,7 +258,7 @@ function draw(view, c) {
   drawShapes(view, c);
   if (scene.tops.length > 1) view.write("▸", 10, scene.tops[view.lane] + 12, 12);
   drawTouches(view, c);
-  for (const top of scene.curves) drawCursor(view, c, top);
+  for (const top of scene.curves) drawCursor(view, top);
   for (const rect of view.rects) if (rect.generation >= 0 && rect.generation === view.generation) view.outline(rect, "select");
 }
 
@@ -344,37 +324,19 @@ function showValues(view, found) {
 
 function listenToPointer(view) {
   const {canvas} = view;
-  let scrubs = false;
-  const scrub = (event) => {
+  scrubbing(view, (event) => view.hit(event.offsetX, event.offsetY)?.curve >= 0, (x) => {
     const [start, end] = view.scene.window;
-    const part = (event.offsetX - MARGIN) / laneWidth(view);
-    view.look(Math.round(start + Math.min(1, Math.max(0, part)) * (end - start)));
-  };
-  view.listen(canvas, "pointerdown", (event) => {
-    scrubs = view.scene && view.hit(event.offsetX, event.offsetY)?.curve >= 0;
-    if (!scrubs) return;
-    canvas.setPointerCapture(event.pointerId);
-    scrub(event);
+    return start + ((x - MARGIN) / laneWidth(view)) * (end - start);
   });
-  view.listen(canvas, "pointermove", (event) => {
-    if (scrubs) scrub(event);
-    else if (view.scene) canvas.title = words(view, view.hit(event.offsetX, event.offsetY));
-  });
-  view.listen(canvas, "lostpointercapture", () => scrubs = false);
   view.listen(canvas, "dblclick", (event) => {
     const rect = view.hit(event.offsetX, event.offsetY);
     if (rect?.generation >= 0 || rect?.count > 1) zoomTo(view, rect);
     else showAll(view);
   });
-  view.listen(canvas, "wheel", (event) => {
-    if (!view.scene || !(event.ctrlKey || event.metaKey || document.activeElement === canvas)) return;
-    event.preventDefault();
-    zoom(view, 2 ** (event.deltaY / 240), event.offsetX, laneUnder(view, event.offsetY));
-  }, {passive: false});
+  listenToWheel(view, (event) => zoom(view, 2 ** (event.deltaY / 240), event.offsetX, laneUnder(view, event.offsetY)));
 }
 
 function clicked(view, rect) {
-  if (!view.scene) return true;
   if (!rect) {
     choose(view, -1);
     return false;
@@ -385,29 +347,6 @@ function clicked(view, rect) {
   else if (rect.generation >= 0) choose(view, rect.generation);
   return !(rect.seq >= 0);
 }
-
-function nudge(view, by) {
-  const [start, end] = view.scene.window;
-  view.look(Math.round(Math.min(end, Math.max(start, (view.marks.cursor ?? end) + ((end - start) / 100) * by))));
-}
-
-const KEYS = {
-  n: (view) => stepRange(view, 1),
-  p: (view) => stepRange(view, -1),
-  "+": (view) => zoom(view, 0.5),
-  "-": (view) => zoom(view, 2),
-  ArrowLeft: (view) => pan(view, -0.2),
-  ArrowRight: (view) => pan(view, 0.2),
-  ArrowUp: (view) => changeLane(view, -1),
-  ArrowDown: (view) => changeLane(view, 1),
-  Home: showAll,
-  v: (view) => look(view, 0),
-  "[": (view) => nudge(view, -1),
-  "]": (view) => nudge(view, 1),
-  c: (view) => view.look(null),
-  PageDown: (view) => page(view, 1),
-  PageUp: (view) => page(view, -1),
-};
 
 export default mount({
   name: "memory",
@@ -432,6 +371,21 @@ export default mount({
     view.threads.hidden = !view.answered || !view.scene.live || view.scene.state === "ended";
     showPanel(view);
   },
+  span: (view) => view.scene.window,
+  pages: ({scene}) => [1, scene.count - 1],
+  words,
   click: clicked,
-  keys: Object.fromEntries(Object.entries(KEYS).map(([key, act]) => [key, (view) => view.scene && act(view)])),
+  keys: {
+    ...TIME_KEYS,
+    n: (view) => stepRange(view, 1),
+    p: (view) => stepRange(view, -1),
+    "+": (view) => zoom(view, 0.5),
+    "-": (view) => zoom(view, 2),
+    ArrowLeft: (view) => pan(view, -0.2),
+    ArrowRight: (view) => pan(view, 0.2),
+    ArrowUp: (view) => changeLane(view, -1),
+    ArrowDown: (view) => changeLane(view, 1),
+    Home: showAll,
+    v: (view) => look(view, 0),
+  },
 });

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
+import numpy as np
+
+from atops.trace.text import format_bytes
 from atops_widgets.drawing.base import TraceWidget
 from atops_widgets.drawing.scene import Scene, Window
+from atops_widgets.drawing.svg import Drawing
 from atops_widgets.drawing.theme import Theme
-from atops_widgets.memory_map.drawing import STATES, swatch
-from atops_widgets.memory_map.scene import MemoryPicture
-from atops_widgets.memory_map.svg import draw
-from atops_widgets.memory_map.text import render
+from atops_widgets.memory_map.drawing import STATES, draw, swatch
+from atops_widgets.memory_map.history import Standing
+from atops_widgets.memory_map.scene import RECENT, MemoryPicture
 
 __all__ = ("MemoryMap",)
 
+MOST: Final = 16  # ranges that are told of each bank; the largest
+PARTS: Final = (("live", "#"), ("kept", "="), ("freed", "x"))
 SAVED_WIDTH = 600  # pixels: a saved picture may stand beside another, and is better stretched than squeezed
 
 
@@ -54,14 +59,59 @@ class MemoryMap(TraceWidget):
     def to_svg(self, *, width: int = 960, theme: Theme | None = None) -> str:
         """Return the map at the cursor's moment as one `<svg>` element."""
         with self.feed.lock:
-            return draw(*self._picture.sketched(Window(width=width)), self.label, width, theme, self.feed.marks())
+            scene, sketch = self._picture.sketched(Window(width=width))
+            return draw(Drawing(width, self.label, theme), scene, sketch, self.feed.marks())
 
     def to_text(self, width: int = 100) -> str:
         """Return each bank's ranges with their owners, the largest first, and the figures."""
         with self.feed.lock:
-            return render(self._picture, width)
+            return _render(self._picture, width)
 
     def saved_window(self) -> Window:
         """Return what a saved picture shows: all lanes, with the bytes that every operation used."""
         asked = {name: self.window.options[name] for name in ("generation", "dtype") if name in self.window.options}
         return Window(width=SAVED_WIDTH, options={**asked, "touches": "all"})
+
+
+def _render(picture: MemoryPicture, width: int) -> str:
+    """Return a paragraph for each device: its figures, then a line for each of the largest ranges of each bank."""
+    picture.update()
+    lines: list[str] = []
+    feed, history = picture.feed, picture.history
+    at = feed.selection.cursor_ns
+    for device in picture.devices():
+        used = picture.steps(device).at(at)
+        extent = picture.extent(device)
+        peak, _ = picture.steps(device).peak()
+        of = f" of {format_bytes(extent.capacity)}" if extent.capacity else ""
+        lines.append(f"device {device}: {format_bytes(used)}{of} in use, peak {format_bytes(peak)}")
+        if extent.capacity:
+            lines.append(_bar(used, peak, extent.capacity, width))
+        standing = history.standing(device, at, used, RECENT)
+        lines += _banks(picture, standing)
+    lines += picture.words.touched()
+    return "\n".join(lines) if lines else picture.nothing()
+
+
+def _bar(used: int, peak: int, capacity: int, width: int) -> str:
+    """Return a line of `width` letters: # in use, - up to the peak, then dots."""
+    room = max(10, width - 2)
+    filled, most = (min(room, -(-value * room // capacity)) for value in (used, max(used, peak)))
+    return f"[{'#' * filled}{'-' * (most - filled)}{'.' * (room - most)}]"
+
+
+def _banks(picture: MemoryPicture, standing: Standing) -> list[str]:
+    history = picture.history
+    lines: list[str] = []
+    rows = {name: getattr(standing, name) for name, _ in PARTS}
+    every = np.concatenate(list(rows.values()))
+    for bank in np.unique(history["bank"][every]).tolist():
+        lines.append(f"  bank {bank}:")
+        for name, glyph in PARTS:
+            here = rows[name][history["bank"][rows[name]] == bank]
+            here = here[np.argsort(-history["size"][here], kind="stable")]
+            lines += [f"    {glyph} {name}: {picture.words.range(row)}" for row in here[:MOST].tolist()]
+            if len(here) > MOST:
+                rest = format_bytes(int(history["size"][here[MOST:]].sum()))
+                lines.append(f"    {glyph} {name}: and {len(here) - MOST:,} smaller ones, {rest} together")
+    return lines

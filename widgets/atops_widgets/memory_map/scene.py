@@ -1,4 +1,4 @@
-"""What the memory map shows of a feed at a moment: lanes of addresses, curves of use, L1 and L2, as one scene."""
+"""The scene of the memory map at a moment: lanes of addresses, curves of use, L1 and L2."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.feed.columns import Column
 from atops_widgets.feed.feed import Feed
 from atops_widgets.memory_map.contents import Contents, told
-from atops_widgets.memory_map.curve import MOST_SAMPLES, Steps, free_at, largest_gap, sampled_free, thin_steps
 from atops_widgets.memory_map.drawing import CURVE, MARGIN, STATES, Canvas, Sketch
-from atops_widgets.memory_map.history import NEVER, History
+from atops_widgets.memory_map.history import (
+    MOST_SAMPLES,
+    NEVER,
+    History,
+    Scratch,
+    Steps,
+    free_at,
+    largest_gap,
+    sampled_free,
+    scratch_at,
+    thin_steps,
+)
 from atops_widgets.memory_map.lanes import Extent, Lane, Zoom, extent_of, lanes_of
-from atops_widgets.memory_map.scratch import Scratch, scratch_at
-from atops_widgets.memory_map.touches import Touches, operations_on, touches_of
-from atops_widgets.memory_map.words import Words
+from atops_widgets.memory_map.words import Touches, Words, operations_on, touches_of
 
-__all__ = ("DEVICES", "MemoryPicture")
+__all__ = ("MemoryPicture",)
 
 DEVICES: Final = 2  # shown at once; the others are a page further down
 RECENT: Final = 64  # ranges that ended last, shown of each device
@@ -39,7 +47,7 @@ class MemoryPicture:
         self.history = History()
         self.contents = Contents(feed.driver)
         self.words = Words(feed, self.history)
-        self._early: Column | None = None  # samples of memory in use from before anybody looked
+        self._early: Column | None = None  # samples of memory in use from before details were recorded
         self._steps: dict[int, tuple[int, Steps]] = {}
         self._free: dict[int, tuple[object, tuple[Column, Column]]] = {}
         self._scratch: tuple[tuple[int, int | None, int], Scratch | None] = (0, None, -1), None
@@ -51,7 +59,7 @@ class MemoryPicture:
         self.history.update(self.feed.changes)
 
     def devices(self) -> list[int]:
-        """Return the devices whose memory anything is known of."""
+        """Return the devices with known use of memory."""
         return sorted({*self.history.devices(), *np.unique(self._samples()[:, 1]).tolist()} - {-1})
 
     def extent(self, device: int) -> Extent:
@@ -105,7 +113,7 @@ class MemoryPicture:
         lanes: list[Lane] = []
         says: list[str] = []
         for place, device in enumerate(shown):
-            found, block = self._device(place, device, window, canvas, touches, chosen)
+            found, block = self._device(device, window, canvas, touches, chosen)
             self._draw(canvas, found, block, place)
             lanes += found
             says.append(block["say"])
@@ -140,7 +148,7 @@ class MemoryPicture:
         return text + (f", {lost:,} changes no longer known" if lost else "")
 
     def _device(
-        self, place: int, device: int, window: Window, canvas: Canvas, touches: Touches, chosen: int
+        self, device: int, window: Window, canvas: Canvas, touches: Touches, chosen: int
     ) -> tuple[list[Lane], Mapping[str, Any]]:
         """Return the lanes of a device and what its heading says."""
         feed, history = self.feed, self.history
@@ -148,7 +156,7 @@ class MemoryPicture:
         used = steps.at(at)
         standing = history.standing(device, at, used, RECENT)
         zoom = Zoom.asked(window.options.get("zoom"), device)
-        lanes = lanes_of(history, standing, place, extent, canvas.lane_width, zoom, touches.on(device), chosen)
+        lanes = lanes_of(history, standing, extent, canvas.lane_width, zoom, touches.on(device), chosen)
         peak, peak_at = steps.peak()
         held = np.append(standing.live, standing.kept)
         largest = largest_gap(history["offset"][held], history.ends(held), 0, extent.capacity)
@@ -176,7 +184,7 @@ class MemoryPicture:
         span, origin, device = self.span(), self.feed.origin_ns, block["device"]
         canvas.head(block["name"], block["state"])
         for lane in lanes:
-            canvas.lane(lane, len(canvas.lanes))
+            canvas.lane(lane)
         moments, largest = self._sampled(device, span)
         if len(moments):  # nothing has changed since the last sample
             moments, largest = np.append(moments, span[1]), np.append(largest, largest[-1])

@@ -1,4 +1,6 @@
-import { BOLD, MONO, formatBytes, formatNs, mount, ticks } from "../drawing/base.js";
+import { BOLD, MONO, formatBytes, formatNs, mount } from "../drawing/base.js";
+import { drawAxis, drawCursor } from "../drawing/time_axis.js";
+import { TIME_KEYS, nudge, scrubbing } from "../drawing/time_cursor.js";
 
 const MARGIN = 158, OVER = 62, TOP = 62, LINE = 17, TOKEN = 22, RIGHT = 8, ROOM = 96;
 const BARE = 22, LETTER = 6.6, LONGEST = 16, SMALL = 17, GAP = 3, GUTTER = 32;
@@ -88,22 +90,13 @@ function drawToken(view, c, i, x, y, width) {
   c.fillStyle = full ? view.kindFill(kind[i]) : view.colour("page");
   c.fillRect(x, y, width, height);
   if (!full) {
-    c.strokeStyle = view.colour(status[i] ? "failed" : colour);
-    c.lineWidth = state[i] === WAITING || status[i] ? 2 : 1.5;
-    c.setLineDash(state[i] === WAITING ? [5, 3] : []);
-    c.strokeRect(x + 1, y + 1, width - 2, height - 2);
-    c.setLineDash([]);
-    if (state[i] === PENDING) {
-      c.fillStyle = view.colour(colour);
-      c.fillRect(x + 1, y + 1, 4, height - 2);
-    }
+    const waits = state[i] === WAITING, place = [x + 1, y + 1, width - 2, height - 2];
+    view.strokeBox(status[i] ? "failed" : colour, waits || status[i] ? 2 : 1.5, waits ? [5, 3] : [], ...place);
+    if (state[i] === PENDING) view.fillBox(colour, x + 1, y + 1, 4, height - 2);
   }
   const ink = full ? "on" : status[i] ? "failed" : "ink";
   const label = small ? "" : labelOf(view, i);
-  if (full) {
-    c.fillStyle = view.colour(colour);
-    c.fillRect(x + 2, y + 2, small ? width - 4 : Math.max(16, width - 6), height - 4);
-  }
+  if (full) view.fillBox(colour, x + 2, y + 2, small ? width - 4 : Math.max(16, width - 6), height - 4);
   view.write(status[i] ? "!" : view.table.kinds[kind[i]][1], x + (small ? 5 : 8), y + height / 2, 12, ink, `600 ${MONO}`);
   if (label && width > BARE) view.write(label, x + 20, y + height / 2 + 0.5, width - 23, ink);
   view.drawn(x, y, width, height, tokenAt(view, i));
@@ -122,8 +115,7 @@ function drawQueue(view, c, own, row, place) {
   const y = place.top + 8;
   const over = own.filter((i) => position[i] < 0);
   over.forEach((i) => drawToken(view, c, i, MARGIN + OVER + position[i] * (SMALL + GAP), y + 2, SMALL));
-  c.fillStyle = view.colour("line");
-  c.fillRect(MARGIN + OVER + 4, y - 3, 2, TOKEN + 6);
+  view.fillBox("line", MARGIN + OVER + 4, y - 3, 2, TOKEN + 6);
   const queue = own.filter((i) => position[i] >= 0);
   const tokens = queue.map((i) => {
     const label = labelOf(view, i);
@@ -143,15 +135,12 @@ function drawQueue(view, c, own, row, place) {
 
 function drawRow(view, c, row, place, own) {
   const {top} = place;
-  if (row.number % 2 === 0) {
-    c.fillStyle = view.colour("band");
-    c.fillRect(0, top, view.width, place.bottom - top - 2);
-  }
+  if (row.number % 2 === 0) view.fillBox("band", 0, top, view.width, place.bottom - top - 2);
   view.write(row.label, 8, top + 19, MARGIN - 16, "ink", BOLD);
   const counts = `${row.open.toLocaleString("en")} queued, ${row.over.toLocaleString("en")} over`;
   view.write(counts, 8, top + 19 + LINE, MARGIN - 12, "quiet");
   drawQueue(view, c, own, row, place);
-  if (row.capacity) drawCapacity(view, c, row, top + 8);
+  if (row.capacity) drawCapacity(view, row, top + 8);
   const wordsX = wordsOf(view);
   let y = top + 8 + TOKEN + 15 + (isNarrow(view) ? 10 : 0);
   for (const line of place.reason) {
@@ -165,14 +154,11 @@ function drawRow(view, c, row, place, own) {
   });
 }
 
-function drawCapacity(view, c, row, y) {
+function drawCapacity(view, row, y) {
   const x = view.width - ROOM, width = ROOM - RIGHT - 4, used = Math.min(1, row.open / row.capacity);
-  const full = used >= 1;
-  c.strokeStyle = view.colour(full ? "failed" : "line");
-  c.lineWidth = 1;
-  c.strokeRect(x + 0.5, y + 0.5, width, 6);
-  c.fillStyle = view.colour(full ? "failed" : "line");
-  c.fillRect(x + 1, y + 1, (width - 1) * used, 5);
+  const full = used >= 1, colour = full ? "failed" : "line";
+  view.strokeBox(colour, 1, [], x + 0.5, y + 0.5, width, 6);
+  view.fillBox(colour, x + 1, y + 1, (width - 1) * used, 5);
   view.write(`${row.open} of ${row.capacity}${full ? ", full" : ""}`, x, y + 15, ROOM - 4, full ? "failed" : "quiet");
 }
 
@@ -192,18 +178,9 @@ function drawArrows(view, c) {
     c.strokeStyle = c.fillStyle = view.colour(strong ? "select" : "ink");
     c.lineWidth = strong ? 2.5 : 1.3;
     c.lineJoin = "round";
-    c.beginPath();
-    c.moveTo(x0, y0);
-    c.lineTo(x0, bend);
-    c.lineTo(x1, bend);
-    c.lineTo(x1, y1);
-    c.stroke();
+    view.lines(x0, y0, x0, bend, x1, bend, x1, y1).stroke();
     const tip = y1 > bend ? -5 : 5;
-    c.beginPath();
-    c.moveTo(x1, y1);
-    c.lineTo(x1 - 4, y1 + tip);
-    c.lineTo(x1 + 4, y1 + tip);
-    c.fill();
+    view.lines(x1, y1, x1 - 4, y1 + tip, x1 + 4, y1 + tip).fill();
     view.arrows.push({from: from.seq, to: to.seq, x0, y0, x1, y1});
   }
 }
@@ -237,12 +214,7 @@ function drawStrip(view, c) {
   const most = queued.reduce((one, other) => Math.max(one, other), 1);
   view.write("queued over time", 8, 18, MARGIN - 16, "quiet");
   view.write(`at most ${most.toLocaleString("en")}`, 8, 18 + LINE, MARGIN - 16, "quiet");
-  const moments = ticks(start, end, view.width - MARGIN), each = moments[1] - moments[0];
-  for (const at of moments) {
-    c.fillStyle = view.colour("grid");
-    c.fillRect(Math.round(x(at)), 16, 1, base - 16);
-    if (x(at) < view.width - 50) view.write(at ? formatNs(at, each) : "0", x(at) + 3, 9, 60, "quiet");
-  }
+  drawAxis(view, start, end, view.width - MARGIN, x, 9, 16, base);
   const step = (view.width - MARGIN - RIGHT) / queued.length;
   c.fillStyle = view.colour("line");
   c.beginPath();
@@ -257,14 +229,7 @@ function drawStrip(view, c) {
   c.fillRect(MARGIN, base, view.width - MARGIN - RIGHT, 1);
   const cursor = view.marks.cursor ?? view.scene.at;
   if (cursor === null || cursor === undefined) return;
-  const here = Math.max(MARGIN, Math.min(view.width - RIGHT, x(cursor)));
-  c.fillStyle = view.colour("cursor");
-  c.fillRect(here - 1, 14, 2, base - 12);
-  c.beginPath();
-  c.moveTo(here - 6, 12);
-  c.lineTo(here + 6, 12);
-  c.lineTo(here, 20);
-  c.fill();
+  drawCursor(view, Math.max(MARGIN, Math.min(view.width - RIGHT, x(cursor))), 12, base + 2);
 }
 
 function drawKey(view, c, y) {
@@ -278,22 +243,14 @@ function drawKey(view, c, y) {
     view.write(text, x + 28, y + 7, view.width - x - 30, "quiet");
     x += 28 + c.measureText(text).width + 18;
   };
-  const box = (dash, bar, fill) => (left, top) => {
-    c.fillStyle = c.strokeStyle = view.colour("ink");
-    c.lineWidth = dash.length ? 2 : 1.5;
-    c.setLineDash(dash);
-    if (fill) c.fillRect(left, top, 20, 14);
-    else c.strokeRect(left + 1, top + 1, 18, 12);
-    c.setLineDash([]);
-    if (bar) c.fillRect(left + 1, top + 1, 4, 12);
-  };
-  sample("runs", box([], false, true));
-  sample("waits, arrow: for what", box([5, 3], false, false));
-  sample("queued", box([], true, false));
-  sample("left of the line: over lately, ! failed, skipped or aborted", (left, top) => {
-    c.fillStyle = view.colour("line");
-    c.fillRect(left + 9, top - 2, 2, 18);
+  sample("runs", (left, top) => view.fillBox("ink", left, top, 20, 14));
+  sample("waits, arrow: for what", (left, top) => view.strokeBox("ink", 2, [5, 3], left + 1, top + 1, 18, 12));
+  sample("queued", (left, top) => {
+    view.strokeBox("ink", 1.5, [], left + 1, top + 1, 18, 12);
+    view.fillBox("ink", left + 1, top + 1, 4, 12);
   });
+  sample("left of the line: over lately, ! failed, skipped or aborted",
+    (left, top) => view.fillBox("line", left + 9, top - 2, 2, 18));
 }
 
 function draw(view, c) {
@@ -324,54 +281,6 @@ function words(view, rect) {
   return `${parts.join(", ")} (number ${rect.seq})`;
 }
 
-// ---- moving in time and among streams
-
-function look(view, at) {
-  if (!view.scene || !(view.answered || view.scene.frames)) return;
-  const [start, end] = view.scene.strip;
-  view.look(Math.round(Math.min(Math.max(at, start), end)));
-}
-
-function nudge(view, by) {
-  if (!view.scene) return;
-  const [start, end] = view.scene.strip;
-  look(view, (view.marks.cursor ?? view.scene.at ?? end) + ((end - start) / 100) * by);
-}
-
-function page(view, by) {
-  if (!view.scene) return;
-  const {streams, rows} = view.scene;
-  view.first = Math.max(0, Math.min(Math.max(0, streams - rows.length), (view.first || 0) + by * rows.length));
-  view.ask();
-}
-
-function listenToPointer(view) {
-  const {canvas} = view;
-  let scrubs = false;
-  const along = (event) => look(view, strip(view).at(event.offsetX));
-  view.listen(canvas, "pointerdown", (event) => {
-    scrubs = view.scene && event.offsetY < TOP - 8 && event.offsetX >= MARGIN;
-    view.moved = scrubs;
-    if (!scrubs) return;
-    canvas.setPointerCapture(event.pointerId);
-    along(event);
-  });
-  view.listen(canvas, "pointermove", (event) => {
-    if (scrubs) {
-      along(event);
-      return;
-    }
-    const rect = view.hit(event.offsetX, event.offsetY);
-    canvas.title = rect ? words(view, rect) : "";
-    canvas.style.cursor = rect ? "pointer" : "default";
-  });
-  const release = () => {
-    scrubs = false;
-  };
-  view.listen(canvas, "pointerup", release);
-  view.listen(canvas, "pointercancel", release);
-}
-
 export default mount({
   name: "queues",
   draw,
@@ -383,7 +292,7 @@ export default mount({
     view.button("◀", "Look earlier ([)", () => nudge(view, -1), "earlier");
     view.button("▶", "Look later (])", () => nudge(view, 1), "later");
     view.newest = view.button("Newest", "Show what is queued now, or was at most (c)", () => view.look(null));
-    listenToPointer(view);
+    scrubbing(view, (event) => event.offsetY < TOP - 8 && event.offsetX >= MARGIN, (x) => strip(view).at(x));
   },
   asked: (view) => ({options: {first: view.first || 0}}),
   taken(view) {
@@ -397,11 +306,8 @@ export default mount({
     const i = view.scene.columns.seq.indexOf(seq);
     return i >= 0 && words(view, tokenAt(view, i));
   },
-  keys: {
-    "[": (view) => nudge(view, -1),
-    "]": (view) => nudge(view, 1),
-    c: (view) => view.look(null),
-    PageDown: (view) => page(view, 1),
-    PageUp: (view) => page(view, -1),
-  },
+  span: (view) => view.scene.strip,
+  pages: ({scene}) => [scene.rows.length, scene.streams - scene.rows.length],
+  words,
+  keys: TIME_KEYS,
 });

@@ -1,4 +1,4 @@
-"""What the queues show of a feed at a moment: rows of streams and tokens of commands, for page, SVG and text."""
+"""The scene of the queues at a moment: rows of streams and tokens of commands, for page, SVG and text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import numpy as np
 
 from atops.trace.text import format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
-from atops_widgets.feed.columns import Column
-from atops_widgets.feed.feed import Feed
-from atops_widgets.feed.selection import NOTHING
-from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger
-from atops_widgets.queues.state import TokenState, chosen_streams, holding, moment_of, queued
-from atops_widgets.queues.words import Words, plural
+from atops_widgets.feed.columns import Column, plural
+from atops_widgets.feed.feed import NOTHING, Feed
+from atops_widgets.queues.ledger import NEVER, NEWEST, Ledger, TokenState, chosen_streams, holding, moment_of, queued
+from atops_widgets.queues.words import Words
 
-__all__ = ("MOST_ROWS", "MOST_TOKENS", "Board")
+__all__ = ("MOST_ROWS", "Board")
 
 MOST_ROWS: Final = 16  # streams drawn at once; the rest is a page further down
 MOST_TOKENS: Final = 64  # of the front of each queue

@@ -12,12 +12,59 @@ from atops.trace.summary import KIND_NAMES
 from atops.trace.text import format_bytes
 from atops_widgets.drawing.scene import Scene, Told
 from atops_widgets.drawing.svg import Drawing, outline, sentence
-from atops_widgets.drawing.theme import KINDS, Theme
-from atops_widgets.feed.selection import Marks
-from atops_widgets.queues.layout import LETTER, LONGEST, PLAIN, layout, token_width
-from atops_widgets.queues.state import TokenState
+from atops_widgets.drawing.theme import KINDS
+from atops_widgets.feed.feed import Marks
+from atops_widgets.queues.ledger import TokenState
 
-__all__ = ("draw",)
+__all__ = ("draw", "layout", "token_width")
+
+PLAIN: Final = 22.0  # pixels of a token that shows a letter only
+LETTER: Final = 6.6  # that a letter takes, about
+WIDE: Final = 7.4  # the same, where nothing may be cut
+GAP: Final = 3.0
+LONGEST: Final = 16  # letters of a name
+
+Spot = tuple[str, float, float, int]  # "token" or "gap", x, width, index of the token or number left out
+
+
+def token_width(label: str) -> float:
+    """Return how wide a token with this label is."""
+    return PLAIN + (min(len(label), LONGEST) * WIDE + 4 if label else 0.0)
+
+
+def layout(tokens: Sequence[tuple[int, float, bool]], total: int, room: float) -> list[Spot]:
+    """Place tokens, (position in the queue, width, whether it must be seen), into `room` pixels.
+
+    As many of the front as fit are placed, and those that must be seen; between them stands how many are left out.
+    """
+    shown, tight = [True] * len(tokens), False
+    whole = sum(width + GAP for _, width, _ in tokens)
+    if len(tokens) < total or whole > room:
+        gap = _gap_width(total) + GAP
+        left = room - gap - sum(width + GAP + gap for _, width, kept in tokens if kept)
+        tight = left < 0  # not even these have room: none gets a label
+        for index, (_, width, kept) in enumerate(tokens):
+            left -= 0 if kept else width + GAP
+            shown[index] = kept or left >= 0
+    spots: list[Spot] = []
+    x, following = 0.0, 0
+    for index, (position, width, _) in enumerate(tokens):
+        if not shown[index]:
+            continue
+        if position > following:
+            spots.append(("gap", x, _gap_width(position - following), position - following))
+            x += spots[-1][2] + GAP
+        spots.append(("token", x, PLAIN if tight else width, index))
+        x, following = x + spots[-1][2] + GAP, position + 1
+    if following < total:
+        spots.append(("gap", x, _gap_width(total - following), total - following))
+    return spots
+
+
+def _gap_width(count: int) -> float:
+    """Return how wide the words "+ 9,940 more" are."""
+    return len(f"+ {count:,} more") * LETTER + 8
+
 
 MARGIN: Final = 158
 OVER: Final = 62
@@ -43,12 +90,11 @@ class _Box(NamedTuple):
     waits: bool
 
 
-def draw(scene: Scene, texts: list[str], label: str, width: int, theme: Theme | None, marks: Marks) -> str:
+def draw(drawing: Drawing, scene: Scene, texts: list[str], marks: Marks) -> str:
     """Return the drawing of a scene of the queues, with what is marked."""
-    told, drawing = scene.told, Drawing(width, label, theme)
-    fields = ("row", "position", "seq", "kind", "state", "status", "name", "bytes", "cause", "kept")
-    values = zip(*(scene.columns[field].tolist() for field in fields), strict=True)
-    tokens = [dict(zip(fields, value, strict=True)) for value in values]
+    told, width = scene.told, drawing.width
+    names = ("row", "position", "seq", "kind", "state", "status", "name", "bytes", "cause", "kept")
+    tokens = list(scene.rows(*names))
     drawing.text(8, 12, str(told["say"]), "ink", 'font-weight="600"', width - 16.0)
     boxes: dict[int, _Box] = {}
     y = 26.0

@@ -1,4 +1,4 @@
-"""Why a command waits, and how a stream failed, in words: for page, SVG, terminal and screen reader."""
+"""Sentences on waiting commands and failed streams, for page, SVG, terminal and screen reader."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from atops.base.trace.records import MOVES, Kind, Status, TraceNames
 from atops.device.call_site import file_shown
 from atops.trace.summary import KIND_NAMES
 from atops.trace.text import format_bytes, format_ns
-from atops_widgets.queues.ledger import Ledger
-from atops_widgets.queues.state import Held, States, Token, TokenState
+from atops_widgets.feed.columns import plural
+from atops_widgets.queues.ledger import Held, Ledger, States, Token, TokenState
 
-__all__ = ("Words", "plural")
+__all__ = ("Words",)
 
 DEEPEST: Final = 16  # streams that a chain of waits is followed through
 
@@ -177,10 +177,5 @@ class Words:
         if here is token:
             return ""
         return f"; at the root of it, {self.stream(int(self.ledger['where'][here.slot]))}: {self._waiting(here)}"
-
-
-def plural(count: int, what: str) -> str:
-    """Return a count and what is counted: "1 command", "2,000 commands"."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
 
 

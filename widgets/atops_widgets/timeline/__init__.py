@@ -1,9 +1,6 @@
 """The timeline: a row a stream, engines and clusters below, arrows of waits.
 
-timeline  the widget
+timeline  the widget, and the same without a script
 scene     what it shows
-svg       the same without a script
-rows      its rows
-shapes    records as shapes on them
-pyramid   a million records at coarser resolutions
+shapes    its rows, and records as shapes on them: a million at coarser resolutions
 """

@@ -1,38 +1,29 @@
-"""What the timeline shows of a feed: rows, shapes, arrows, critical path and figures, as one scene for page and SVG."""
+"""The scene of the timeline: rows, shapes, arrows, critical path and figures, for page and SVG."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from atops.base.trace.records import COPIES, WAITS, Kind
+from atops.base.trace.records import COPIES, WAITS, Kind, TraceRecord
 from atops.trace.summary import critical_path
 from atops.trace.text import format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
-from atops_widgets.feed.columns import Column
-from atops_widgets.feed.feed import Feed
-from atops_widgets.feed.ranges import union
-from atops_widgets.feed.selection import NOTHING
-from atops_widgets.timeline.pyramid import Pyramid, starts
-from atops_widgets.timeline.rows import NO_ROW, Row
-from atops_widgets.timeline.shapes import Shapes
+from atops_widgets.feed.columns import IS_WAIT, Column, plural, union
+from atops_widgets.feed.feed import NOTHING, Feed
+from atops_widgets.timeline.shapes import NO_ROW, Pyramid, Row, Shapes, starts
 
-__all__ = ("MOST_ARROWS", "MOST_ROWS", "Figures", "Timetable", "figures")
+__all__ = ("Figures", "Timetable", "figures")
 
 MOST_ROWS: Final = 48  # drawn at once; the rest is a page further down
 MOST_ARROWS: Final = 300  # of the longest waits
 EXACT: Final = 100_000  # records that figures are computed of; the newest in view
 EXACT_LIVE: Final = 10_000  # the same while records come, where the time is the driver's
 ON_PATH: Final = 10_000  # records that the critical path is looked for in
+SHAPE: Final = ("row", "start", "end", "kind", "failed", "count", "busy", "seq", "name", "bytes")  # its columns
 NOTHING_KEPT: Final = np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cached:
-    key: tuple[object, ...]
-    value: Any
 
 
 class Timetable:
@@ -41,7 +32,7 @@ class Timetable:
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.pyramid = Pyramid()
-        self._figures = _Cached((), None)
+        self._figures: tuple[object, tuple[tuple[int, ...], str, str]] = None, ((), "", "")
 
     def scene(self, window: Window) -> Scene:
         """Return the picture of a window. Options: follow (show the newest `length` ns), first (row), path, labels."""
@@ -54,7 +45,8 @@ class Timetable:
         place = np.full(len(order) + 1, NO_ROW, np.int32)
         place[shown] = np.arange(len(shown))
         shapes, count = self.pyramid.view(span, window.width, self._marked(), place[:-1])
-        path, overlap, sentence = self._figures_of(span, bool(window.options.get("path")))
+        asked = bool(window.options.get("path"))
+        path, overlap, sentence = self._figures_of(span, asked)
         columns = self._shape_columns(shapes) | self._arrow_columns(span, place) | self._path_columns(path, place)
         thinned = "" if shapes is None else _thinned(shapes, count)
         told: dict[str, object] = {
@@ -63,11 +55,12 @@ class Timetable:
             "first": first,
             "more": max(0, len(order) - first - len(shown)),
             "kinds": [] if shapes is None else np.unique(shapes.kind).tolist(),
-            "note": _plural(count) + (f", {thinned}" if thinned else "") + overlap,
+            "note": plural(count, "record") + thinned + overlap,
             "figures": sentence,
-            "path": bool(window.options.get("path")),
+            "path": asked,
         }
-        told["say"] = f"{_plural(count)} in {format_ns(span[1] - span[0])}; {sentence}" if count else "no records yet"
+        length = format_ns(span[1] - span[0])
+        told["say"] = f"{plural(count, 'record')} in {length}; {sentence}" if count else "no records yet"
         return Scene(told, columns)
 
     def _span(self, window: Window) -> tuple[int, int]:
@@ -94,8 +87,7 @@ class Timetable:
     def _shape_columns(self, shapes: Shapes | None) -> dict[str, Column]:
         records, origin = self.feed.records, self.feed.origin_ns
         if shapes is None:
-            names = ("row", "start", "end", "kind", "failed", "count", "busy", "seq", "name", "bytes")
-            return dict.fromkeys(names, np.zeros(0, np.float64))
+            return dict.fromkeys(SHAPE, np.zeros(0, np.float64))
         at = shapes.index - records.start
         single = at >= 0  # and not of a record that was dropped since
         own = np.where(single, at, 0)
@@ -116,7 +108,7 @@ class Timetable:
     def _arrow_columns(self, span: tuple[int, int], place: Column) -> dict[str, Column]:
         """Return the arrows from what satisfied a wait to the wait, of the longest waits in view."""
         records, origin = self.feed.records, self.feed.origin_ns
-        waits = np.isin(records["kind"], list(WAITS)) & (records["correlation"] >= 0)
+        waits = IS_WAIT[records["kind"]] & (records["correlation"] >= 0)
         waits &= (records["finished_ns"] >= span[0]) & (starts(records) <= span[1])
         chosen = np.flatnonzero(waits)
         if len(chosen) > MOST_ARROWS:
@@ -158,7 +150,7 @@ class Timetable:
         """Return the critical path of what is in view, if asked for, the overlap, and all figures in a sentence."""
         feed = self.feed
         key = feed.version, span, path
-        if self._figures.key != key:
+        if self._figures[0] != key:
             records = feed.records
             inside = np.flatnonzero((records["finished_ns"] >= span[0]) & (starts(records) <= span[1]))
             limit = EXACT_LIVE if feed.live and not feed.paused else EXACT
@@ -169,26 +161,20 @@ class Timetable:
             text = f"{overlap}, kernels {format_ns(known.kernel_ns)}, idle {format_ns(known.idle_ns)}"
             if len(inside) > limit:
                 text += f" (of the newest {limit:,})"
-            found = tuple(record.seq for record in critical_path(records.records(chosen[-ON_PATH:]))) if path else ()
+            newest = records.values(TraceRecord, chosen[-ON_PATH:]) if path else []
+            found = tuple(record.seq for record in critical_path(newest))
             if found:
                 text += f"; critical path {len(found)} operations"
                 text += f" (of the newest {ON_PATH:,})" if len(chosen) > ON_PATH else ""
-            self._figures = _Cached(key, (found, f" · {overlap}" if known.copy_ns else "", text))
-        result: tuple[tuple[int, ...], str, str] = self._figures.value
-        return result
-
-
-def _plural(count: int) -> str:
-    """Return how many records there are, in words."""
-    return f"{count:,} record{'s' * (count != 1)}"
+            self._figures = key, (found, f" · {overlap}" if known.copy_ns else "", text)
+        return self._figures[1]
 
 
 def _thinned(shapes: Shapes, count: int) -> str:
     """Return how much stands together in one shape, in words; empty where each record is drawn on its own."""
-    together = int((shapes.index < 0).sum())
     if len(shapes) < count:
-        return f"thinned to {len(shapes):,} shapes"
-    return "some drawn together" if together else ""
+        return f", thinned to {len(shapes):,} shapes"
+    return ", some drawn together" if (shapes.index < 0).any() else ""
 
 
 IS_COPY: Final = np.isin(np.arange(256), list(COPIES))

@@ -1,20 +1,87 @@
-"""From records to shapes: what is wide enough is drawn on its own, what is not is gathered in cells of a pixel.
+"""Records as shapes on rows: what is wide enough is drawn on its own, what is not is gathered in cells of a pixel.
 
 Pure numpy: the same shapes and the same window give the same answer. Nothing is left out: a gathered run tells how many
-records it stands for, what most of its time was, and whether one of them failed. Gathering again only gets coarser.
+records it stands for, what most of its time was, and whether one of them failed. Gathering again only gets coarser, so
+each chunk of a table is gathered beforehand, once: a view of a million records is quick.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from atops.base.trace.records import Kind
-from atops_widgets.feed.columns import Column
+from atops.base.trace.records import MOVES, Kind, Status, TraceNames
+from atops_widgets.feed.columns import Column, Columns
 
-__all__ = ("GATHERED", "MOST_SHAPES", "Shapes", "gather", "join")
+__all__ = ("NO_ROW", "Chunk", "Pyramid", "Row", "RowBook", "Shapes", "gather", "join", "starts")
+
+NO_ROW: Final = -1
+STREAM, BESIDE, COPY_ENGINE, CLUSTER = range(4)
+IS_BESIDE: Final = np.isin(np.arange(256), [Kind.CALL, Kind.API])  # by kind: may run beside its stream
+IS_MOVE: Final = np.isin(np.arange(256), list(MOVES))
+IS_SERVED: Final = IS_MOVE | (np.arange(256) == Kind.LAUNCH)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Row:
+    """One row, in the order drawn: a stream (number -1: of none), the host's calls of one, or an engine."""
+
+    device: int
+    section: int
+    number: int
+    what: int
+
+    @property
+    def engine(self) -> bool:
+        """True for a row of a copy engine or a cluster."""
+        return self.what >= COPY_ENGINE
+
+    def label(self, names: TraceNames) -> str:
+        """Return the name to show."""
+        if self.what == COPY_ENGINE:
+            return f"copy engine {self.number}"
+        if self.what == CLUSTER:
+            return f"cluster {self.number}"
+        stream = f"stream {self.number}" if self.number >= 0 else "outside"
+        label = names.streams.get((self.device, self.number)) or stream
+        return f"{label} · host" if self.what == BESIDE else label
+
+
+class RowBook:
+    """Every row that has been seen, numbered from 0 in the order seen. Numbers stay."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._numbers: dict[Row, int] = {}
+
+    def of_streams(self, device: Column, stream: Column, kind: Column) -> Column:
+        """Return the number of each record's row among the streams."""
+        return self._find(device, stream, IS_BESIDE[kind].astype(np.int64), (STREAM, BESIDE))
+
+    def of_engines(self, device: Column, engine: Column, kind: Column) -> Column:
+        """Return the number of each record's row among the engines, NO_ROW where none served it."""
+        found = np.full(len(device), NO_ROW, np.int32)
+        served = np.flatnonzero(IS_SERVED[kind] & (engine >= 0) & (device >= 0))
+        copies = IS_MOVE[kind[served]]
+        found[served] = self._find(device[served], engine[served], (~copies).astype(np.int64), (COPY_ENGINE, CLUSTER))
+        return found
+
+    def _find(self, device: Column, number: Column, which: Column, meaning: tuple[int, int]) -> Column:
+        code = (device.astype(np.int64) + 1 << 34) + (number.astype(np.int64) + 1 << 1) + which  # both begin at -1
+        different, place = np.unique(code, return_inverse=True)
+        numbers = np.empty(len(different), np.int32)
+        for at, value in enumerate(different.tolist()):
+            what = meaning[value & 1]
+            section = max(what, BESIDE)  # the host's calls stand below their stream
+            row = Row((value >> 34) - 1, section, (value % (1 << 34) >> 1) - 1, what)
+            if row not in self._numbers:
+                self._numbers[row] = len(self.rows)
+                self.rows.append(row)
+            numbers[at] = self._numbers[row]
+        return numbers[place]
+
 
 MOST_SHAPES: Final = 12_000  # drawn one by one; the longest ones, where there are more
 MOST_CELLS: Final = 1 << 20  # counted in a table; more are sorted first
@@ -85,9 +152,10 @@ def _runs(shapes: Shapes, left: Column, window: tuple[int, int], width: int) -> 
     place = np.zeros(256, np.int64)
     place[present] = np.arange(len(present))
     key = cell * len(present) + place[shapes.kind]
-    shape = most, len(present)
-    count = np.bincount(key, shapes.count, minlength=shape[0] * shape[1]).reshape(shape)
-    time = np.bincount(key, shapes.time, minlength=shape[0] * shape[1]).reshape(shape)
+    count, time = (
+        np.bincount(key, weights, minlength=most * len(present)).reshape(most, -1)
+        for weights in (shapes.count, shapes.time)
+    )
     failed = np.bincount(cell, shapes.failed, minlength=most)
     last = np.zeros(most, np.int64)
     last[cell] = np.arange(len(cell))
@@ -120,3 +188,114 @@ def _alike(pixels: Column, look: Column, width: int) -> tuple[Column, Column]:
     breaks = (np.diff(pixels) != 1) | (np.diff(look) != 0) | (np.diff(pixels // width) != 0)
     first = np.flatnonzero(np.concatenate([[True], breaks]))
     return first, np.diff(np.concatenate([first, [len(pixels)]]))
+
+
+CHUNK: Final = 32_768  # records
+FINEST: Final = 4096  # cells in time that a chunk is gathered into at first
+NOTHING: Final = np.zeros(0, np.int64)
+
+
+def starts(records: Columns, part: slice = slice(None)) -> Column:
+    """Return when each record began; what never began (skipped, aborted in the queue) is a point at its end."""
+    return np.minimum(records["started_ns"][part], records["finished_ns"][part])
+
+
+class Chunk:
+    """Some records as shapes, on the rows of their streams and of their engines, and the same gathered."""
+
+    def __init__(self, shapes: Shapes, ended: int) -> None:
+        self.shapes = shapes
+        self.ended = ended  # the number of the record after its last one
+        self.first = int(shapes.start.min())
+        self.last = int(shapes.end.max())
+        self._finest = max(0, int((self.last - self.first) / FINEST).bit_length())  # cells of 2 ** this ns
+        self._levels: dict[int, Shapes] = {}
+
+    def at(self, pixel_ns: float) -> Shapes:
+        """Return what is fine enough for pixels of `pixel_ns`: the shapes, or the same in cells of half that."""
+        level = int(pixel_ns / 2).bit_length() - 1
+        if level < self._finest or len(self.shapes) < 2 * FINEST:
+            return self.shapes
+        if level not in self._levels:
+            finer = max((known for known in self._levels if known < level), default=None)
+            source = self.shapes if finer is None else self._levels[finer]
+            if finer is None and level > self._finest:
+                source = self._levels[self._finest] = self._gathered(source, self._finest)
+            self._levels[level] = self._gathered(source, level)
+        return self._levels[level]
+
+    def _gathered(self, shapes: Shapes, level: int) -> Shapes:
+        begin = self.first >> level << level
+        cells = (self.last - begin >> level) + 1
+        return gather(shapes, (begin, begin + (cells << level)), cells, NOTHING)
+
+
+class Pyramid:
+    """All chunks of a table of records, and the rows they are on."""
+
+    def __init__(self) -> None:
+        self.book = RowBook()
+        self._full: list[Chunk] = []
+        self._open: Chunk | None = None
+        self._taken = 0  # number of the first record that is in no full chunk
+        self._seen = (-1, -1)
+
+    def update(self, records: Columns) -> None:
+        """Take the records in that are new since the last time."""
+        state = records.start, len(records)
+        if state == self._seen:
+            return
+        self._seen = state
+        while self._full and self._full[0].ended <= records.start:
+            del self._full[0]
+        end = records.start + len(records)
+        self._taken = max(self._taken, records.start)
+        while end - self._taken >= CHUNK:
+            self._full.append(self._chunk(records, self._taken, self._taken + CHUNK))
+            self._taken += CHUNK
+        self._open = self._chunk(records, self._taken, end) if end > self._taken else None
+
+    def view(self, window: tuple[int, int], width: int, keep: Column, rows: Column) -> tuple[Shapes | None, int]:
+        """Return the shapes to draw, None for none, and how many records are in the window.
+
+        `keep` are numbers of records to be drawn on their own; `rows` tells for each row of the book where it is drawn,
+        below 0 where it is not.
+        """
+        pixel = (window[1] - window[0]) / width
+        parts: list[Shapes] = []
+        for chunk in [*self._full, *([self._open] if self._open else [])]:
+            if chunk.last < window[0] or chunk.first > window[1]:
+                continue
+            shapes = chunk.at(pixel)
+            if chunk.first < window[0] or chunk.last > window[1]:
+                shapes = shapes.take(np.flatnonzero((shapes.end >= window[0]) & (shapes.start <= window[1])))
+            parts += [shapes, *self._kept(chunk, shapes, keep)]
+        everything = join(parts) if parts else None
+        if everything is None or not len(everything):
+            return None, 0
+        streams = np.array([not row.engine for row in self.book.rows])
+        count = int(everything.count[streams[everything.row]].sum())
+        drawn = rows[everything.row]
+        visible = replace(everything, row=drawn).take(np.flatnonzero(drawn >= 0))
+        return (gather(visible, window, width, keep, MOST_SHAPES), count) if len(visible) else (None, count)
+
+    def _kept(self, chunk: Chunk, shapes: Shapes, keep: Column) -> list[Shapes]:
+        """Return the shapes of the chunk that must be drawn on their own and were gathered."""
+        if shapes is chunk.shapes or not len(keep):
+            return []
+        own = chunk.shapes.take(np.flatnonzero(np.isin(chunk.shapes.index, keep)))
+        own = own.take(np.flatnonzero(~np.isin(own.index, shapes.index)))
+        return [replace(own, count=0 * own.count)]
+
+    def _chunk(self, records: Columns, begin: int, end: int) -> Chunk:
+        part = slice(begin - records.start, end - records.start)
+        device, kind = records["device"][part], records["kind"][part]
+        start, finished = starts(records, part), records["finished_ns"][part]
+        own = Shapes(
+            self.book.of_streams(device, records["stream"][part], kind), start, finished, kind,
+            records["status"][part] != Status.DONE, np.ones(end - begin, np.int64), (finished - start).astype(float),
+            np.arange(begin, end),
+        )  # fmt: skip
+        engine = self.book.of_engines(device, records["engine"][part], kind)
+        served = np.flatnonzero(engine >= 0)
+        return Chunk(join([own, replace(own.take(served), row=engine[served])]), end)

@@ -1,4 +1,6 @@
-import { BOLD, MONO, formatBytes, formatNs, mount, ticks } from "../drawing/base.js";
+import { BOLD, MONO, formatBytes, formatNs, mount } from "../drawing/base.js";
+import { drawAxis, drawCursor } from "../drawing/time_axis.js";
+import { TIME_KEYS, listenToWheel, scrubbing } from "../drawing/time_cursor.js";
 
 const MARGIN = 150, TOP = 28, ROW = 22, HEAD = 18, RIGHT = 8;
 const SHORTEST_NS = 4;
@@ -37,7 +39,6 @@ export function tops(rows) {
   return {tops: found, bottom: y};
 }
 
-
 const allOf = (view) => ({start: view.scene.span[0], end: view.scene.span[1]});
 
 function xOf(view) {
@@ -70,7 +71,6 @@ function toggleFollow(view) {
 }
 
 function showAll(view) {
-  if (!view.scene) return;
   setFollow(view, false);
   view.whole = true;
   view.win = allOf(view);
@@ -84,45 +84,17 @@ function togglePath(view) {
 }
 
 function zoom(view, factor, about) {
-  if (!view.scene) return;
   const {start, end} = view.win;
   move(view, zoomed(view.win, factor, about ?? (start + end) / 2, view.scene.span));
 }
 
 function pan(view, part) {
-  if (view.scene) move(view, panned(view.win, (view.win.end - view.win.start) * part, view.scene.span));
-}
-
-function scrub(view, at) {
-  view.look(Math.round(Math.min(Math.max(at, view.scene.span[0]), view.scene.span[1])));
-}
-
-function nudge(view, by) {
-  if (!view.scene) return;
-  const {start, end} = view.win;
-  scrub(view, (view.marks.cursor ?? end) + ((end - start) / 100) * by);
-}
-
-function page(view, by) {
-  const most = view.scene ? view.scene.first + view.scene.rows.length + view.scene.more - 1 : 0;
-  view.first = Math.max(0, Math.min(most, (view.first || 0) + by * 40));
-  view.ask();
+  move(view, panned(view.win, (view.win.end - view.win.start) * part, view.scene.span));
 }
 
 // ---- drawing
 
-function drawAxis(view, c, x, bottom) {
-  const {start, end} = view.win;
-  c.lineWidth = 1;
-  const moments = ticks(start, end, view.width - MARGIN), step = moments[1] - moments[0];
-  for (const at of moments) {
-    c.fillStyle = view.colour("grid");
-    c.fillRect(Math.round(x(at)), TOP - 8, 1, bottom - TOP + 8);
-    view.write(at ? formatNs(at, step) : "0", x(at) + 3, 12, view.width - x(at) - 4, "quiet");
-  }
-}
-
-function drawRows(view, c, places) {
+function drawRows(view, places) {
   let device = null;
   view.scene.rows.forEach(([label, ordinal, name, engine], number) => {
     const top = places[number];
@@ -130,10 +102,7 @@ function drawRows(view, c, places) {
       device = ordinal;
       view.write(name, 8, top - HEAD / 2, MARGIN - 16, "ink", BOLD);
     }
-    if (number % 2 === 0) {
-      c.fillStyle = view.colour("band");
-      c.fillRect(MARGIN, top, view.width - MARGIN - RIGHT, ROW);
-    }
+    if (number % 2 === 0) view.fillBox("band", MARGIN, top, view.width - MARGIN - RIGHT, ROW);
     view.write(label, 16, top + ROW / 2, MARGIN - 24, engine ? "quiet" : "ink");
   });
 }
@@ -149,21 +118,13 @@ function drawShapes(view, c, x, places) {
     const y = places[row[i]] + ROW - 2 - height;
     c.fillStyle = width < 4 ? view.colour(`k${kind[i]}`) : view.kindFill(kind[i]);
     c.fillRect(from, y, width, height);
-    if (width > 3) {
-      c.fillStyle = view.colour("page");
-      c.fillRect(from + width - 0.5, y, 0.5, height);
-    }
-    if (failed[i]) {
-      c.strokeStyle = view.colour("failed");
-      c.lineWidth = 2;
-      c.strokeRect(from + 1, y + 1, Math.max(1, width - 2), height - 2);
-    }
+    if (width > 3) view.fillBox("page", from + width - 0.5, y, 0.5, height);
+    if (failed[i]) view.strokeBox("failed", 2, [], from + 1, y + 1, Math.max(1, width - 2), height - 2);
     if (width >= 14 && one) {
       const glyph = failed[i] ? "!" : view.table.kinds[kind[i]][1];
       const label = width >= 34 ? view.texts[name[i]] || "" : "";
-      c.fillStyle = view.colour(`k${kind[i]}`);
       const room = label ? Math.min(width - 2, 16 + c.measureText(label).width) : 12;
-      c.fillRect(from + 1, y + 2, room, height - 4);
+      view.fillBox(`k${kind[i]}`, from + 1, y + 2, room, height - 4);
       view.write(glyph, from + 3, y + height / 2, 12, "on", MONO);
       if (label) view.write(label, from + 13, y + height / 2, width - 17, "on");
     }
@@ -189,53 +150,37 @@ function drawArrows(view, c, x, places) {
     c.moveTo(x0, y0);
     c.bezierCurveTo(x0 + 14, y0, x1 - 14, y1, x1 - 3, y1);
     c.stroke();
-    c.beginPath();
-    c.moveTo(x1, y1);
-    c.lineTo(x1 - 7, y1 - 3.5);
-    c.lineTo(x1 - 7, y1 + 3.5);
-    c.fill();
+    view.lines(x1, y1, x1 - 7, y1 - 3.5, x1 - 7, y1 + 3.5).fill();
     view.arrows.push({from: cause[i], to: seq[i], x0, y0, x1, y1});
   }
 }
 
-function drawPath(view, c, x, places) {
+function drawPath(view, x, places) {
   const {path_row: row, path_start: start, path_end: end, path_seq: seq} = view.scene.columns;
   view.pathDrawn = [];
   if (!view.path) return;
-  c.fillStyle = view.colour("path");
   for (let i = 0; i < row.length; i++) {
     if (row[i] < 0) continue;
-    c.fillRect(x(start[i]), places[row[i]] + ROW - 4, Math.max(2, x(end[i]) - x(start[i])), 3);
+    view.fillBox("path", x(start[i]), places[row[i]] + ROW - 4, Math.max(2, x(end[i]) - x(start[i])), 3);
     view.pathDrawn.push(seq[i]);
   }
-}
-
-function drawCursor(view, c, x, bottom) {
-  const at = view.marks.cursor;
-  if (at === null || at === undefined) return;
-  c.fillStyle = view.colour("cursor");
-  c.fillRect(x(at) - 1, TOP - 10, 2, bottom - TOP + 10);
-  c.beginPath();
-  c.moveTo(x(at) - 6, TOP - 12);
-  c.lineTo(x(at) + 6, TOP - 12);
-  c.lineTo(x(at), TOP - 4);
-  c.fill();
 }
 
 function draw(view, c) {
   const {tops: places, bottom} = tops(view.scene.rows);
   const x = xOf(view);
-  drawRows(view, c, places);
-  drawAxis(view, c, x, bottom);
+  const {cursor} = view.marks;
+  drawRows(view, places);
+  drawAxis(view, view.win.start, view.win.end, view.width - MARGIN, x, 12, TOP - 8, bottom);
   c.save();
   c.beginPath();
   c.rect(MARGIN - 2, 0, view.width - MARGIN, bottom);
   c.clip();
   drawShapes(view, c, x, places);
-  drawPath(view, c, x, places);
+  drawPath(view, x, places);
   drawArrows(view, c, x, places);
   view.outlineMarks();
-  drawCursor(view, c, x, bottom);
+  if (cursor !== null && cursor !== undefined) drawCursor(view, x(cursor), TOP - 12, bottom);
   c.restore();
   if (!view.scene.rows.length) view.write("No records yet. They appear when commands end.", 16, TOP + 12, view.width - 32, "quiet");
   if (view.scene.more) view.write(`and ${view.scene.more} more rows (Page Down)`, 8, bottom + 10, view.width, "quiet");
@@ -243,47 +188,28 @@ function draw(view, c) {
 
 // ---- pointer
 
+// Dragging the axis moves the time cursor, dragging elsewhere the window.
 function listenToPointer(view) {
   const {canvas} = view;
   let held = null;
+  scrubbing(view, (event) => event.offsetY < TOP && event.offsetX >= MARGIN, (x) => timeAt(view, x));
   view.listen(canvas, "pointerdown", (event) => {
-    if (!view.scene) return;
-    view.moved = false;
-    held = {x: event.offsetX, win: view.win, scrubs: event.offsetY < TOP && event.offsetX >= MARGIN};
+    if (!view.scene || view.moved) return;
+    held = {x: event.offsetX, win: view.win};
     canvas.setPointerCapture(event.pointerId);
-    if (held.scrubs) scrub(view, timeAt(view, event.offsetX));
   });
   view.listen(canvas, "pointermove", (event) => {
-    if (!held) {
-      hover(view, event);
-    } else if (held.scrubs) {
-      scrub(view, timeAt(view, event.offsetX));
-    } else if (view.moved || Math.abs(event.offsetX - held.x) > 3) {
-      view.moved = true;
-      const scale = (held.win.end - held.win.start) / (view.width - MARGIN - RIGHT);
-      move(view, panned(held.win, (held.x - event.offsetX) * scale, view.scene.span));
-    }
+    if (!held || (!view.moved && Math.abs(event.offsetX - held.x) <= 3)) return;
+    view.moved = true;
+    const scale = (held.win.end - held.win.start) / (view.width - MARGIN - RIGHT);
+    move(view, panned(held.win, (held.x - event.offsetX) * scale, view.scene.span));
   });
-  const release = () => {
-    view.scrubbed = held?.scrubs;
-    held = null;
-  };
-  view.listen(canvas, "pointerup", release);
-  view.listen(canvas, "pointercancel", release);
+  view.listen(canvas, "lostpointercapture", () => held = null);
   view.listen(canvas, "dblclick", () => showAll(view));
-  view.listen(canvas, "wheel", (event) => {
-    const wanted = event.ctrlKey || event.metaKey || document.activeElement === canvas;
-    if (!wanted || !view.scene) return;
-    event.preventDefault();
+  listenToWheel(view, (event) => {
     if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(view, event.deltaX / view.width);
     else zoom(view, 2 ** (event.deltaY / 240), timeAt(view, event.offsetX));
-  }, {passive: false});
-}
-
-function hover(view, event) {
-  const rect = view.hit(event.offsetX, event.offsetY);
-  view.canvas.title = rect ? words(view, rect) : "";
-  view.canvas.style.cursor = rect?.seq >= 0 ? "pointer" : "default";
+  });
 }
 
 function words(view, rect) {
@@ -327,12 +253,17 @@ export default mount({
     view.followButton.hidden = !asks;
     view.pathButton.hidden = !view.answered && !view.scene.path;
   },
+  span: (view) => view.scene.span,
+  shown: ({win}) => [win.start, win.end],
+  pages: ({scene}) => [40, scene.first + scene.rows.length + scene.more - 1],
+  words,
   tell(view, seq) {
     const rect = view.rects.find((each) => each.seq === seq);
     return rect && words(view, rect);
   },
-  click: (view, rect) => view.scrubbed || (rect && rect.count > 1 && (zoomTo(view, rect), true)),
+  click: (view, rect) => rect && rect.count > 1 && (zoomTo(view, rect), true),
   keys: {
+    ...TIME_KEYS,
     ArrowLeft: (view) => pan(view, -0.2),
     ArrowRight: (view) => pan(view, 0.2),
     "+": (view) => zoom(view, 0.5),
@@ -341,11 +272,6 @@ export default mount({
     Home: showAll,
     f: toggleFollow,
     k: togglePath,
-    "[": (view) => nudge(view, -1),
-    "]": (view) => nudge(view, 1),
-    c: (view) => view.look(null),
-    PageDown: (view) => page(view, 1),
-    PageUp: (view) => page(view, -1),
   },
 });
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from atops.trace.text import describe, render_text
+from atops.base.trace.records import Kind
+from atops.trace.summary import KIND_NAMES
+from atops.trace.text import describe, format_bytes, format_ns, render_text
 from atops_widgets.drawing.base import TraceWidget
-from atops_widgets.drawing.scene import Scene, Window
-from atops_widgets.drawing.theme import Theme
-from atops_widgets.timeline.scene import Timetable
-from atops_widgets.timeline.svg import MARGIN, draw
+from atops_widgets.drawing.scene import Scene, Told, Window
+from atops_widgets.drawing.svg import Drawing, MarkPlace, moment, outline, sentence, ticks
+from atops_widgets.drawing.theme import KINDS, Theme
+from atops_widgets.feed.feed import Marks
+from atops_widgets.timeline.scene import SHAPE, Timetable
 
 __all__ = ("Timeline",)
 
+MARGIN: Final = 150
+TOP: Final = 28
+ROW: Final = 22
+HEAD: Final = 18  # of the line that names a device
+NAMED: Final = 34  # pixels from which a shape carries its letter and its name
+LETTERED: Final = 14
 TOLD: Final = 2000  # records that the text tells; the newest
 
 
@@ -42,7 +52,7 @@ class Timeline(TraceWidget):
             marks, origin = self.feed.marks(), self.feed.origin_ns
             if marks.cursor_ns is not None:
                 marks = replace(marks, cursor_ns=marks.cursor_ns - origin)
-            return draw(scene, self.feed.texts.all, self.label, width, theme, marks)
+            return _draw(Drawing(width, self.label, theme), scene, self.feed.texts.all, marks)
 
     def to_text(self, width: int = 100) -> str:
         """Return a line for each stream, and then the newest records in sentences."""
@@ -51,3 +61,90 @@ class Timeline(TraceWidget):
         parts.append(render_text(trace.records, width, colour=False, names=trace.names, origin_ns=origin))
         told = describe(trace.records, names=trace.names, origin_ns=origin).splitlines()
         return "\n".join([*parts, *told[1:]])  # the first line has the figures, which stand below the drawing
+
+
+def _draw(drawing: Drawing, scene: Scene, texts: list[str], marks: Marks) -> str:
+    """Return the drawing of a timeline's scene, with what is marked; the cursor counts from the origin."""
+    told, width = scene.told, drawing.width
+    tops, bottom = _tops(told["rows"])
+    scale = (width - MARGIN - 8) / max(1, told["window"][1] - told["window"][0])
+
+    def x_of(at: float) -> float:
+        return float(MARGIN + (at - told["window"][0]) * scale)
+
+    _axis(drawing, told["window"], x_of, bottom)
+    _rows(drawing, told["rows"], tops)
+    places: list[MarkPlace] = []
+    for shape in scene.rows(*SHAPE):
+        places.append(_shape(drawing, shape, tops, x_of, texts, width - 8.0))
+    for row, start, end in (each.values() for each in scene.rows("path_row", "path_start", "path_end")):
+        if row >= 0:
+            drawing.rect(x_of(start), tops[row] + ROW - 4, max(2.0, (end - start) * scale), 3, "path")
+    for arrow in scene.rows("arrow_from", "arrow_to", "arrow_start", "arrow_end"):
+        y, to = tops[arrow["arrow_from"]] + ROW / 2, tops[arrow["arrow_to"]] + ROW / 2
+        x, end = x_of(arrow["arrow_start"]), x_of(arrow["arrow_end"])
+        curve = f"M{x:.1f} {y:.1f}C{x + 14:.1f} {y:.1f} {end - 14:.1f} {to:.1f} {end:.1f} {to:.1f}"
+        drawing.path(curve, "ink", f'stroke-width="1.2" {drawing.arrow}')
+    outline(drawing, places, marks)
+    if marks.cursor_ns is not None and told["window"][0] <= marks.cursor_ns <= told["window"][1]:
+        drawing.path(f"M{x_of(marks.cursor_ns):.1f} {TOP - 10}V{bottom:.0f}", "cursor", 'stroke-width="2"')
+    if told["more"]:
+        drawing.text(8, bottom + 8, f"and {told['more']} more rows", "quiet")
+        bottom += ROW
+    below = drawing.legend([Kind(kind) for kind in told["kinds"]], bottom + 10)
+    say = sentence(marks) or str(told["say"])
+    return drawing.finish(drawing.lines(8, below, say) + 4, say)
+
+
+def _tops(rows: Sequence[Sequence[Any]]) -> tuple[list[float], float]:
+    """Return the top of each row, below a line for each device, and the bottom of the last."""
+    tops: list[float] = []
+    y, device = float(TOP), None
+    for row in rows:
+        y += HEAD * (row[1] != device)
+        device = row[1]
+        tops.append(y)
+        y += ROW
+    return tops, y
+
+
+def _axis(drawing: Drawing, window: list[int], x_of: Callable[[float], float], bottom: float) -> None:
+    moments = ticks(window[0], window[1], drawing.width - MARGIN)
+    for at in moments:
+        drawing.path(f"M{x_of(at):.1f} {TOP - 8}V{bottom:.0f}", "grid")
+        drawing.text(x_of(at) + 3, 12, moment(at, moments), "quiet", room=drawing.width - x_of(at))
+
+
+def _rows(drawing: Drawing, rows: Sequence[Sequence[Any]], tops: list[float]) -> None:
+    device = None
+    for number, ((label, ordinal, name, engine), top) in enumerate(zip(rows, tops, strict=True)):
+        if ordinal != device:
+            device = ordinal
+            drawing.text(8, top - HEAD / 2, name, "ink", 'font-weight="600"', MARGIN - 16)
+        if number % 2 == 0:
+            drawing.rect(MARGIN, top, drawing.width - MARGIN - 8, ROW, "band", 'opacity=".6"')
+        drawing.text(16, top + ROW / 2, label, "quiet" if engine else "ink", room=MARGIN - 24)
+
+
+def _shape(
+    drawing: Drawing, shape: Told, tops: list[float], x_of: Callable[[float], float], texts: list[str], right: float
+) -> MarkPlace:
+    """Draw one shape; return where, for what can be marked."""
+    x, end = max(float(MARGIN), x_of(shape["start"])), min(right, x_of(shape["end"]))
+    width, top, kind = max(end - x, 1.5), tops[shape["row"]] + 2, Kind(shape["kind"])
+    name = texts[shape["name"]] or KIND_NAMES[kind]
+    count = shape["count"]
+    title = f"{name}, {format_ns(shape['end'] - shape['start'])}" if count == 1 else f"{count} records, mostly {name}"
+    title += f", {format_bytes(shape['bytes'])}" if shape["bytes"] else ""
+    more = 'stroke="var(--failed)" stroke-width="2" stroke-dasharray="3 2"' if shape["failed"] else ""
+    height = ROW - 4 if count == 1 else max(5.0, (ROW - 4) * shape["busy"])
+    drawing.kind(kind, x, top + ROW - 4 - height, width, height, title + (", failed" if shape["failed"] else ""), more)
+    if width >= LETTERED and count == 1:
+        glyph = "!" if shape["failed"] else KINDS[kind].glyph
+        drawing.rect(x + 1, top + 1, 11, ROW - 6, f"k{int(kind)}")
+        drawing.text(x + 6.5, top + ROW / 2 - 2, glyph, "on", 'text-anchor="middle" font-family="monospace"')
+        if width >= NAMED:
+            text = texts[shape["name"]]
+            drawing.rect(x + 12, top + 1, min(width - 13, 7.0 * len(text)), ROW - 6, f"k{int(kind)}") if text else None
+            drawing.text(x + 14, top + ROW / 2 - 2, text, "on", room=width - 18)
+    return int(shape["seq"]), x, top + ROW - 4 - height, width, height

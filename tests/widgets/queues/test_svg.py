@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atops_widgets.queues.layout import layout, token_width
+from atops_widgets.queues.svg import layout, token_width
 
 
 @pytest.mark.slow

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from atops.base.trace.records import Kind, TraceRecord
 from atops_widgets.feed.columns import RECORDS, Columns, Texts
-from atops_widgets.timeline import pyramid as timeline_pyramid
-from atops_widgets.timeline.pyramid import Pyramid
-from atops_widgets.timeline.shapes import Shapes
+from atops_widgets.timeline import shapes as timeline_shapes
+from atops_widgets.timeline.shapes import Pyramid, Shapes
 from tests.runtime.trace_records import free_records
 from tests.widgets.frames import FROZEN_MS
 
@@ -68,8 +67,8 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         for n, (kind, stream, at, length) in enumerate(zip(*(part.tolist() for part in parts), strict=True))
     ]
     whole = view(records, (0, 10**6), 400)
-    monkeypatch.setattr(timeline_pyramid, "CHUNK", 256)
-    monkeypatch.setattr(timeline_pyramid, "FINEST", 64)
+    monkeypatch.setattr(timeline_shapes, "CHUNK", 256)
+    monkeypatch.setattr(timeline_shapes, "FINEST", 64)
     cut = view(records, (0, 10**6), 400)
     assert cut.count.sum() == whole.count.sum() == 3000
     assert cut.time.sum() == pytest.approx(whole.time.sum())
@@ -98,7 +97,7 @@ def test_dropped_records_leave_the_picture() -> None:
         pyramid.update(columns)
     shapes, count = pyramid.view((0, 1_200_000), 100, NONE, np.arange(1))
     assert shapes is not None
-    assert 40_000 <= count <= 40_000 + 2 * timeline_pyramid.CHUNK
+    assert 40_000 <= count <= 40_000 + 2 * timeline_shapes.CHUNK
     assert shapes.end.max() >= 1_199_990
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atops_widgets.memory_map.layout import MOST_BREAKS, axis_of, group
+from atops_widgets.memory_map.lanes import MOST_BREAKS, axis_of, group
 from tests.widgets.memory_map_traces import GIB, KIB, MIB
 
 

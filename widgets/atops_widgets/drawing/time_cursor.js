@@ -1,0 +1,48 @@
+// The time cursor: how pointer and keys move it. A widget's `mount` says what is needed: span(view), the [start, end] that
+// it moves in; shown(view), the part in view, if it is another; words(view, rect), what hovering over something drawn says.
+
+// Put the time cursor to a moment that there is.
+function scrub(view, at) {
+  const [start, end] = view.spec.span(view);
+  view.look(Math.round(Math.min(Math.max(at, start), end)));
+}
+
+// Move it by hundredths of what is shown.
+export function nudge(view, by) {
+  const {span, shown} = view.spec, [start, end] = (shown || span)(view);
+  scrub(view, (view.marks.cursor ?? view.scene.at ?? end) + ((end - start) / 100) * by);
+}
+
+export const TIME_KEYS = {
+  "[": (view) => nudge(view, -1),
+  "]": (view) => nudge(view, 1),
+  c: (view) => view.look(null),
+};
+
+// Where `begins` says so, the pointer moves the time cursor along `timeAt` until it is released; elsewhere it hovers.
+export function scrubbing(view, begins, timeAt) {
+  const {canvas} = view;
+  let held = false;
+  view.listen(canvas, "pointerdown", (event) => {
+    held = view.moved = Boolean(view.scene && begins(event));
+    if (!held) return;
+    canvas.setPointerCapture(event.pointerId);
+    scrub(view, timeAt(event.offsetX));
+  });
+  view.listen(canvas, "pointermove", (event) => {
+    const rect = view.scene && view.hit(event.offsetX, event.offsetY);
+    if (held) scrub(view, timeAt(event.offsetX));
+    canvas.title = rect ? view.spec.words(view, rect) : "";
+    canvas.style.cursor = rect?.seq >= 0 ? "pointer" : "default";
+  });
+  view.listen(canvas, "lostpointercapture", () => held = false);
+}
+
+// The wheel belongs to the page, but for a canvas that has the focus, and with Ctrl.
+export function listenToWheel(view, act) {
+  view.listen(view.canvas, "wheel", (event) => {
+    if (!view.scene || !(event.ctrlKey || event.metaKey || document.activeElement === view.canvas)) return;
+    event.preventDefault();
+    act(event);
+  }, {passive: false});
+}
