@@ -22,7 +22,6 @@ from atops.device.arch import Architecture
 from atops.device.memory.allocation import Allocation, Bytes
 from atops.device.memory.device_memory import BankStatistics
 from atops.device.memory.host_memory import SLOT_SHIFT
-from atops.runtime.board.context import DeviceContext
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import host_bytes
@@ -477,8 +476,8 @@ def _facts_of(pointer: object) -> _Facts:
     address = address_of(pointer, "ptr") if bare and not isinstance(pointer, np.ndarray) else host_pointer(pointer)
     alias = alias_at(current_driver(), address)
     kind = getattr(alias.owner, "memory_type", None) if alias is not None else None
+    both, none = topsMemAccessFlags.topsMemAccessFlagsProtReadWrite, topsMemAccessFlags.topsMemAccessFlagsProtNone
     if alias is not None and kind is not None:
-        both = topsMemAccessFlags.topsMemAccessFlagsProtReadWrite
         return _Facts(kind, ours.ordinal, address, 0, False, 0, alias.address, alias.size, both)
     buffer = reached_memory(address, 0, "ptr")
     memory, offset = buffer.allocation, buffer.offset
@@ -487,25 +486,19 @@ def _facts_of(pointer: object) -> _Facts:
         owner = current_driver().context(memory.device).memory
         return _Facts(
             topsMemoryType.topsMemoryTypeDevice, memory.device, memory.address + offset, 0, False, memory.flags,
-            memory.address, memory.size, _access(ours, memory), memory.serial,
+            memory.address, memory.size, both if ours.reaches(memory) else none, memory.serial,
             None if imported else owner.bank_of(memory.address + offset),
         )  # fmt: skip
     origin = ORIGINS.get(memory)
     kind = topsMemoryType.topsMemoryTypeUnified if memory.managed else topsMemoryType.topsMemoryTypeHost
     return _Facts(
         kind, ours.ordinal if origin is None else origin.device, memory.address + offset, memory.host_address + offset,
-        memory.managed, memory.flags, memory.address, memory.size,
-        topsMemAccessFlags.topsMemAccessFlagsProtReadWrite, memory.serial,
+        memory.managed, memory.flags, memory.address, memory.size, both, memory.serial,
     )  # fmt: skip
 
 
-def _access(ours: DeviceContext, memory: Allocation) -> topsMemAccessFlags:
-    if ours.reaches(memory):
-        return topsMemAccessFlags.topsMemAccessFlagsProtReadWrite
-    return topsMemAccessFlags.topsMemAccessFlagsProtNone
-
-
 # ---- banks (2.11)
+
 
 @call
 def topsExtMallocWithBank(size: int, bank: int) -> int:
@@ -608,6 +601,7 @@ def _logical_banks(device: Device) -> tuple[int, ...]:
 
 
 # ---- the prefetch buffer (2.11)
+
 
 @call
 def topsMemCachePrefetch(dptr: int, size: int) -> None:

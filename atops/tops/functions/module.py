@@ -395,7 +395,9 @@ def topsrtcCompileProgram(program: int, num_options: int | None, options: Sequen
     try:
         found.compile(texts)
     except CompilationError as error:  # InvalidOption is one
-        raise type(error)(_first_error(found)) from None
+        first, *others = found.log.errors
+        more = f"\n{len(others)} more in topsrtcGetProgramLog" if others else ""
+        raise type(error)(f"{first}{more}") from None
 
 
 @rtc_call
@@ -430,12 +432,6 @@ def topsrtcGetCode(program: int) -> bytes:
 def topsrtcGetCodeSize(program: int) -> int:
     """Return the size of the code image in bytes. COMPILATION: not compiled, or with errors; INVALID_PROGRAM."""
     return len(live(program, Program).image().to_bytes())
-
-
-def _first_error(program: Program) -> str:
-    first, *others = program.log.errors
-    more = f"\n{len(others)} more in topsrtcGetProgramLog" if others else ""
-    return f"{first}{more}"
 
 
 def _texts(values: object, count: object, what: str) -> list[str]:

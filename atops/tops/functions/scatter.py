@@ -280,14 +280,6 @@ def _extents_in(dims: object, count: object, what: str) -> tuple[int, ...]:
     return found
 
 
-def _dims_in(dims: object, count: object, size: int) -> tuple[int, ...]:
-    """Return the extents of memory of `size` bytes. Raises InvalidValue where they make no whole elements of it."""
-    found = _extents_in(dims, count, "dims")
-    if not size or size % math.prod(found):
-        raise InvalidValue(f"dims must make whole elements of {size} bytes, got {found}")
-    return found
-
-
 @call
 def topsMemorySetDims(devPtr: int, dims: object, dims_count: int | None) -> None:
     """Set one to eight dimensions of memory of topsMalloc and the like, outermost first.
@@ -296,7 +288,9 @@ def topsMemorySetDims(devPtr: int, dims: object, dims_count: int | None) -> None
     scatter memory that has parts already.
     """
     memory = _allocation(devPtr)
-    found = _dims_in(dims, dims_count, memory.size)
+    found = _extents_in(dims, dims_count, "dims")
+    if not memory.size or memory.size % math.prod(found):
+        raise InvalidValue(f"dims must make whole elements of {memory.size} bytes, got {found}")
     if isinstance(memory, Scattered):
         if memory.parts:
             raise IllegalState(f"{memory!r} has {len(memory.parts)} parts; clear them before its dimensions change")
@@ -328,12 +322,9 @@ def _allocation(pointer: object, *, parts: bool = False) -> Allocation:
     if alias is not None and isinstance(alias.owner, ScatterMemory) and alias.address == address:
         return alias.owner.memory
     allocation = None if alias is not None else find_device(driver, address, "devPtr")
-    known = allocation is not None and (owned(allocation) is not None or (parts and _is_part(allocation)))
+    known = allocation is not None and owned(allocation) is not None
+    if parts and allocation is not None and allocation.device is not None:  # scatter memory may own it
+        known = known or allocation.serial in driver.context(allocation.device).scattered
     if allocation is None or allocation.address != address or not known:
         raise InvalidValue(f"devPtr must be a pointer of topsMalloc or the like, got {address:#x}")
     return allocation
-
-
-def _is_part(allocation: Allocation) -> bool:
-    device = allocation.device
-    return device is not None and allocation.serial in current_driver().context(device).scattered
