@@ -6,7 +6,7 @@ Whatever has details to tell asks `Tracer.detail` first, and tells them in numbe
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count, islice
 from types import CodeType, TracebackType
 from typing import Final, Generic, NamedTuple, Self, TypeAlias, TypeVar
@@ -67,6 +67,12 @@ class Ring(Generic[T]):
     def add(self, thing: T) -> None:
         """Add one thing."""
         self._append(thing)
+        if len(self._inbox) >= CHUNK:
+            attempt(self.lock, self.settle)
+
+    def add_all(self, things: Iterable[T]) -> None:
+        """Add several, in this order and in one step."""
+        self._inbox.extend(things)
         if len(self._inbox) >= CHUNK:
             attempt(self.lock, self.settle)
 

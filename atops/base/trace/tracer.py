@@ -76,14 +76,15 @@ class Subscription(Closable):
 class Tracer:
     """The trace of one driver: emit from the hot path, read or subscribe from anywhere.
 
-    `emit(record)` adds one finished command: 16 integers in the order of `FIELDS`. Ask `active` first; it costs less.
+    `emit(record)` adds one finished command: 16 integers in the order of `FIELDS`; `emit_all(records)` adds several.
+    Ask `active` first; it costs less.
     An emit never waits for the lock, so that a reader cannot delay the run and a finalizer may emit at any time.
     """
 
     __slots__ = (
         "_asked", "_capacities", "_counters", "_deliverer", "_labels", "_lock", "_name_ids", "_names", "_notes",
-        "_ring", "_subscriptions", "active", "capacity", "clock", "detail", "details", "emit", "on_detailed",
-        "thread_detail",
+        "_ring", "_subscriptions", "active", "capacity", "clock", "detail", "details", "emit", "emit_all",
+        "on_detailed", "thread_detail",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, capacity: int) -> None:
@@ -91,7 +92,7 @@ class Tracer:
         self.clock = clock
         self._ring: Ring[TraceTuple] = Ring(0)
         self._lock = self._ring.lock
-        self.emit = self._ring.add
+        self.emit, self.emit_all = self._ring.add, self._ring.add_all
         self._counters: deque[tuple[int, int, int]] = deque()
         self._subscriptions: tuple[Subscription, ...] = ()
         self._deliverer: int | None = None

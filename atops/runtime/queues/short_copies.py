@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from atops.base.errors import AtopsError
+from atops.base.trace.records import TraceTuple
 from atops.base.waiting.parking_lot import Waiter
 from atops.device.memory.allocation import FENCED, Allocation
 from atops.runtime.board.context import DeviceContext
@@ -65,8 +66,9 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
     Returns how many succeeded and the failure of the next one, or None.
     """
     done = begun = 0
-    now, emit, stream = driver.now, driver.tracer.emit, run[0].stream
+    now, stream = driver.now, run[0].stream
     device, number = stream.context.ordinal, stream.number
+    records: list[TraceTuple] = []
     if tracing := driver.tracer.active:
         begun = now()
     try:
@@ -86,8 +88,11 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
                     dst.wrote(at, size)
             if tracing:
                 ended = now()
-                times = item.submitted_ns, begun, ended
-                emit(copy_record(item.seq, kind, device, number, *times, size, dst, at, src, start))
+                records.append(
+                    copy_record(
+                        item.seq, kind, device, number, item.submitted_ns, begun, ended, size, dst, at, src, start
+                    )
+                )
                 begun = ended
             done += 1
     except Exception as failure:
@@ -96,6 +101,7 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
         return done, as_failure(failure, run[done])
     finally:
         if tracing:
+            driver.tracer.emit_all(records)  # in one go: a call for each would cost half as much as its copy
             driver.tell_subscribers()
     return done, None
 
