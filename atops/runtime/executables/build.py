@@ -81,7 +81,6 @@ def build_file(model: Any, options: BuildOptions) -> ExecutableFile:
 
 
 def _request(clusters: int, memory: int) -> bytes:
-    """Return the request for a bundle of so many clusters and bytes."""
     return REQUEST.pack(clusters, 0, False, False, BUNDLE.pack(CLUSTER_MODE, 0, 0, memory, 0, 0, 0, 0, clusters))
 
 

@@ -118,7 +118,6 @@ class Constants:
                 copy.memory.close()
 
     def _current(self, stream: Stream, kind: SectionKind, bundle: ResourceBundle | None) -> _Copy:
-        """Return the copy of a section as it is now, after which `stream` goes on."""
         self._forget_dead()
         place = stream.context, kind
         known = self._copies.get(place)

@@ -7,11 +7,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, NamedTuple
 
-from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue, NotFound
+import numpy as np
+
+from atops.base.dtypes import DType
+from atops.base.errors import (
+    AtopsError,
+    ExecutionError,
+    IllegalState,
+    InvalidHandle,
+    InvalidType,
+    InvalidValue,
+    LaunchFailure,
+    NotFound,
+    PeerAccessNotEnabled,
+    StreamAborted,
+)
+from atops.device.memory.allocation import Allocation
+from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.commands.launch import Launch, LaunchOptions
 from atops.runtime.core.completion import Completion
 from atops.runtime.driver import Driver
 from atops.runtime.executables.constants import Constants, ManagedConstant, Refit
@@ -25,12 +42,15 @@ from atops.runtime.executables.file import (
     read_contents,
 )
 from atops.runtime.executables.graph import Graph
-from atops.runtime.executables.launch import GraphLaunch, InputOperand, OutputOperand
 from atops.runtime.memory.buffer import Buffer, DeviceArray
+from atops.runtime.memory.scatter import read_from, write_to
 from atops.runtime.resources.bundle import ResourceBundle
 from atops.runtime.stream import Stream
 
 __all__ = ("Executable", "SectionInfo")
+
+
+ONE_THREAD: Final = LaunchConfig(1, 1)
 
 
 class SectionInfo(NamedTuple):
@@ -147,10 +167,10 @@ class Executable:
         ends = []
         for parameter, array in zip(record.inputs, inputs, strict=True):
             _check_type(parameter.name, parameter.dtype, array)
-            ends.append(InputOperand(parameter.name, array, array.dtype, array.shape))
+            ends.append(_InputOperand(parameter.name, array, array.dtype, array.shape))
         ready = zip(record.outputs, outputs, strict=True)
-        results = [OutputOperand(each.name, memory, each.kind) for each, memory in ready]
-        return GraphLaunch(f"{self.name}.{record.name}", self._graph, ends, results, record).enqueue(stream)
+        results = [_OutputOperand(each.name, memory, each.kind) for each, memory in ready]
+        return _GraphLaunch(f"{self.name}.{record.name}", self._graph, ends, results, record).enqueue(stream)
 
     def load_constants(self, stream: Stream, bundle: ResourceBundle | None = None) -> list[Buffer]:
         """Return memory of its own for each constant, uploaded in the order of `stream`; close each when done.
@@ -163,19 +183,19 @@ class Executable:
     def _submit(
         self,
         stream: Stream,
-        ends: list[InputOperand],
-        results: list[OutputOperand],
+        ends: list[_InputOperand],
+        results: list[_OutputOperand],
         constants: Sequence[Buffer],
         bundle: ResourceBundle | None,
     ) -> Completion:
         fixed = [
-            InputOperand(record.name, memory, record.kind, record.dims, constant=True)
+            _InputOperand(record.name, memory, record.kind, record.dims, constant=True)
             for record, memory in zip(self.constants, constants, strict=True)
         ]
         name = self.name if self.compilation_id is None else f"compilation {self.compilation_id}"
-        return GraphLaunch(name, self._graph, [*ends, *fixed], results).enqueue(stream, bundle)
+        return _GraphLaunch(name, self._graph, [*ends, *fixed], results).enqueue(stream, bundle)
 
-    def _input(self, record: TensorRecord, array: DeviceArray, exact: bool) -> InputOperand:
+    def _input(self, record: TensorRecord, array: DeviceArray, exact: bool) -> _InputOperand:
         _check_type(record.name, record.dtype, array)
         dims = array.shape
         if exact and dims != record.dims:
@@ -185,7 +205,7 @@ class Executable:
             raise InvalidValue(
                 f"input {record.name!r} has dims {dims}; expected {record.minimum} to {record.maximum} (-1: any)"
             )
-        return InputOperand(record.name, array, record.kind, dims)
+        return _InputOperand(record.name, array, record.kind, dims)
 
     # ---- refit
 
@@ -273,12 +293,12 @@ class Executable:
         return f"<Executable {self.name}: {len(self.inputs)} inputs, {len(self.outputs)} outputs{fate}>"
 
 
-def _output(record: TensorRecord, memory: Buffer) -> OutputOperand:
+def _output(record: TensorRecord, memory: Buffer) -> _OutputOperand:
     if not isinstance(memory, Buffer):
         raise InvalidType(f"output {record.name!r} is {type(memory).__name__}; expected device memory")
     if memory.nbytes < record.nbytes:
         raise InvalidValue(f"output {record.name!r} has {record.nbytes} bytes; {memory!r} has {memory.nbytes}")
-    return OutputOperand(record.name, memory, record.kind)
+    return _OutputOperand(record.name, memory, record.kind)
 
 
 def _check_type(name: str, dtype: str, array: DeviceArray) -> None:
@@ -291,3 +311,120 @@ def _check_type(name: str, dtype: str, array: DeviceArray) -> None:
 def _check_count(what: str, given: Sequence[object], wanted: Sequence[object]) -> None:
     if len(given) != len(wanted):
         raise InvalidValue(f"{len(given)} {what} are given; expected {len(wanted)}")
+
+
+# ---- launches: a graph has the place of the entry that a kernel's threads have, evaluated on device memory. So it is a
+# launch like any other: it takes a cluster, stands in its stream, is traced, aborted and fails as kernels do.
+
+
+class _InputOperand(NamedTuple):
+    """An input or a constant: where its bytes are, and what they mean. Constants are not copied."""
+
+    name: str
+    memory: Buffer
+    dtype: DType
+    shape: tuple[int, ...]
+    constant: bool = False
+
+    def read(self) -> Any:
+        """Return the array. Raises IllegalAddress when its memory was freed meanwhile."""
+        data = read_from(self.memory.allocation, self.memory.offset, self.memory.nbytes, self.name)
+        array = data.view(self.dtype).reshape(self.shape)
+        if not self.constant:
+            return array.copy()  # a result may be this very array, and its memory an output's
+        array.flags.writeable = False
+        return array
+
+
+class _OutputOperand(NamedTuple):
+    """An output: where it goes, how much room there is, and the type that it must have."""
+
+    name: str
+    memory: Buffer
+    dtype: DType
+
+    def write(self, array: Any) -> None:
+        """Store a result. Raises LaunchFailure for another type, IllegalAddress where it does not fit."""
+        if array.dtype != self.dtype:
+            raise LaunchFailure(f"output {self.name!r} came out as {array.dtype}; the executable says {self.dtype}")
+        allocation, offset = self.memory.allocation, self.memory.offset
+        if array.nbytes > self.memory.nbytes:
+            raise allocation.violation(offset, array.nbytes, f"output {self.name!r} of shape {array.shape}")
+        write_to(allocation, offset, np.ascontiguousarray(array).reshape(-1).view(np.uint8), self.name)
+
+
+class _GraphLaunch:
+    """A graph, or one of its functions, bound to its operands. It is what a bound kernel is to a launch."""
+
+    make: Callable[[], Coroutine[Any, Any, Any]] | None = None
+    prepares = False
+
+    def __init__(
+        self,
+        name: str,
+        graph: Graph,
+        inputs: Sequence[_InputOperand],
+        outputs: Sequence[_OutputOperand],
+        function: FunctionRecord | None = None,
+    ) -> None:
+        self.name = name
+        self.shapes: list[tuple[int, ...]] = []  # of the outputs, once it has run
+        self._graph = graph
+        self._function = function
+        self._inputs = tuple(inputs)
+        self._outputs = tuple(outputs)
+        self.memory = (*(each.memory for each in self._inputs), *(each.memory for each in self._outputs))
+        self.allocations: tuple[Allocation, ...] = tuple(dict.fromkeys(each.allocation for each in self.memory))
+
+    def enqueue(self, stream: Stream, bundle: ResourceBundle | None = None) -> Completion:
+        """Enqueue it, as one block of one thread, in a resource bundle if one is given; the result is `shapes`.
+
+        Raises PeerAccessNotEnabled for memory that the device does not reach, and what the stream and the bundle raise.
+        """
+        context = stream.context
+        self._check_access(context.reaches)
+        launch = Launch(self, ONE_THREAD, LaunchOptions(bundle=bundle))
+        if context.resources is not None:
+            launch = context.resources.admit(stream, launch)
+        return stream.submit(launch, self.shapes)
+
+    def _check_access(self, can_access: Callable[[Allocation], bool]) -> None:
+        for allocation in self.allocations:
+            if not can_access(allocation):
+                raise PeerAccessNotEnabled(
+                    f"executable {self.name}: {allocation!r} is memory of {allocation.where}; enable peer access to it "
+                    "or copy it first"
+                )
+
+    def resolve(self, can_access: Callable[[Allocation], bool]) -> None:
+        """Look once more, just before it runs. Raises IllegalAddress for freed memory, PeerAccessNotEnabled."""
+        for allocation in self.allocations:
+            allocation.check(0, 0, f"executable {self.name}")
+        self._check_access(can_access)
+
+    def start(self, thread: Any) -> None:
+        """Evaluate, and store the results. Raises LaunchFailure, IllegalAddress, or what has stopped the grid."""
+        def stop() -> AtopsError | None:
+            error: ExecutionError | None = thread.grid.error
+            return error
+
+        try:
+            feeds = {each.name: each.read() for each in self._inputs}
+            results = self._graph.run(feeds, stop, self._function)
+            if stop() is not None:
+                raise StreamAborted(f"executable {self.name} was stopped before it stored its results")
+            for output, array in zip(self._outputs, results, strict=True):
+                output.write(array)
+        except LaunchFailure as error:
+            failure = LaunchFailure(f"executable {self.name}: {error}")
+            raise failure from error.__cause__
+        self.shapes.extend(array.shape for array in results)
+
+    def prepare(self, grid: object) -> None:
+        """Look at nothing: there is no target and no promise."""
+
+    def finish(self, thread: Any, value: object) -> None:
+        """Settle nothing: it issues no transfers and returns no value."""
+
+    def __repr__(self) -> str:
+        return f"<GraphLaunch {self.name}: {len(self._inputs)} inputs, {len(self._outputs)} outputs>"

@@ -364,7 +364,6 @@ def _canonical(value: object) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """Return a record as what JSON knows: a mapping by field names."""
     if hasattr(value, "_asdict"):
         return {name: _plain(each) for name, each in value._asdict().items()}
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
