@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from atops.base.waiting.parking_lot import Waiter
     from atops.runtime.core.completion import Completion
     from atops.runtime.core.kernel_lane import KernelLane
 
-__all__ = ("HERE", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter", "Timer")
+__all__ = ("HERE", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter")
 
 Step = Callable[[], object]
 
@@ -27,15 +27,8 @@ class Lane(str):
     __slots__ = ()
 
 
-class Timer(Protocol):
-    """A step that will run later."""
-
-    def cancel(self) -> None:
-        """Forget the step. From any thread; harmless when it ran already."""
-
-
 class LaterStep:
-    """A step on a host's timer heap."""
+    """A step that will run later, on a host's timer heap."""
 
     __slots__ = ("_step",)
 
@@ -48,7 +41,7 @@ class LaterStep:
         return self._step is not None
 
     def cancel(self) -> None:
-        """Forget the step."""
+        """Forget the step. From any thread; harmless when it ran already."""
         self._step = None
 
     def fire(self) -> None:
@@ -106,10 +99,10 @@ class Executor(ABC):
         """Run `step` soon, after the steps posted before it. From any thread. A step never blocks."""
 
     @abstractmethod
-    def later(self, delay: int, step: Step) -> Timer:
+    def later(self, delay: int, step: Step) -> LaterStep:
         """Run `step` after `delay` nanoseconds. From any thread."""
 
-    def spend(self, duration: int, step: Step) -> Timer:
+    def spend(self, duration: int, step: Step) -> LaterStep:
         """As `later`, for a command that takes `duration`: virtual time goes on although the program polls."""
         return self.later(duration, step)
 

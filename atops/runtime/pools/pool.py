@@ -24,7 +24,7 @@ from atops.runtime.pools.ledger import Ledger
 if TYPE_CHECKING:
     from atops.runtime.stream_memory import StreamMemory
 
-__all__ = ("Access", "AccessTable", "Flags", "MemoryPool", "PoolStatistics", "access_of")
+__all__ = ("Access", "Flags", "MemoryPool", "PoolStatistics")
 
 
 class Access(IntEnum):
@@ -36,50 +36,6 @@ class Access(IntEnum):
 
 
 Flags: TypeAlias = "Access | int | str"
-
-
-class AccessTable:
-    """The rights of `devices` devices to the memory of device `owner`, which has all rights and keeps them."""
-
-    __slots__ = ("_devices", "_granted", "_owner")
-
-    def __init__(self, owner: int, devices: int) -> None:
-        self._owner = owner
-        self._devices = devices
-        self._granted: dict[int, Access] = {}
-
-    def set(self, ordinals: int | Iterable[int], flags: Flags) -> None:
-        """Give devices exactly these rights; all of them or none when one cannot be.
-
-        Raises InvalidDevice for an unknown device, more devices than there are, or less than "readwrite" for the owner;
-        InvalidValue for other flags.
-        """
-        access = access_of(flags)
-        chosen = [ordinals] if isinstance(ordinals, int) else list(ordinals)
-        if len(chosen) > self._devices:
-            raise InvalidDevice(f"access for {len(chosen)} devices; the board has {self._devices}")
-        for ordinal in chosen:
-            self._check(ordinal)
-            if ordinal == self._owner and access is not Access.readwrite:
-                raise InvalidDevice(f"device {ordinal} owns the pool and keeps 'readwrite', not {access.name!r}")
-        self._granted.update(dict.fromkeys(chosen, access))
-
-    def get(self, ordinal: int) -> Access:
-        """Return what a device may do. Raises InvalidDevice for an unknown one."""
-        self._check(ordinal)
-        return Access.readwrite if ordinal == self._owner else self._granted.get(ordinal, Access.none)
-
-    def _check(self, ordinal: int) -> None:
-        if not isinstance(ordinal, int) or not 0 <= ordinal < self._devices:
-            raise InvalidDevice(f"there is no device {ordinal!r}; expected 0 to {self._devices - 1}")
-
-
-def access_of(flags: Flags) -> Access:
-    """Return the rights by name or by value. Raises InvalidValue."""
-    try:
-        return Access[flags] if isinstance(flags, str) else Access(flags)
-    except (KeyError, ValueError):
-        raise InvalidValue(f"access {flags!r}; expected 'none', 'read' or 'readwrite'") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +88,7 @@ class MemoryPool(InProcess):
     """
 
     __slots__ = (
-        "__weakref__", "_access", "_ledger", "context", "lock", "max_size", "name",
+        "__weakref__", "_granted", "_ledger", "context", "lock", "max_size", "name",
         "reuse_allow_internal_dependencies",
     )  # fmt: skip
 
@@ -144,7 +100,7 @@ class MemoryPool(InProcess):
         self.max_size = max_size
         self.name = name or f"pool of device {context.ordinal}"
         self.reuse_allow_internal_dependencies = True
-        self._access = AccessTable(context.ordinal, context.driver.options.devices)
+        self._granted: dict[int, Access] = {}  # the rights of other devices than its own
         self.lock = context.pool_lock
         self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
         with self.lock:
@@ -307,20 +263,35 @@ class MemoryPool(InProcess):
         """Let devices use the pool's memory: "none", "read" or "readwrite". By default only its own device does.
 
         Their streams may then allocate from it, and their kernels reach what it has given out, without peer access;
-        copies and fills need no access. "read" is kept and not enforced: a kernel's stores go through.
-        Raises InvalidDevice for an unknown device, more devices than there are, or less than "readwrite" for its own;
-        InvalidValue for other flags.
+        copies and fills need no access. "read" is kept and not enforced: a kernel's stores go through. All devices get
+        these rights, or none does. Raises InvalidDevice for an unknown device, more devices than there are, or less
+        than "readwrite" for its own; InvalidValue for other flags.
         """
-        self._access.set(devices, flags)
+        try:
+            access = Access[flags] if isinstance(flags, str) else Access(flags)
+        except (KeyError, ValueError):
+            raise InvalidValue(f"access {flags!r}; expected 'none', 'read' or 'readwrite'") from None
+        owner, count = self.context.ordinal, self.context.driver.options.devices
+        chosen = [devices] if isinstance(devices, int) else list(devices)
+        if len(chosen) > count:
+            raise InvalidDevice(f"access for {len(chosen)} devices; the board has {count}")
+        for ordinal in chosen:
+            self.get_access(ordinal)
+            if ordinal == owner and access is not Access.readwrite:
+                raise InvalidDevice(f"device {ordinal} owns the pool and keeps 'readwrite', not {access.name!r}")
+        self._granted.update(dict.fromkeys(chosen, access))
 
     def get_access(self, device: int) -> Access:
         """Return what a device may do with the pool's memory. Raises InvalidDevice for an unknown one."""
-        return self._access.get(device)
+        count = self.context.driver.options.devices
+        if not isinstance(device, int) or not 0 <= device < count:
+            raise InvalidDevice(f"there is no device {device!r}; expected 0 to {count - 1}")
+        return Access.readwrite if device == self.context.ordinal else self._granted.get(device, Access.none)
 
     def opens(self, serial: int, ordinal: int) -> bool:
         """Whether the allocation of this serial is from here, free or not, and a device has access. Takes no lock."""
         ledger = self._ledger
-        return (serial in ledger.lent or serial in ledger.freed) and self._access.get(ordinal) is not Access.none
+        return (serial in ledger.lent or serial in ledger.freed) and self.get_access(ordinal) is not Access.none
 
     # ---- attributes
 
@@ -442,7 +413,7 @@ class MemoryPool(InProcess):
             raise InvalidHandle(f"{self!r} is destroyed")
         if user.driver is not context.driver or user.ordinal == context.ordinal:
             raise InvalidHandle(f"{self!r} cannot serve {stream!r}: another board's, or made before a reset")
-        if self._access.get(user.ordinal) is Access.none:
+        if self.get_access(user.ordinal) is Access.none:
             raise InvalidHandle(f"device {user.ordinal} of {stream!r} has no access to {self!r}; set_access gives it")
 
     def _check_zero(self, name: str, value: int) -> None:
