@@ -17,12 +17,14 @@ from atops.base.errors import (
     InvalidHandle,
     InvalidType,
     InvalidValue,
+    NotInitialized,
     NotSupported,
     OutOfMemory,
     PeerAccessAlreadyEnabled,
     PeerAccessNotEnabled,
     StreamAborted,
 )
+from atops.base.html_table import bar, html_table
 from atops.base.options import whole
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.device.arch import Architecture
@@ -37,7 +39,6 @@ from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.completion import Completion, look_at
 from atops.runtime.core.event import Event
-from atops.runtime.core.html_reports import device_html
 from atops.runtime.driver import Driver, current_driver
 from atops.runtime.executors.executor import StepWaiter
 from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of
@@ -45,6 +46,7 @@ from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.stream import Stream
 from atops.runtime.symbols import Symbol, symbol
+from atops.trace.text import format_bytes
 
 __all__ = ("Device", "DeviceStatistics", "close_when_over")
 
@@ -73,7 +75,6 @@ class Device:
     """
 
     __slots__ = ("_saved", "driver", "ordinal")
-    _repr_html_ = device_html
 
     def __init__(self, ordinal: int | None = None, driver: Driver | None = None) -> None:
         if driver is not None and not isinstance(driver, Driver):
@@ -488,6 +489,29 @@ class Device:
 
     def __repr__(self) -> str:
         return f"<Device {self.ordinal}: {self.name}>"
+
+    def _repr_html_(self) -> str:
+        title, arch = f"Device {self.ordinal}: {self.name}", self.arch
+        try:
+            state = self.statistics()
+        except NotInitialized as error:
+            return html_table(title, [("architecture", arch.name), ("state", error)])
+        memory = state.memory
+        queued = f"{state.active_streams} with {state.pending_commands} commands"
+        full = f"{format_bytes(memory.used)} of {format_bytes(memory.total)} in {memory.live} allocations"
+        return html_table(title, (
+            ("architecture", arch.name),
+            ("clusters", f"{arch.clusters} of {arch.sips_per_cluster} SIPs"),
+            ("scratchpads", f"{format_bytes(arch.l1_usable)} L1 a SIP, {format_bytes(arch.l2_usable)} L2 a cluster"),
+            ("memory", bar(memory.used, memory.total, full)),
+            ("peak", format_bytes(memory.peak)),
+            ("banks", f"{len(memory.banks)} of {format_bytes(memory.banks[0].total)}" if memory.banks else None),
+            ("fragmentation", f"{memory.fragmentation:.0%}" if memory.fragmentation else None),
+            ("quarantined", format_bytes(memory.quarantined) if memory.quarantined else None),
+            ("streams", queued if state.active_streams else "idle"),
+            ("failed streams", state.poisoned_streams or None),
+            ("peers", ", ".join(f"device {ordinal}" for ordinal in state.peers) or None),
+        ))  # fmt: skip
 
 
 def close_when_over(old: DeviceContext, items: list[Completion]) -> None:

@@ -7,5 +7,4 @@ capacity         how many commands a stream takes, and reservations of places
 command_trace    what a tracer is told of commands
 poller           timers for what nothing reports
 kernel_lane      the threads that step the blocks of a device
-html_reports     completions, arrays and devices in a notebook
 """

@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidType, NotReady
+from atops.base.html_table import html_table
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.core.capacity import Place
 from atops.runtime.core.commands import words_of
-from atops.runtime.core.html_reports import completion_html
 
 if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
@@ -163,7 +163,13 @@ class Completion(InProcess):
     def __repr__(self) -> str:
         return f"<Completion {self.seq}: {words_of(self.command)} on {self.stream.label}, {self.state}>"
 
-    _repr_html_ = completion_html
+    def _repr_html_(self) -> str:
+        return html_table(f"Completion {self.seq}: {words_of(self.command)}", (
+            ("stream", self.stream.label),
+            ("state", self.state),
+            ("waits for", self.parked if self.state in ("pending", "running") else None),
+            ("error", self.failure),
+        ))  # fmt: skip
 
     # ---- for waiters and the stream
 

@@ -16,17 +16,19 @@ import numpy as np
 
 from atops.base.dtypes import DType, DTypeLike, as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
+from atops.base.html_table import html_table
 from atops.device.memory.allocation import Allocation
-from atops.runtime.core.html_reports import array_html
+from atops.trace.text import format_bytes
 
 if TYPE_CHECKING:
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("Buffer", "DeviceArray", "End", "Release", "alive", "bounds", "extents_of")
+__all__ = ("Buffer", "DeviceArray", "End", "Release", "alive", "array_html", "bounds", "extents_of", "first_values")
 
 # Called with the memory, and the stream that orders its release: by default the one that made it, or the whole device.
 Release: TypeAlias = Callable[..., object]
+SHOWN = 8  # values of an array in a notebook
 NOTHING = bool  # C code that does nothing, called by the collector for a buffer that owns no memory
 
 Part = TypeVar("Part", bound="Buffer")
@@ -179,7 +181,8 @@ class Buffer:
         fate = "" if self.allocation.alive else ", freed"
         return f"<Buffer {self.nbytes} bytes at {self.address:#x} on {self.allocation.where}{fate}>"
 
-    _repr_html_ = array_html
+    def _repr_html_(self) -> str:
+        return array_html(self)
 
 
 class DeviceArray(Buffer):
@@ -301,3 +304,29 @@ def alive(buffer: Buffer) -> Buffer:
     if not buffer.allocation.alive:
         raise InvalidHandle(buffer.allocation.freed_message(repr(buffer)))
     return buffer
+
+
+def array_html(array: Buffer) -> str:
+    """Return a table for a buffer or an array: its address, its size, where it was made, its first values now."""
+    allocation = array.allocation
+    dtype, shape = getattr(array, "dtype", None), getattr(array, "shape", None)
+    title = type(array).__name__ if shape is None else f"{type(array).__name__} {shape} {dtype}"
+    return html_table(title, (
+        ("size", format_bytes(array.nbytes)),
+        ("address", f"{array.address:#x}, offset {allocation.offset + array.offset:#x} of {allocation.where}"),
+        ("bank", allocation.bank if allocation.device is not None else None),
+        ("label", allocation.label or None),
+        ("allocated at", allocation.site),
+        ("freed by", None if allocation.alive else allocation.freed_by),
+        ("first values", first_values(array) if shape is not None else None),
+    ))  # fmt: skip
+
+
+def first_values(array: Any) -> str | None:
+    """Return the first values as they are now, whatever is still queued; None of an array that has none or is freed."""
+    count, allocation = min(array.size, SHOWN), array.allocation
+    data = allocation.data  # taken before its life is asked: what is held stays mapped
+    if not count or not allocation.alive:
+        return None
+    values = np.frombuffer(data, array.dtype, count, array.offset)
+    return ", ".join(map(str, values.tolist())) + (", ..." if array.size > count else "")

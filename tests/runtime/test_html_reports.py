@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from atops import kernels as k
-from atops.runtime.core.html_reports import array_html, first_values, in_words
+from atops.runtime.memory.buffer import array_html, first_values
+from atops.trace.text import format_bytes
 from tests.base.test_html_table import read
 from tests.runtime.boards import PATIENCE, Latch, device
 
@@ -80,7 +81,7 @@ def test_a_device_shows_geometry_and_memory() -> None:
         kept = chip.empty(1 << 20, "uint8")
         found = text(chip._repr_html_())
         assert f"Device 0: {chip.name}" in found
-        assert f"1 MiB of {in_words(chip.memory_info()[1])} in 1 allocations" in found
+        assert f"1 MiB of {format_bytes(chip.memory_info()[1])} in 1 allocations" in found
         assert f"{chip.arch.clusters} of {chip.arch.sips_per_cluster} SIPs" in found
         assert kept.is_live
     assert "is closed" in text(chip._repr_html_())
@@ -128,15 +129,8 @@ def test_a_host_array_and_bytes() -> None:
         array.array[:] = 7
         assert "7, 7, 7" in text(array._repr_html_())
         found = text(array_html(chip.allocate(3)))
-        assert "3 bytes" in found
+        assert "3 B" in found
         assert "first values" not in found
-
-
-def test_bytes_in_words() -> None:
-    """Small numbers exactly, large ones in the largest unit that fits."""
-    assert [in_words(size) for size in (0, 1023, 1024, 1536, 48 << 30, 5 << 50)] == [
-        "0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "48 GiB", "5120 TiB",
-    ]  # fmt: skip
 
 
 def test_a_completion_shows_how_far_it_is() -> None:
