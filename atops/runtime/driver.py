@@ -419,7 +419,7 @@ def default_driver() -> Driver:
 def _forked() -> None:
     """In a forked child: no driver thread came along, so every driver of the parent is dead here.
 
-    The other hooks of a fork are listed in `base/fork_locks.py`.
+    The other hooks of a fork are listed in `base/locks.py`.
     """
     DEFAULT.clear()
     for driver in list(DRIVERS):

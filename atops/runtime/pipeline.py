@@ -251,7 +251,6 @@ class Pipeline(AsyncIterator[Any]):
         self._notify()
 
     def _fail(self, error: Exception) -> None:
-        """Give the results before it and then this: the source or a stage failed."""
         if isinstance(error, StopIteration | StopAsyncIteration):  # to an iteration that would be its good end
             cause, error = error, RuntimeError(f"a stage of the pipeline raised {error!r}")
             error.__cause__ = cause
@@ -312,7 +311,6 @@ def _drop(stream: Stream) -> None:
 
 
 async def _arrived(outcome: Any) -> object:
-    """Wait for what `_fetched` enqueued."""
     if isinstance(outcome, tuple):
         return tuple([await _arrived(each) for each in outcome])
     try:

@@ -213,7 +213,6 @@ class Stream(StreamMemory):
         return event
 
     def _mark(self, item: Completion, events: tuple[Event, ...], launch: Completion | None = None) -> Completion:
-        """Enqueue a command that events mark."""
         for event in events:
             self.check_ours(event)
             if not isinstance(event, Event):

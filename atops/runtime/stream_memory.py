@@ -93,7 +93,6 @@ class StreamMemory(StreamQueue):
         return self.submit(copy, result) if share is None else self._copy_on(share, copy, result)
 
     def _copy_on(self, share: CopyEngines, copy: Copy, result: object) -> Completion:
-        """Enqueue a copy that is held to the copy engines of a resource bundle."""
         item = Completion(self, copy)
         item.share, item._result = share, result
         submit_items((item,))

@@ -17,7 +17,7 @@ from atops.base.errors import AtopsError, HostCallFailure, InvalidType, LoopClos
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing
+from atops.runtime.core.commands import NOWHERE, always, define, never, nothing
 from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import HERE, Lane
 
@@ -72,7 +72,6 @@ def _run_call(command: Call, item: Completion) -> bool:
 
 
 def _start(command: Call, item: Completion) -> None:
-    """Run the call where it belongs."""
     driver = item.stream.driver
     if driver.tracer.detail:
         command_trace.start(item)
@@ -95,7 +94,6 @@ def _arguments(command: Call, item: Completion) -> tuple[object, ...]:
 
 
 def _run_function(command: Call, item: Completion) -> None:
-    """Call a plain function, in its submitter's context."""
     before, HERE.callback = (HERE.role, HERE.callback), item
     HERE.role = "callback"
     error: AtopsError | None = None
@@ -154,13 +152,11 @@ ABORTED = object()
 
 
 def _ended(item: Completion, error: AtopsError | None) -> None:
-    """Settle the call and start the next one in line."""
     item.finish(error)  # first: when the next one starts, this one is done
     item.stream.call_over(item)
 
 
 def _host_failure(command: Call, failure: BaseException) -> AtopsError:
-    """Wrap what a host callable raised."""
     try:
         said = repr(failure)
     except Exception:  # the program's own: whatever it does, the call must end
@@ -178,17 +174,12 @@ def _loop_closed(command: Call) -> LoopClosed:
     )
 
 
-def _describe_call(command: Call, item: Completion) -> Described:
-    """Describe a host call, by the name of what is called."""
-    return (Kind.CALL, 0, *NOWHERE, *NOWHERE, -1, command.name)
-
-
 define(
     Call,
     words=lambda _: "call",
     run=_run_call,
     run_timed=_run_call,
-    describe=_describe_call,
+    describe=lambda call, item: (Kind.CALL, 0, *NOWHERE, *NOWHERE, -1, call.name),
     uses=nothing,
     reads=nothing,
     effect=always,

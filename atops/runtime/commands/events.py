@@ -77,11 +77,6 @@ class _WaitOver:
         return error
 
 
-def _describe_record(command: Record, item: Completion) -> Described:
-    """Describe a record, by the number of its event."""
-    return (Kind.RECORD, 0, *NOWHERE, *NOWHERE, command.event.number, "")
-
-
 def _describe_wait_event(command: WaitEvent, item: Completion) -> Described:
     """Describe a wait for an event: the record that satisfied it is its cause."""
     return (Kind.WAIT_EVENT, 0, *NOWHERE, *NOWHERE, command.record.seq if command.record is not None else -1, "")
@@ -92,7 +87,7 @@ define(
     words=lambda _: "record",
     run=_run_record,
     run_timed=_run_record,
-    describe=_describe_record,
+    describe=lambda record, item: (Kind.RECORD, 0, *NOWHERE, *NOWHERE, record.event.number, ""),
     uses=nothing,
     reads=nothing,
     effect=always,

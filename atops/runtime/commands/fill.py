@@ -11,7 +11,7 @@ from atops.device.memory.allocation import Allocation, fill
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.copy import run_here_or_beside, run_on_engine
 from atops.runtime.commands.cost_model import legs_ns, write_legs
-from atops.runtime.core.commands import NOWHERE, Described, define, never, nothing, place
+from atops.runtime.core.commands import NOWHERE, define, never, nothing, place
 from atops.runtime.core.completion import Completion
 
 __all__ = ("Fill",)
@@ -38,7 +38,6 @@ class Fill(NamedTuple):
 
 
 def _run_fill(command: Fill, item: Completion) -> bool:
-    """Fill here, or on a copy thread when it is large."""
     return run_here_or_beside(item, command.carry_out, command.size <= LARGE)
 
 
@@ -56,17 +55,12 @@ def _ns(context: DeviceContext, command: Fill) -> int:
     return legs_ns(write_legs(context, command.dst, command.size))
 
 
-def _describe_fill(command: Fill, item: Completion) -> Described:
-    """Describe a fill: its bytes, and where they go."""
-    return (Kind.FILL, command.size, *place(command.dst, command.offset), *NOWHERE, -1, "")
-
-
 define(
     Fill,
     words=lambda _: "fill",
     run=_run_fill,
     run_timed=_run_timed_fill,
-    describe=_describe_fill,
+    describe=lambda fill, item: (Kind.FILL, fill.size, *place(fill.dst, fill.offset), *NOWHERE, -1, ""),
     uses=nothing,
     reads=nothing,
     effect=lambda fill: fill.times > 0,

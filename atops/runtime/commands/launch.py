@@ -18,7 +18,7 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.commands.copy import COPIES
 from atops.runtime.commands.kernel_steps import KernelSteps
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import Described, ReadRange, UsedRange, always, define
+from atops.runtime.core.commands import NOWHERE, ReadRange, UsedRange, always, define
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.memory.scatter import ranges_of
@@ -100,7 +100,6 @@ def _run_launch(command: Launch, item: Completion) -> bool:
 
 
 def _make_grid(command: Launch, item: Completion) -> Grid:
-    """Return the launch as the chip takes it."""
     driver, meeting = item.stream.driver, command.options.meeting
     tracer = driver.tracer
     return Grid(
@@ -190,7 +189,6 @@ def _abort(item: Completion, grid: Grid, error: ExecutionError) -> None:
 
 
 def _command_name(item: Completion) -> str:
-    """Name a launch."""
     return f"kernel {item.command.bound.name} (command {item.seq})"
 
 
@@ -266,11 +264,6 @@ class _EndedEarly:
 # ---- the row
 
 
-def _describe_launch(command: Launch, item: Completion) -> Described:
-    """Describe a launch, by its kernel."""
-    return (LAUNCH, 0, -1, -1, -1, -1, -1, command.bound.name)
-
-
 def _ranges_of_launch(command: Launch) -> Iterable[UsedRange]:
     """Return what the buffer arguments of a kernel, or the operands of a graph, reach; each range once.
 
@@ -293,20 +286,15 @@ def _readable(command: Launch) -> Iterable[ReadRange]:
     return [(memory, 0, memory.size) for memory in command.bound.allocations]
 
 
-def _stands(item: Completion) -> bool:
-    """Return whether a launch stands behind other kernels."""
-    return item.parked is not None and not item.parked.started
-
-
 define(
     Launch,
     words=lambda launch: f"launch of kernel {launch.bound.name}",
     run=_run_launch,
     run_timed=_run_launch,
-    describe=_describe_launch,
+    describe=lambda launch, item: (LAUNCH, 0, *NOWHERE, *NOWHERE, -1, launch.bound.name),
     uses=_ranges_of_launch,
     reads=_readable,
     effect=always,
-    waits=_stands,
+    waits=lambda item: item.parked is not None and not item.parked.started,  # it stands behind other kernels
     silent=True,
 )

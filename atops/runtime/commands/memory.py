@@ -8,7 +8,7 @@ from typing import NamedTuple
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.deferred_free import free_when_idle
-from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing, place
+from atops.runtime.core.commands import NOWHERE, always, define, never, nothing, place
 from atops.runtime.core.completion import Completion
 
 __all__ = ("Alloc", "Free")
@@ -27,11 +27,6 @@ class Free(NamedTuple):
     release: Callable[[Allocation, str], None]
 
 
-def _run_alloc(command: Alloc, item: Completion) -> bool:
-    """Let the stream use memory that was found at the call."""
-    return True
-
-
 def _run_free(command: Free, item: Completion) -> bool:
     """Give memory back. A duty: it runs after a failure and after an abort too.
 
@@ -47,22 +42,12 @@ def _run_free(command: Free, item: Completion) -> bool:
     return True
 
 
-def _describe_alloc(command: Alloc, item: Completion) -> Described:
-    """Describe an allocation."""
-    return (Kind.ALLOC, command.allocation.size, *place(command.allocation, 0), *NOWHERE, -1, "")
-
-
-def _describe_free(command: Free, item: Completion) -> Described:
-    """Describe a free."""
-    return (Kind.FREE, command.allocation.size, *place(command.allocation, 0), *NOWHERE, -1, "")
-
-
 define(
     Alloc,
     words=lambda _: "alloc",
-    run=_run_alloc,
-    run_timed=_run_alloc,
-    describe=_describe_alloc,
+    run=always,  # the memory was found at the call
+    run_timed=always,
+    describe=lambda alloc, item: (Kind.ALLOC, alloc.allocation.size, *place(alloc.allocation, 0), *NOWHERE, -1, ""),
     uses=nothing,
     reads=nothing,
     effect=always,
@@ -74,7 +59,7 @@ define(
     words=lambda _: "free",
     run=_run_free,
     run_timed=_run_free,
-    describe=_describe_free,
+    describe=lambda free, item: (Kind.FREE, free.allocation.size, *place(free.allocation, 0), *NOWHERE, -1, ""),
     uses=nothing,
     reads=nothing,
     effect=always,

@@ -63,7 +63,6 @@ def _carry_out(command: Reduce) -> None:
 
 
 def _run_reduce(command: Reduce, item: Completion) -> bool:
-    """Combine here, or on a copy thread when it is large."""
     return run_here_or_beside(item, partial(_carry_out, command), command.size <= LARGE)
 
 
@@ -90,7 +89,6 @@ def _ranges_of_reduce(command: Reduce) -> Iterable[UsedRange]:
 
 
 def _operands_of(command: Reduce) -> Iterable[ReadRange]:
-    """Return the bytes of both operands."""
     return [(memory, start, start + command.size) for memory, start in (command.lhs, command.rhs)]
 
 

@@ -74,11 +74,6 @@ def _describe_wait_value(command: WaitValue, item: Completion) -> Described:
     return (Kind.WAIT_VALUE, command.width // 8, *NOWHERE, *place(command.src, command.offset), item.writer, "")
 
 
-def _describe_write_value(command: WriteValue, item: Completion) -> Described:
-    """Describe a write of a value."""
-    return (Kind.WRITE_VALUE, command.width // 8, *place(command.dst, command.offset), *NOWHERE, -1, "")
-
-
 define(
     WaitValue,
     words=lambda _: "wait_value",
@@ -96,7 +91,7 @@ define(
     words=lambda _: "write_value",
     run=_run_write_value,
     run_timed=_run_write_value,
-    describe=_describe_write_value,
+    describe=lambda write, _: (Kind.WRITE_VALUE, write.width // 8, *place(write.dst, write.offset), *NOWHERE, -1, ""),
     uses=nothing,
     reads=nothing,
     effect=always,

@@ -219,7 +219,6 @@ class Room:
             raise
 
     def _ask(self) -> None:
-        """Line up for the places."""
         if self.granted:
             raise IllegalState(f"room in {self.stream.label} was entered already; make a new one with room()")
         context, capacity = self.stream.context, self._capacity

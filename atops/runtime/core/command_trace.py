@@ -116,7 +116,6 @@ def teller(driver: Driver) -> Callable[[], None]:
 
 
 def _tell_standing(driver: Driver) -> None:
-    """Tell what every stream holds, in the order of submission, and what is allocated on every device."""
     with driver.lock:  # so that no command ends before it is told of
         _tell_queued(driver)
     for context in driver.contexts:
@@ -133,7 +132,6 @@ def _tell_queued(driver: Driver) -> None:
 
 
 def _stand(item: Completion) -> None:
-    """Tell a new viewer all that is known of one unfinished command."""
     now, waits_for = item.stream.driver.now(), item.parked
     since = now if item.started_ns < 0 else item.started_ns
     _tell(item, SUBMITTED, item.submitted_ns or now)

@@ -134,7 +134,7 @@ def nothing(command: object) -> Iterable[Any]:
     return ()
 
 
-def always(_: object) -> bool:
+def always(*_: object) -> bool:
     """Return True."""
     return True
 

@@ -139,7 +139,6 @@ class KernelLane:
                 _wake()
 
     def _pass_on(self) -> None:
-        """Give what was handed over to the queue."""
         while self._handed:
             try:
                 task = self._handed.popleft()

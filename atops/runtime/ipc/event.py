@@ -117,12 +117,10 @@ class SharedRecords:
     # ---- what others owe
 
     def _wait_for(self, ticket: int) -> Completion:
-        """Return a command that is over when another process's record is."""
         stream, command = self._stand_in(ticket)
         return stream.submit(command)
 
     def _failed(self, ticket: int, state: int) -> Completion:
-        """Return a command that has failed as another process's record has."""
         stream, command = self._stand_in(ticket)
         item = Completion(stream, command)
         with stream.driver.lock:

@@ -136,7 +136,6 @@ def _sips(
 
 
 def _lowest(mask: int, count: int) -> int:
-    """Return the lowest `count` bits that are set."""
     found = 0
     for _ in range(count):
         lowest = mask & -mask
