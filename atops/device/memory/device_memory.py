@@ -351,13 +351,18 @@ class DeviceMemory:
     def statistics(self) -> MemoryStatistics:
         """Return a snapshot of sizes, peaks and counts."""
         check_entry(self.lock, "the figures of a memory were asked for")
-        try:
-            with self.lock:
-                self._settle()
-                return self._figures()
-        except BaseException as error:  # even looking changes the free ranges
-            self._repair(error)
-            raise
+        with self.lock:
+            self._settle()
+            banks = self._banks
+            free, largest = banks.capacity - banks.used, banks.largest_free
+            parts = tuple(
+                BankStatistics(part.capacity, part.used, part.capacity - part.used, part.largest_free, part.peak)
+                for part in banks.parts
+            )
+            return MemoryStatistics(
+                banks.capacity, banks.used, free, largest, 1 - largest / free if free else 0.0, banks.peak,
+                len(self._live), self._quarantined, banks.warm.total * self._granule, parts,
+            )
 
     @property
     def arena(self) -> Arena | None:
@@ -413,13 +418,13 @@ class DeviceMemory:
                 if (size := self._forget(ended)) >= 0:
                     banks.free(ended.offset, size)
                 returned.popleft()
+            while banks.warm.total > self._warm_limit:
+                start, end = banks.cool((banks.warm.total - self._warm_limit) * self._granule, PAGE)
+                if start < end and self._arena is not None:
+                    self._arena.punch(start, end - start)
         except BaseException as error:
             self._repair(error)
             raise
-        while banks.warm.total > self._warm_limit:
-            start, end = banks.cool((banks.warm.total - self._warm_limit) * self._granule, PAGE)
-            if start < end and self._arena is not None:
-                self._arena.punch(start, end - start)
 
     def _repair(self, error: BaseException, half: Allocation | None = None) -> None:
         """After Ctrl-C inside a change, end the allocation that is half made or freed and rebuild the free ranges."""
@@ -434,18 +439,6 @@ class DeviceMemory:
             kept = dict(item for item in self._kept.items() if item[0] in self._at)
             taken = ((offset, kept.get(offset) or each.size) for offset, each in self._at.items())
             self._banks, self._kept, self._starts = self._banks.renewed(sorted((*taken, *self._lost))), kept, None
-
-    def _figures(self) -> MemoryStatistics:
-        banks = self._banks
-        free, largest = banks.capacity - banks.used, banks.largest_free
-        parts = tuple(
-            BankStatistics(part.capacity, part.used, part.capacity - part.used, part.largest_free, part.peak)
-            for part in banks.parts
-        )
-        return MemoryStatistics(
-            banks.capacity, banks.used, free, largest, 1 - largest / free if free else 0.0, banks.peak,
-            len(self._live), self._quarantined, banks.warm.total * self._granule, parts,
-        )
 
     def _forget(self, ended: Allocation) -> int:
         """Take the range of an ended allocation out of the index and return its bytes; -1 if it is not its own now.

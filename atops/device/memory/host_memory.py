@@ -156,15 +156,7 @@ class HostMemory:
 
     def host_at(self, address: int) -> Allocation | None:
         """As `find_host`, and None where that raises: what a copy asks of memory that it was given."""
-        if not self._by_host:
-            return None
-        found: Allocation | None = self._by_host.get(address)
-        if found is not None and found.alive:
-            return found
-        check_entry(self._lock, "host memory was looked for")
-        with self._lock:
-            self._settle()
-            return self._around(self._by_host, address)
+        return self._look(self._by_host, address) if self._by_host else None
 
     def live(self) -> list[Allocation]:
         """Return the live allocations, oldest first."""
@@ -247,21 +239,22 @@ class HostMemory:
                 self._windows[number].free(first - WINDOWS[number][0], inside + allocation.size)
 
     def _find(self, index: SortedDict[int, Allocation], address: int, user: object, what: str) -> Allocation:
+        if (found := self._look(index, address)) is not None:
+            return found
+        with self._lock:
+            nearest = self._below(index, address)
+        near = "" if nearest is None else f"; the nearest below is {nearest!r}"
+        raise IllegalAddress(f"{str(user) + ': ' if user else ''}{address:#x} is no {what}{near}")
+
+    def _look(self, index: SortedDict[int, Allocation], address: int) -> Allocation | None:
+        """Return the live allocation that an address lies in, or None."""
         found: Allocation | None = index.get(address)
         if found is not None and found.alive:
             return found
         check_entry(self._lock, "host memory was looked for")
         with self._lock:
             self._settle()
-            if (found := self._around(index, address)) is not None:
-                return found
-            nearest = self._below(index, address)
-            near = "" if nearest is None else f"; the nearest below is {nearest!r}"
-            raise IllegalAddress(f"{str(user) + ': ' if user else ''}{address:#x} is no {what}{near}")
-
-    def _around(self, index: SortedDict[int, Allocation], address: int) -> Allocation | None:
-        """Return the live allocation that an address lies in, or None. With the lock held, settled."""
-        found = self._below(index, address)
+            found = self._below(index, address)
         if found is None or not found.alive:
             return None
         start = found.address if index is self._by_device else found.host_address
