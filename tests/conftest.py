@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
     for item in items:
         if item.get_closest_marker("anyio") and item.get_closest_marker("asyncio"):
-            raise pytest.UsageError(f"{item.nodeid} is marked anyio and asyncio; one of them is right")
+            raise pytest.UsageError(f"{item.nodeid} is marked anyio and asyncio; expected one of them")
 
 
 def pytest_collection_finish() -> None:

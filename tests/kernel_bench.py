@@ -84,7 +84,7 @@ class Bench:
         return grid
 
     def grid(self, kernel: Kernel, config: Any, *args: Any, offload: Any = None, observer: Any = None) -> Grid:
-        """Return a launch that nobody runs yet."""
+        """Return a launch that does not run yet."""
         geometry = LaunchConfig.of(config).validate(self.arch, kernel)
         bound = kernel.bind(args)
         bound.resolve(lambda allocation: True)

@@ -23,7 +23,7 @@ def no_blocking_on_loops() -> Iterator[None]:
     """Refuse sleeping, joining a thread and waiting on a condition wherever the calling thread runs an event loop.
 
     Conditions are under threading.Event, Semaphore, Barrier, queue.Queue and concurrent futures. The wait raises
-    AssertionError where it stands, and leaving the block fails the test, in case somebody swallowed that. Locks are
+    AssertionError where it stands, and leaving the block fails the test, in case it was swallowed. Locks are
     not seen: a short critical section is allowed.
     """
     blocked: list[str] = []

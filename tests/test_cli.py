@@ -139,7 +139,7 @@ def test_output_that_cannot_be_written(command: tuple[str, ...]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["flushed at the end", "flushed at once"])
 def test_a_reader_that_goes_away(unbuffered: str) -> None:
-    """When nobody reads the output the command ends with 1 and complains about nothing."""
+    """When the reader of the output has gone, the command ends with 1 and complains about nothing."""
     read, write = os.pipe()
     os.close(read)
     try:

@@ -62,7 +62,7 @@ def run(page: Path, name: str) -> int:
         if block.mark == "fragment":
             compile(source, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
             continue
-        assert not block.mark, f"{name}:{block.line}: ```python {block.mark}; nothing, or fragment, is right"
+        assert not block.mark, f"{name}:{block.line}: ```python {block.mark}; expected nothing, or fragment"
         exec(compile(source, name, "exec", dont_inherit=True), namespace)
         count += 1
     return count

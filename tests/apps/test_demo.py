@@ -37,7 +37,7 @@ LIMIT = 60.0  # seconds that a child may take before it is killed
 
 
 class Silent(Progress):
-    """A progress that nobody sees."""
+    """A progress that is not shown."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -155,7 +155,7 @@ def test_reading_does_not_block_the_loop(some_files: list[str], monkeypatch: pyt
 
 @pytest.mark.slow
 def test_the_standard_library(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without arguments the whole standard library is counted, and all of it is right."""
+    """Without arguments the whole standard library is counted, and all of it correctly."""
     assert main(["demo"]) == 0
     printed = capsys.readouterr()
     assert "Python's standard library" in printed.out

@@ -1,4 +1,4 @@
-"""The demo's kernel counts as numpy does, whatever the size, the chip, who runs it and when transfers take effect."""
+"""The demo's kernel counts as numpy does, whatever the size, the chip, the executor and when transfers take effect."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_addresses_are_those_of_a_real_board(capsys: Capture) -> None:
 def test_a_variable_that_no_board_can_be_of(
     variable: str, value: str, right: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The variable is named in one line, with what it holds and what is right; the exit code is 2."""
+    """The variable is named in one line, with what it holds and what is expected; the exit code is 2."""
     monkeypatch.setenv(variable, value)
     assert main(["info"]) == 2
     printed = capsys.readouterr()

@@ -114,8 +114,8 @@ def sections_by_name() -> dict[str, set[str]]:
 
 @every("name, sections", sections_by_name().items(), ids=sections_by_name())
 def test_a_docstring_names_its_section(name: str, sections: set[str]):
-    """Whoever asks Python for help finds the place in the text."""
+    """Python's help names the place in the text."""
     if name.endswith("_async"):
         name = name.removesuffix("_async")  # whose docstring it refers to
     said = inspect.getdoc(getattr(k, name)) or ""
-    assert any(section in said for section in sections), f"{name} says {said!r}; one of {sections} is right"
+    assert any(section in said for section in sections), f"{name} says {said!r}; expected one of {sections}"

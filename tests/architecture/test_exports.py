@@ -21,7 +21,7 @@ def faults_of(module: Module, loaded: object) -> list[str]:
     if listed is None:
         return [f"{module.name} defines {', '.join(sorted(public))} and has no __all__"] if public else []
     if not isinstance(listed, tuple):
-        return [f"{module.name}: __all__ is a {type(listed).__name__}; a tuple is right"]
+        return [f"{module.name}: __all__ is a {type(listed).__name__}; expected a tuple"]
     faults = [f"{module.name}: {name} is not in __all__" for name in sorted(public - set(listed))]
     missing = [name for name in listed if not hasattr(loaded, name)]
     faults += [f"{module.name}: __all__ lists {name}, which does not exist" for name in missing]
@@ -70,7 +70,7 @@ def test_each_fault_is_seen(tmp_path: Path):
 
     assert faults(__all__=("Beam", "aim")) == []
     assert faults() == [" defines Beam, aim and has no __all__"]
-    assert faults(__all__=["Beam", "aim"]) == [": __all__ is a list; a tuple is right"]
+    assert faults(__all__=["Beam", "aim"]) == [": __all__ is a list; expected a tuple"]
     assert faults(__all__=("Beam",)) == [": aim is not in __all__"]
     assert faults(__all__=("Beam", "aim", "fire")) == [": __all__ lists fire, which does not exist"]
     assert faults(__all__=("aim", "Beam")) == [": __all__ is not sorted"]

@@ -1,4 +1,4 @@
-"""Locks that know who holds them."""
+"""Locks that know their holder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def free(lock: OwnedLock) -> bool:
 
 
 def test_an_entry_is_refused_to_the_holder_alone() -> None:
-    """Who holds it finds IllegalState, which says what came and how; another thread does not."""
+    """The holding thread gets IllegalState, which says what came and how; another thread does not."""
     lock = make_lock()
     check_entry(lock, "a thing was asked for")
     with lock:
@@ -63,7 +63,7 @@ def test_an_attempt_takes_what_is_free() -> None:
     assert free(lock)
 
 
-def test_who_is_patient_gets_it_in_the_end() -> None:
+def test_a_long_wait_gets_it_in_the_end() -> None:
     """A lock that is free is taken at once, one that is held when it is given back."""
     lock = make_lock()
     take_patiently(lock)

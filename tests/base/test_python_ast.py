@@ -26,7 +26,7 @@ def test_trees():
 
 @pytest.mark.slow
 def test_threads_parse_at_once():
-    """Texts that are right are read, whatever other threads read meanwhile."""
+    """Valid texts are read, whatever other threads read meanwhile."""
     before, threshold, failures = sys.getswitchinterval(), gc.get_threshold(), []
 
     class Litter:

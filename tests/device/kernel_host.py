@@ -98,7 +98,7 @@ class Bound:
 
 
 class Host:
-    """Chips, who places on them, and what runs the blocks. `done` lists the grids in the order they ended."""
+    """Chips, their schedulers, and what runs the blocks. `done` lists the grids in the order they ended."""
 
     def __init__(self, workers: Any = 1, devices: int = 1, **options: Any) -> None:
         self.options = EmulatorOptions(workers=workers, devices=devices, **options)
@@ -152,7 +152,7 @@ class Host:
                 self._spawn(self._work)
 
     def wait(self, *grids: Grid) -> None:
-        """Wait until grids are done. A hang fails the test and says who waits for what."""
+        """Wait until grids are done. A hang fails the test and says what waits for what."""
         with self._ended:
             ended = self._ended.wait_for(lambda: all(grid in self.done for grid in grids), PATIENCE)
         assert ended, f"hung: {[grid.waits() for grid in grids]}"

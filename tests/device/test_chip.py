@@ -56,7 +56,7 @@ def test_poison_is_found_at_the_next_access():
 
 
 def test_an_abandoned_kernel_keeps_the_old_memory():
-    """After a renewal the old memory is nobody else's."""
+    """After a renewal the old memory has no other owner."""
     cluster = Chip(architecture("gcu300"), 0).clusters[0]
     old = cluster.sips[0].l1
     cluster.renew()
@@ -78,7 +78,7 @@ def test_strict_blocks_begin_with_poison():
         assert seen[1] == (POISON if strict else 1)
 
 
-# ---- kernel signals: values modulo 2**32, their conditions, and who is woken
+# ---- kernel signals: values modulo 2**32, their conditions, and which waits end
 
 
 class Waiter:
@@ -147,7 +147,7 @@ def test_waiters_are_woken_in_order_when_their_own_condition_is_met():
 
 
 def test_a_condition_already_met_does_not_park():
-    """Whoever comes late goes on at once, and nothing is left in the lot."""
+    """A late waiter goes on at once, and nothing is left in the lot."""
     signals = KernelSignals(1)
     signals.set(0, 7)
     assert signals.park(0, Waiter("eq", 7))
@@ -165,7 +165,7 @@ def test_a_waiter_that_gave_up_is_not_woken():
 
 
 def test_waiters_may_use_the_signals_when_they_are_woken():
-    """No lock is held while somebody is woken."""
+    """No lock is held while a waiter is woken."""
     signals = KernelSignals(2)
 
     class Chain(Waiter):

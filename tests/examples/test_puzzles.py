@@ -1,4 +1,4 @@
-"""The puzzles: each solution is right beyond its own problems and in every mode, and wrong ones are told why."""
+"""The puzzles: each solution is correct beyond its own problems and in every mode, and wrong ones are told why."""
 
 from __future__ import annotations
 

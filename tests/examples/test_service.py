@@ -63,7 +63,7 @@ async def test_answers_are_numpys_and_one_batch_makes_them():
 
 @pytest.mark.parametrize("arch", ["gcu210", "gcu300"])
 async def test_a_lone_request_waits_for_a_time_only(arch: str):
-    """It is answered though nobody else comes, on each chip, in strict mode too."""
+    """It is answered though no other request comes, on each chip, in strict mode too."""
     async with serving(Settings(size=32, delay=0.001), arch=arch, strict=True) as running:
         response = await running.post(PHOTOGRAPHS[0])
         np.testing.assert_allclose(vector(response), embedded(PHOTOGRAPHS[:1])[0], rtol=1e-4, atol=1e-5)
@@ -109,7 +109,7 @@ async def test_a_missed_deadline_is_504_and_spares_the_device():
 
 
 async def test_a_body_that_trickles_in_has_the_same_deadline():
-    """Who promises a body and does not send it is told 504, and holds nothing."""
+    """A client that promises a body and does not send it gets 504, and holds nothing."""
     async with serving(Settings(deadline=0.02)) as running:
         reader, writer = await connection(running.url)
         writer.write(b"POST /embed HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1024\r\n\r\nsome")
@@ -121,7 +121,7 @@ async def test_a_body_that_trickles_in_has_the_same_deadline():
 
 @pytest.mark.slow
 async def test_a_client_that_leaves_gives_its_place_back():
-    """In the queue its place is free at once; on the device its batch goes on, and nobody waits for it."""
+    """In the queue its place is free at once; on the device its batch goes on without a waiter."""
     async with serving(HELD) as running:
         batcher = running.service.batcher
         async with held(running):
@@ -140,7 +140,7 @@ async def test_a_client_that_leaves_gives_its_place_back():
 
 @pytest.mark.slow
 async def test_a_client_that_leaves_while_it_sends_is_counted_too():
-    """A body that ends in the middle is nobody's error and nothing to answer."""
+    """A body that ends in the middle is no error and gets no answer."""
     async with serving() as running:
         _, writer = await connection(running.url)
         writer.write(b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 1024\r\n\r\nsome")
@@ -239,7 +239,7 @@ async def test_the_metrics_are_true():
 
 @pytest.mark.slow
 async def test_a_shutdown_finishes_what_is_in_flight():
-    """New connections are refused, health says so, and those who were accepted have their answers."""
+    """New connections are refused, health says so, and accepted ones get their answers."""
     async with serving(HELD) as running:
         assert (await running.client.get("/healthz")).status_code == 200
         async with held(running):
@@ -256,7 +256,7 @@ async def test_a_shutdown_finishes_what_is_in_flight():
 
 
 async def test_a_service_that_is_closing_says_503():
-    """Whoever still has a connection is told when to come again, and health is not good any more."""
+    """An open connection is told when to come again, and health is not good any more."""
     async with serving() as running:
         running.service.batcher.close()
         response = await running.post(PHOTOGRAPHS[0])

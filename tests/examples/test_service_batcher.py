@@ -1,4 +1,4 @@
-"""The service's batcher: who rides together, who is refused, who leaves, what fails, and that nothing is ever left."""
+"""The service's batcher: what shares a batch, what is refused or leaves, what fails, and that nothing is ever left."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def double(x: k.Span) -> None:
 
 
 class Bench:
-    """A device whose batches stand at a gate until it is opened, and a note of who was in each."""
+    """A device whose batches stand at a gate until it is opened, and a note of what was in each."""
 
     def __init__(self, device: atops.Device, *, held: bool) -> None:
         self.device = device
@@ -106,7 +106,7 @@ async def queued(tasks: anyio.abc.TaskGroup, batcher: Batcher[float, float], ite
 
 @pytest.mark.anyio
 async def test_each_caller_gets_its_own_answer():
-    """Many callers, several batches, on two lanes: nobody has another's."""
+    """Many callers, several batches, on two lanes: each gets its own answer."""
     async with atops.Driver(), bench() as made:
         async with Batcher(made.device, made.work, size=5, delay=0) as batcher, anyio.create_task_group() as tasks:
             callers = [Caller(tasks, batcher, float(item)) for item in range(100, 140)]
@@ -263,7 +263,7 @@ async def test_a_lane_that_is_faster_than_the_news_of_a_deadline_looks_at_the_ti
     assert seen == [1]
 
 
-def test_who_leaves_a_batch_on_the_device_takes_nobody_along():
+def test_a_caller_that_leaves_a_batch_on_the_device_ends_no_other():
     """One is late, one is cancelled, the third gets its answer: the batch is the same."""
 
     async def main() -> None:
@@ -304,7 +304,7 @@ async def test_a_failed_batch_fails_its_own_callers_only():
 @pytest.mark.anyio
 @pytest.mark.parametrize("answers", [1, 3])
 async def test_work_that_gives_another_number_of_answers_has_failed(answers: int):
-    """Nobody gets an answer that may be another's."""
+    """No caller gets an answer that may be another's."""
 
     async def work(stream: atops.Stream, items: Sequence[float]) -> list[float]:
         return [0.0] * answers
@@ -381,7 +381,7 @@ async def test_leaving_by_an_error_does_not_wait():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_no_order_of_events_loses_or_mixes_anything(seed: int):
-    """Callers who come, go, are late or bring bad luck, in an order that the seed decides: each is told the truth."""
+    """Callers come, go, are late or fail, in an order that the seed decides: each gets its own result."""
     dice = np.random.default_rng(seed)
     deadlines: dict[float, float] = {}
 

@@ -38,7 +38,7 @@ async def test_the_load_generator_counts_what_the_service_counts(how: dict[str, 
 @pytest.mark.slow
 @pytest.mark.asyncio
 async def test_the_load_generator_counts_refusals_and_errors():
-    """A deadline that none can keep is 504 for all; a port where nobody listens is an error by name, not the end."""
+    """A deadline that none can keep is 504 for all; a port without a server is an error by name, not the end."""
     async with serving() as running:
         url = running.url
         async with held(running):

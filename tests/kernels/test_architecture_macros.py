@@ -60,7 +60,7 @@ def test_the_host_has_none(language: Any):
 
 
 def test_a_macro_cannot_be_imported(language: Any):
-    """An import on the host would be None for ever, so it is refused and says what is right."""
+    """An import on the host would be None for ever, so it is refused with the form to write."""
     for name in MACROS:
         with pytest.raises(ImportError, match=rf"then `k.{name}`"):
             exec(f"from {language.__name__} import {name}", {})

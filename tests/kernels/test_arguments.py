@@ -153,7 +153,7 @@ def test_arguments_are_counted_and_named():
     with pytest.raises(InvalidType, match=r"kernel probe\(a\): too many .*; 2 arguments given, 1 expected$"):
         k.kernel(lambda a: None, name="probe").bind((1, 2))
     with pytest.raises(InvalidType, match=r"unexpected keyword argument 'gamma'$"):
-        axpy.bind((1, 2), {"gamma": 1})  # the number is right
+        axpy.bind((1, 2), {"gamma": 1})  # the number fits
     bound = axpy.bind((1, 2), {"beta": 3})
     assert dict(bound.values) == {"x": 1, "y": 2, "alpha": 1.0, "beta": 3.0}
     assert repr(bound) == "<BoundKernel axpy(x=1, y=2, alpha=np.float32(1.0), beta=np.float32(3.0))>"
@@ -193,7 +193,7 @@ def test_memory_is_no_scalar(bench: Bench):
 
 
 def test_a_tuple_holds_no_memory(bench: Bench):
-    """A tuple of arrays is refused with what is right, since memory of the device is what was given."""
+    """A tuple of arrays is refused with what is expected, since memory of the device is what was given."""
     with pytest.raises(InvalidType, match="a parameter of its own for each, got DeviceArray in a tuple"):
         taken(Any, (1, bench.empty(3)))
 
@@ -255,7 +255,7 @@ def test_each_pair_of_aliases_is_reported_once(make_bench: Callable[..., Bench])
     assert len(bench.launch(probe, (1, 2), x, y, y, x, 1).warnings) == 2
 
 
-def test_nobody_checks_restrict_by_default(bench: Bench):
+def test_restrict_is_unchecked_by_default(bench: Bench):
     """As the language says, the promise is the program's own affair."""
     x = bench.empty(8)
     assert promised(bench, x, x) == []

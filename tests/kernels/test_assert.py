@@ -94,7 +94,7 @@ def test_the_cause_is_the_kernel_s_own_exception(bench: Bench):
 
 
 def test_the_other_threads_are_stopped(bench: Bench):
-    """Whoever waits is closed; the launch has one error, the first."""
+    """Waiting threads are closed; the launch has one error, the first."""
     closed: list[int] = []
 
     @k.kernel

@@ -1,4 +1,4 @@
-"""An `async` device function that nobody awaits is told as a forgotten request is, and costs nobody else anything."""
+"""An `async` device function that is not awaited is reported as a forgotten request, and costs other calls nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def line_in(function: Callable[..., Any], text: str) -> str:
 @pytest.mark.slow
 @WORKERS
 @pytest.mark.parametrize("how", ["dropped", "kept", "in a plain kernel", "before a request", "of both sides"])
-def test_a_call_that_nobody_awaits_is_named_with_its_line(make_bench: Callable[..., Bench], workers: Any, how: str):
+def test_a_call_without_an_await_is_named_with_its_line(make_bench: Callable[..., Bench], workers: Any, how: str):
     """Dropped or kept, it fails the launch at the next request or the end, and Python has nothing to warn of."""
 
     async def dropped():
@@ -122,7 +122,7 @@ def test_a_second_thing_that_is_owed_is_a_warning(bench: Bench):
 
 
 def test_a_launch_that_fails_says_why_and_nothing_of_calls(bench: Bench):
-    """A call that was not awaited because the kernel raised is nobody's fault."""
+    """A call that was not awaited because the kernel raised is no fault."""
 
     @k.kernel
     async def entry():

@@ -1,4 +1,4 @@
-"""Who may call a function from where: host, device, both, and kernels that nobody calls."""
+"""From where a function may be called: host, device, both; kernels are never called."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_threads_print_in_the_order_they_run(bench: Bench):
 
 @pytest.mark.parametrize("workers", [1, "sip"])
 def test_threads_keep_their_own_order(make_bench: Callable[..., Bench], workers: int | str):
-    """Whoever runs them, each thread's texts come in its order and none is missing."""
+    """Under every executor, each thread's texts come in its order and none is missing."""
     bench = make_bench(workers=workers)
 
     @k.kernel

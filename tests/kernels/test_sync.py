@@ -11,7 +11,7 @@ from tests.kernel_bench import Bench
 
 
 def test_syncthreads_holds_the_block(bench: Bench):
-    """Nobody goes on before everybody has arrived, round after round, under both names."""
+    """No thread goes on before all have arrived, round after round, under both names."""
     x = bench.empty((2, 12), np.int32)
 
     @k.kernel
@@ -120,7 +120,7 @@ def test_a_cluster_barrier_spans_a_cooperative_grid(bench: Bench):
 
 
 def test_a_phase_is_over_once_and_the_count_starts_again(bench: Bench):
-    """Tokens number the phases; waiting for one that is over suspends nobody; every phase needs all its arrivals."""
+    """Tokens number the phases; waiting for one that is over suspends no thread; every phase needs all its arrivals."""
     log: list[str] = []
 
     @k.kernel
@@ -211,8 +211,8 @@ def test_a_barrier_of_another_block(bench: Bench, scope: k.BarrierScope, use: st
         if k.blockIdx.x == 1:
             getattr(made[0], use)()
 
-    who = r"thread \(0,0,0\) of block \(1,0,0\)"
-    with pytest.raises(LaunchFailure, match=rf"{who}.* used a {scope.name} barrier") as caught:
+    where = r"thread \(0,0,0\) of block \(1,0,0\)"
+    with pytest.raises(LaunchFailure, match=rf"{where}.* used a {scope.name} barrier") as caught:
         bench.launch(meddle, (2, 1), int(scope))
     assert isinstance(caught.value.__cause__, IllegalState)
 
@@ -275,7 +275,7 @@ def test_threads_agree_on_a_barrier(bench: Bench):
         bench.launch(differ, (1, 2))
 
 
-def test_a_barrier_nobody_completes_is_a_deadlock(bench: Bench):
+def test_a_barrier_that_is_never_completed_is_a_deadlock(bench: Bench):
     """Threads that wait for an arrival that never comes are named with their line."""
 
     @k.kernel

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-HIDDEN: list[str] = []  # what was reported where nobody reads it
+HIDDEN: list[str] = []  # what was reported where it is not read
 MACHINERY = ("IPython", "ipykernel", "jupyter_client", "tornado", "zmq")  # packages that keep tasks of their own
 NEAR = ("", "0.0.0.0", "127.0.0.1", "::1", "localhost", None)
 
@@ -60,7 +60,7 @@ def _tasks() -> Iterator[str]:
             yield f"a task that is not over: {task!r}"
     for each in gc.get_objects():
         if isinstance(each, asyncio.Task) and each.done() and getattr(each, "_log_traceback", False):
-            yield f"a task that failed, and nobody asked: {each!r}"
+            yield f"a task that failed, unseen: {each!r}"
 
 
 def _of_the_kernel(task: asyncio.Task[Any]) -> bool:

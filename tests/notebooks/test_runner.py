@@ -31,7 +31,7 @@ def test_what_a_notebook_hides_is_named(kernel: Kernel):
     """Every cell is green; the guard names each thing left behind, and nothing else."""
     [found] = run(from_cells(*HIDDEN), kernel)
     for part in (
-        "a task that failed, and nobody asked: <Task finished", "a task that is kept",
+        "a task that failed, unseen: <Task finished", "a task that is kept",
         "Task exception was never retrieved", "a task that is dropped",
         "a task that is not over", "waits for ever",
         "some.part logged: went wrong 3 times",

@@ -56,7 +56,7 @@ def picked() -> ModelProto:
 
 
 def endless() -> ModelProto:
-    """Return a loop that never ends: whoever runs any of it is noticed."""
+    """Return a loop that never ends, so that running any of it is noticed."""
     body = helper.make_graph(
         [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Identity", ["v"], ["w"])],
         "body",

@@ -16,7 +16,7 @@ from tests.loop_guard import no_blocking_on_loops
 LOOPS = ("asyncio", "trio")
 HOSTS = (*LOOPS, "inline", "shuffled")
 SEED = 7
-OPTIONS = {"devices": 2, "slice": 4}  # short turns, so that a latch kernel delays nobody
+OPTIONS = {"devices": 2, "slice": 4}  # short turns, so that a latch kernel delays no other
 
 Program = Callable[..., Coroutine[Any, Any, None]]
 

@@ -94,7 +94,7 @@ def test_f37_an_event_between_processes_keeps_no_time(flags):
 
 
 def test_f35_an_event_between_processes_is_recorded_again(device):
-    """Elsewhere a TypeError, as one of no device is: here both are right, for the text lets each process record it."""
+    """Elsewhere a TypeError, as one of no device is: here both are valid, for the text lets each process record it."""
     stream = device.create_stream()
     for event in (atops.Event(device.ordinal, timing=False, interprocess=True),
                   atops.Event(timing=False, interprocess=True)):  # fmt: skip
@@ -195,7 +195,7 @@ def test_m7_left_in_another_order(device):
 
 @pytest.mark.slow
 def test_m10_a_stream_says_its_handle(device):
-    """(0, handle), the same each time; who knows the handle finds the stream, until it is closed or gone."""
+    """(0, handle), the same each time; the handle finds the stream, until it is closed or gone."""
     stream = device.create_stream()
     version, handle = stream.__tops_stream__()
     assert version == 0 and type(handle) is int and handle

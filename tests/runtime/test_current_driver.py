@@ -246,7 +246,7 @@ async def test_closing_with_work_in_flight() -> None:
 
 @anyio_test
 async def test_waiters_when_the_driver_closes() -> None:
-    """Who waits in any way while the driver closes is told, instead of waiting for ever."""
+    """Every kind of wait ends with an error when the driver closes."""
     with board() as driver:
         device = Device(0, driver)
         stream = device.create_stream(capacity=3)
@@ -288,7 +288,7 @@ async def test_waiters_when_the_driver_closes() -> None:
                 for name, what in waits.items():
                     tasks.start_soon(wait, name, what)
                 await anyio.wait_all_tasks_blocked()
-                while waiters(driver) < len(waits) - 1:  # who wants room waits for no command
+                while waiters(driver) < len(waits) - 1:  # a wait for room is no wait for a command
                     await anyio.lowlevel.checkpoint()
                 driver.close()
         assert sorted(told) == sorted(waits)
@@ -542,7 +542,7 @@ def test_a_forgotten_driver() -> None:
 
 @anyio_test
 async def test_closing_from_within() -> None:
-    """A callback, a kernel and a coroutine in stream order may close their own driver: nobody waits for himself."""
+    """A callback, a kernel and a coroutine in stream order may close their own driver without a deadlock."""
     with board() as driver:
         stream = Device(0, driver).create_stream()
         await stream.call(driver.close)
@@ -569,8 +569,8 @@ async def test_closing_from_within() -> None:
             await driver.aclose()
 
 
-def test_a_failure_that_nobody_looked_at(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged when the stream's scope ends, once; one that somebody has seen is not."""
+def test_an_unseen_failure(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged when the stream's scope ends, once; one that the program has seen is not."""
     async def main(look: bool) -> None:
         with board() as driver:
             async with Device(0, driver).create_stream(name="quiet one") as stream:

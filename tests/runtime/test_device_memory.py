@@ -1,4 +1,4 @@
-"""Memory that a device holds for whoever asks, outside any stream's order: uploads that outlive streams."""
+"""Memory that a device holds for all its streams, outside any stream's order: uploads that outlive streams."""
 
 from __future__ import annotations
 

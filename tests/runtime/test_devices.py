@@ -1,4 +1,4 @@
-"""Several devices: each its own, peers only when allowed, grids that span them, and resets that nobody else notices."""
+"""Several devices: each its own, peers only when allowed, grids that span them, and resets of one alone."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_a_staged_copy_of_freed_memory(pair: tuple[Device, Device]) -> None:
 
 
 def test_copies_both_ways_at_once(pair: tuple[Device, Device]) -> None:
-    """Many copies between two devices in both directions, with and without a link, end and are right."""
+    """Many copies between two devices in both directions, with and without a link, end and move every byte."""
     for linked in (True, False):
         if not linked:
             pair[0].driver.topology = Topology(2, switch=1, across_roots=False)
@@ -376,7 +376,7 @@ def test_a_grid_across_two_devices(pair: tuple[Device, Device]) -> None:
 
 
 def test_two_threads_launch_grids_that_span_devices(pair: tuple[Device, Device]) -> None:
-    """Submissions are atomic: whoever is first on one device is first on the other, so that none waits for ever."""
+    """Submissions are atomic: the first grid on one device is first on the other, so that none waits for ever."""
     shared = [device.create_stream() for device in pair]
     count = [0]
 
@@ -450,7 +450,7 @@ def test_aborting_one_of_two_grids(pair: tuple[Device, Device], aborted: int) ->
 
 @pytest.mark.parametrize("aborted", [0, 1])
 def test_aborting_one_of_two_grids_that_run(pair: tuple[Device, Device], aborted: int) -> None:
-    """Grids that have met end together: a failure of the stream that nobody aborted, whose later work is skipped."""
+    """Grids that have met end together: a failure of the stream that was not aborted, whose later work is skipped."""
 
     @k.kernel
     async def never() -> None:
@@ -577,7 +577,7 @@ async def by_blocking(device: Device) -> None:
 @anyio_test
 @pytest.mark.parametrize("reset", [by_await, by_blocking])
 async def test_reset_while_work_runs(pair: tuple[Device, Device], reset: Reset) -> None:
-    """Work is dropped, who waits is told, kernels end, memory is free, handles are dead; the other device works."""
+    """Work is dropped, waits fail, kernels end, memory is free, handles are dead; the other device works."""
     first, second = pair
     second_stream = second.create_stream()
     second_array = second_stream.upload(np.arange(10))
@@ -649,7 +649,7 @@ async def test_reset_while_work_runs(pair: tuple[Device, Device], reset: Reset) 
 
 @anyio_test
 async def test_reset_under_a_kernel_that_never_suspends() -> None:
-    """It is given up after the grace; the device is fresh then, and what the kernel still writes reaches nobody."""
+    """It is given up after the grace; the device is fresh then, and late stores of the kernel reach no allocation."""
     gate, started = threading.Event(), threading.Event()
 
     @k.kernel
@@ -752,7 +752,7 @@ def test_an_ordinal_is_an_int(driver: Driver, ordinal: Any) -> None:
 
 @pytest.mark.parametrize("end", ["work", "driver", "meanwhile"])
 @anyio_test
-async def test_a_reset_is_finished_whoever_waits(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reset_is_finished_in_every_way_to_wait(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cancelled, the driver frees the memory once what runs has ended. The driver's end ends a reset that waits."""
     monkeypatch.setattr("atops.runtime.driver.MARGIN", 0)
     with board(devices=1, abort_grace=0) as driver, anyio.fail_after(PATIENCE):

@@ -156,7 +156,7 @@ def test_options_that_cannot_be(change: dict[str, object]) -> None:
 
 
 def test_a_call_that_makes_a_coroutine() -> None:
-    """A plain function that returns a coroutine fails its call: nobody would ever run what it made."""
+    """A plain function that returns a coroutine fails its call: what it made would never run."""
     stream = atops.Device(0).create_stream()
 
     async def work() -> None:

@@ -103,7 +103,7 @@ def test_a_kernel_shows_its_parameters() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16", "complex64", "bool"])
 def test_an_array_shows_its_first_values(dtype: str) -> None:
-    """Shape, type, size, place, who made it, and the first eight values as they are now."""
+    """Shape, type, size, place, what made it, and the first eight values as they are now."""
     with device() as chip:
         stream = chip.create_stream()
         array = stream.upload(np.ones((3, 4), dtype=chip.empty(1, dtype).dtype))

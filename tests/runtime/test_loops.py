@@ -78,9 +78,9 @@ def test_two_loops_await_one_event(first: str, second: str) -> None:
                 await checkpoint()
                 await anyio.to_thread.run_sync(parked.wait)
 
-        async def wait(who: Any) -> None:
+        async def wait(name: Any) -> None:
             await event
-            woken.append(who)
+            woken.append(name)
 
         threads.start(lambda: RUNNERS[first](main("one")))
         threads.start(lambda: RUNNERS[second](main("two")))
@@ -93,7 +93,7 @@ def test_two_loops_await_one_event(first: str, second: str) -> None:
 
 @pytest.mark.slow
 def test_many_loops_and_threads_at_once() -> None:
-    """Loops that come and go, and plain threads, wait for the same work a hundred times over; nobody is forgotten."""
+    """Loops that come and go, and plain threads, wait for the same work a hundred times over; every wait ends."""
     with device() as board:
         threads = Threads()
         stream = board.create_stream()
@@ -135,7 +135,7 @@ def abandon_an_asyncio_loop(start: Callable[[], Any], turns: int = 3) -> None:
             await asyncio.sleep(0)
 
     loop.run_until_complete(main())
-    for task in asyncio.all_tasks(loop):  # the point is that nobody ends them: no complaints about that
+    for task in asyncio.all_tasks(loop):  # the point is that they are never ended: no complaints about that
         task._log_destroy_pending = False
         if inspect.getcoroutinestate(task.get_coro()) == inspect.CORO_CREATED:
             task.get_coro().close()
@@ -372,7 +372,7 @@ async def test_blocking_a_loop_that_owes() -> None:
 
 @anyio_test
 async def test_another_loop_may_block_for_a_debt() -> None:
-    """A thread that owes nothing may block until a coroutine of somebody else's loop is over."""
+    """A thread that owes nothing may block until a coroutine of another thread's loop is over."""
     with device() as board:
 
         async def host() -> int:

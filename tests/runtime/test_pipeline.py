@@ -291,7 +291,7 @@ async def test_an_error_in_the_source(device: Device) -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("scoped", [True, False])
 async def test_a_source_whose_wait_was_cancelled(device: Device, scoped: bool) -> None:
-    """It is a failure of the source, told to the consumer in its turn: nobody has cancelled the consumer."""
+    """It is a failure of the source, told to the consumer in its turn: the consumer was not cancelled."""
 
     async def source() -> AsyncIterator[Any]:
         yield chunk(0)
@@ -385,7 +385,7 @@ async def test_an_early_break(device: Device) -> None:
 
 @pytest.mark.slow
 async def test_an_early_break_without_a_scope(device: Device) -> None:
-    """`aclose` does the same; it may be called twice, and nobody can take results afterwards."""
+    """`aclose` does the same; it may be called twice, and no results can be taken afterwards."""
     source = Source(100)
     results = pipeline(source, plus_one, device=device)
     async for _ in results:
@@ -398,7 +398,7 @@ async def test_an_early_break_without_a_scope(device: Device) -> None:
 
 
 async def test_a_forgotten_pipeline(device: Device) -> None:
-    """One that nobody closes gives its memory back when it is collected."""
+    """One that is never closed gives its memory back when it is collected."""
     results = pipeline([chunk(number) for number in range(100)], plus_one, device=device)
     assert (await anext(results) == 1).all()
     del results

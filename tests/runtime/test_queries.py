@@ -30,7 +30,7 @@ def questions(name: str, stream: Any) -> Callable[[], bool]:
 @pytest.mark.parametrize("clock", ["wall", "virtual"])
 @pytest.mark.parametrize("name", ["completion", "event", "stream"])
 def test_a_program_that_only_asks_gets_there(name: str, clock: str) -> None:
-    """Inline, nobody but the questions lets the driver go on: after a while they do, and the same each time."""
+    """Inline, only the questions let the driver go on: after a while they do, and the same each time."""
 
     async def main() -> int:
         asks = questions(name, atops.Device().create_stream())
@@ -43,7 +43,7 @@ def test_a_program_that_only_asks_gets_there(name: str, clock: str) -> None:
 
 
 def test_one_look_at_many_things_changes_nothing() -> None:
-    """Only who asks for the same thing again and again waits for it: the clock stays before asyncio's timers."""
+    """Only asking for the same thing again and again waits for it: the clock stays before asyncio's timers."""
 
     async def main() -> None:
         device = atops.Device()

@@ -200,7 +200,7 @@ def test_idle_pool_memory_makes_room():
 
 @pytest.mark.slow
 def test_a_declaration_outlives_no_driver():
-    """A variable that nobody holds goes when the driver that used it is closed."""
+    """A variable without references goes when the driver that used it is closed."""
 
     def use() -> weakref.ref[Variable]:
         with board() as driver:

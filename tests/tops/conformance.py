@@ -1,6 +1,6 @@
 """What every C-style function must do, as tests that a family's tables fill in: success, failures, null, wrong types.
 
-A family's test file has one class that inherits `Conformance` and says which arguments are right and which are not.
+A family's test file has one class that inherits `Conformance` and says which arguments are valid and which are not.
 """
 
 from __future__ import annotations

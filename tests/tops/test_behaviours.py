@@ -35,7 +35,7 @@ def blocking():
     ],
 )  # fmt: skip
 def test_a3_f18_g3_k1_there_is_no_out_parameter_to_be_null(world, name, arguments):
-    """Out-parameters are results: who passes a place for one, null or not, has an argument too many."""
+    """Out-parameters are results: a place passed for one, null or not, is an argument too many."""
     assert getattr(tops, name)(*arguments) == (INVALID, None)
 
 

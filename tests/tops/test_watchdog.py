@@ -17,15 +17,15 @@ SUCCESS, INVALID = tops.topsSuccess, tops.topsErrorInvalidValue
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        (SUCCESS, "a tuple is right"),
-        ([SUCCESS, 1], "a tuple is right"),
-        ((0, 1), "a topsError_t is right in front"),
-        ((tops.TOPSRTC_SUCCESS, 1), "a topsError_t is right in front"),
-        ((SUCCESS,), "1 results are right"),
-        ((SUCCESS, 1, 2), "1 results are right"),
+        (SUCCESS, "expected a tuple"),
+        ([SUCCESS, 1], "expected a tuple"),
+        ((0, 1), "expected a topsError_t in front"),
+        ((tops.TOPSRTC_SUCCESS, 1), "expected a topsError_t in front"),
+        ((SUCCESS,), "expected 1 results"),
+        ((SUCCESS, 1, 2), "expected 1 results"),
         ((INVALID, 1), "failed and has results"),
         ((INVALID, None), "left another last error"),
-        ((tops.topsErrorUnknown, None), "nobody expected"),
+        ((tops.topsErrorUnknown, None), "unexpected error"),
     ],
 )
 def test_answers_of_another_shape(world, answer, complaint: str):
@@ -47,7 +47,7 @@ def test_a_call_that_raises_is_named(world, monkeypatch):
 
 
 def test_what_waits_is_let_go(world):
-    """A call that waits for what nobody does returns all the same: its stream is aborted."""
+    """A call that waits for what never happens returns all the same: its stream is aborted."""
     latch, dog = Latch(world.device), Watchdog(world.driver)
     latch.hold(world.device.null_stream)
     answers = []

@@ -105,13 +105,13 @@ class Watchdog:
 def check_answer(name: str, text: str, answer: Any) -> None:
     """Fail unless an answer has the shape that the table says: a code of the right kind, then the results or None."""
     kind: type[IntEnum] = topsrtcResult if name.startswith("topsrtc") else topsError_t
-    assert type(answer) is tuple and answer, f"{text} answered {answer!r}; a tuple is right"
-    assert type(answer[0]) is kind, f"{text} answered {answer!r}; a {kind.__name__} is right in front"
+    assert type(answer) is tuple and answer, f"{text} answered {answer!r}; expected a tuple"
+    assert type(answer[0]) is kind, f"{text} answered {answer!r}; expected a {kind.__name__} in front"
     outs = FUNCTIONS[name].outs
-    assert len(answer) == 1 + outs, f"{text} answered {answer!r}; {outs} results are right"
+    assert len(answer) == 1 + outs, f"{text} answered {answer!r}; expected {outs} results"
     if answer[0]:
         why = error.message if (error := last()) is not None else ""
-        assert answer[0] not in UNEXPECTED, f"{text} met an error that nobody expected: {answer!r} {why}"
+        assert answer[0] not in UNEXPECTED, f"{text} met an unexpected error: {answer!r} {why}"
         assert answer[1:] == (None,) * outs, f"{text} failed and has results: {answer!r}"
         stored = kind is topsrtcResult or answer[0] is NOT_READY or FUNCTIONS[name].family == "Error"
         assert stored or (error is not None and error.code is answer[0]), f"{text} left another last error: {error!r}"
@@ -139,5 +139,5 @@ def books(driver: Driver) -> None:
         begun = {start for start, _ in ranges}
         lost = [each for each in live if each.offset not in begun]
         assert not lost, f"live allocations without a range: {lost}"
-        assert not pinned, f"ranges pinned for nobody: {pinned}"
+        assert not pinned, f"ranges pinned without a user: {pinned}"
         assert context.memory.statistics().used == used

@@ -161,7 +161,7 @@ def test_the_critical_path_crosses_streams_where_a_wait_was_satisfied() -> None:
     assert critical_path([fill, copy, mark, wait, beside, kernel]) == [copy, mark, wait, kernel]
 
 
-def test_a_detached_callback_is_on_nobody_elses_path() -> None:
+def test_a_detached_callback_is_on_no_other_path() -> None:
     """A callback that ended after the next command began did not hold it up; what came before it did."""
     fill = record(0, Kind.FILL, 0, 10)
     call = record(1, Kind.CALL, 10, 60)

@@ -131,10 +131,10 @@ class PageComm:
                            [self.comm_id, data["content"], texts])  # fmt: skip
 
     def on_msg(self, callback: Any) -> None:
-        """Ignore who listens: the page's messages go straight to the widget."""
+        """Ignore listeners: the page's messages go straight to the widget."""
 
     def on_close(self, callback: Any) -> None:
-        """Ignore who wants to know of the end."""
+        """Ignore listeners of the end."""
 
     def close(self, *_: Any, **__: Any) -> None:
         """Send nothing any more."""

@@ -49,7 +49,7 @@ SETTINGS = {"@jupyter-widgets/jupyterlab-manager/plugin.jupyterlab-settings": {"
 
 
 class Server:
-    """One server in a folder of its own; nobody else can reach it."""
+    """One server in a folder of its own, reached with its token only."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

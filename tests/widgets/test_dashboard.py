@@ -107,7 +107,7 @@ def test_a_selection_tells_its_line_in_all_pictures(wide: Host, tmp_path: Path) 
 
 
 def test_only_the_picture_in_use_speaks(wide: Host, tmp_path: Path) -> None:
-    """Screen readers are told by the picture where somebody does something, and not by all at once."""
+    """Screen readers are told by the picture that the user acts on, and not by all at once."""
     shown = opened(wide, tmp_path)
     shown["timeline"].press("n")
     shown["queues"].until("view.marks.seq !== argument", LAUNCH)
@@ -133,7 +133,7 @@ def test_pictures_of_other_traces_are_not_marked(host: Host) -> None:
 
 
 def test_threads_are_traced_if_asked_for() -> None:
-    """`watch(threads=True)` and `ClusterGrid(threads=True)` have the driver record steps; without it nobody does."""
+    """`watch(threads=True)` and `ClusterGrid(threads=True)` have the driver record steps; without it there are none."""
 
     async def main() -> None:
         async with atops.Driver() as driver:

@@ -127,7 +127,7 @@ def test_any_trace_is_shown(kind: type[TraceWidget], trace: Trace) -> None:
 @pytest.mark.slow
 @EVERY
 def test_the_notebook_gets_view_svg_and_text(kind: type[TraceWidget]) -> None:
-    """The bundle has the live view, an SVG for whoever cannot run it, and text; the saved picture is written."""
+    """The bundle has the live view, an SVG where it cannot run, and text; the saved picture is written."""
     widget = kind(double_buffering())
     bundle = widget._repr_mimebundle_()
     assert bundle is not None

@@ -1,4 +1,4 @@
-"""A ring holds the last things, numbers all of them, and can be added to while somebody reads."""
+"""A ring holds the last things, numbers all of them, and can be added to during a read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_ring_is_a_window_on_all_that_was_added(capacity: int, steps: list[i
 
 
 def test_adding_does_not_wait_for_a_reader() -> None:
-    """Somebody who holds the lock holds nobody up, and what was added meanwhile is there afterwards."""
+    """A thread that holds the lock holds no other up, and what was added meanwhile is there afterwards."""
     ring: Ring[int] = Ring(10_000)
     with ring.lock:
         adder = threading.Thread(target=lambda: [ring.add(number) for number in range(1000)])
@@ -49,16 +49,16 @@ def test_many_threads_lose_nothing() -> None:
     """What four threads add at once is all there, each thread's own in its order."""
     ring: Ring[tuple[int, int]] = Ring(10_000)
 
-    def add(who: int) -> None:
+    def add(sender: int) -> None:
         for number in range(2000):
-            ring.add((who, number))
+            ring.add((sender, number))
 
-    threads = [threading.Thread(target=add, args=(who,)) for who in range(4)]
+    threads = [threading.Thread(target=add, args=(sender,)) for sender in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     things, end, missed = ring.since(0)
     assert (end, missed) == (8000, 0)
-    for who in range(4):
-        assert [number for one, number in things if one == who] == list(range(2000))
+    for sender in range(4):
+        assert [number for one, number in things if one == sender] == list(range(2000))

@@ -71,7 +71,7 @@ def test_what_copy_engines_carry_out():
     assert COPIES | {Kind.FILL} == MOVES
 
 
-# ---- details: told only while somebody wants them, read as values, with places that are the same for the same line
+# ---- details: told only while there is a subscriber, read as values, with places that are the same for the same line
 
 
 def tracer(capacity: int = 100) -> Tracer:
@@ -79,7 +79,7 @@ def tracer(capacity: int = 100) -> Tracer:
     return Tracer(VirtualClock(), capacity)
 
 
-def test_who_wants_details_is_counted() -> None:
+def test_subscribers_of_details_are_counted() -> None:
     """Details are on from the first wish to the last, those of threads apart; closing twice counts once."""
     trace = tracer()
     assert (trace.detail, trace.thread_detail) == (0, 0)
@@ -96,7 +96,7 @@ def test_who_wants_details_is_counted() -> None:
 
 
 def test_a_tracer_that_is_off_is_on_while_details_are_wanted() -> None:
-    """Without a ring nobody records commands, but for as long as somebody wants details."""
+    """Without a ring commands are recorded only as long as details are wanted."""
     trace = tracer(0)
     assert not trace.active
     with trace.detailed():

@@ -161,7 +161,7 @@ def test_subscribers_get_what_is_new_in_batches() -> None:
 
 
 def test_a_subscriber_that_raises_is_logged_and_removed(caplog: pytest.LogCaptureFixture) -> None:
-    """Its error reaches the log and nobody else; the other subscribers still get the batch."""
+    """Its error reaches the log only; the other subscribers still get the batch."""
     trace = tracer()
     seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""DTE contexts and transfers: when a transfer takes effect, who may start one, and what is refused where."""
+"""DTE contexts and transfers: when a transfer takes effect, which thread may start one, and what is refused where."""
 
 from __future__ import annotations
 
@@ -496,7 +496,7 @@ def test_what_fails_on_a_copy_thread_is_raised_at_the_wait(make_bench: Callable[
 
 
 def test_copy_threads_of_their_own(make_bench: Callable[..., Bench]):
-    """With an OS thread for each transfer every byte arrives, whoever is first."""
+    """With an OS thread for each transfer every byte arrives, in any order."""
     bench = make_bench(dte="eager")
     x, y = bench.upload(np.arange(1 << 12, dtype=np.float32)), bench.empty(1 << 12)
     copiers: list[threading.Thread] = []

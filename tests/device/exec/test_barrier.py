@@ -43,7 +43,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("workers", MODES)
-def test_nobody_passes_the_grid_barrier_before_all_have_arrived(workers):
+def test_no_thread_passes_the_grid_barrier_before_all_have_arrived(workers):
     """What the other block wrote before a grid barrier is read after it, round after round."""
     host = Host(workers)
     board, wrong = {}, []

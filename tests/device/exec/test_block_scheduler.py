@@ -1,4 +1,4 @@
-"""Who gets a free cluster: order, urgency, cooperative launches, masks and withdrawals, with grids that do nothing."""
+"""Which grid gets a free cluster: order, urgency, cooperative launches, masks, withdrawals, with idle grids."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_cooperative_launch_gets_all_or_none():
 
 
 def test_a_waiting_cooperative_launch_blocks_later_and_less_urgent_ones():
-    """Nobody of equal or lower urgency slips past it; an earlier or a more urgent launch does."""
+    """No launch of equal or lower urgency slips past it; an earlier or a more urgent launch does."""
     board = Board()
     board.submit("a", 2)
     board.submit("both", 2, cooperative=True)
@@ -268,7 +268,7 @@ def test_what_waits_moves_when_clusters_close_and_open():
 
 
 def test_clusters_may_close_between_a_place_and_its_block():
-    """Whoever claims a cluster while a block that got it is being made does not disturb it."""
+    """Claiming a cluster while a block that got it is being made does not disturb it."""
     board = Board(2)
     restricted = []
 

@@ -123,7 +123,7 @@ def test_a_deadlock_is_found_while_another_block_waits_for_the_host(workers):
 
 
 def test_waiting_for_a_signal_is_no_deadlock():
-    """The host may set it: the grid is parked, and says who waits for what."""
+    """The host may set it: the grid is parked, and says what waits for what."""
     host = Host()
 
     async def kernel(thread):

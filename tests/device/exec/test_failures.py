@@ -1,4 +1,4 @@
-"""What the failure of a launch says: who, where and why, each once, and what would have been right."""
+"""What the failure of a launch says: thread, line and cause, each once, and what was expected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from atops.base.errors import DteError, IllegalAddress, IllegalState, KernelAsse
 from tests.device.kernel_host import line_of
 from tests.kernel_bench import Bench, benches
 
-WHO = "thread (0,0,0) of block (0,0,0) of kernel body"
+THREAD = "thread (0,0,0) of block (0,0,0) of kernel body"
 
 
 @pytest.fixture
@@ -33,14 +33,14 @@ def failure_of(bench: Bench, body: Callable[..., object], *arguments: object) ->
 
 
 def test_a_fault_of_the_chip_names_the_thread_once(bench: Bench):
-    """Who, where and what went wrong, in one sentence; the kernel's line is there, whole."""
+    """Thread, line and cause, in one sentence; the kernel's line is there, whole."""
 
     def body(x):
         x[0]
 
     error = failure_of(bench, body, bench.upload(np.zeros(4)))
     line = body.__code__.co_firstlineno + 1
-    assert str(error).startswith(f"{WHO} raised IllegalAddress at test_failures.py:{line} in ")
+    assert str(error).startswith(f"{THREAD} raised IllegalAddress at test_failures.py:{line} in ")
     assert str(error).count("thread (") == 1
     assert f"({line_of(body, 'x[0]')})" in str(error)
     assert isinstance(error.__cause__, IllegalAddress)
@@ -58,7 +58,7 @@ def test_a_message_that_begins_with_the_thread(bench: Bench):
 
     error = failure_of(bench, body)
     assert isinstance(error.__cause__, IllegalState)
-    assert str(error).startswith(f"IllegalState: {WHO} called kernel other")
+    assert str(error).startswith(f"IllegalState: {THREAD} called kernel other")
     assert str(error).count("thread (") == 1
 
 
@@ -69,7 +69,7 @@ def test_a_message_that_names_no_thread(bench: Bench):
         raise KeyError("a key")
 
     error = failure_of(bench, body)
-    assert str(error).startswith(f"{WHO} raised KeyError: 'a key' (")
+    assert str(error).startswith(f"{THREAD} raised KeyError: 'a key' (")
 
     def silent():
         raise KeyError
@@ -136,5 +136,5 @@ def test_what_numpy_asserts_stands_in_the_kernels_line(bench: Bench):
 
     error = failure_of(bench, body)
     assert type(error) is KernelAssert
-    assert str(error).startswith(f"{WHO} at test_failures.py:{body.__code__.co_firstlineno + 1} in ")
+    assert str(error).startswith(f"{THREAD} at test_failures.py:{body.__code__.co_firstlineno + 1} in ")
     assert "Mismatched elements" in str(error)

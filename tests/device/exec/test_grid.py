@@ -67,7 +67,7 @@ def test_a_repr_says_how_far_it_is():
     assert grid.started
 
 
-def test_threads_and_blocks_say_who_they_are():
+def test_threads_and_blocks_say_what_they_are():
     """Names that messages use."""
     host = Host()
     seen = []
@@ -138,7 +138,7 @@ def test_a_grid_aborted_before_it_was_submitted_never_starts():
 
 
 def test_a_kernel_that_never_suspends_can_be_abandoned():
-    """The grid is over, its threads are named, the cluster is free with fresh memory, and the zombie reaches nobody."""
+    """The grid is over, its threads are named, the cluster is free with fresh memory; the zombie reaches no grid."""
     host = Host(workers=2)
     inside, go = threading.Event(), threading.Event()
     pads, after = [], []

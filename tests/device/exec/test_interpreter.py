@@ -58,7 +58,7 @@ def test_a_plain_function_runs_to_its_end_in_every_thread(workers):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", MODES)
-def test_nobody_passes_a_block_barrier_before_all_have_arrived(workers):
+def test_no_thread_passes_a_block_barrier_before_all_have_arrived(workers):
     """What threads wrote before a barrier is what all of them read after it, round after round."""
     host = Host(workers)
     wrong = []
@@ -308,7 +308,7 @@ class Foreign:
 
 @pytest.mark.parametrize("workers", MODES)
 def test_awaiting_what_is_no_request_is_named(workers):
-    """asyncio.sleep(0) and a home-made awaitable: the failure says what was awaited and what is right."""
+    """asyncio.sleep(0) and a home-made awaitable: the failure says what was awaited and what is expected."""
 
     async def sleeper():
         await asyncio.sleep(0)

@@ -39,7 +39,7 @@ def test_views_are_exactly_the_requested_bytes(memory: DeviceMemory):
 
 @pytest.mark.parametrize(("offset", "size"), [(-1, 1), (0, 101), (100, 1), (99, 2), (0, -1), (1 << 40, 0)])
 def test_what_lies_outside_is_illegal(memory: DeviceMemory, offset: int, size: int):
-    """A range that is not wholly inside raises IllegalAddress: the address, who, the allocation and what is right."""
+    """A range not wholly inside raises IllegalAddress: address, user, allocation and what is expected."""
     allocation = memory.allocate(100, label="weights")
     with pytest.raises(IllegalAddress) as raised:
         allocation.check(offset, size, "copy #5")
@@ -58,7 +58,7 @@ def test_what_lies_inside_is_legal(memory: DeviceMemory):
 
 
 def test_the_dead_cannot_be_touched(memory: DeviceMemory):
-    """After its end every access names who ended it, and its views are empty."""
+    """After its end every access names what ended it, and its views are empty."""
     allocation, other = memory.allocate(1 << 20), memory.allocate(1 << 20)
     memory.free(allocation, "stream 'a', command #9")
     assert not allocation.alive

@@ -1,4 +1,4 @@
-"""Cutting and joining ranges that are set aside: bytes stay, figures stay, and nobody else gets them."""
+"""Cutting and joining ranges that are set aside: bytes stay, figures stay, and they are not given out."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def test_what_does_not_fit_is_not_cut(memory, size):
 
 
 def test_what_is_over_is_not_cut(memory):
-    """A dead allocation is an error that names who freed it, and its range is left alone."""
+    """A dead allocation is an error that names what freed it, and its range is left alone."""
     old = memory.allocate(4096)
-    memory.free(old, "somebody")
-    with pytest.raises(IllegalAddress, match="somebody"):
+    memory.free(old, "the first user")
+    with pytest.raises(IllegalAddress, match="the first user"):
         memory.cut(old, 256, BY)
     assert memory.statistics().used == 0
 
 
 def test_parts_are_freed_each_by_itself(memory):
-    """Whoever frees one gives back its granules and no more."""
+    """A free of one gives back its granules and no more."""
     first, second = memory.cut(memory.allocate(4096), 300, BY)
     memory.free(first, BY)
     assert memory.statistics().used == 4096 - 512

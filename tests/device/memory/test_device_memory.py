@@ -161,7 +161,7 @@ def test_lookups_agree_with_a_plain_search(memory: DeviceMemory):
 
 
 def test_an_illegal_address_explains_itself(memory: DeviceMemory):
-    """The message names the address, who asked, both neighbours, and what was there and who freed it."""
+    """The message names the address, its user, both neighbours, and what was there and what freed it."""
     below, gone, above = (memory.allocate(1000, label=label) for label in ("below", "gone", "above"))
     memory.free(gone, by="stream 2, command #8")
     with pytest.raises(IllegalAddress) as raised:
@@ -188,7 +188,7 @@ def test_freed_memory_names_the_last_of_several_owners(memory: DeviceMemory):
 
 
 def test_a_double_free_names_the_first(memory: DeviceMemory):
-    """The second free is IllegalAddress with both names; the range may have a new owner, who is not harmed."""
+    """The second free is IllegalAddress with both names; the range may have a new owner, which is not harmed."""
     allocation = memory.allocate(1000)
     memory.free(allocation, by="command #3")
     heir = memory.allocate(1000)

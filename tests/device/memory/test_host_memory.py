@@ -180,7 +180,7 @@ def test_a_registered_buffer_is_kept_alive_until_it_is_not(host: HostMemory):
 
 
 def test_each_kind_ends_in_its_own_way(host: HostMemory):
-    """Registered memory is unregistered, the others are freed; the error says which is right."""
+    """Registered memory is unregistered, the others are freed; the error says which is expected."""
     pinned, managed, registered = host.allocate(10), host.managed(10), host.register(bytearray(10))
     for allocation in (pinned, managed):
         with pytest.raises(InvalidValue, match=r"use free\(\)"):
@@ -264,7 +264,7 @@ def test_close_ends_everything():
 
 @pytest.mark.slow
 def test_bytes_outlive_their_allocation_in_views(host: HostMemory):
-    """A view that somebody still holds stays readable after the memory was freed."""
+    """A view that is still held stays readable after the memory was freed."""
     pinned = host.allocate(PAGE)
     view = pinned.data
     view[:] = 9
@@ -335,7 +335,7 @@ def test_device_addresses_are_odd_slots_of_forty_bits():
 
 @pytest.mark.parametrize("address", [0, 1 << 20, 1 << 36, (1 << 36) + 1000, 3 << 36, 2 << 36, 1 << 45, -1])
 def test_nobodys_address_names_the_asker(address: int):
-    """An address of no allocation, of no device and of no window is IllegalAddress with the address and who asked."""
+    """An address of no allocation, of no device and of no window is IllegalAddress with the address and its user."""
     space = AddressSpace([DeviceMemory(1 << 30, 4, 0, device_base(0), 0)], HostMemory())
     with pytest.raises(IllegalAddress, match=f"copy 12: {address:#x}"):
         space.find(address, "copy 12")

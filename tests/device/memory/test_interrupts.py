@@ -12,7 +12,7 @@ BANKS, SIZE = 2, 1 << 16
 
 
 class Owner:
-    """A memory and who has what of it."""
+    """A memory and the owners of its ranges."""
 
     def __init__(self) -> None:
         self.memory = DeviceMemory(SIZE, BANKS, 0, 1 << 36, 1 << 12)
@@ -67,7 +67,7 @@ def test_memory_is_whole_after_ctrl_c(action) -> None:
 
 @pytest.mark.slow
 def test_quarantine_survives_the_rebuilding() -> None:
-    """A range that somebody may still write is not given out after Ctrl-C either."""
+    """A range that may still be written is not given out after Ctrl-C either."""
     owner = Owner()
     memory = owner.memory
     kept, bad = memory.allocate(300), memory.allocate(600)

@@ -206,7 +206,7 @@ def test_a_view_that_is_read_only_is_not_stored_into(bench: Bench):
 
 
 def test_access_to_freed_memory_is_a_fault(bench: Bench):
-    """A span outlives its allocation only as a name: an access tells who freed it."""
+    """A span outlives its allocation only as a name: an access tells what freed it."""
     x = bench.upload(np.arange(4))
 
     def body(span: Span) -> None:
@@ -428,7 +428,7 @@ def test_what_a_span_lacks_says_what_is_right(bench: Bench, name: str):
 
 
 def test_a_span_has_whatever_an_array_has():
-    """No public attribute of numpy's arrays is simply absent: each is there or refused with what is right."""
+    """No public attribute of numpy's arrays is simply absent: each is there or refused with what to use."""
     absent = {name for name in dir(np.ndarray) if not name.startswith("_") and name not in dir(Span)}
     assert not absent
 

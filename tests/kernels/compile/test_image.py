@@ -43,7 +43,7 @@ DATA = IMAGE.to_bytes()
 
 
 def sealed(data: bytes) -> bytes:
-    """Return bytes whose size and digest are right, whatever the rest is."""
+    """Return bytes whose size and digest are valid, whatever the rest is."""
     data = data[:16] + struct.pack("<Q", len(data)) + data[24:40] + bytes(32) + data[72:]
     return data[:40] + hashlib.sha256(data).digest() + data[72:]
 
@@ -159,7 +159,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
 
 @every("case", DAMAGED)
 def test_a_damaged_image_says_what_is_wrong(case: str):
-    """Each kind of damage is named, also where all checksums are right."""
+    """Each kind of damage is named, also where all checksums are valid."""
     data, why = DAMAGED[case]
     with pytest.raises(InvalidImage, match=why) as caught:
         load_module(data)
@@ -259,7 +259,7 @@ def test_fuzz_hostile_records(index: int, value: Any):
         module = load_module(data := with_section(index, content))
     except InvalidImage:
         return
-    if index == 3 or data == DATA:  # headers that nobody imports change nothing
+    if index == 3 or data == DATA:  # headers that are not imported change nothing
         assert module.function("scale").name == "scale"
         return
     with pytest.raises(InvalidImage):

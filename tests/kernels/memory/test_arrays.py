@@ -98,7 +98,7 @@ def test_strict_blocks_find_poison_in_shared_memory(make_bench: Callable[..., Be
 
 
 def test_strict_mode_poisons_no_more_than_is_handed_out(make_bench: Callable[..., Bench]):
-    """The L2 has tens of megabytes: what nobody asked for is left alone."""
+    """The L2 has tens of megabytes: what was not asked for is left alone."""
     bench = make_bench(strict=True)
 
     @k.kernel
@@ -369,7 +369,7 @@ def test_a_host_array_is_no_mdspan(bench: Bench):
 
 @pytest.mark.parametrize("make", [k.local, k.shared, k.private])
 def test_a_shape_has_so_many_dimensions(bench: Bench, make: Callable[..., object]):
-    """64 are right, one more is not."""
+    """64 are valid, one more is not."""
 
     @k.kernel
     def run(rank, kind):

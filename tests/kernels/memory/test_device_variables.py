@@ -167,7 +167,7 @@ def test_many_threads_make_one_instance(make_bench: Callable[..., Bench]):
 
 
 def test_a_freed_instance_is_a_fault(bench: Bench):
-    """Memory that somebody freed under a variable is told, naming who freed it."""
+    """Memory that was freed under a variable is an error, naming what freed it."""
     total = device_variable(np.int32)
     bench.memory.free(total.on(bench.chip).allocation, "a mistake")
 
@@ -340,7 +340,7 @@ def test_names_are_those_of_the_module():
 
 
 def test_the_host_has_symbols_instead():
-    """Every use on the host says what is right; what a declaration is can be asked anywhere."""
+    """Every use on the host is an error that says what to use; what a declaration is can be asked anywhere."""
     for use in (
         lambda: _hits[0], lambda: _hits + 1, lambda: np.sum(_hits), lambda: np.asarray(_hits), lambda: int(_hits),
         lambda: list(_hits), lambda: _hits.fill(0), lambda: _hits.max(), lambda: bool(_hits == 1),
@@ -411,7 +411,7 @@ def test_names_are_found_while_another_thread_declares(monkeypatch: pytest.Monke
     """Going through the declared variables is safe while their set grows."""
 
     class Growing(WeakSet):
-        """A set that grows the first time that somebody goes through it."""
+        """A set that grows the first time that it is iterated."""
 
         def __iter__(self) -> Iterator[Variable]:
             for number, each in enumerate(super().__iter__()):

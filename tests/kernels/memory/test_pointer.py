@@ -214,7 +214,7 @@ def test_pointers_that_do_not_meet(bench: Bench):
 
 @pytest.mark.slow
 def test_what_no_pointer_points_to(bench: Bench):
-    """Numbers, arrays of nobody and memory with gaps have no pointer."""
+    """Numbers, arrays of no thread and memory with gaps have no pointer."""
     fails(bench, lambda x: pointer(3), InvalidType, "a pointer expects a span, a variable or an array of .*, got 3")
     fails(bench, lambda x: pointer(x[0]), InvalidType, "got np.int32")
     fails(bench, lambda x: pointer(np.zeros(3)), IllegalAddress, "outside this thread's memories")

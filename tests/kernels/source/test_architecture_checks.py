@@ -36,7 +36,7 @@ def test_what_a_chip_lacks_is_warned_of_where_it_is_named(name: str):
 
 
 def test_what_every_chip_has_is_not_warned_of():
-    """Operations of both tables of the text, and a function's own names, are right for every target."""
+    """Operations of both tables of the text, and a function's own names, are valid for every target."""
     common = "k.slice(dte, x, x, (0,))", "dte.config_pad(x, x, (0,), (0,), (0,))"
     text = using(*common, "sub_sample = x", "sub_sample[0]")
     assert [log_of(text, [option]) for option in (*OLD, "-arch=gcu300")] == [[], [], []]

@@ -130,7 +130,7 @@ TEXTS: dict[str, tuple[str, list[str]]] = {
         ["4:9: warning: the event of k.memcpy_async() is lost; `await k.memcpy_async(...)`, or keep the event and "
          "await it later"],
     ),
-    "a barrier that nobody waits at": (
+    "a barrier without a wait": (
         f"{KERNEL}async def f():\n    b = k.barrier(0, 2)\n    b.arrive_and_wait()\n",
         ["4:5: warning: b.arrive_and_wait() is not awaited, as that of a barrier or an event must be"],
     ),
@@ -271,7 +271,7 @@ def test_texts_made_to_break_a_compiler_are_diagnosed(text: str):
      ("b", "int main() { f<<<1, 2>>>(); }")],
 )  # fmt: skip
 def test_cxx_is_known_and_not_compiled(name: str, text: str):
-    """C++ is told by the name or the content; the message says which language is right, and if the name decided."""
+    """C++ is told by the name or the content; the message says which language is expected, and if the name decided."""
     named = [" note: the name's .cpp says C++; without it the text is read as Python"] if name == "a.cpp" else []
     told = " error: the C++ front end is not available; the source language is Python"
     assert log_of(text, name=name) == [told, *named]

@@ -64,7 +64,7 @@ def test_the_docstring_says_what_the_row_says(row: MathFunction):
 
 @every_function
 def test_exactly_the_permitted_types(bench: Bench, row: MathFunction):
-    """Each vector type of the text is computed; each other one is refused by name, with the ones that are right."""
+    """Each vector type of the text is computed; each other one is refused by name, with the permitted ones."""
     assert row.permitted == TEXT[row.name]
 
     def body():

@@ -1,4 +1,4 @@
-"""Who may make vectors, and how errors say who speaks."""
+"""Where vectors may be made, and how errors name the thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_thread_of_gcu300_may(bench: Bench):
     assert re.fullmatch(rf"{re.escape(seen[0])} at test_.*:\d+ in .*: ", seen[1])
 
 
-def test_nobody_else_may(make_bench):
+def test_others_are_refused(make_bench):
     """The host is told that vectors are the device's, a gcu210 kernel which chip has them."""
     assert here() == ""
     with pytest.raises(IllegalState, match="__vector int was asked for on the host; vectors are made inside a kernel"):

@@ -161,7 +161,7 @@ def test_a_vector_is_made_of_a_span(make_bench):
 
 
 def test_vectors_are_made_in_kernels_only(make_bench):
-    """The host names types and does not make vectors; gcu210 makes none, and says who asked and where."""
+    """The host names types and does not make vectors; gcu210 makes none, and names the thread and its line."""
     kind = vector4[np.float32]
     with pytest.raises(IllegalState, match="__vector4 float was asked for on the host"):
         kind(1)

@@ -19,12 +19,12 @@ from atops.runtime.board.printing import to_stdout
 from tests.runtime.boards import PATIENCE
 from tests.runtime.hosts import board, on_every_host
 
-who: ContextVar[str] = ContextVar("who", default="nobody")
+caller: ContextVar[str] = ContextVar("caller", default="none")
 
 
 @pytest.fixture
 def device() -> Iterator[atops.Device]:
-    """Device 0 of a threaded driver, whose kernels' text nobody else gets."""
+    """Device 0 of a threaded driver, whose kernels' text goes to this test only."""
     with board() as made:
         yield made
 
@@ -289,12 +289,12 @@ def test_a_sink_that_raises_breaks_nothing(case: str, inline: bool, caplog: pyte
 def test_a_text_is_written_in_the_context_of_its_launch(device: atops.Device):
     """So that an output which follows context variables, as a notebook's, finds the cell that launched."""
     texts: list[tuple[str, str]] = []
-    device.printing.sink = lambda text: texts.append((who.get(), text.splitlines()[0]))
+    device.printing.sink = lambda text: texts.append((caller.get(), text.splitlines()[0]))
     stream = device.create_stream()
     for name in ("anna", "ben"):
-        token = who.set(name)
+        token = caller.set(name)
         stream.launch(greet, (1, 1), len(name))
-        who.reset(token)
+        caller.reset(token)
     stream.sync(PATIENCE)
     assert texts == [("anna", "4: hello from 0"), ("ben", "3: hello from 0")]
 

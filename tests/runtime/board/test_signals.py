@@ -39,7 +39,7 @@ def test_signals_are_handed_out_and_taken_back(device: atops.Device):
     assert repr(signals) == "<Signals: 64 of 64 allocated>"
 
 
-def test_a_handle_that_nobody_has(device: atops.Device):
+def test_an_unknown_handle(device: atops.Device):
     """Reading, writing and freeing name it; twice freed is such a handle; what is no integer is another error."""
     signals = device.signals
     handle = signals.allocate()
@@ -66,7 +66,7 @@ async def answers(question, answer):
 
 @on_every_host
 async def test_the_host_lets_a_kernel_go_on(device: atops.Device):
-    """A kernel that stands at a signal goes on when the host sets it, whoever runs it."""
+    """A kernel that stands at a signal goes on when the host sets it, under every executor."""
     signals = device.signals
     question, answer = signals.allocate(), signals.allocate()
     async with device.create_stream() as stream:

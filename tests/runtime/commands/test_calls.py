@@ -26,7 +26,7 @@ from atops.base.errors import (
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import hold
 
-WHO: ContextVar[str] = ContextVar("who", default="nobody")
+CALLER: ContextVar[str] = ContextVar("caller", default="none")
 
 
 @pytest.fixture
@@ -68,11 +68,11 @@ async def test_a_call_sees_its_submitters_context(device):
     stream = device.create_stream()
 
     async def later():
-        return WHO.get()
+        return CALLER.get()
 
-    token = WHO.set("submitter")
-    calls = [stream.call(WHO.get), stream.call(later)]
-    WHO.reset(token)
+    token = CALLER.set("submitter")
+    calls = [stream.call(CALLER.get), stream.call(later)]
+    CALLER.reset(token)
     assert [await call for call in calls] == ["submitter", "submitter"]
 
 
@@ -408,26 +408,26 @@ def test_thousands_of_callbacks_from_several_threads(device: atops.Device):
     stream, log = device.create_stream(), []
     ready = threading.Barrier(4)
 
-    def submit(who: int) -> None:
+    def submit(sender: int) -> None:
         ready.wait()
         for number in range(500):
-            stream.add_callback(lambda error, key: log.append(key), (who, number), holds=number % 7 == 0)
-            if who == 0 and number == 250:
+            stream.add_callback(lambda error, key: log.append(key), (sender, number), holds=number % 7 == 0)
+            if sender == 0 and number == 250:
                 stream.call(fail)
 
-    threads = [threading.Thread(target=submit, args=(who,)) for who in range(4)]
+    threads = [threading.Thread(target=submit, args=(sender,)) for sender in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     with pytest.raises(HostCallFailure):
         stream.sync()
-    assert sorted(log) == [(who, number) for who in range(4) for number in range(500)]
+    assert sorted(log) == [(sender, number) for sender in range(4) for number in range(500)]
 
 
 @pytest.mark.parametrize("own", ["raised", "awaited"])
-def test_a_coroutine_that_nobody_cancelled(device, own):
-    """CancelledError out of a coroutine whose task nobody cancelled is its own failure; its loop is not blamed."""
+def test_a_coroutine_that_was_not_cancelled(device, own):
+    """CancelledError out of a coroutine whose task was not cancelled is its own failure; its loop is not blamed."""
 
     async def cancelled() -> None:
         if own == "raised":

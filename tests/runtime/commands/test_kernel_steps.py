@@ -132,7 +132,7 @@ def test_a_grid_barrier(workers: Any) -> None:
 
 @pytest.mark.parametrize("workers", MODES)
 def test_a_failure_and_whom_it_ends(workers: Any) -> None:
-    """The thread that raised fails at its line, and whoever stood elsewhere fails there."""
+    """The thread that raised fails at its line, and a thread that stood elsewhere fails there."""
     with device(workers=workers) as chip:
         steps = by_thread(told(chip, broken_second, (1, 2), fails=True))
         assert [step.turn for step in steps[0, 1]] == [RUNS, FAILED]
@@ -161,7 +161,7 @@ def test_a_plain_function_runs_and_ends(workers: Any) -> None:
 
 
 def test_details_without_threads_have_no_steps() -> None:
-    """Only who asks for threads gets them."""
+    """Only a subscriber that asks for threads gets them."""
     with device() as chip, chip.driver.tracer.detailed():
         chip.create_stream().launch(plain, (1, 2)).wait_sync(PATIENCE)
         assert chip.driver.tracer.details_since().steps == []

@@ -329,7 +329,7 @@ def test_too_much_local_memory(stream: Stream) -> None:
 
 
 def test_an_argument_that_was_freed(stream: Stream) -> None:
-    """Freed before the call it is refused or fails, freed between call and run it fails; both say who freed it."""
+    """Freed before the call it is refused or fails, freed between call and run it fails; both say what freed it."""
     device = Device(0, stream.driver)
     array = stream.zeros(24, "int32")
     stream.free(array)
@@ -406,7 +406,7 @@ def hosts_work(stream: Stream) -> list[tuple[Any, str]]:
 
 
 def test_a_kernel_awaits_no_work_of_the_host(stream: Stream) -> None:
-    """Awaiting a completion, a stream or an event says what it was and what is right, and not to block."""
+    """Awaiting a completion, a stream or an event says what it was and what is expected, and not to block."""
     HELD[:] = [each for each, _ in hosts_work(stream)]
     for number, name in enumerate(("<Completion", "<Stream|other", "<Event")):
         said = rf"thread \(0,0,0\).* awaited .*({name}).*; kernels may only await kernel requests: .*k.signal_wait"

@@ -189,7 +189,7 @@ async def test_a_grid_of_several_kernels_tells_whole_allocations() -> None:
 
 @pytest.mark.anyio
 async def test_a_late_viewer_is_told_of_what_is_queued_and_runs() -> None:
-    """Launches that run or are queued tell their memory to whoever comes; those that are over do not."""
+    """Launches that run or are queued tell their memory to a new subscriber; those that are over do not."""
     with device(trace=100) as chip:
         ahead, other = chip.create_stream(), chip.create_stream()
         latch, kernel = StreamLatch(chip), KernelLatch()
@@ -213,7 +213,7 @@ async def test_a_late_viewer_is_told_of_what_is_queued_and_runs() -> None:
 
 
 @pytest.mark.anyio
-async def test_nothing_is_told_to_nobody() -> None:
+async def test_nothing_is_recorded_without_a_subscriber() -> None:
     """Without a wish for details no range is told, with a trace or without."""
     for capacity in (0, 100):
         with device(trace=capacity) as chip:

@@ -202,7 +202,7 @@ def test_blocking_waits_let_the_time_pass() -> None:
 
 @pytest.mark.parametrize("seed", [None, 7])
 def test_a_program_that_polls_does_not_stop_the_clock(seed: int | None) -> None:
-    """Though a step is always ready; while nothing takes time it does stand still, however long somebody polls."""
+    """Though a step is always ready; while nothing takes time it does stand still, however long the program polls."""
 
     async def main() -> None:
         device = atops.Device(0)
@@ -287,7 +287,7 @@ def test_an_abort_lets_a_copy_finish_in_its_time() -> None:
 
 
 def test_an_abort_lets_a_reduction_finish_too() -> None:
-    """It holds no engine, and ends at its time all the same; its result is right."""
+    """It holds no engine, and ends at its time all the same; its result is correct."""
 
     async def main() -> None:
         device = atops.Device(0)
@@ -422,11 +422,11 @@ def test_strict_mode_sees_a_source_that_changes_in_the_middle() -> None:
     virtual(main, strict=True)
 
 
-# ---- who looks
+# ---- what observers see
 
 
 def test_a_long_copy_is_no_stall(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody says that all streams stand still while bytes move, for whatever time."""
+    """There is no report that all streams stand still while bytes move, for whatever time."""
 
     async def main() -> None:
         device = atops.Device(0)
@@ -440,7 +440,7 @@ def test_a_long_copy_is_no_stall(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
-def test_details_tell_who_waits_for_an_engine() -> None:
+def test_details_tell_what_waits_for_an_engine() -> None:
     """A copy that finds every engine busy is parked until it starts; one that finds one free starts at once."""
 
     async def main() -> None:

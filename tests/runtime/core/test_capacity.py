@@ -167,7 +167,7 @@ async def test_room_comes_back_when_the_block_raises(device):
 
 @on_every_host
 async def test_a_room_is_entered_once(device):
-    """A second time it would let in whoever finds the stream full: it is refused, and the places are those of one."""
+    """A second time it would let a submission into a full stream: it is refused, and the places are those of one."""
     stream = device.create_stream(capacity=2)
     room = stream.room(2)
     async with room:
@@ -281,7 +281,7 @@ async def test_a_verb_of_two_commands_leaves_the_room_that_others_wait_for(devic
 
 @on_every_host
 async def test_a_cancelled_wait_for_room_lets_the_next_one_in(device):
-    """Who gives up waiting holds nothing, and whoever it held up is served."""
+    """A cancelled waiter holds nothing, and the waiters behind it are served."""
     stream = device.create_stream(capacity=2)
     latch, served = hold(stream), anyio.Event()
 
@@ -393,16 +393,16 @@ def test_a_fast_producer_never_has_more_than_the_capacity(device: atops.Device):
     """Many producers on several loops keep a stream within its capacity, and all their commands run, once."""
     stream, log, most = device.create_stream(capacity=4), [], []
 
-    async def produce(who: int) -> None:
+    async def produce(sender: int) -> None:
         for number in range(50):
             async with stream.room(2):
-                stream.call(log.append, (who, number))
+                stream.call(log.append, (sender, number))
                 stream.call(lambda: most.append(len(stream.pending())))
 
     async def main(first: int) -> None:
         async with anyio.create_task_group() as tasks:
-            for who in range(first, first + 3):
-                tasks.start_soon(produce, who)
+            for sender in range(first, first + 3):
+                tasks.start_soon(produce, sender)
 
     threads = [
         threading.Thread(target=anyio.run, args=(main, 10 * number), kwargs={"backend": loop})
@@ -413,14 +413,14 @@ def test_a_fast_producer_never_has_more_than_the_capacity(device: atops.Device):
     for thread in threads:
         thread.join()
     stream.sync()
-    assert sorted(log) == [(10 * loop + who, number) for loop in range(2) for who in range(3) for number in range(50)]
+    assert sorted(log) == [(10 * loop + each, number) for loop in range(2) for each in range(3) for number in range(50)]
     assert max(most) <= 4 and free(stream) == 4
     assert np.all(np.array(most) >= 1)
 
 
 @on_every_host
 async def test_no_room_in_a_closed_stream(device):
-    """Closing a stream that stands still tells those who wait for room in it at once, and those who come later."""
+    """Closing a stream that stands still ends the waits for room in it at once, and refuses later ones."""
     stream = device.create_stream(capacity=1)
     latch = hold(stream)
     told = []
@@ -447,7 +447,7 @@ async def test_no_room_in_a_closed_stream(device):
 @on_every_host
 @pytest.mark.parametrize("end", ["reset", "close"])
 async def test_no_room_where_the_device_has_gone(device, end):
-    """A reset and the driver's end tell who waits for room at once, though another holds it; later nobody gets any."""
+    """A reset and the driver's end end the waits for room at once, though another holds it; later there is none."""
     stream = device.create_stream(capacity=2)
     told = []
 

@@ -151,7 +151,7 @@ async def test_done_callbacks_are_called_in_order(device):
     def note(number):
         running.append(number)
         if not number and not device.driver.inline:
-            event.wait(0.05)  # nobody sets it: time for another thread to begin with the next, were it to
+            event.wait(0.05)  # it is never set: time for another thread to begin with the next, were it to
         assert running == [number]
         seen.append(running.pop())
 

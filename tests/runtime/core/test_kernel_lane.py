@@ -1,4 +1,4 @@
-"""The kernel lane of a device: who steps what was woken, on its one thread or through the queue."""
+"""The kernel lane of a device: where woken blocks are stepped, on its one thread or through the queue."""
 
 from __future__ import annotations
 

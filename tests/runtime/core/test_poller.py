@@ -1,4 +1,4 @@
-"""The timer of polled value waits: one, and only while somebody waits."""
+"""The timer of polled value waits: one, and only while there is a waiter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Timers:
 
 
 class Lock:
-    """A lock that lets somebody in behind each holder."""
+    """A lock that lets another thread in behind each holder."""
 
     def __init__(self):
         self.behind = []

@@ -90,7 +90,7 @@ def text_model():
 
 
 def unknown_operator():
-    """Return a model with an operator that nobody knows."""
+    """Return a model with an unknown operator."""
     return model([helper.make_node("Fancy", ["x"], ["y"], domain="custom")], [tensor("x", [2])], [tensor("y", [2])])
 
 

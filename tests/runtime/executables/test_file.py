@@ -25,7 +25,7 @@ from tests.runtime.executable_models import endless, fixed, linear
 HEADER = 56  # bytes, of which the last 32 are the digest
 ROW = 40
 SEARCH = settings(max_examples=150, deadline=None, derandomize=True)
-GOOD = executable.build(endless(), refit=["yes"]).to_bytes()  # whoever runs any of it never comes back
+GOOD = executable.build(endless(), refit=["yes"]).to_bytes()  # running any of it never ends
 LAYER = executable.build(linear(), refit=["b"]).to_bytes()
 
 
@@ -162,7 +162,7 @@ def test_a_forged_section_is_refused_or_harmless(data: bytes, kind: SectionKind,
 @SEARCH
 @given(st.sampled_from(list(SectionKind)), st.integers(0, 400))
 def test_a_cut_section_is_refused(kind: SectionKind, length: int):
-    """A section that ends early, or is missing, is noticed though all sums are right."""
+    """A section that ends early, or is missing, is noticed though all sums match."""
     content = ExecutableFile.from_bytes(LAYER).content(kind)
     if length < len(content):
         assert not opens_or_is_refused(with_sections(LAYER, **{kind.name: content[:length]}))

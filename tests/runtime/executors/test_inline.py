@@ -192,7 +192,7 @@ def test_timeouts_under_the_virtual_clock() -> None:
 def test_a_kernel_that_never_ends_does_not_stop_the_clock(
     seed: int | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It takes no virtual time, but a timeout ends the wait for it, at its time. Nobody says that it stands still."""
+    """It takes no virtual time, but a timeout ends the wait for it, at its time. No deadlock is reported."""
     monkeypatch.setattr(executors, "ENDLESS", 50)
 
     async def main() -> None:
@@ -347,7 +347,7 @@ def exit_now() -> None:
 
 
 class Formatted:
-    """A result that tells when somebody formats it."""
+    """A result that notes when it is formatted."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -366,7 +366,7 @@ def test_the_result_is_not_formatted() -> None:
     assert inline(main).times == 0
 
 
-# ---- who may use it
+# ---- which threads may use it
 
 
 def test_a_foreign_thread_is_refused() -> None:

@@ -54,7 +54,7 @@ def executor() -> Iterator[ThreadedExecutor]:
 
 @pytest.mark.parametrize("on_lane", [False, True])
 def test_no_thread_at_all(executor: ThreadedExecutor, threads: Scarce, on_lane: bool):
-    """Whoever asks is told, nothing was queued, and the next one gets the thread that there is by then."""
+    """The caller gets the error, nothing was queued, and the next one gets the thread that there is by then."""
     ran, ended = [], threading.Event()
 
     def ask(work) -> None:

@@ -307,7 +307,7 @@ async def test_a_cancelled_reservation_lets_the_next_one_in() -> None:
 
 @anyio_test
 async def test_a_scope_left_by_an_exception_aborts() -> None:
-    """Leaving `async with stream` by an error drops the work at once, whoever waits for it is told, and memory goes."""
+    """Leaving `async with stream` by an error drops the work at once, ends waits for it with an error, frees memory."""
     with board() as driver:
         device = Device(0, driver)
         latch = Latch(device)

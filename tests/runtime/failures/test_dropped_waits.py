@@ -57,7 +57,7 @@ async def ended(stream: atops.Stream) -> None:
 @pytest.mark.slow
 @on_every_host
 async def test_memory_stays_with_its_user_over_a_chain_of_streams(device):
-    """Each of some streams waits for the one before, the last frees what the first uses: until then nobody gets it."""
+    """Each stream waits for the one before, the last frees what the first uses: until then it is not given out."""
     for length in (1, 2, 4):
         for broken in range(length):
             for early in (False, True):
@@ -241,7 +241,7 @@ def test_memory_in_use_goes_to_no_other(device: atops.Device, seed: int) -> None
 
 @on_every_host
 async def test_an_abort_behind_a_running_command_waits_for_nothing_new(device):
-    """A command that runs while an abort drops a wait behind it does not wait for that, nor does who waits for it."""
+    """A command that runs while an abort drops a wait behind it does not wait for that, nor does what waits for it."""
     null, other = device.null_stream, device.create_stream()
     latch = hold(null)
     record = other.record()  # behind the latch, by null-stream order
@@ -254,7 +254,7 @@ async def test_an_abort_behind_a_running_command_waits_for_nothing_new(device):
 
 @on_every_host
 async def test_a_parked_wait_that_an_abort_ends_makes_no_circle(device):
-    """An abort ends the wait at the head and drops one behind it that waits for who waits for the first: no circle."""
+    """An abort ends the wait at the head and drops one behind it that waits for a waiter of the first: no circle."""
     first, third, fourth = (device.create_stream() for _ in range(3))
     (second,) = streams(device, 1)
     null = device.null_stream
@@ -299,8 +299,8 @@ async def test_memory_that_was_given_out_again_is_not_used_before_its_time(devic
 # ---- several at once
 
 
-def test_a_refused_submission_gives_its_places_to_who_waits(device: atops.Device) -> None:
-    """A command that is dropped before it is enqueued holds no place; who waits for one gets it, and is woken."""
+def test_a_refused_submission_gives_its_places_to_waiters(device: atops.Device) -> None:
+    """A command that is dropped before it is enqueued holds no place; a waiter for one gets it, and is woken."""
     stream = device.create_stream(capacity=1)
     capacity = stream.capacity
     assert capacity is not None
@@ -323,7 +323,7 @@ def test_a_refused_submission_gives_its_places_to_who_waits(device: atops.Device
 
 
 def test_refusals_race_with_reservations(device: atops.Device, tiny_switch_interval: None) -> None:
-    """While one thread is refused again and again, whoever asks for room in the other stream gets it."""
+    """While one thread is refused again and again, a request for room in the other stream is served."""
     free, full = device.create_stream(capacity=1), device.create_stream(capacity=1)
     latch = hold(full)
     rounds = threading.Event()

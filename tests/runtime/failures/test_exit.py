@@ -73,7 +73,7 @@ def test_an_interrupt_ends_a_kernel_that_is_never_suspended() -> None:
 
 
 def test_an_interrupted_kernel_is_no_failure_to_be_logged() -> None:
-    """The program gets its KeyboardInterrupt; that the kernel failed of it is nobody's news."""
+    """The program gets its KeyboardInterrupt; that the kernel failed of it is not reported."""
     assert interrupt(start("interrupts", "unseen kernel"), 1).split("\n") == ["interrupted", ""]
 
 

@@ -1,4 +1,4 @@
-"""The failure contract: what a failed command does to its stream, to others, and to whoever looks or does not look."""
+"""The failure contract: what a failed command does to its stream and to others, seen by the program or not."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ async def test_the_first_error_stays_until_it_is_cleared(device):
 
 @on_every_host
 async def test_a_failure_that_was_seen_goes_with_its_stream(device):
-    """The device reports a failure as long as its stream is open, and after that only if nobody has seen it."""
+    """The device reports a failure as long as its stream is open, and after that only if it was not seen."""
     stream = device.create_stream()
     call = stream.call(fail)
     with pytest.raises(HostCallFailure):
@@ -228,7 +228,7 @@ async def test_frees_run_after_a_failure(device):
 
 @on_every_host
 async def test_memory_freed_before_the_command_runs(device):
-    """A copy whose memory is gone when it runs fails with IllegalAddress naming who freed it; at the call as well."""
+    """A copy whose memory is gone when it runs fails with IllegalAddress naming what freed it; at the call as well."""
     first, second = device.create_stream(), device.create_stream()
     x = first.upload(np.arange(4))
     await first
@@ -261,8 +261,8 @@ async def test_a_refused_command_poisons_nothing(device):
 @pytest.mark.parametrize(
     "look", [None, "result", "exception", "error", "sync", "callback", "event", "device", "skipped"]
 )
-async def test_a_failure_that_nobody_looked_at_is_logged_once(device, caplog, look):
-    """At the close of the stream; not if somebody awaited it, was given it or asked for it."""
+async def test_an_unseen_failure_is_logged_once(device, caplog, look):
+    """At the close of the stream; not if the program awaited it, was given it or asked for it."""
     caplog.set_level(logging.ERROR, "atops")
     stream, other = device.create_stream(name="the stream"), device.create_stream()
     call = stream.call(fail)
@@ -304,7 +304,7 @@ class Handler(logging.Handler):
 
 
 @pytest.mark.slow
-def test_a_failed_stream_that_nobody_closes_is_collected_and_logged(device):
+def test_a_failed_stream_that_is_never_closed_is_collected_and_logged(device):
     """Its error, with the frames of the kernel, does not keep it. A collection under the driver's lock is no harm."""
     handler, over = Handler(device), threading.Event()
     logging.getLogger("atops.stream").addHandler(handler)

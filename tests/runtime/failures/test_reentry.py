@@ -139,7 +139,7 @@ def test_an_abort_in_a_handler_spares_what_comes_later() -> None:
         for points in every_point(stream.record, most=40):
             latch.hold(stream)
             handled(points, stream.record, lambda: times.append(stream.abort()))
-            if points.passed < points.chosen:  # a busy stream's record has fewer points: nobody came
+            if points.passed < points.chosen:  # a busy stream's record has fewer points: this one was not reached
                 stream.abort()
             stream.record().sync(PATIENCE)
         assert times
@@ -167,7 +167,7 @@ def test_ctrl_c_in_an_enqueue_loses_no_null_stream_order(null_waits: bool) -> No
 
 
 def test_what_a_command_held_is_let_go_without_the_lock() -> None:
-    """The finalizer of a completion that nobody kept may enqueue: it does not run while the drain holds the lock."""
+    """The finalizer of a dropped completion may enqueue: it does not run while the drain holds the lock."""
     with board(devices=1) as driver:
         device = Device(0, driver)
         stream, other, word = device.create_stream(), device.create_stream(), device.allocate(4)

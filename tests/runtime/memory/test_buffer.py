@@ -38,7 +38,7 @@ def test_reshape_refuses_another_size(chip: Device, shape: tuple):
 
 
 def test_device_memory_is_no_array(chip: Device):
-    """Whoever wants an array is told to fetch one; pinned memory is an array."""
+    """The error says to fetch an array where one is needed; pinned memory is an array."""
     for memory in (chip.empty(6, np.float32), chip.allocate(16)):
         with pytest.raises(InvalidType, match=r"stream\.fetch"):
             np.asarray(memory)

@@ -156,7 +156,7 @@ USES: dict[str, Calls] = {
 
 @pytest.mark.parametrize("use", USES)
 def test_memory_that_was_freed(stream: Stream, array: DeviceArray, use: str) -> None:
-    """It is refused at the call and says who freed it, though its bytes belong to somebody else by now."""
+    """It is refused at the call and says what freed it, though its bytes have another owner by now."""
     part = array[0:2]
     stream.free(array)
     stream.sync(PATIENCE)

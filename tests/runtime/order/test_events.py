@@ -71,7 +71,7 @@ async def test_the_states_of_an_event(device):
 
 
 @on_every_host
-async def test_an_event_never_recorded_holds_nobody(device):
+async def test_an_event_never_recorded_holds_nothing_up(device):
     """Awaiting it, waiting for it in a stream and synchronising with it end at once."""
     stream, event = device.create_stream(), device.create_event()
     await event
@@ -108,7 +108,7 @@ async def test_events_are_values(device):
 
 
 @on_every_host
-async def test_an_event_that_nobody_keeps_still_completes(device):
+async def test_an_event_without_references_still_completes(device):
     """F8: the record of an event that was dropped runs, and the stream goes on."""
     stream = device.create_stream()
     latch = hold(stream)
@@ -262,7 +262,7 @@ async def test_streams_of_two_devices_wait_for_each_other(device):
 
 
 @on_every_host
-async def test_a_failed_event_poisons_who_waits(device):
+async def test_a_failed_event_poisons_the_waiting_stream(device):
     """Waiting for an event whose work failed fails the waiting stream, chained to the first failure."""
     first, second = device.create_stream(), device.create_stream()
     first.call(fail)
@@ -291,7 +291,7 @@ async def test_a_failed_event_poisons_who_waits(device):
 
 
 @on_every_host
-async def test_an_aborted_record_poisons_who_waits(device):
+async def test_an_aborted_record_poisons_the_waiting_stream(device):
     """A record that an abort dropped fails its event; its own stream stays usable."""
     first, second = device.create_stream(), device.create_stream()
     hold(first)
@@ -324,7 +324,7 @@ async def test_an_event_of_another_device_is_not_recorded(device):
 
 @on_every_host
 async def test_an_event_made_once_is_recorded_once(device):
-    """2.5 RecordOnce: the second record raises InvalidHandle, whoever makes it; nothing is enqueued."""
+    """2.5 RecordOnce: the second record raises InvalidHandle on every stream; nothing is enqueued."""
     stream, event = device.create_stream(), device.create_event(once=True)
     await stream.record(event)
     for again in (lambda: stream.record(event), lambda: stream.launch(nothing, (1, 1), stop=event)):

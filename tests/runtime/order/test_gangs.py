@@ -123,7 +123,7 @@ def test_one_that_is_aborted_while_it_waits_takes_the_others_along(which: int) -
 
 
 def test_clusters_are_matched_exactly() -> None:
-    """Whoever can use many clusters leaves the few to those who need them; what cannot be is None."""
+    """A grid that can use many clusters leaves the few to grids that need them; what cannot be is None."""
     assert match([(1, [0, 1]), (1, [0])]) == [[1], [0]]
     assert match([(2, [0, 1, 2]), (1, [0]), (1, [1, 3])]) == [[1, 2], [0], [3]]
     assert match([(2, [3, 1])]) == [[3, 1]]

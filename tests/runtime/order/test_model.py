@@ -1,4 +1,4 @@
-"""Random stream programs against a small model of their own: who must be over before whom, and how each ends.
+"""Random stream programs against a small model of their own: the order in which commands end, and how each ends.
 
 The model knows the rules and nothing of the runtime. It says which commands must be over before which others start (or,
 for what a wait waits for, before it ends); the times that the driver's one clock stamped must obey.

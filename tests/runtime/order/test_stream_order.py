@@ -217,7 +217,7 @@ async def test_a_held_stream_holds_no_other(device):
 
 
 @on_every_host
-async def test_a_long_queue_starves_nobody(device):
+async def test_a_long_queue_starves_no_other(device):
     """A stream with thousands of commands lets another stream's one command run in between."""
     async with device.create_stream() as long, device.create_stream() as short:
         gate = device.create_stream()
@@ -254,7 +254,7 @@ async def test_a_launch_in_any_order_runs_in_order(device):
 
 @on_every_host
 async def test_memory_criss_crosses_streams_by_events(device):
-    """C11: allocated on one stream, used and freed on another after a wait: the data are right."""
+    """C11: allocated on one stream, used and freed on another after a wait: the data are correct."""
     async with device.create_stream() as first, device.create_stream() as second:
         latch = hold(first)
         x = first.upload(np.arange(8))
@@ -276,19 +276,19 @@ def test_many_threads_share_one_stream(device: atops.Device):
     stream = device.create_stream()
     log: list[tuple[int, int]] = []
 
-    def submit(who: int) -> None:
+    def submit(sender: int) -> None:
         for number in range(300):
-            stream.call(log.append, (who, number))
+            stream.call(log.append, (sender, number))
 
-    threads = [threading.Thread(target=submit, args=(who,)) for who in range(4)]
+    threads = [threading.Thread(target=submit, args=(sender,)) for sender in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     stream.sync()
-    assert sorted(log) == [(who, number) for who in range(4) for number in range(300)]
-    for who in range(4):
-        assert [number for each, number in log if each == who] == list(range(300))
+    assert sorted(log) == [(sender, number) for sender in range(4) for number in range(300)]
+    for sender in range(4):
+        assert [number for each, number in log if each == sender] == list(range(300))
 
 
 def test_sync_of_one_stream_leaves_another_held(device: atops.Device):

@@ -101,7 +101,7 @@ async def test_a_wait_holds_what_follows_it(device):
     assert (await got == np.arange(64)).all()
 
 
-# ---- who can write
+# ---- what can write
 
 
 @k.kernel
@@ -146,7 +146,7 @@ def by_place(word, source):
 
 @k.kernel
 def escaped(word, value: np.int32):
-    """Store through the plain array, which nobody sees."""
+    """Store through the plain array, which the runtime does not see."""
     np.asarray(word)[0] = value
 
 
@@ -186,7 +186,7 @@ MEMORIES = {
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 @on_hosts("asyncio", "inline")
 async def test_every_writer_wakes_a_wait(device, write, memory):
-    """Whoever writes the word, the wait looks again: copies, fills, kernels, DTE, in all kinds of memory."""
+    """Each kind of write makes the wait look again: copies, fills, kernels, DTE, in all kinds of memory."""
     waiter, writer = device.create_stream(nonblocking=True), device.create_stream(nonblocking=True)
     words = memory(device)
     words.allocation.data[:8] = 0

@@ -42,7 +42,7 @@ def test_a_free_counts_when_it_is_enqueued(pool: MemoryPool, lane: Lane) -> None
 
 
 def test_memory_lives_until_its_free_runs(context: Any, pool: MemoryPool, lane: Lane) -> None:
-    """Work enqueued before the free still has its bytes; afterwards they are refused, naming who freed them."""
+    """Work enqueued before the free still has its bytes; afterwards they are refused, naming what freed them."""
     allocation = lane.take(pool, 512)
     lane.free(pool, allocation)
     fill(allocation, 0, b"\x07", 512)
@@ -109,7 +109,7 @@ def test_what_is_used_counts_for_the_threshold(pool: MemoryPool, lane: Lane) -> 
 
 
 def test_idle_memory_is_bounded_without_synchronising(pool: MemoryPool, lane: Lane) -> None:
-    """Who never synchronises does not hoard: above 32 idle MiB the oldest go back as frees run."""
+    """A program that never synchronises does not hoard: above 32 idle MiB the oldest go back as frees run."""
     held = [lane.take(pool, 12 * MIB) for _ in range(4)]
     for allocation in held:
         lane.free(pool, allocation)
@@ -333,7 +333,7 @@ def test_a_forgotten_pool_gives_its_memory_back(context: Any, lane: Lane) -> Non
 
 @pytest.mark.parametrize("order", ["give returned", "returned give", "cancel"])
 def test_quarantined_memory_is_not_used_again(context: Any, pool: MemoryPool, lane: Lane, order: str) -> None:
-    """When somebody may still write to a range, it leaves the pool, by whatever way it would come back."""
+    """A range that may still be written leaves the pool, by whatever way it would come back."""
     allocation = lane.take(pool, 4096)
     context.memory.quarantine(allocation)
     lane.free(pool, lane.take(pool, 4096))

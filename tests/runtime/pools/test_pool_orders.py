@@ -64,7 +64,7 @@ def test_streams_that_are_gone_are_forgotten() -> None:
 
 @pytest.mark.parametrize("how", ["failed", "aborted while it waits", "aborted before"])
 def test_a_skipped_wait_frees_nothing_that_is_in_use(how: str) -> None:
-    """What a stream frees behind a wait that it skips is there until the event is over, and for nobody else till then.
+    """What a stream frees behind a wait that it skips is there until the event is over, and not given out till then.
 
     The stream itself does not wait: what uses the memory may wait for something that was skipped as well.
     """

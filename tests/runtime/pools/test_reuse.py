@@ -1,4 +1,4 @@
-"""Who may have a freed block next: the rules of reuse, one by one, by switches, and under random orders."""
+"""Which stream may have a freed block next: the rules of reuse, one by one, by switches, and under random orders."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ class Model:
             lane.wait_for(self.lanes[number % 3])
 
     def take(self, lane: Lane, nbytes: int) -> None:
-        """Allocate, and check that whoever has these bytes is done with them by then."""
+        """Allocate, and check that the last user of these bytes is done with them by then."""
         try:
             allocation, after, _ = self.pool.take(nbytes, lane)
         except OutOfMemory:
@@ -329,7 +329,7 @@ class Model:
         for other, (freer, item) in self.frees.items():
             if other.alive and overlap(allocation, other):
                 # A later free of the same lane implies this one.
-                later = [each for who, each in self.frees.values() if who is freer and each.seq >= item.seq]
+                later = [each for stream, each in self.frees.values() if stream is freer and each.seq >= item.seq]
                 assert freer is lane or any(each in after for each in later)
         self.live.append(allocation)
 

@@ -26,7 +26,7 @@ def work_in_flight() -> None:
 
 
 def parked_wait() -> None:
-    """Leave a wait for a value that nobody writes, and one for its event."""
+    """Leave a wait for a value that is never written, and one for its event."""
     first, second = atops.Device(0).create_stream(), atops.Device(0).create_stream()
     word = first.empty(1, "uint32")
     first.fill(word, 0)

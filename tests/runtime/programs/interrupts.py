@@ -65,7 +65,7 @@ def kernel_is_interrupted() -> None:
 
 
 def unseen_kernel_is_interrupted() -> None:
-    """The same of a kernel that nobody waits for: who pressed the keys knows why it failed, and nothing is logged."""
+    """The same of a kernel without a waiter: the user pressed the keys and knows why, so nothing is logged."""
 
     async def main() -> None:
         stream = atops.Device(0).create_stream()

@@ -352,7 +352,7 @@ async def test_aclose_is_idempotent(device):
 
 @on_every_host
 async def test_a_cancelled_aclose_has_closed(device):
-    """When the wait of aclose is cancelled the work is aborted; the stream is closed, its buffers go, nobody hangs."""
+    """When the wait of aclose is cancelled the work is aborted; the stream is closed, its buffers go, nothing hangs."""
     stream = device.create_stream()
     x = stream.zeros(4)
     latch = hold(stream)

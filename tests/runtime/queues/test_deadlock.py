@@ -68,7 +68,7 @@ async def test_a_call_must_not_wait_for_its_own_stream(device, wait):
 
 
 @on_every_host
-async def test_a_call_must_not_wait_for_who_waits_for_it(device):
+async def test_a_call_must_not_wait_for_a_task_that_waits_for_it(device):
     """The chain may go through events, null-stream order and other streams."""
     stream, middle, far = device.create_stream(), device.create_stream(), device.create_stream(nonblocking=True)
     latch = hold(stream)
@@ -269,7 +269,7 @@ def reports() -> Iterator[list[str]]:
 
 @on_hosts("inline", clock="virtual")
 async def test_a_stall_is_reported_once(device, reports):
-    """When every stream has been parked for a second, one report says who waits for what."""
+    """When every stream has been parked for a second, one report says what waits for what."""
     first, second = device.create_stream(name="first"), device.create_stream(name="second")
     latch = hold(first)
     second.wait(first.record())

@@ -1,4 +1,4 @@
-"""Details of commands and memory: every step of a command's life, why a head waits, who holds memory, late viewers."""
+"""Details of commands and memory: every step of a command's life, why a head waits, what holds memory, late viewers."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_a_submission_names_its_line() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_a_pipeline_enqueues_names_who_made_it() -> None:
+async def test_what_a_pipeline_enqueues_names_its_maker() -> None:
     """Its uploads, fetches and frees were asked for where it was made, and what a stage enqueues in the stage."""
 
     def twice(stream: Stream, array: atops.DeviceArray) -> atops.DeviceArray:
@@ -122,7 +122,7 @@ async def test_what_a_pipeline_enqueues_names_who_made_it() -> None:
             async with atops.pipeline(chunks, twice, device=chip) as results:
                 assert len([each async for each in results]) == 3
         sites = tracer.names().sites
-        made = test_what_a_pipeline_enqueues_names_who_made_it.__name__
+        made = test_what_a_pipeline_enqueues_names_its_maker.__name__
         batch = tracer.details_since()
         told = {(moment.kind, sites[moment.site].function) for moment in batch.moments if moment.site >= 0}
         stage = f"{made}.<locals>.twice"
@@ -152,7 +152,7 @@ async def test_a_wait_for_an_event_names_the_record() -> None:
 
 
 @pytest.mark.anyio
-async def test_null_stream_order_names_who_comes_first() -> None:
+async def test_null_stream_order_names_what_comes_first() -> None:
     """A command of the null stream is parked behind the blocking stream's latest, and starts after it."""
     with device(trace=100) as chip:
         tracer = chip.driver.tracer
@@ -288,7 +288,7 @@ async def test_what_is_skipped_never_starts() -> None:
         stream.clear_error()
 
 
-def test_nothing_is_told_to_nobody() -> None:
+def test_nothing_is_recorded_without_a_subscriber() -> None:
     """Without a wish there is no detail, with and without a trace; after it there are no more."""
     for capacity in (0, 100):
         with device(trace=capacity) as chip:
@@ -330,7 +330,7 @@ def test_many_threads_submit() -> None:
 
 
 @pytest.mark.anyio
-async def test_memory_changes_say_who_holds_what() -> None:
+async def test_memory_changes_name_the_holders() -> None:
     """Allocations, frees and what a pool gives out again, with sizes, sites, streams and the bytes in use."""
     with device(trace=100) as chip:
         tracer, stream = chip.driver.tracer, chip.create_stream()
@@ -396,7 +396,7 @@ def test_no_trace_has_no_samples() -> None:
 
 @pytest.mark.anyio
 async def test_a_late_viewer_sees_what_is_queued_and_allocated() -> None:
-    """Whoever comes late is told of every command that is not over, and where it stands, and of what is allocated."""
+    """A late subscriber gets every command that is not over, with its state, and what is allocated."""
     with device(trace=100) as chip:
         tracer = chip.driver.tracer
         ahead, behind, other = (chip.create_stream() for _ in range(3))
@@ -428,7 +428,7 @@ async def test_a_late_viewer_sees_what_is_queued_and_allocated() -> None:
 
 
 def test_a_late_viewer_among_allocating_threads() -> None:
-    """Whoever comes while threads allocate and free ends up with what is allocated, no more and no less."""
+    """A subscriber that comes while threads allocate and free ends up with what is allocated, no more and no less."""
     with device(trace=0) as chip:
         memory, tracer, stop = chip.context.memory, chip.driver.tracer, threading.Event()
         kept = [memory.allocate(300) for _ in range(5)]

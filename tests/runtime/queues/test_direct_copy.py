@@ -101,7 +101,7 @@ def test_at_once_it_satisfies_a_value_wait():
         waiting.wait_sync(PATIENCE)
 
 
-def test_whoever_wants_details_gets_them_from_the_queue():
+def test_details_come_from_the_queue():
     """While a viewer asks for details, each copy tells how it was enqueued and began."""
     with device() as here:
         stream, buffer, host = here.create_stream(), here.allocate(4), np.zeros(4, "uint8")

@@ -136,7 +136,7 @@ def test_an_abort_ends_the_last_work_too():
 
 
 def test_a_closed_bundle_takes_no_more():
-    """It allocates nothing, is nobody's bundle any more, and says so."""
+    """It allocates nothing, is the bundle of no stream any more, and says so."""
     with device() as gcu:
         bundle = create_bundle(gcu.context, BundleRequest(sips=3))
         assert bundle_of(gcu.context) is None
@@ -160,7 +160,7 @@ def test_a_bundle_of_another_device_is_refused():
 
 
 def test_memory_of_idle_pools_is_given_back_for_a_reservation():
-    """What a pool keeps is no obstacle; what somebody uses is, and then nothing is held."""
+    """What a pool keeps is no obstacle; what is in use is, and then nothing is held."""
     with device() as gcu:
         stream = gcu.create_stream()
         stream.free(stream.allocate(MIB))

@@ -76,7 +76,7 @@ def test_an_allocation_is_freed_once(memory):
 
 
 def test_what_another_process_has_mapped_is_not_reserved_again(memory):
-    """Its range is nobody's until it is unpinned, and the device's then."""
+    """Its range belongs to no stream until it is unpinned, and the device's then."""
     reserved = ReservedMemory(memory, (0,))
     reserved.reserve(4 * KIB)
     found = reserved.allocate(KIB, SITE)

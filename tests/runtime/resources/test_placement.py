@@ -50,7 +50,7 @@ def test_clusters_that_few_use_come_first():
     assert choose(users, clusters=2) == (0, FULL, FULL)
 
 
-def test_exclusive_clusters_are_nobody_elses():
+def test_exclusive_clusters_have_one_bundle():
     """Neither a count, nor a mask, nor SIPs get them; an exclusive request gets none that is shared."""
     taken = (claim(FULL, 0, 0, exclusive=True),)
     assert choose(taken, clusters=2) == (0, FULL, FULL)
@@ -63,7 +63,7 @@ def test_exclusive_clusters_are_nobody_elses():
 
 
 def test_sips_fit_best_and_share_only_when_they_must():
-    """The cluster with the fewest unclaimed SIPs that suffice; shared ones after that, if nobody is exclusive."""
+    """The cluster with the fewest unclaimed SIPs that suffice; shared ones after that, if none is exclusive."""
     used = (claim(0b0001, 0b0111, 0),)
     assert choose(used, sips=1) == (0, 0b1000, 0)
     assert choose(used, sips=3) == (0b1110, 0, 0)

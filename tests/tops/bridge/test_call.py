@@ -78,7 +78,7 @@ def test_not_ready_is_never_stored():
 
 
 def test_an_unknown_exception_is_logged(caplog):
-    """What nobody expected is Unknown, with its traceback in the log."""
+    """An unexpected exception is Unknown, with its traceback in the log."""
     with caplog.at_level(logging.ERROR, "atops.tops"):
         assert raising(RuntimeError("a mistake"))(1, "x") == (tops.topsErrorUnknown, None, None)
     assert "topsModuleGetGlobal" in caplog.text

@@ -102,7 +102,7 @@ def test_a_reset_and_a_closed_driver_kill_handles(world):
 
 @pytest.mark.slow
 def test_dead_handles_keep_no_closed_driver():
-    """Of a stream that nobody destroyed the handle of a closed board knows what it was, and keeps nothing of it."""
+    """Of a stream that was not destroyed the handle of a closed board knows what it was, and keeps nothing of it."""
     driver = Driver()
     stream = Device(0, driver).create_stream(name="forgotten")
     handle, lent = register(stream, stream.context), stream.__tops_stream__()[1]
@@ -195,7 +195,7 @@ def test_m10_c_style_calls_take_what_says_its_handle(world):
 
 
 def test_a_closed_stream_is_a_dead_handle(world):
-    """By itself, by its handle and by a wrapper, whether somebody asked for the handle before or not."""
+    """By itself, by its handle and by a wrapper, whether the handle was asked for before or not."""
     for asked in (True, False):
         stream = world.device.create_stream()
         others = (ExternalStream(stream), stream.__tops_stream__()[1]) if asked else ()

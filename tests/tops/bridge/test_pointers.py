@@ -1,4 +1,4 @@
-"""Pointers and host operands, resolved to bytes; second names; who owns an allocation."""
+"""Pointers and host operands, resolved to bytes; second names; the owner of an allocation."""
 
 from __future__ import annotations
 

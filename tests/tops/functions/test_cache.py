@@ -186,7 +186,7 @@ def stale(caplog):
 @pytest.mark.parametrize("reader", [read, reduce, launch, copy])
 @pytest.mark.parametrize("again", [False, True], ids=["stale", "invalidated"])
 def test_strict_mode_reports_what_is_read_after_a_write(strict, caplog, reader, again):
-    """Once for an entry, whoever reads it; not after topsMemCacheInvalidate, which is what a program should do."""
+    """Once for an entry, for all its readers; not after topsMemCacheInvalidate, which is what a program should do."""
     pointer = tops.check(tops.topsMalloc(256))
     tops.check(tops.topsMemset(pointer, 1, 256))
     tops.check(tops.topsDeviceSynchronize())
@@ -205,7 +205,7 @@ def test_strict_mode_reports_what_is_read_after_a_write(strict, caplog, reader, 
 
 
 def test_strict_mode_sees_what_kernels_write(strict, caplog):
-    """A kernel's own stores count as any others; nobody looks without strict mode, or at what is freed."""
+    """A kernel's own stores count as any others; there is no check without strict mode, or at what is freed."""
     pointer = tops.check(tops.topsMalloc(64))
     tops.check(tops.topsMemset(pointer, 0, 64))
     tops.check(tops.topsDeviceSynchronize())
@@ -220,7 +220,7 @@ def test_strict_mode_sees_what_kernels_write(strict, caplog):
 
 
 def test_nothing_is_reported_without_strict_mode(world, caplog):
-    """The data are coherent, so the program is right here."""
+    """The data are coherent, so the program is correct here."""
     pointer = tops.check(tops.topsMalloc(64))
     tops.check(PREFETCH(pointer, 64))
     tops.check(tops.topsMemset(pointer, 3, 64))

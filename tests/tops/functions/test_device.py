@@ -145,7 +145,7 @@ def test_synchronize_returns_a_kernels_fault_until_reset(world):
 
 
 def test_twin_leaves_the_loop_free(world, loop_guard):
-    """Awaiting the device blocks nobody: another task of the loop lets the device go on."""
+    """Awaiting the device does not block the loop: another task of the loop lets the device go on."""
     latch = Latch(world.device)
     latch.hold(world.device.create_stream(nonblocking=True))
 
@@ -195,7 +195,7 @@ def test_reset_kills_handles_streams_and_memory(world):
     assert device.memory_info()[0] > world.driver.arch.l3_bytes - (1 << 20)
 
 
-def test_reset_wakes_who_waits(world):
+def test_reset_wakes_waiters(world):
     """A thread that synchronises while another resets gets an error, never a hang."""
     latch = Latch(world.device)
     latch.hold(world.device.create_stream(nonblocking=True))

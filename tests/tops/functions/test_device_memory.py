@@ -251,7 +251,7 @@ def test_second_names(world):
 
 
 def test_memory_of_the_object_api_is_not_freed(world):
-    """Memory that the object API made is refused by topsFree, which says who frees it, by Buffer and by address."""
+    """Memory that the object API made is refused by topsFree, which says what frees it, by Buffer and by address."""
     buffer = world.device.allocate(8)
     for pointer in (buffer, buffer.address):
         assert tops.topsFree(pointer) == (tops.topsErrorInvalidDevicePointer,)

@@ -200,7 +200,7 @@ def test_f8_destroy_while_recording(world):
     assert read(world, target) == 1
 
 
-def test_f38_destroyed_while_somebody_waits(world):
+def test_f38_destroyed_during_a_wait(world):
     """F38: the wait ends when the record is complete; so does a stream's wait."""
     handle, waiting = stream(1), stream(1)
     latch = held(world, handle)

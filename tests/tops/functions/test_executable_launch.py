@@ -72,7 +72,7 @@ def foreign_bundle(world):
 
 
 def topsres(exclusive=False):
-    """Return a resource bundle of one cluster, or of all and for nobody else."""
+    """Return a resource bundle of one cluster, or of all and exclusive."""
     mode = tops.TOPS_RES_BUNDLE_MODE__DEVICE if exclusive else tops.TOPS_RES_BUNDLE_MODE__CLUSTER
     bundle = tops.topsResourceBundle_t(mode=mode, cluster_num=1)
     request = tops.topsResourceRequest_t(need_alloc_cluster=exclusive, res_bundle_cfg=bundle)
@@ -151,7 +151,7 @@ def test_every_form_computes_the_same(world, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_graph_mode_takes_dims_between_the_bounds(world, name):
-    """2 to 8 rows are right, and the built dims are none; operator mode refuses them all."""
+    """2 to 8 rows are valid, and the built dims are none; operator mode refuses them all."""
     for count, right in ((1, False), (2, True), (8, True), (9, False)):
         rows = np.ones((count, 4), np.float32)
         row = (with_constants if name in WITH_CONSTANTS else launch)(LAYER, rows)

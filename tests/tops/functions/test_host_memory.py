@@ -28,7 +28,7 @@ def freed_host(world) -> int:
 
 
 def plain(world) -> np.ndarray:
-    """Return an array that nobody registered."""
+    """Return an array that is not registered."""
     array = np.zeros(SIZE, "uint8")
     world.keep.append(array)
     return array
@@ -169,7 +169,7 @@ def test_a_registered_buffer_is_its_own_pointer(world, make):
 
 
 def test_g29_what_is_no_pointer_was_not_registered_either(world):
-    """Other types are a wrong value; pointers that nobody registered are told as such."""
+    """Other types are a wrong value; the error names pointers that are not registered."""
     for wrong in ("x", 1.0, True, [1], b"read-only"):
         assert tops.topsHostUnregister(wrong) == (INVALID,)
     for pointer in (plain(world), host_address(plain(world)), bytearray(4), 12345, -1):
@@ -178,7 +178,7 @@ def test_g29_what_is_no_pointer_was_not_registered_either(world):
 
 @pytest.mark.parametrize(("first", "end"), [(64, 128), (80, 96), (0, 65), (127, 192), (0, 192), (64, 65), (127, 128)])
 def test_g28_a_part_of_what_is_registered(world, first, end):
-    """Any byte that two ranges have in common is too much, from either side; neighbours are right."""
+    """Any byte that two ranges have in common is too much, from either side; neighbours are valid."""
     array = plain(world)[:192]
     tops.check(tops.topsHostRegister(array[64:128], 64, 0))
     answer = tops.topsHostRegister(array[first:end], end - first, 0)

@@ -270,7 +270,7 @@ def until(condition) -> None:
 
 
 def test_a_loan_counts_until_its_end_is_done(world):
-    """Who sees no loan any more finds the range free: the count falls after the end of the loan, not before."""
+    """A process that sees no loan finds the range free: the count falls after the end of the loan, not before."""
     entered, gate = threading.Event(), threading.Event()
 
     class Slow:
@@ -481,7 +481,7 @@ def test_a_blocking_wait_for_another_process_has_a_limit(world, other):
 
 
 def test_a_reset_ends_a_blocking_wait_for_another_process(world, other):
-    """Whoever blocks in it, past every command of this process, is told that the device was reset."""
+    """A call that blocks in it, past every command of this process, fails with the reset of the device."""
     event = device_event(recorded_and_held_there(other))
     page, blocks, told = event.shared.page, threading.Event(), list[BaseException]()
     wait = page.wait
@@ -505,7 +505,7 @@ def test_a_reset_ends_a_blocking_wait_for_another_process(world, other):
 
 @pytest.mark.slow
 def test_a_killed_recorder(world):
-    """Kill -9 of a process that owes a record, with three processes: whoever waits for it gets an error, soon."""
+    """Kill -9 of a process that owes a record, with three processes: a wait for it ends with an error, soon."""
     event, handle = shared_event()
     with processes(2) as (recorder, waiter):
         at, to = (each.do("event", handle_=handle)[1] for each in (recorder, waiter))

@@ -238,7 +238,7 @@ def test_pointers_become_memory_by_annotation(world):
 
 
 def test_address_for_a_parameter_without_a_type_is_refused(world):
-    """Whether it is a number or a pointer nobody can tell; the message says what would be right."""
+    """It may be a number or a pointer; the message says what is expected."""
 
     @k.kernel
     def look(x) -> None: ...
@@ -472,7 +472,7 @@ def test_a_launch_that_fails_pops_too(world):
 
 
 def test_each_thread_and_task_has_its_own_stack(world):
-    """Nobody sees what another one has configured: no thread, no task, nor a task begun by who configured."""
+    """A configuration is seen where it was made: by no other thread or task, nor by a task that was begun there."""
     configured(world)
     thread, seen = world.thread(lambda: (POP()[:1], tops.topsConfigureCall(2, 2), POP()[:1]))
     thread.join(PATIENCE)

@@ -265,7 +265,7 @@ def test_freed_rodata_fail_the_launch(world):
 
 
 def test_it_stays_within_the_default_bundle(world):
-    """A cluster that the bundle does not have is none, one that it has is right."""
+    """A cluster that the bundle does not have is refused, one that it has is valid."""
     using(create("PG", pg_mask=0b10))
     assert launch([entry(idle, 0)], 1) == (INVALID,)
     tops.check(launch([entry(idle, 1)], 1))

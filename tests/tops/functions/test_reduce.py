@@ -204,7 +204,7 @@ def test_memory_that_is_freed_first_poisons_the_stream(world):
 
 
 def test_a_value_wait_notices_the_result(world):
-    """Whoever waits for a word that the reduction stores goes on."""
+    """A wait for a word that the reduction stores ends."""
     stream, waiting = (world.device.create_stream(nonblocking=True) for _ in range(2))
     word = stream.zeros(1, "uint32")
     one = stream.upload(np.array([5], np.uint32))

@@ -273,7 +273,7 @@ def test_a_part_goes_where_it_fits_best(world):
 
 
 def test_an_exclusive_cluster_runs_nothing_else(world):
-    """Work without a bundle, and bundles that share, use what an exclusive one leaves; it waits for nobody there."""
+    """Work without a bundle, and bundles that share, use what an exclusive one leaves; it waits for no other there."""
     exclusive = create("PG", pg_mask=0b01, exclusive=True)
     assert clusters() == {1}
     using(create(cluster_num=1))
@@ -374,7 +374,7 @@ def test_the_default_is_of_its_device(world):
 
 
 def test_a_destroyed_default_is_an_invalid_handle(world):
-    """Whoever launches with it is told, and None repairs it."""
+    """A launch with it is an error, and None repairs it."""
     handle = one(world)
     using(handle)
     tops.check(tops.topsDestroyResource(handle))
@@ -464,7 +464,7 @@ def test_near_banks_only_and_then_no_more(world):
     assert bank_of(world, tops.check(tops.topsMallocForResource(1, create("PG", pg_mask=0b01)))) == 2
 
 
-def test_the_reservation_is_nobody_elses(world):
+def test_the_reservation_has_one_owner(world):
     """With all of the device's memory reserved topsMalloc has none, and the bundle has it to the last byte."""
     total = sum(tops.check(tops.topsMemGetInfoExt(BANKS))[3])
     handle = create("DEVICE", hbm_mem_size=total)

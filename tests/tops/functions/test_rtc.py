@@ -168,7 +168,7 @@ def test_log_names_the_place():
     ],
 )
 def test_cpp_is_refused_by_name(name, source):
-    """A text in C++ is COMPILATION, and the log names the language and the one that is right."""
+    """A text in C++ is COMPILATION, and the log names the language and the expected one."""
     handle = program(source=source, name=name)
     assert tops.topsrtcCompileProgram(handle, 0, None) == (COMPILATION,)
     log = tops.topsrtcGetProgramLog(handle)[1]

@@ -349,7 +349,7 @@ def test_a_fault_stays_with_its_stream(world):
 
 
 def test_m16_a_twin_leaves_the_loop_free(world, loop_guard):
-    """M16: awaiting a stream blocks nobody, on both loops."""
+    """M16: awaiting a stream does not block the loop, on both loops."""
     for backend in ("asyncio", "trio"):
         handle = stream(world)
         latch = held(world, handle)
@@ -362,7 +362,7 @@ def test_m16_a_twin_leaves_the_loop_free(world, loop_guard):
         anyio.run(main, backend=backend)
 
 
-def test_a_reset_wakes_who_synchronises(world):
+def test_a_reset_wakes_a_synchronising_thread(world):
     """A thread that waits for a stream of a device that another resets gets an error."""
     handle = stream(world)
     held(world, handle)
@@ -380,7 +380,7 @@ def test_a_reset_wakes_who_synchronises(world):
 
 @pytest.mark.parametrize("waiting", ["null", "created", "per thread"])
 def test_c4_c6_wait_event(world, waiting):
-    """C4, C6: later work waits for the event and nobody else; synchronising the recording stream is enough for it."""
+    """C4, C6: only later work waits for the event; synchronising the recording stream is enough for it."""
     first, target = stream(world, 1), word(world)
     second = {"null": 0, "created": stream(world, 1), "per thread": 2}[waiting]
     latch, marked = held(world, first), event(world)
@@ -461,7 +461,7 @@ def test_d15_waiting_threads_hold_no_lock(world):
 
 
 @pytest.mark.parametrize(("handle", "which"), [(0, "the null"), (None, "the null"), (2, "the thread's own")])
-def test_streams_that_nobody_created_cannot_be_destroyed(world, handle, which):
+def test_streams_that_were_not_created_cannot_be_destroyed(world, handle, which):
     """The null stream and the thread's own are InvalidHandle, and the message says which of them was meant."""
     assert tops.topsStreamDestroy(handle) == (tops.topsErrorInvalidHandle,)
     assert f"cannot destroy {which}" in last().message and f", {handle};" in last().message

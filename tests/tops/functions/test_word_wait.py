@@ -1,4 +1,4 @@
-"""Words that hosts and streams hand each other: how they compare, who wakes a wait, and what ends it early."""
+"""Words that hosts and streams hand each other: how they compare, what wakes a wait, and what ends it early."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GTE, EQ, AND, NOR = range(4)
 
 
 def watched(pointer: int) -> bool:
-    """Tell whether somebody waits for a word."""
+    """Tell whether a word has a waiter."""
     return device_memory(pointer, 4).allocation.watches is not None
 
 
@@ -133,7 +133,7 @@ def test_async_memory_is_the_streams(world):
 
 
 def test_host_stores_are_found(world):
-    """Stores into mapped memory, which nobody reports, end both forms of the wait."""
+    """Stores into mapped memory, which are not reported, end both forms of the wait."""
     array = world.device.host_malloc(2, "uint32")
     memory = device_memory(array.address, 8).allocation.view
     memory[0:8] = bytes(8)

@@ -63,8 +63,8 @@ def test_any_position_is_that_of_going_through_the_steps(steps: list[ThreadEvent
         assert sorted(zip(found.block.tolist(), found.thread.tolist(), strict=True)) == sorted(
             {(step.block, step.thread) for step in own}
         )
-        for place, who in enumerate(zip(found.block.tolist(), found.thread.tolist(), strict=True)):
-            step, turn = last.get(who), int(found.turn[place])
+        for place, thread in enumerate(zip(found.block.tolist(), found.thread.tolist(), strict=True)):
+            step, turn = last.get(thread), int(found.turn[place])
             if step is None:
                 assert turn == NOT_BEGUN
             else:
@@ -88,7 +88,7 @@ def test_checkpoints_do_not_show(steps: list[ThreadEvent]) -> None:
 
 
 def test_a_barrier_meets_when_the_last_one_has_arrived() -> None:
-    """The meeting is after the last arrival, also in a later round, and those who have not run on yet are let go."""
+    """The meeting is after the last arrival, also in a later round, and threads that have not run on yet are let go."""
     columns, history = table(meeting(3, rounds=2)), History(7)
     history.update(columns)
     assert history.meetings.all().tolist() == [3, 9]
@@ -99,7 +99,7 @@ def test_a_barrier_meets_when_the_last_one_has_arrived() -> None:
     assert history.at(4, columns).turn.tolist() == [ThreadState.RUNS, RELEASED, RELEASED]
 
 
-def test_who_leaves_late_makes_no_meeting() -> None:
+def test_a_thread_that_leaves_late_makes_no_meeting() -> None:
     """A thread that runs on when the others stand at the next barrier already leaves the meeting before."""
     steps = meeting(3, rounds=2, late=1)
     columns, history = table(steps), History(7)
@@ -109,7 +109,7 @@ def test_who_leaves_late_makes_no_meeting() -> None:
 
 
 def test_a_barrier_that_never_opens_has_no_meeting() -> None:
-    """Threads that arrive and are closed there have met nobody."""
+    """Threads that arrive and are closed there have met no other."""
     states = (ThreadState.BARRIER, ThreadState.FAILED)
     steps = [ThreadEvent(0, 7, 0, thread, state) for state in states for thread in range(2)]
     columns, history = table(steps), History(7)

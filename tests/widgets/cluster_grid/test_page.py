@@ -89,7 +89,7 @@ def test_buttons_and_slider_do_the_same(host: Host) -> None:
 
 
 def test_a_deadlock_is_drawn(host: Host) -> None:
-    """The launch opens where it failed; who waits for whom is drawn and told in words."""
+    """The launch opens where it failed; which thread waits for which is drawn and told in words."""
     shown = host.show(ClusterGrid(deadlocked()))
     shown.until("view.rects.some((r) => r.wait)")
     assert turns(shown) == "BBEB····"
@@ -217,7 +217,7 @@ def test_picture(host: Host, theme: str) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_picture_of_a_deadlock(host: Host, theme: str) -> None:
-    """The picture of a deadlock: who waits for whom, and who will never come."""
+    """The picture of a deadlock: which thread waits for which, and which will never come."""
     shown = host.show(ClusterGrid(deadlocked()), theme)
     shown.until("view.rects.some((r) => r.wait)")
     keep(shown, "cluster-grid-deadlock", theme)

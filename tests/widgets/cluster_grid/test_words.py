@@ -1,4 +1,4 @@
-"""Who waits for whom, in words, and the source lines of a launch: of kernels that ran, and of steps made by hand."""
+"""Waiting threads in words, and the source lines of a launch: of kernels that ran, and of steps made by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_numbers_read_as_people_write_them() -> None:
     assert numbers("block", list(range(0, 40, 2))).endswith("12, 14 and more")
 
 
-def test_a_deadlock_names_who_will_never_come() -> None:
+def test_a_deadlock_names_what_will_never_come() -> None:
     """Where the launch failed, the block's waiting threads, their line and the one that left the kernel are named."""
     lines, verdict = told(deadlocked())
     assert lines == [
@@ -58,8 +58,8 @@ def test_a_divergent_barrier_is_told_though_it_opens() -> None:
 
 
 @pytest.mark.slow
-def test_a_barrier_that_opened_is_waited_for_by_nobody() -> None:
-    """Threads that a barrier let go and that did not run on yet wait for nobody, though others have ended."""
+def test_a_barrier_that_opened_has_no_waiters() -> None:
+    """Threads that a barrier let go and that did not run on yet wait for no thread, though others have ended."""
     for position in range(289):
         assert "never" not in told(summing(), position)[1]
 
@@ -78,12 +78,12 @@ def test_blocks_that_stand_alike_are_one_line() -> None:
     (ThreadState.SIGNAL, 9, "2 threads of blocks 0-1 / signal 9 / a write to it / may still come"),
 ])  # fmt: skip
 def test_other_waits(turn: ThreadState, on: int, words: str) -> None:
-    """The grid's barrier, counted barriers and signals are told with their numbers and who is missing."""
+    """The grid's barrier, counted barriers and signals are told with their numbers and the missing threads."""
     lines, verdict = told(by_hand((0, 0, turn, on), (1, 0, turn, on), (1, 1, ThreadState.RUNS, -1)))
     assert lines == [words] and verdict == ""
 
 
-def test_nobody_can_go_on() -> None:
+def test_no_thread_can_go_on() -> None:
     """If all that have not ended wait for signals, no thread can go on by itself; a transfer ends by itself."""
     _, verdict = told(by_hand((0, 0, ThreadState.SIGNAL, 1), (0, 1, ThreadState.ENDED, -1)))
     assert verdict == "No thread can go on by itself"

@@ -133,7 +133,7 @@ async def test_details_come_when_asked_for() -> None:
 
 @pytest.mark.asyncio
 async def test_a_closed_widget_costs_nothing() -> None:
-    """When the last widget of a feed is closed, nothing reads the driver and nobody wants details of it."""
+    """When the last widget of a feed is closed, nothing reads the driver and details are not recorded."""
     async with atops.Driver() as driver:
         widget = Timeline(driver)
         widget.feed.ask_details()

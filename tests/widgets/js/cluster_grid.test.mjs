@@ -37,7 +37,7 @@ test("steps before the first saved one are in how the cells stood", () => {
   assert.deepEqual([...m.replay(c, 100, 104).turn], [10, 10]);
 });
 
-test("who stands where is counted; those that ended stand nowhere", () => {
+test("threads are counted where they stand; those that ended stand nowhere", () => {
   const cells = {turn: [1, 1, 0, 6, 8], section: [0, 0, 0, 0, -1], line: [12, 12, 12, 12, 0]};
   assert.deepEqual(m.marked(cells), [[0, 12, 1, 2], [0, 12, 0, 1]]);
   assert.deepEqual(m.tally([[3], [1], [3]]), [[1, 1], [3, 2]]);

@@ -134,7 +134,7 @@ def test_the_whole_traceback_is_there_on_request(cells: Cells):
 
 
 def test_a_skipped_command_shows_the_first_failure(cells: Cells):
-    """Whoever waits for a later command sees that it was skipped, and the kernel's lines."""
+    """A wait for a later command shows that it was skipped, and the kernel's lines."""
     said = cells.run(FAIL, "stream.launch(spoil, (1, 12), x)\nstream.fetch(x).wait_sync()")
     assert "PriorLaunchFailure: stream 1 skipped copy" in said
     assert "the first failure was LaunchFailure: thread (3,0,0)" in said
@@ -166,7 +166,7 @@ def test_a_group_hides_no_other_error(cells: Cells):
     assert re.search(r"In\[\d+\], line 8, in two\n----> 8 raise ValueError\('mine'\)\n", said)
 
 
-def test_a_compilation_without_the_magic_shows_who_asked(cells: Cells):
+def test_a_compilation_without_the_magic_shows_its_place(cells: Cells):
     """The log, and the line of the cell that compiled the text."""
     said = cells.run("def make():\n    return k.compile_source('@k.kernel\\ndef f(x): y\\n', 'f.py')\nmake()")
     assert "CompilationError: f.py:2:11: error: undefined name 'y'" in said and "atops/" not in said
@@ -202,10 +202,10 @@ def test_a_timeline_of_a_driver_that_the_cell_makes(cells: Cells):
     """The name is looked up when the cell ends; a name that is no driver is said so."""
     said = cells.run(
         "%%timeline other\nother = atops.Driver()\ns = atops.Device(0, other).create_stream()\ns.zeros(3)\ns.sync()",
-        "other.close()", "%%timeline nobody\nx = x",
+        "other.close()", "%%timeline missing\nx = x",
     )  # fmt: skip
     assert "fill, 12 B" in said
-    assert "%%timeline nobody: the notebook has no driver called 'nobody'" in said
+    assert "%%timeline missing: the notebook has no driver called 'missing'" in said
 
 
 def test_a_timeline_says_what_it_cannot_show(cells: Cells):

@@ -17,7 +17,7 @@ from tests.runtime.boards import board
 
 @pytest.fixture
 def driver() -> Iterator[Driver]:
-    """A driver whose details somebody wants."""
+    """A driver whose details have a subscriber."""
     with board(trace=100) as driver, driver.tracer.detailed():
         yield driver
 
@@ -70,7 +70,7 @@ def test_what_changed_since_the_last_look_is_marked(driver: Driver) -> None:
 
 
 def test_freed_memory_is_refused(driver: Driver) -> None:
-    """Neither a freed range nor one that somebody else has now shows bytes, and the reason names it."""
+    """Neither a freed range nor one that has another owner now shows bytes, and the reason names it."""
     memory = driver.context(0).memory
     held = memory.allocate(256)
     contents, where = Contents(driver), place(driver, held)

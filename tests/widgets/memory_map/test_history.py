@@ -30,7 +30,7 @@ def change(at: int, number: int, what: Change, used: int, offset: int = 0, size:
     return AllocationEvent(at, 0, offset, size, 0, what, number, used, number, 1)
 
 
-def test_a_life_has_a_beginning_an_end_and_who_ended_it() -> None:
+def test_a_life_has_a_beginning_an_end_and_what_ended_it() -> None:
     """What is allocated stands until it is freed, at each moment between."""
     history, _ = told(change(10, 7, ALLOCATED, 1024), change(30, 7, FREED, 0)._replace(site=5))
     row = history.row(7)

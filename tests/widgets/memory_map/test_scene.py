@@ -130,7 +130,7 @@ def test_a_live_kernel_marks_the_very_shapes_that_it_was_given() -> None:
 
 
 def test_a_kernel_that_is_not_over_marks_what_it_was_given() -> None:
-    """One that is queued or runs has no record yet: its moments tell who it is, its uses what it was given."""
+    """One that is queued or runs has no record yet: its moments tell its name, its uses what it was given."""
     trace = given()
     moment = CommandEvent(60 * US, 1, Phase.SUBMITTED, Kind.LAUNCH, 0, 2, name="attention")
     shown = picture(replace(trace, records=(trace.records[0], *trace.records[2:]), moments=(moment,)))
@@ -227,7 +227,7 @@ def test_a_zoom_far_away_keeps_its_lane() -> None:
 
 
 def test_a_trace_without_changes_has_a_curve_of_its_samples() -> None:
-    """Samples of memory in use are enough for the curve; nobody is known to hold anything."""
+    """Samples of memory in use are enough for the curve; no holder is known."""
     samples = tuple(CounterSample(at * US, 1, at * MIB) for at in (1, 5, 3))
     shown = picture(Trace(counters=samples))
     scene = shown.scene(Window())
@@ -265,7 +265,7 @@ def test_a_scene_travels() -> None:
 
 @pytest.mark.parametrize("theme", [None, "light", "dark"])
 def test_svg_has_every_range_with_its_line(theme: str | None) -> None:
-    """The SVG is well-formed and its titles name who holds each range; a selected copy is marked."""
+    """The SVG is well-formed and its titles name the holder of each range; a selected copy is marked."""
     widget = MemoryMap(training())
     widget.feed.selection.select(3)
     root = ElementTree.fromstring(widget.to_svg(theme=theme))  # type: ignore[arg-type]
@@ -298,7 +298,7 @@ def test_svg_and_text_mark_what_a_kernel_was_given() -> None:
     crowded_labels.close()
 
 
-def test_text_tells_who_holds_what() -> None:
+def test_text_tells_the_holders() -> None:
     """A terminal is told the figures, and the largest ranges of each bank with their lines; the rest in a sum."""
     widget = MemoryMap(training())
     text = widget.to_text(60)

@@ -36,7 +36,7 @@ def rows(feed: Feed, **options: object) -> dict[str, dict[str, object]]:
 
 
 def test_every_reason_is_told_in_words() -> None:
-    """Who waits for what: event, its stream and what is before it; value and address; cluster; and who failed."""
+    """What waits for what: event, its stream and what is before it; value and address; cluster; and what failed."""
     found = rows(Feed(standing(50).trace()))
     reasons = {label: str(row["reason"]) for label, row in found.items()}
     assert reasons["load"] == "copy host to device of 64 MiB (number 10) runs since 101 µs"
