@@ -28,7 +28,6 @@ __all__ = ("Counts", "Mismatch", "Outcome", "Progress", "report", "sequence")
 
 # ---- the outcome
 
-
 Counts = npt.NDArray[np.int64]
 
 TIMES = frozenset(("submitted_ns", "started_ns", "finished_ns"))
@@ -93,7 +92,6 @@ def _plain(value: object) -> object:
 
 
 # ---- the report
-
 
 WIDEST = 120  # columns used, however wide the terminal is
 NARROWEST = 40  # columns that a timeline needs
@@ -207,7 +205,6 @@ def _verdict(console: Console, outcome: Outcome) -> None:
 
 
 # ---- the progress bar
-
 
 EVERY = 0.05  # seconds between two drawings: a thread that draws would take its share of the interpreter lock
 

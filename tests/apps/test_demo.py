@@ -20,8 +20,7 @@ import numpy as np
 import pytest
 
 from atops.apps import demo
-from atops.apps.corpus import Chunk
-from atops.apps.demo import Plan, add_arguments, count
+from atops.apps.demo import Chunk, Plan, add_arguments, count
 from atops.apps.demo_report import Progress
 from atops.apps.histogram import BLOCKS, VALUES
 from atops.base.options import EmulatorOptions

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atops.apps.corpus import Chunk
+from atops.apps.demo import Chunk
 from atops.apps.demo_report import Counts
 from atops.apps.histogram import BLOCKS, THREADS, TILE, VALUES, count_bytes
 from atops.base.options import EmulatorOptions

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atops.apps.corpus import files_of, read, size_of, standard_library
+from atops.apps.demo import files_of, read, size_of, standard_library
 
 
 def tree(root: Path, files: dict[str, bytes]) -> list[Path]:
