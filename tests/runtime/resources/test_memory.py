@@ -9,7 +9,7 @@ import pytest
 
 from atops.base.errors import IllegalAddress, OutOfMemory
 from atops.device.memory.device_memory import DeviceMemory
-from atops.runtime.resources.memory import ReservedMemory
+from atops.runtime.resources.bundle import ReservedMemory
 
 KIB = 1 << 10
 BANK = 64 * KIB
