@@ -20,7 +20,7 @@ from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.completion import Completion, log_if_unseen
-from atops.runtime.core.kernel_lane import KernelLane
+from atops.runtime.executors.kernel_lane import KernelLane
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.constants import ConstantBuffers
 from atops.runtime.memory.prefetch import PrefetchBuffer

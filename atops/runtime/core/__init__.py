@@ -6,5 +6,4 @@ event            a point in a stream
 capacity         how many commands a stream takes, and reservations of places
 command_trace    what a tracer is told of commands
 poller           timers for what nothing reports
-kernel_lane      the threads that step the blocks of a device
 """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from atops.base.waiting.parking_lot import Waiter
     from atops.runtime.core.completion import Completion
-    from atops.runtime.core.kernel_lane import KernelLane
+    from atops.runtime.executors.kernel_lane import KernelLane
 
 __all__ = ("HERE", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter")
 

@@ -16,8 +16,8 @@ from atops.device.exec.block import Progress
 from atops.device.memory.value_wait import Condition
 from atops.kernels.sync import signal_wait, signal_write
 from atops.runtime.cooperative_launch import launch_together
-from atops.runtime.core.kernel_lane import KernelLane
 from atops.runtime.device import Device
+from atops.runtime.executors.kernel_lane import KernelLane
 from tests.runtime.boards import PATIENCE, board, device, works
 
 OPTIONS = EmulatorOptions()
