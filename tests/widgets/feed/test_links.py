@@ -100,7 +100,7 @@ def test_links_and_what_is_stepped_over() -> None:
     assert sites == [] and len(columns["link_seq"]) == 0
 
 
-def test_a_line_that_nobody_noted_is_empty() -> None:
+def test_a_line_that_was_not_noted_is_empty() -> None:
     """A trace whose names lost their sites still has its columns."""
     trace = pipeline()
     columns, sites = saved_links(Feed(replace(trace, names=TraceNames())))

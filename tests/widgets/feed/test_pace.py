@@ -154,7 +154,7 @@ def test_a_picture_that_cannot_be_saved_is_logged(
     assert clocks.delay is not None
 
 
-def test_nobody_looks() -> None:
+def test_without_a_viewer() -> None:
     """Without a view nothing is sent; a view that says bye is forgotten."""
     flow = Flow()
     assert flow.wait(0.0) is None
@@ -195,7 +195,7 @@ def test_a_silent_view_gets_one_frame_a_second() -> None:
     assert flow.wait(4.1) == pytest.approx(PATIENCE_S - 0.1)
 
 
-def test_hello_tells_who_needs_the_picture() -> None:
+def test_hello_tells_which_viewer_needs_the_picture() -> None:
     """A view that has the newest frame needs nothing; a new one, or one of another kernel's life, does."""
     flow = Flow()
     frame = flow.sent(0.0)
