@@ -20,6 +20,7 @@ from atops.device.call_site import asked_at, caller
 from atops.runtime.commands.call import is_async
 from atops.runtime.core.completion import Completion
 from atops.runtime.device import Device
+from atops.runtime.executors.executor import Collectable
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.stream import Stream
 
@@ -58,7 +59,7 @@ def pipeline(
     return Pipeline(source, stages, Device() if device is None else device, streams, in_flight)
 
 
-class Pipeline(AsyncIterator[Any]):
+class Pipeline(AsyncIterator[Any], Collectable):
     """What `pipeline` returns: an async iterator and an async context manager."""
 
     def __init__(self, source: Any, stages: tuple[Stage, ...], device: Device, streams: int, in_flight: int) -> None:
@@ -93,6 +94,9 @@ class Pipeline(AsyncIterator[Any]):
         self._feeder = anyio.CancelScope()
         self._news = anyio.Event()  # the window, the room in it or the source's end changed
         self._tasks: Any = None
+        self._executor = device.driver.executor
+        self._executor.start()
+        self.when_collected(self._executor, partial(_drop, self._streams, None))
 
     # ---- lifecycle
 
@@ -117,6 +121,7 @@ class Pipeline(AsyncIterator[Any]):
         """Drop what is in flight, free what was allocated, close the source. Idempotent, also when cancelled."""
         if not self._closed:
             self._closed = True
+            self.settled()
             for stream in self._streams:
                 stream.abort()
                 stream.close()
@@ -138,13 +143,6 @@ class Pipeline(AsyncIterator[Any]):
             await close()
         elif isinstance(self._source, GeneratorType):  # its `finally` is owed now; other iterators are their owner's
             self._source.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
-            for stream in self._streams:
-                stream.driver.post(partial(_drop, stream))  # never a lock in a finalizer
-            if self._reader is not None:
-                self._streams[0].driver.post(self._reader.cancel)
 
     # ---- the consumer's side
 
@@ -204,6 +202,7 @@ class Pipeline(AsyncIterator[Any]):
         if isinstance(self._source, AsyncIterator):
             if self._reader is None:
                 self._reader = _SourceReader(self._source)
+                self.when_collected(self._executor, partial(_drop, self._streams, self._reader))
             self._reader.ask()
             if self._window:
                 async with anyio.create_task_group() as race:
@@ -304,10 +303,13 @@ def _fetched(stream: Stream, value: object) -> object:
     raise InvalidType(f"the last stage returned {value!r}; expected a DeviceArray, a Completion or a tuple of them")
 
 
-def _drop(stream: Stream) -> None:
-    """End a stream that is never closed. A driver step."""
-    stream.abort()
-    stream.close()
+def _drop(streams: list[Stream], reader: _SourceReader | None) -> None:
+    """End what a pipeline has that is never closed. A driver step."""
+    for stream in streams:
+        stream.abort()
+        stream.close()
+    if reader is not None:
+        reader.cancel()
 
 
 async def _arrived(outcome: Any) -> object:

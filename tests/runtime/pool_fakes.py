@@ -20,7 +20,9 @@ MIB = 1 << 20
 
 def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) -> Any:
     """Return what a pool needs of a device, with `total` bytes in one bank."""
-    driver = driver or SimpleNamespace(options=SimpleNamespace(devices=2), lock=threading.Lock(), seq=0)
+    executor = SimpleNamespace(post_in_finalizer=lambda step: step())
+    options = SimpleNamespace(devices=2)
+    driver = driver or SimpleNamespace(options=options, lock=threading.Lock(), seq=0, executor=executor)
     memory = DeviceMemory(total, 1, ordinal, (2 * ordinal + 1) << 36, 0)
     context = SimpleNamespace(driver=driver, ordinal=ordinal, memory=memory, arch=architecture("gcu300"), dead=None)
     context.pools = WeakSet()

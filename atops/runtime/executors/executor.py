@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
     from atops.runtime.executors.kernel_lane import KernelLane
 
-__all__ = ("HERE", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter")
+__all__ = ("HERE", "NOTHING", "Collectable", "Executor", "Here", "Lane", "LaterStep", "Step", "StepWaiter")
 
 Step = Callable[[], object]
+NOTHING = bool  # C code that does nothing
 
 
 class Lane(str):
@@ -49,6 +51,26 @@ class LaterStep:
         step, self._step = self._step, None
         if step is not None:
             step()
+
+
+class Collectable:
+    """An object that leaves a step to the driver's thread if it is collected before it is closed.
+
+    `__del__` is a slot and has C code, which puts the step into the driver's queue: Ctrl-C may end a method of Python
+    before its first instruction, and then what the object has would be lost.
+    """
+
+    __slots__ = ("__del__",)
+
+    __del__: Callable[[], object]
+
+    def when_collected(self, executor: Executor, step: Step) -> None:
+        """Have `step` run by the driver's thread when this is collected, in place of what was to run then."""
+        self.__del__ = MethodType(executor.post_in_finalizer, step)
+
+    def settled(self) -> None:
+        """Leave nothing to do when this is collected."""
+        self.__del__ = NOTHING
 
 
 class StepWaiter:

@@ -18,6 +18,7 @@ from atops.base.dtypes import DType, DTypeLike, as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
 from atops.base.html_table import html_table
 from atops.device.memory.allocation import Allocation
+from atops.runtime.executors.executor import NOTHING, Collectable
 from atops.trace.text import format_bytes
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ __all__ = ("Buffer", "DeviceArray", "End", "Release", "alive", "array_html", "bo
 # Called with the memory, and the stream that orders its release: by default the one that made it, or the whole device.
 Release: TypeAlias = Callable[..., object]
 SHOWN = 8  # values of an array in a notebook
-NOTHING = bool  # C code that does nothing, called by the collector for a buffer that owns no memory
 
 Part = TypeVar("Part", bound="Buffer")
 
@@ -47,18 +47,14 @@ class End(NamedTuple):
     device: int
 
 
-class Buffer:
+class Buffer(Collectable):
     """A range of device (or mapped host) memory, in bytes.
 
     Slicing gives a buffer on part of it, which owns nothing. `close` gives the memory back; it never waits, and never
     takes memory away from work that was enqueued before.
     """
 
-    # `__del__` is a slot and has C code, which puts a step into the driver's queue: Ctrl-C may end a method of Python
-    # before its first instruction, and then the memory would be lost.
-    __slots__ = ("__del__", "__weakref__", "_release", "allocation", "driver", "end", "nbytes", "offset")
-
-    __del__: Callable[[], object]
+    __slots__ = ("__weakref__", "_release", "allocation", "driver", "end", "nbytes", "offset")
 
     def __init__(
         self,

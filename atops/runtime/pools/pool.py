@@ -10,6 +10,7 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from atops.base.errors import InvalidDevice, InvalidHandle, InvalidType, InvalidValue, OutOfMemory
@@ -18,6 +19,7 @@ from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.completion import Completion, InProcess
+from atops.runtime.executors.executor import Collectable
 from atops.runtime.pools.blocks import ANY, Block, Origin, order_of
 from atops.runtime.pools.ledger import Ledger
 
@@ -69,7 +71,7 @@ class PoolStatistics:
 Taken = tuple[Allocation, tuple[Completion, ...], tuple[Completion, ...]]
 
 
-class MemoryPool(InProcess):
+class MemoryPool(InProcess, Collectable):
     """Memory of one device for allocations in stream order (TOPS Runtime API, topsMemPoolAttr).
 
     A freed block is given out again whole, to a request of its size or down to about four fifths of it, by the first
@@ -103,6 +105,7 @@ class MemoryPool(InProcess):
         self._granted: dict[int, Access] = {}  # the rights of other devices than its own
         self.lock = context.pool_lock
         self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
+        self.when_collected(context.driver.executor, partial(self._ledger.shrink, 0))  # its memory keeps a pool alive
         with self.lock:
             context.pools.add(self)
 
@@ -137,10 +140,6 @@ class MemoryPool(InProcess):
 
     async def __aexit__(self, *failure: object) -> None:
         self.destroy()
-
-    def __del__(self) -> None:
-        if (ledger := getattr(self, "_ledger", None)) is not None:  # memory of the pool keeps it alive
-            ledger.shrink(0)
 
     @property
     def is_destroyed(self) -> bool:

@@ -229,6 +229,12 @@ def test_an_interrupted_close_is_finished_by_the_next(ctrl_c: CtrlC) -> None:
                 driver.executor._thread.join(0.001)
 
 
+def reserved(used: Bench) -> int:
+    """Return the bytes of device memory that are not free."""
+    free, total = used.device.memory_info()
+    return total - free
+
+
 class Tripwire:
     """Makes SIGINT pending when it is dropped, without looking for signals itself."""
 
@@ -243,3 +249,19 @@ def test_ctrl_c_at_the_start_of_a_finalizer_loses_no_memory(make: Callable[[Benc
             dropped = [(make(used), Tripwire())]  # the tripwire goes first
             with pytest.raises(KeyboardInterrupt):
                 dropped.clear()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what comes in a finalizer ends there
+def test_ctrl_c_at_the_start_of_a_finalizer_loses_no_idle_memory() -> None:
+    """A pool that is collected while SIGINT is pending gives back what it has reserved all the same."""
+    with bench() as used:
+        for _ in range(3):
+            dropped = [(used.device.create_pool(), Tripwire())]
+            dropped[0][0].release_threshold = 2 << 20
+            used.stream.free(used.stream.allocate(1 << 20, dropped[0][0]))
+            used.stream.sync(PATIENCE)
+            assert reserved(used) >= 1 << 20
+            with suppress(KeyboardInterrupt):
+                dropped.clear()
+            used.stream.record().sync(PATIENCE)  # the driver's thread has come to what was left to it
+            assert reserved(used) < 1 << 20
