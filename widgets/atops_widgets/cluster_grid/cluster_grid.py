@@ -89,13 +89,9 @@ def _describe(scene: Scene, width: int) -> str:
     for number, (title, rows) in enumerate(told["sections"]):
         parts += ["", f"{title}:"]
         for line, text in rows:
-            parts.append(f"{_mark_words(told['stands'], number, line):>9} {line:>5} {text}".rstrip())
+            here = [f"{count}{STATES[turn][0]}" for *place, turn, count in told["stands"] if place == [number, line]]
+            parts.append(f"{' '.join(here):>9} {line:>5} {text}".rstrip())
     return "\n".join(parts)
-
-
-def _mark_words(marks: list[list[int]], section: int, line: int) -> str:
-    """Return the threads at a line as letters with counts: "3B 1R"; empty without any."""
-    return " ".join(f"{count}{STATES[turn][0]}" for where, at, turn, count in marks if (where, at) == (section, line))
 
 
 def _blocks(scene: Scene) -> list[str]:

@@ -256,7 +256,6 @@ class Stage:
         return self._sections[1]
 
     def _lines(self, shown: Sequence[Section]) -> Lines:
-        """Return by site the section and the line where it is shown."""
         places = self.feed.names.sites
         return {site: (number, places[site].line) for number, part in enumerate(shown) for site in part.sites}
 

@@ -82,7 +82,6 @@ def draw(drawing: Drawing, scene: Scene, marks: Marks) -> str:
 def _look(
     drawing: Drawing, look: tuple[str, str, int], turn: int, x: float, y: float, size: tuple[float, float]
 ) -> None:
-    """Draw a thread's state: colour, hatch and letter."""
     (letter, words, kind), (width, height) = look, size
     quiet = kind < 0 and turn != ThreadState.FAILED
     if kind >= 0:

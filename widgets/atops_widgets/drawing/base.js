@@ -207,7 +207,7 @@ class View {
     this.texts.push(...texts);
     this.scene = scene;
     this.frames += 1;
-    if (scene.saved && this.scene.text) this.pre.textContent = scene.text;
+    if (scene.saved && scene.text) this.pre.textContent = scene.text;
     this.marks = scene.marks;
     this.through = null;
     this.spec.taken?.(this);
@@ -400,7 +400,7 @@ class View {
     if (seq < 0) return;
     const sets = {before: new Set(before), after: new Set(after), select: new Set([seq])};
     for (const [mark, seqs] of Object.entries(sets)) {
-      for (const rect of this.rects) if (rect.seq >= 0 && seqs.has(rect.seq)) this.outline(rect, mark);
+      for (const rect of this.rects) if (seqs.has(rect.seq)) this.outline(rect, mark);
     }
   }
 
@@ -431,7 +431,7 @@ class View {
     if (this.moved || !this.scene) return;
     const rect = this.hit(event.offsetX, event.offsetY);
     if (this.spec.click?.(this, rect, event)) return;
-    this.select(rect && rect.seq >= 0 ? rect.seq : -1);
+    this.select(rect?.seq >= 0 ? rect.seq : -1);
   }
 
   // ---- keys and buttons
@@ -477,7 +477,7 @@ class View {
     if (this.spec.pages) Object.assign(keys, {PageDown: () => this.page(1), PageUp: () => this.page(-1)});
     const act = this.spec.keys?.[event.key] || keys[event.key];
     if (!act) return;
-    if (this.scene) act(this, event);
+    if (this.scene || event.key === "Escape") act(this, event);
     event.preventDefault();
   }
 }
@@ -486,7 +486,7 @@ class View {
 // - name, draw(view, context), height(view): needed;
 // - setup(view), asked(view), taken(view), tell(view, seq), click(view, rect, event): as wanted;
 // - keys: functions of the view by the names of keys; pages(view): [rows of a page, the last row that one may begin with].
-// Keys and buttons do nothing before there is a picture.
+// Keys and buttons do nothing before there is a picture, but for Escape.
 export function mount(spec) {
   return {
     spec,

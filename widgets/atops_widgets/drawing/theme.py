@@ -95,7 +95,6 @@ def kind_table() -> dict[str, list[list[str]] | dict[Hatch, str]]:
 
 
 def _swatch(kind: Kind) -> str:
-    """Return what a legend shows of a kind: its colour and hatch, and its letter on them."""
     colour, hatch = f'fill="var(--k{int(kind)})"', HATCHES[KINDS[kind].hatch]
     return (
         f'<svg width="22" height="14"><rect width="22" height="14" rx="2" {colour}/>'

@@ -1,5 +1,6 @@
-// The time cursor: how pointer and keys move it. A widget's `mount` says what is needed: span(view), the [start, end] that
-// it moves in; shown(view), the part in view, if it is another; words(view, rect), what hovering over something drawn says.
+// The time cursor: how pointer and keys move it. What a widget gives to `mount` for it:
+// - span(view): the [start, end] that it moves in; shown(view): the part in view, if it is another;
+// - words(view, rect): the title of something drawn, shown where the pointer hovers.
 
 // Put the time cursor to a moment that there is.
 function scrub(view, at) {

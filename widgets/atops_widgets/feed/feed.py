@@ -204,7 +204,6 @@ class Feed:
         return sum(len(rows) for _, rows in fresh)
 
     def _name_numbers(self, tracer: Tracer) -> None:
-        """Learn what the driver's new numbers of names mean."""
         fresh = [self.texts.number(text) for text in tracer.texts(len(self._numbers))]
         if fresh:
             self._numbers = np.concatenate([self._numbers, np.array(fresh, np.int64)])

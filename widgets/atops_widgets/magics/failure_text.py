@@ -79,7 +79,6 @@ def _kernel_lines(error: BaseException) -> list[str]:
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, or those in a group of errors."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from _leaves(each)

@@ -17,7 +17,6 @@ from atops.base.errors import InvalidOption
 from atops.base.trace.records import Trace
 from atops.device.call_site import NAMERS
 from atops.kernels.compile.program import compile_source
-from atops.kernels.kernel import Kernel
 from atops.runtime.device import Device
 from atops.runtime.driver import DRIVERS, Driver, default_driver
 from atops.runtime.stream import describe
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, InteractiveShell
 
 __all__ = (
-    "CellTimeline", "Extension", "as_comment", "compile_cell", "in_flight", "load_ipython_extension", "open_drivers",
+    "CellTimeline", "Extension", "as_comment", "compile_cell", "in_flight", "load_ipython_extension",
     "status", "unload_ipython_extension",
 )  # fmt: skip
 
@@ -38,16 +37,11 @@ STREAMS = 8  # named of each device; more are counted
 
 
 def status() -> str:
-    """Return the state of every open driver. It starts none."""
-    found = open_drivers()
+    """Return the state of every open driver, those with the most devices last. It starts none."""
+    found = sorted((each for each in list(DRIVERS) if each.closed is None), key=lambda each: each.devices)
     if not found:
         return "no driver runs yet: the first use of a device starts one"
     return "\n".join(line for driver in found for line in _driver(driver))
-
-
-def open_drivers() -> list[Driver]:
-    """Return the drivers that are open, those with the most devices last."""
-    return sorted((each for each in list(DRIVERS) if each.closed is None), key=lambda each: each.devices)
 
 
 def in_flight(driver: Driver) -> int:
@@ -147,7 +141,6 @@ def _argument(cell: str) -> str | None:
 
 
 def _remarks(trace: Trace, driver: Driver) -> list[str]:
-    """Return what the picture cannot show."""
     remarks = []
     if not driver.tracer.capacity:
         remarks.append("the driver keeps no trace; use EmulatorOptions(trace=n) with n above 0")
@@ -177,16 +170,11 @@ def compile_cell(options: str, source: str, name: str, namespace: MutableMapping
         figures = compiled.contents.attributes(kernel.name)
         sizes = {"L1 a thread": figures.local_bytes, "L2 a block": figures.shared_bytes}
         takes = [f"{format_bytes(size)} of {what}" for what, size in sizes.items() if size]
-        lines.append(f"{_signature(kernel)}{': ' * bool(takes)}{', '.join(takes)}")
+        parameters = ", ".join(inspect.signature(kernel.function).parameters)
+        lines.append(f"{kernel.name}({parameters}){': ' * bool(takes)}{', '.join(takes)}")
     others = [*compiled.functions, *compiled.variables]
     lines += [f"and {', '.join(others)}"] if others else []
     return "\n".join(lines) or "the cell defines nothing"
-
-
-def _signature(kernel: Kernel) -> str:
-    """Return a kernel's name and parameters."""
-    parameters = [each.name for each in inspect.signature(kernel.function).parameters.values()]
-    return f"{kernel.name}({', '.join(parameters)})"
 
 
 MAGICS: Final = (("cell", "timeline"), ("cell", "kernel"), ("line", "atops"))

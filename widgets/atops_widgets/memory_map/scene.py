@@ -180,7 +180,6 @@ class MemoryPicture:
     # ---- what stands around the shapes
 
     def _draw(self, canvas: Canvas, lanes: list[Lane], block: Mapping[str, Any], place: int) -> None:
-        """Sketch one device: its heading, its lanes and its curve."""
         span, origin, device = self.span(), self.feed.origin_ns, block["device"]
         canvas.head(block["name"], block["state"])
         for lane in lanes:

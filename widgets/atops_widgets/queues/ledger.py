@@ -113,7 +113,6 @@ class Ledger:
         return np.searchsorted(self["seq"], different)[inverse]
 
     def _wheres(self, device: Column, stream: Column) -> Column:
-        """Return the number of each (device, stream)."""
         codes, inverse = np.unique((device.astype(np.int64) << 32) + stream, return_inverse=True)
         found = np.empty(len(codes), np.int32)
         for place, code in enumerate(codes.tolist()):

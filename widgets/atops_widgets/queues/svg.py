@@ -80,8 +80,6 @@ LABELLED: Final = 5  # places in a queue whose tokens are wide enough for a name
 
 
 class _Box(NamedTuple):
-    """A token that was drawn."""
-
     x: float
     y: float
     width: float
