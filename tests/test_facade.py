@@ -9,6 +9,7 @@ import re
 import pytest
 
 import atops
+from atops import kernels
 
 HOMES = {
     "base.trace.records": ("Kind", "Status", "Trace", "TraceRecord"),
@@ -42,6 +43,13 @@ def test_every_name_is_listed_and_there():
     with pytest.raises(AttributeError, match="module 'atops' has no attribute 'Devise'") as failure:
         _ = atops.Devise
     assert (failure.value.name, failure.value.obj) == ("Devise", atops)
+
+
+def test_the_language_lists_its_names_only():
+    """`dir(atops.kernels)` has the names of the language and its macros; no module or name that it is made of."""
+    macros = {"AGCU_ARCH", "GCU_ARCH", "__AGCU_ARCH__"}
+    assert {*kernels.__all__, *macros} <= set(dir(kernels))
+    assert {name for name in dir(kernels) if not name.startswith("__")} <= {*kernels.__all__, *macros}
 
 
 def test_the_floors_in_the_help_are_there():
