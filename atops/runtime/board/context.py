@@ -44,7 +44,7 @@ class DeviceContext:
 
     dropped_at = 0  # the board's newest command when an abort last dropped commands
 
-    default_pool: MemoryPool  # set by the driver, for pools know contexts
+    default_pool: MemoryPool  # set by the driver: pools stand above contexts
 
     def __init__(self, driver: Driver, ordinal: int) -> None:
         options, arch = driver.options, driver.arch
@@ -170,7 +170,7 @@ class DeviceContext:
             stream.abort(error)
 
     def _refuse_room(self, error: ExecutionError) -> list[Waiter]:
-        """Refuse the requests for room in a stream. With the driver's lock held; returns whom to wake."""
+        """Refuse the requests for room in a stream. With the driver's lock held; returns the waiters to wake."""
         return [waiter for capacity in set(self.rooms.values()) for waiter in capacity.close(error)]
 
     def shut_down(self, error: AtopsError) -> None:

@@ -415,7 +415,7 @@ class StreamQueue(InProcess):
         return True
 
     def _settle(self, item: Completion, error: AtopsError | None) -> list[Waiter] | None:
-        """Take a settled head off the queue. With the driver's lock held; returns whom to wake after it."""
+        """Take a settled head off the queue. With the driver's lock held; returns the waiters to wake after it."""
         if item.stage >= DONE:
             return None  # an abort was faster
         queue = self._queue

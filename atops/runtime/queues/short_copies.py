@@ -109,7 +109,7 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
 def settle_run(run: list[Completion], done: int, queue: deque[Completion]) -> list[Waiter]:
     """Settle the first `done` of a run, unclaim those behind the one that failed. With the driver's lock held.
 
-    Returns whom to wake after it.
+    Returns the waiters to wake after it.
     """
     woken: list[Waiter] = []
     for item in run[:done]:
