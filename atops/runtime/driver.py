@@ -143,7 +143,7 @@ class Driver(InProcess):
         second, whatever a kernel does.
         """
         closing = self.close()
-        if closing is not None and not closing.done:
+        if closing is not None and not closing.is_done:
             await current_loop_adapter().park(closing)
 
     def close(self) -> Closing | None:
@@ -338,7 +338,7 @@ class Closing:
     """The end of one driver, as something that can be waited for: work is dropped, what runs has its grace."""
 
     def __init__(self, driver: Driver) -> None:
-        self.done = False
+        self.is_done = False
         self.begun = False  # whether its steps are posted
         self._driver = driver
         self._lock = threading.Lock()
@@ -348,7 +348,7 @@ class Closing:
     def look(self) -> None:
         """Stop the driver if nothing is left to end; else look again soon. A driver step."""
         driver = self._driver
-        if self.done:
+        if self.is_done:
             return
         with driver.lock:
             left = driver.active_streams()
@@ -368,7 +368,7 @@ class Closing:
         bury(driver.contexts)
         driver.call_apart(driver.tracer.flush)
         with self._lock:
-            self.done = True
+            self.is_done = True
             waiters = self._lot.take_all()
         for waiter in waiters:
             waiter.wake()
@@ -377,7 +377,7 @@ class Closing:
     def add_waiter(self, waiter: Waiter) -> bool:
         """Park a waiter. Returns False when the driver has stopped."""
         with self._lock:
-            if self.done:
+            if self.is_done:
                 return False
             self._lot.park(waiter)
             return True
@@ -388,7 +388,7 @@ class Closing:
             self._lot.discard(waiter)
 
     def __repr__(self) -> str:
-        state = "all has ended" if self.done else "ending what runs; `await driver.aclose()` waits for it"
+        state = "all has ended" if self.is_done else "ending what runs; `await driver.aclose()` waits for it"
         return f"<Closing of {self._driver!r}: {state}>"
 
 

@@ -88,7 +88,7 @@ writer.fill(shared, 7)
 written = writer.record()
 reader.wait(written)
 fetched = reader.fetch(shared)
-assert not fetched.done
+assert not fetched.done()
 opener.write_value(gate, 1)
 in_time = await fetched
 assert (in_time == 7).all()

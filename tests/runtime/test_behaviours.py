@@ -324,7 +324,7 @@ def test_m13_m15_a_cancelled_or_forgotten_await_ends_no_work(device):
         await asyncio.sleep(0)
         tasks[0].cancel()
         await asyncio.sleep(0)
-        assert tasks[0].cancelled() and not tasks[1].done() and not item.done
+        assert tasks[0].cancelled() and not tasks[1].done() and not item.done()
 
     asyncio.run(main())
     latch.open()

@@ -57,7 +57,7 @@ async def test_an_upload_waits_for_no_stream(driver: Driver) -> None:
     word = device.host_malloc(1, "uint32")
     held = [stream.wait_value(word, 1, "Eq") for stream in (device.create_stream(), device.null_stream)]
     array = await device.upload(np.arange(5))
-    assert not any(wait.done for wait in held)
+    assert not any(wait.done() for wait in held)
     device.create_stream(nonblocking=True).write_value(word, 1)
     for wait in held:
         await wait

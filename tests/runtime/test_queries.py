@@ -24,7 +24,7 @@ def questions(name: str, stream: Any) -> Callable[[], bool]:
     array = stream.empty(16)
     done = stream.fill(array, 1)
     event = stream.record()
-    return {"completion": lambda: done.done, "event": lambda: event.is_done, "stream": lambda: stream.is_done}[name]
+    return {"completion": lambda: done.done(), "event": lambda: event.is_done, "stream": lambda: stream.is_done}[name]
 
 
 @pytest.mark.parametrize("clock", ["wall", "virtual"])
@@ -54,7 +54,7 @@ def test_one_look_at_many_things_changes_nothing() -> None:
         held = [stream.write_value(word, 2) for _ in range(3000)]
         await asyncio.sleep(0)
         before = device.driver.now()
-        assert not any([each.done for each in held])
+        assert not any([each.done() for each in held])
         assert device.driver.now() == before
         stream.abort()
 
@@ -68,7 +68,7 @@ def test_a_few_questions_change_nothing() -> None:
         stream = atops.Device().create_stream()
         done = stream.fill(stream.empty(16), 1)
         for _ in range(100):
-            assert not done.done and not stream.is_done
+            assert not done.done() and not stream.is_done
         assert done.state == "pending"
         await done
 
@@ -85,9 +85,9 @@ def test_a_question_that_nothing_answers_returns() -> None:
         word = one.empty(1, "uint32")
         await stream.fill(word, 0)
         waited = stream.wait_value(word, 1, "Eq")
-        assert not any(waited.done for _ in range(3000))
+        assert not any(waited.done() for _ in range(3000))
         other.write_value(word, 1)
-        assert any(waited.done for _ in range(MOST))
+        assert any(waited.done() for _ in range(MOST))
 
     atops.run(main)
 

@@ -145,7 +145,7 @@ def _start_on_loop(command: Call, item: Completion) -> None:
 
     task = adapter.spawn(lambda: command.function(*_arguments(command, item)), command.context, done)
     if not item.duty:
-        item.cancel = cancel
+        item.stop = cancel
 
 
 ABORTED = object()

@@ -243,7 +243,7 @@ def run_on_engine(
 
     job = CopyJob(stream.priority, item.seq, direction, lambda: driver.executor.run(COPIES, work))
     turn = _Turn(job, engines, share)
-    item.cancel = cancel
+    item.stop = cancel
     item.parked = engines if share is None else share
     if driver.tracer.detail and (engines.full or not engines.quiet(direction) or (share is not None and share.full)):
         command_trace.park(item)

@@ -40,7 +40,7 @@ def _run_wait_event(command: WaitEvent, item: Completion) -> bool:
         return True
     item.parked = record
     waiter = _WaitOver(item, record)
-    item.cancel = item.finish
+    item.stop = item.finish
     if record.add_waiter(waiter):
         if item.stream.driver.tracer.detail and not item.over:
             command_trace.park(item, record)

@@ -72,7 +72,7 @@ def _run_launch(command: Launch, item: Completion) -> bool:
     grid = _make_grid(command, item)
     grid.on_start = lambda grid: _began(item, driver.now())  # until then it stood behind other kernels
     item.parked = grid
-    item.cancel = lambda error: _abort(item, grid, error)
+    item.stop = lambda error: _abort(item, grid, error)
     if driver.tracer.detail and (meeting is not None or not context.clusters.idle):
         command_trace.park(item)
 

@@ -51,7 +51,7 @@ def _run_wait_value(command: WaitValue, item: Completion) -> bool:
         watch.cancel()
         item.finish(error)
 
-    item.cancel = cancel
+    item.stop = cancel
     watch.arm()  # may fire here and now
     if driver.tracer.detail and not item.over:
         command_trace.park(item)

@@ -59,8 +59,8 @@ class Completion(InProcess):
     place: Place | None = None  # in a stream with a capacity; it gives itself back
     parked: Any = None  # what it waits for now, for reports
     begin: Callable[[], None] | None = None  # of a call: how it is started, for when it stands in line
-    cancel: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
-    aborted: ExecutionError | None = None  # set by an abort that found no `cancel`, or a duty
+    stop: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
+    aborted: ExecutionError | None = None  # set by an abort that found no `stop`, or a duty
     submitted_ns = 0
     started_ns = -1
     share: CopyEngines | None = None  # of a copy: the engines of its resource bundle, if it is held to them
@@ -120,8 +120,12 @@ class Completion(InProcess):
 
     # ---- queries
 
-    @property
     def done(self) -> bool:
+        """Return whether the command is over, well or not."""
+        return self.is_done
+
+    @property
+    def is_done(self) -> bool:
         """Whether the command is over, well or not."""
         if self.stage < DONE:
             self.stream.driver.asked_in_vain(self)
@@ -129,7 +133,7 @@ class Completion(InProcess):
 
     @property
     def over(self) -> bool:
-        """As `done`, for the runtime: reading it does not count as a question of the program."""
+        """As `is_done`, for the runtime: reading it does not count as a question of the program."""
         return self.stage >= DONE
 
     @property
@@ -202,8 +206,8 @@ class Completion(InProcess):
             self._error = error
             self._result = None
             self.stage = FAILED
-        if self.parked is not None or self.cancel is not None or self.deps is not None:
-            self.parked = self.cancel = self.deps = None
+        if self.parked is not None or self.stop is not None or self.deps is not None:
+            self.parked = self.stop = self.deps = None
         if self.place is not None:
             self.place = None
         return None if self.waiters is None else self.take_waiters()

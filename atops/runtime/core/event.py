@@ -91,7 +91,7 @@ class Event(InProcess):
         self._check_queryable("queried")
         if self.shared is not None:
             return bool(self.shared.state != "recording")
-        return self._record is None or self._record.done
+        return self._record is None or self._record.is_done
 
     @property
     def record(self) -> Completion | None:

@@ -133,7 +133,7 @@ class InlineExecutor(Executor):
             raise WouldDeadlock(f"a blocking wait inside a {HERE.role} step would never end")
         limit = seconds(timeout)
         deadline = None if limit is None else self.now() + int(limit * 1e9)
-        while not source.done:
+        while not source.is_done:
             if deadline is not None and self.now() >= deadline:
                 return False
             if self._run_one():

@@ -111,14 +111,14 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
 
 def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], None] | None:
     """Return the function that ends a running command; mark the command if it has none yet. With the lock held."""
-    if item.cancel is None:
+    if item.stop is None:
         item.aborted = error
-    return item.cancel
+    return item.stop
 
 
 def catch_up(item: Completion) -> None:
-    """End a command that an abort marked before it had a `cancel`. Called once it has one."""
+    """End a command that an abort marked before it had a `stop`. Called once it has one."""
     with item.stream.driver.lock:
-        error, cancel = item.aborted, item.cancel
+        error, cancel = item.aborted, item.stop
     if error is not None and cancel is not None:
         cancel(error)

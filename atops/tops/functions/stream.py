@@ -267,10 +267,10 @@ class _WordWait(Wait):
     waiter gives up. No stream and no device waits for it.
     """
 
-    __slots__ = ("_context", "_error", "_lock", "_lot", "_watch", "done")
+    __slots__ = ("_context", "_error", "_lock", "_lot", "_watch", "is_done")
 
     def __init__(self, context: DeviceContext, word: Buffer, value: int, condition: Condition) -> None:
-        self.done = False
+        self.is_done = False
         self._context = context
         self._error: AtopsError | None = None
         self._lock = threading.Lock()
@@ -284,7 +284,7 @@ class _WordWait(Wait):
         self._watch.arm()  # may end the wait here and now
         try:
             if spins(self._context) and not driver.inline and HERE.role in (None, "callback"):
-                while not self.done:
+                while not self.is_done:
                     time.sleep(0)  # gives up the interpreter lock, not the processor
             driver.executor.block(self, None)
         finally:
@@ -304,7 +304,7 @@ class _WordWait(Wait):
         """Wake the waiter, once, in the thread that stored the word or freed the memory."""
         with self._lock:
             self._error = error
-            self.done = True
+            self.is_done = True
             waiters = self._lot.take_all()
         for waiter in waiters:
             waiter.wake()
@@ -319,7 +319,7 @@ class _WordWait(Wait):
     def add_waiter(self, waiter: Waiter) -> bool:
         """Park a waiter. Returns False when there is nothing left to wait for."""
         with self._lock:
-            if self.done:
+            if self.is_done:
                 return False
             self._lot.park(waiter)
             return True
@@ -442,5 +442,5 @@ def _raise_failure(event: Event) -> None:
     if record is None:
         return
     record.stream.raise_error()
-    if record.done:
+    if record.is_done:
         record.result()

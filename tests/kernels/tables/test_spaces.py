@@ -143,7 +143,7 @@ def _asynchronous(make: Callable[..., Bench]) -> None:
         stream, latch = gcu.create_stream(), boards.Latch(gcu)
         latch.hold(stream)
         launched = stream.launch(boards.add_one, (1, 1), stream.zeros(1, "int32"))
-        assert not launched.done
+        assert not launched.done()
         latch.open()
         launched.wait_sync(boards.PATIENCE)
 

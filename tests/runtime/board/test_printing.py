@@ -208,10 +208,10 @@ def test_a_slow_sink_holds_no_kernel(device: atops.Device):
     second = quick.launch(greet, (1, 1), 2)
     with pytest.raises(TimeoutError):
         second.wait_sync(0)
-    assert not first.done and not gate.texts
+    assert not first.done() and not gate.texts
     gate.open.set()
     second.wait_sync(PATIENCE)
-    assert first.done
+    assert first.done()
     assert "".join(gate.texts).splitlines() == words(1, 1) + words(2, 1)
 
 

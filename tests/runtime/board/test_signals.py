@@ -73,7 +73,7 @@ async def test_the_host_lets_a_kernel_go_on(device: atops.Device):
         done = stream.launch(answers, (1, 1), question, answer)
         signals.write(question, 6)
         await anyio.lowlevel.checkpoint()
-        assert not done.done
+        assert not done.done()
         signals.write(question, 7)
         await done
     assert signals.read(answer) == 8

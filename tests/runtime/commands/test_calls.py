@@ -221,7 +221,7 @@ async def test_a_call_that_holds_holds(device):
         verb(wait)
         after = stream.fill(device.empty(1), 1)
         await hold(device.create_stream(nonblocking=True)).passed()
-        assert not after.done
+        assert not after.done()
         opened.set()
         await after
 
@@ -241,10 +241,10 @@ async def test_a_call_that_does_not_hold(device):
         await stream.fill(device.empty(1), 1)
         event = stream.record()
         await event
-        assert not call.done and not stream.is_done
+        assert not call.done() and not stream.is_done
         opened.set()
         await (stream if verb is stream.add_callback else device.wait())
-        assert call.done and stream.is_done and log == [False]
+        assert call.done() and stream.is_done and log == [False]
 
 
 @on_every_host
@@ -336,7 +336,7 @@ async def test_an_abort_leaves_a_callback_that_runs(device):
     call = stream.add_callback(callback)
     await begun.wait()
     stream.abort()
-    assert not call.done and not stream.is_done
+    assert not call.done() and not stream.is_done
     opened.set()
     assert await call is None
 

@@ -113,7 +113,7 @@ def test_bytes_arrive_at_the_end() -> None:
         copied = stream.copy(array, np.ones(ODD, np.uint8))
         await asyncio.sleep((UP - 5) / 1e9)
         assert not array.allocation.data.any()
-        assert not copied.done
+        assert not copied.done()
         await word
         assert now() == start + UP
         assert span(word)[1] == span(copied)[1] == now()
@@ -215,7 +215,7 @@ def test_a_program_that_polls_does_not_stop_the_clock(seed: int | None) -> None:
         latch.open()
         opened = now()
         napping = asyncio.create_task(asyncio.sleep(UP / 3e9))
-        while not copied.done:
+        while not copied.done():
             assert napping.done() or now() < opened + UP
             await asyncio.sleep(0)
         assert napping.done()
@@ -297,7 +297,7 @@ def test_an_abort_lets_a_reduction_finish_too() -> None:
         begun = stream.submit(Reduce("sum", np.dtype(np.uint8), ODD, end, end, end))
         behind = stream.fill(array, 9)
         await asyncio.sleep(1e-6)
-        assert not begun.done
+        assert not begun.done()
         assert "0 of 8 busy" in repr(device.context.engines)
         assert stream.abort() == 1
         await begun
@@ -349,7 +349,7 @@ def test_a_reset_in_the_middle(blocking: bool) -> None:
             device.reset_sync()
         else:
             await device.reset()
-        assert moving.done
+        assert moving.done()
         assert now() == UP
         with pytest.raises(StreamAborted):
             queued.result()

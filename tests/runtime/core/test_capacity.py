@@ -56,7 +56,7 @@ async def test_a_full_stream_refuses(device):
     assert free(stream) == 0 and len(stream.pending()) == 3
     latch.release()
     await stream
-    assert items[1].done and free(stream) == 3
+    assert items[1].done() and free(stream) == 3
     await stream.fill(x, 1)
 
 

@@ -30,7 +30,7 @@ async def test_the_states_of_a_completion(device):
     stream = device.create_stream()
     latch = hold(stream)
     fetch = stream.fetch(device.empty(2, np.int8))
-    assert (fetch.state, fetch.done) == ("pending", False)
+    assert (fetch.state, fetch.done()) == ("pending", False)
     for ask in (fetch.result, fetch.exception):
         with pytest.raises(NotReady, match="not done"):
             ask()
@@ -38,7 +38,7 @@ async def test_the_states_of_a_completion(device):
     assert stream.pending()[0].state == "running"
     latch.release()
     assert await fetch is fetch.result() is await fetch
-    assert (fetch.state, fetch.done, fetch.exception()) == ("done", True, None)
+    assert (fetch.state, fetch.done(), fetch.exception()) == ("done", True, None)
 
     def fail():
         raise RuntimeError
@@ -46,7 +46,7 @@ async def test_the_states_of_a_completion(device):
     call = stream.call(fail)
     with pytest.raises(HostCallFailure):
         await call
-    assert call.state == "failed" and call.done and isinstance(call.exception(), HostCallFailure)
+    assert call.state == "failed" and call.done() and isinstance(call.exception(), HostCallFailure)
     assert "call on" in repr(call) and "failed" in repr(call)
     stream.clear_error()
 
@@ -102,7 +102,7 @@ async def test_cancelling_a_waiter_leaves_the_work(device):
             scope.cancel()
         for _ in range(10):
             await anyio.lowlevel.checkpoint()
-        assert not call.done and not results
+        assert not call.done() and not results
         latch.release()
     assert results == [7, 7]
 

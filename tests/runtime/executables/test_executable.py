@@ -189,7 +189,7 @@ def test_the_whole_is_in_stream_order():
         latch.hold(stream)
         stream.fill(a, 2)
         done = exe.launch(stream, [a, b], outputs)
-        assert not done.done
+        assert not done.done()
         latch.open()
         assert done.wait_sync(PATIENCE) == [SHAPE, SHAPE]
         assert [float(stream.fetch(each).wait_sync(PATIENCE)[0, 0]) for each in outputs] == [5, 6]

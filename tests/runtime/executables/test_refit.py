@@ -58,7 +58,7 @@ def test_constants_are_uploaded_once_on_each_device():
             latch.hold(first)
             one = run(exe, first)
             two = run(exe, second)
-            assert not two.done
+            assert not two.done()
             latch.open()
             expect(one)
             expect(two)
@@ -260,7 +260,7 @@ def test_launches_before_an_update_keep_the_old_constants():
         exe.update(free)
         new = run(exe, held)
         expect(run(exe, free), NEW)
-        assert not old.done
+        assert not old.done()
         latch.open()
         expect(old)
         expect(new, NEW)

@@ -78,7 +78,7 @@ async def test_memory_stays_with_its_user_over_a_chain_of_streams(device):
                 await latch.passed()
                 for stream in rest[broken:]:  # those before it wait on
                     await ended(stream)
-                assert not used.done
+                assert not used.done()
                 y = other.upload(np.zeros(SIZE, np.uint8))
                 await other
                 assert y.address != x.address
@@ -108,7 +108,7 @@ async def test_a_record_after_a_dropped_wait_tells_the_next_stream(device):
     await ended(third)
     y = other.upload(np.zeros(SIZE, np.uint8))
     await other
-    assert not used.done and y.address != x.address
+    assert not used.done() and y.address != x.address
     latch.release()
     await used
     assert not (await other.fetch(y)).any()
@@ -127,9 +127,9 @@ async def test_an_abort_ends_the_order_through_what_it_drops(device):
     x.release_in(second)
     tail = second.record()
     await latch.passed()
-    assert device.null_stream.abort() == 1 and dropped.done
+    assert device.null_stream.abort() == 1 and dropped.done()
     await tail
-    assert not used.done
+    assert not used.done()
     y = other.upload(np.zeros(SIZE, np.uint8))
     await other
     assert y.address != x.address
@@ -289,7 +289,7 @@ async def test_memory_that_was_given_out_again_is_not_used_before_its_time(devic
     owner.clear_error()
     fill = owner.fill(y, 9)
     await latch.passed()
-    assert not fill.done
+    assert not fill.done()
     latch.release()
     assert (await got == 3).all()
     await fill

@@ -267,7 +267,7 @@ async def test_an_unseen_failure_is_logged_once(device, caplog, look):
     stream, other = device.create_stream(name="the stream"), device.create_stream()
     call = stream.call(fail)
     later, event = stream.call(int), stream.record()
-    while not (later.done and event.is_done):
+    while not (later.done() and event.is_done):
         await anyio.lowlevel.checkpoint()
     looks = {
         "result": lambda: call.result(), "exception": lambda: call.exception(), "error": lambda: stream.error,

@@ -117,7 +117,7 @@ def bench() -> Iterator[Bench]:
         assert leftovers(driver) == {}
         closing = driver.close()
         assert closing is not None
-        while not closing.done:
+        while not closing.is_done:
             driver.executor._thread.join(0.001)
 
 
@@ -225,7 +225,7 @@ def test_an_interrupted_close_is_finished_by_the_next(ctrl_c: CtrlC) -> None:
             ctrl_c.interrupt(driver.close, once=True)
             closing = driver.close()
             assert closing is not None
-            while not closing.done:
+            while not closing.is_done:
                 driver.executor._thread.join(0.001)
 
 

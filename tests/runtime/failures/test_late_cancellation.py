@@ -92,7 +92,7 @@ async def test_timeouts_end_waits_and_nothing_else() -> None:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(failing)
                 await held
-        assert not held.done
+        assert not held.done()
         assert waiters(driver) == 0
         latch.open()
         with anyio.CancelScope(shield=True):

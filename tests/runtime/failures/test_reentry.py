@@ -159,7 +159,7 @@ def test_ctrl_c_in_an_enqueue_loses_no_null_stream_order(null_waits: bool) -> No
             interrupted(points, second.record)
             after = second.call(int)
             apart.call(int).wait_sync(PATIENCE)  # the driver has had its turn
-            assert not after.done
+            assert not after.done()
             latch.open()
             after.wait_sync(PATIENCE)
             latch.close()
@@ -253,5 +253,5 @@ def test_a_driver_can_be_closed_in_a_handler() -> None:
                 handled(points, stream.record, driver.close)
             closing = driver.close()
             assert closing is not None
-            while not closing.done:
+            while not closing.is_done:
                 driver.executor._thread.join(0.001)

@@ -117,7 +117,7 @@ def test_host_stores_end_value_waits(driver: Driver, make: Make) -> None:
     streams = [Device(ordinal, driver).create_stream() for ordinal in range(3)]
     waits = [stream.wait_value(host[number : number + 1], 77, "Eq") for number, stream in enumerate(streams)]
     for wait, index in zip(reversed(waits), (2, 1, 0), strict=True):
-        assert not wait.done
+        assert not wait.done()
         host.array[index] = 77
         wait.wait_sync(PATIENCE)
     assert len(driver.poller) <= 3

@@ -93,10 +93,10 @@ async def test_an_event_marks_the_work_before_it(device):
     second = stream.record()
     first_latch.release()
     await first
-    assert one.done and not two.done and not second.is_done
+    assert one.done() and not two.done() and not second.is_done
     second_latch.release()
     await second
-    assert two.done
+    assert two.done()
 
 
 @on_every_host
@@ -189,7 +189,7 @@ async def test_one_stream_waits_for_another(device):
     got = second.fetch(x)
     await third.fill(device.empty(1), 1)
     await latch.passed()
-    assert not got.done and not second.is_done
+    assert not got.done() and not second.is_done
     latch.release()
     assert (await got == 3).all()
 
@@ -204,7 +204,7 @@ async def test_a_stream_waits_for_another_stream_itself(device):
     waits = [second.wait(first), second.wait(later), second.wait(second)]
     got, held = second.fetch(x), hold(first)
     await latch.passed()
-    assert not waits[0].done and not got.done
+    assert not waits[0].done() and not got.done()
     latch.release()
     assert (await got == 3).all() and not first.is_done
     held.release()

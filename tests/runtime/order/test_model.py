@@ -257,7 +257,7 @@ def test_two_threads_agree_on_null_stream_order(tiny_switch_interval: None, roun
         for thread in threads:
             thread.join()
         device.sync(PATIENCE)
-        assert all(item.done for item in items)
+        assert all(item.done() for item in items)
         records = {record.seq: record for record in device.driver.tracer.records()}
         over = {True: 0, False: 0}  # the latest end so far, of null and of blocking work
         for item in sorted(items, key=lambda item: item.seq):
@@ -347,7 +347,7 @@ def run_freely(chance: random.Random, length: int) -> None:
             else:
                 free.append(step)
         device.driver.wait_all([step.item for step in free], PATIENCE)
-        assert not any(step.item.done for step in held[1:])
+        assert not any(step.item.done() for step in held[1:])
         latch.release()
         device.driver.wait_all([step.item for step in steps], PATIENCE)
         place.observe(steps)

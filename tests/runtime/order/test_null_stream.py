@@ -34,7 +34,7 @@ async def test_a_blocking_stream_waits_for_earlier_null_work(device):
     null.fill(x, 5)
     got = stream.fetch(x)
     await latch.passed()
-    assert not got.done
+    assert not got.done()
     latch.release()
     assert (await got == 5).all()
 
@@ -50,7 +50,7 @@ async def test_null_work_waits_for_earlier_blocking_work(device):
         stream.fill(x[number : number + 1], number + 7)
     got = null.fetch(x)
     await latch.passed()
-    assert not got.done
+    assert not got.done()
     latch.release()
     assert (await got).tolist() == [7, 8]
 
@@ -131,7 +131,7 @@ def test_sync_of_the_null_stream_waits_for_ten_streams(device: atops.Device):
         device.null_stream.sync(timeout=0)
     latch.release()
     device.null_stream.sync()
-    assert all(item.done for item in done)
+    assert all(item.done() for item in done)
 
 
 @on_every_host
@@ -144,7 +144,7 @@ async def test_a_wait_in_a_blocking_stream_waits_for_no_null_work(device):
     await stream.wait(event)
     last = stream.fill(device.empty(1), 1)
     await held.passed()
-    assert not last.done
+    assert not last.done()
     held.release()
     await last
 
@@ -157,10 +157,10 @@ async def test_null_work_waits_for_a_wait_of_a_blocking_stream(device):
     wait = stream.wait(gate.record())
     fill, event = null.fill(device.empty(1), 1), null.record()
     await latch.passed()
-    assert not (wait.done or fill.done or event.is_done or null.is_done)
+    assert not (wait.done() or fill.done() or event.is_done or null.is_done)
     latch.release()
     await event
-    assert wait.done and fill.done
+    assert wait.done() and fill.done()
 
 
 @on_every_host
@@ -174,10 +174,10 @@ async def test_a_wait_in_the_null_stream_is_a_null_stream_command(device):
     wait = null.wait(event)
     behind = other.fill(device.empty(1), 1)
     await latch.passed()
-    assert not (wait.done or behind.done)
+    assert not (wait.done() or behind.done())
     latch.release()
     await behind
-    assert wait.done
+    assert wait.done()
 
 
 @on_every_host
@@ -205,7 +205,7 @@ async def test_commands_that_do_nothing_take_no_part(device):
     items = nothings(null)
     null.abort()
     for item in items:
-        assert item.done
+        assert item.done()
     assert await other.fetch(device.null_stream.zeros(1)) == 0
     gate.release()
 
@@ -219,10 +219,10 @@ async def test_a_null_stream_wait_holds_later_null_work(device):
     fill = null.fill(device.empty(1), 1)
     behind = stream.fill(device.empty(1), 1)
     await latch.passed()
-    assert not fill.done and not behind.done
+    assert not fill.done() and not behind.done()
     latch.release()
     await behind
-    assert fill.done
+    assert fill.done()
 
 
 @on_every_host
@@ -268,7 +268,7 @@ async def test_a_callback_that_holds_nothing_holds_no_other_stream(device):
         first.call(slow, holds=False)
         fill = second.fill(device.empty(1), 1)
         await latch.passed()
-        assert not fill.done
+        assert not fill.done()
         latch.release()
         await fill
         assert not log
@@ -286,7 +286,7 @@ async def test_null_order_carries_no_failure(device):
         first.call(fail)
         fill = second.fill(device.empty(1), 1)
         await latch.passed()
-        assert not fill.done
+        assert not fill.done()
         latch.release()
         await fill
         await second
@@ -302,7 +302,7 @@ async def test_work_after_an_abort_still_waits_for_null_work(device):
     stream.abort()
     fill = stream.fill(device.empty(1), 1)
     await latch.passed()
-    assert not fill.done
+    assert not fill.done()
     with pytest.raises(StreamAborted):
         dropped.result()
     latch.release()
@@ -319,10 +319,10 @@ async def test_others_wait_for_what_an_abort_left_running(device):
         first.abort()
         fill = second.fill(device.empty(1), 1)
         await latch.passed()
-        assert not fill.done and not running.done and not first.is_done
+        assert not fill.done() and not running.done() and not first.is_done
         latch.release()
         await fill
-        assert running.done
+        assert running.done()
 
 
 @on_every_host
@@ -333,15 +333,15 @@ async def test_an_abort_ends_the_order_through_what_it_drops(device):
         first.fill(device.empty(1), 1)
         fill = second.fill(device.empty(1), 1)
         await latch.passed()
-        assert not fill.done and first.abort() == 1
+        assert not fill.done() and first.abort() == 1
         await fill
-        assert not running.done
+        assert not running.done()
         second.fill(device.empty(1), 1)  # behind the duty
         duty = second.add_callback(lambda error: None, holds=True)
         await latch.passed()
-        assert not duty.done and second.abort() == 1
+        assert not duty.done() and second.abort() == 1
         await duty
-        assert not running.done
+        assert not running.done()
         latch.release()
         await running
 

@@ -162,7 +162,7 @@ def test_aborting_a_deep_queue() -> None:
         latch.hold(stream)
         completions = [stream.write_value(array, 1) for _ in range(100_000)]
         assert stream.abort() == 100_000
-        assert all(completion.done for completion in completions)
+        assert all(completion.done() for completion in completions)
         stream.write_value(array, 2)
         stream.sync(PATIENCE)
         assert stream.is_done

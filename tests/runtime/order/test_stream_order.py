@@ -177,12 +177,12 @@ async def test_completions_come_in_order(device):
         latch = hold(stream)
         items = [stream.fill(x, value) for value in range(200)]
         await latch.passed()
-        assert not any(item.done for item in items)
+        assert not any(item.done() for item in items)
         latch.release()
         await items[100]
-        assert all(item.done for item in items[:101])
+        assert all(item.done() for item in items[:101])
         await stream
-        assert all(item.done for item in items)
+        assert all(item.done() for item in items)
 
 
 @on_every_host
@@ -193,7 +193,7 @@ async def test_awaiting_a_stream_waits_for_what_is_enqueued_by_then(device):
         assert stream.is_done
         item = stream.fill(stream.empty(4), 1)
         await stream
-        assert item.done and stream.is_done
+        assert item.done() and stream.is_done
         latch = hold(stream)
         await latch.passed()
         assert not stream.is_done  # B8: NotReady while work is queued
@@ -212,7 +212,7 @@ async def test_a_held_stream_holds_no_other(device):
         held = busy.fill(busy.empty(4), 1)
         assert (await free.fetch(free.upload(np.arange(4))) == range(4)).all()
         await free
-        assert not held.done and not busy.is_done and free.is_done
+        assert not held.done() and not busy.is_done and free.is_done
         latch.release()
 
 
@@ -247,7 +247,7 @@ async def test_a_launch_in_any_order_runs_in_order(device):
         launch = stream.launch(increment, (1, 1), x, any_order=True)
         got = stream.fetch(x)
         await latch.passed()
-        assert not launch.done
+        assert not launch.done()
         latch.release()
         assert (await got == 7).all()
 
@@ -346,10 +346,10 @@ async def test_waiting_for_the_device_waits_for_all_its_streams(device):
         latch.hold(stream)
     items = [stream.fill(device.empty(1), 1) for stream in streams]
     await latch.passed()
-    assert device.statistics().active_streams >= 3 and not any(item.done for item in items)
+    assert device.statistics().active_streams >= 3 and not any(item.done() for item in items)
     latch.release()
     await device.wait()
-    assert all(item.done for item in items) and not other.null_stream.is_done
+    assert all(item.done() for item in items) and not other.null_stream.is_done
     elsewhere.release()
     await other.wait()
 
@@ -377,7 +377,7 @@ async def test_the_two_directions_take_turns(device):
     await stream[3].copy(x, y)
     downs = [stream[0].fetch(x[:16]), stream[1].fetch(x)]
     await hold(device.create_stream(nonblocking=True)).passed()
-    assert not any(down.done for down in downs)
+    assert not any(down.done() for down in downs)
     engines.release(up)
     for down in downs:
         assert (await down)[:8].tolist() == [1] * 8

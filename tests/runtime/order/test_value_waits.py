@@ -58,7 +58,7 @@ async def test_conditions(device, width, condition, mask, wanted, blocks, passes
     await writer.write_value(word, blocks, width=width)
     wait = waiter.wait_value(word, wanted, condition, mask=mask, width=width)
     await StreamLatch(device).passed()
-    assert not wait.done
+    assert not wait.done()
     await writer.write_value(word, passes, width=width)
     await wait
     await waiter.wait_value(word, wanted, atops.Condition[condition], mask=mask, width=width)  # E6: already satisfied
@@ -96,7 +96,7 @@ async def test_a_wait_holds_what_follows_it(device):
     producer.copy(x, np.arange(64, dtype=np.int32))
     producer.write_value(flag, 1)
     await latch.passed()
-    assert not got.done
+    assert not got.done()
     latch.release()
     assert (await got == np.arange(64)).all()
 
@@ -192,7 +192,7 @@ async def test_every_writer_wakes_a_wait(device, write, memory):
     words.allocation.data[:8] = 0
     wait = waiter.wait_value(words[:1], 1, "Eq")
     await StreamLatch(device).passed()
-    assert not wait.done
+    assert not wait.done()
     written = write(writer, device, words)
     await wait
     await written
@@ -218,7 +218,7 @@ async def test_host_stores_are_found(device, memory):
     words = MEMORIES[memory](device)
     wait = stream.wait_value(words[5:6], 7)
     await StreamLatch(device).passed()
-    assert not wait.done and len(device.driver.poller) == 1
+    assert not wait.done() and len(device.driver.poller) == 1
     words.array[5] = 7
     await wait
     await stream.fill(words, 0)
@@ -242,7 +242,7 @@ async def test_another_device_wakes_a_wait(device):
         word.allocation.data[:] = 0
         wait = waiter.wait_value(word, 1, "Eq")
         await StreamLatch(device).passed()
-        assert not wait.done, number
+        assert not wait.done(), number
         await write(other.create_stream(nonblocking=True), word, ones(other))
         await wait
 
@@ -259,7 +259,7 @@ async def test_waits_on_neighbouring_words_are_apart(device):
     both = streams[2].wait_value(words[:2], 2 << 32 | 1, "Eq", width=64)
     await writer.write_value(words[1:2], 2)
     await high
-    assert not low.done and not both.done
+    assert not low.done() and not both.done()
     await writer.write_value(words[:1], 1)
     await low
     await both
@@ -275,7 +275,7 @@ async def test_many_streams_wait_for_one_word(device):
     await writer.write_value(word, 2)
     for number in (0, 1, 3):
         await waits[number]
-    assert not waits[2].done
+    assert not waits[2].done()
     await writer.write_value(word, 3)
     await waits[2]
 

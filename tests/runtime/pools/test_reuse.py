@@ -236,7 +236,7 @@ async def test_the_internal_dependency_is_waited_for(gate: threading.Event) -> N
             filled = two.fill(second, np.uint8(2))
             assert second.address == first.address
             await anyio.lowlevel.checkpoint()
-            assert not filled.done
+            assert not filled.done()
             gate.set()
             assert set(await before) == {1}
             assert set(await two.fetch(second)) == {2}

@@ -71,12 +71,12 @@ async def test_parked_waits_end_at_once(device):
         stream = device.create_stream()
         item = park(stream)
         await latch.passed()
-        assert not item.done
+        assert not item.done()
         stream.abort()
         with pytest.raises(StreamAborted):
             await item
         assert stream.is_done and stream.error is None
-    assert not held.done and not event.is_done
+    assert not held.done() and not event.is_done
     latch.release()
     await event
     await held
@@ -112,7 +112,7 @@ async def test_a_kernel_that_waits_for_clusters_is_dropped(device):
     second.abort()
     with pytest.raises(StreamAborted):
         await waiting
-    assert not running.done
+    assert not running.done()
     latch.release()
     await running
 
@@ -189,7 +189,7 @@ def test_aborts_and_submissions_of_several_threads(device: atops.Device, tiny_sw
     for thread in threads:
         thread.join()
     device.sync(LONG)
-    assert all(item.done for item in items)
+    assert all(item.done() for item in items)
     assert all(item.exception() is None or isinstance(item.exception(), StreamAborted) for item in items)
     for stream in streams:
         assert stream.call(lambda: 7).wait_sync(LONG) == 7
@@ -264,11 +264,11 @@ def test_an_abort_during_a_large_copy(device: atops.Device, way: str):
     copy = stream.copy(*{"up": (x, host), "within": (x, y), "down": (host, x)}[way])
     behind = stream.fill(x, 7)
     while copy.state != "running" or copy.parked is not device.context.engines:
-        assert not copy.done
+        assert not copy.done()
     stream.abort()
     x.close()
     y.close()
-    assert not copy.done and x.allocation.alive and y.allocation.alive
+    assert not copy.done() and x.allocation.alive and y.allocation.alive
     other = device.create_stream()
     apart = other.zeros(size, np.uint8)
     other.sync()
@@ -278,7 +278,7 @@ def test_an_abort_during_a_large_copy(device: atops.Device, way: str):
     with pytest.raises(StreamAborted):
         behind.wait_sync(LONG)
     stream.sync(LONG)
-    assert copy.done and (copy.exception() is None or isinstance(copy.exception(), StreamAborted))
+    assert copy.done() and (copy.exception() is None or isinstance(copy.exception(), StreamAborted))
     assert not x.allocation.alive and not y.allocation.alive
     assert not other.fetch(apart).wait_sync(LONG).any()
     assert (stream.fetch(stream.upload(host)).wait_sync(LONG) == host).all()
@@ -293,7 +293,7 @@ async def test_leaving_the_scope_waits_for_the_work(device):
         latch = hold(stream)
         item = stream.fill(x, 1)
         latch.release()
-    assert item.done and stream.is_done and not x.allocation.alive
+    assert item.done() and stream.is_done and not x.allocation.alive
     with pytest.raises(InvalidHandle, match="closed"):
         stream.fill(device.empty(1), 1)
 

@@ -58,7 +58,7 @@ def test_copies_of_a_bundle_wait_for_its_engines(gcu):
     set_chosen_bundle(None)
     other = ours.copy(target, source)
     other.wait_sync(PATIENCE)
-    assert not mine.done and mine.parked is bundle.engines
+    assert not mine.done() and mine.parked is bundle.engines
     bundle.engines.release(held)
     mine.wait_sync(PATIENCE)
     assert "0 of 1 busy, link none, 0 waiting" in repr(bundle.engines)
@@ -86,7 +86,7 @@ def test_an_abort_ends_a_copy_that_waits(gcu):
     while dropped.parked is None:  # it comes to its turn on another thread
         marked.record().sync(PATIENCE)
     stream.abort()
-    assert dropped.done
+    assert dropped.done()
     assert "1 of 1 busy, link none, 0 waiting" in repr(bundle.engines)
     bundle.engines.release(held)
     stream.copy(*memory).wait_sync(PATIENCE)
@@ -109,7 +109,7 @@ def test_an_abort_gives_the_turn_of_a_copy_to_the_next(gcu):
             marked.record().sync(PATIENCE)
     assert len(engines.waiting) == len(bundle.engines.waiting) == 1
     streams[0].abort()
-    assert first.done and len(engines.waiting) == 1 and not bundle.engines.waiting
+    assert first.done() and len(engines.waiting) == 1 and not bundle.engines.waiting
     for each in held:
         engines.release(each)
     second.wait_sync(PATIENCE)

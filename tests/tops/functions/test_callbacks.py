@@ -115,7 +115,7 @@ def test_synchronising_waits_for_one_that_has_not_begun(world):
     latch.open()
     gate.open.set()
     assert tops.topsStreamSynchronize(handle) == OK
-    assert callback.done
+    assert callback.done()
     assert gate.seen == [(handle, tops.topsSuccess, None)]
 
 

@@ -174,7 +174,7 @@ def test_cancelling_a_twin_cancels_the_wait_alone(world):
 
     for backend in ("asyncio", "trio"):
         anyio.run(main, backend=backend)
-    assert not held.done
+    assert not held.done()
     latch.open()
     held.wait_sync(PATIENCE)
 

@@ -183,7 +183,7 @@ def test_it_runs_in_the_order_of_its_stream(world):
     add = (one.address, other.address, one.address, tops.REDUCE_SUM, tops.INT32, 4, stream)
     assert tops.topsMemoryReduceAsync(*add) == (tops.topsSuccess,)
     fetched = stream.fetch(one)
-    assert not fetched.done
+    assert not fetched.done()
     latch.open()
     assert (fetched.wait_sync(PATIENCE) == 7).all()
 
