@@ -33,7 +33,7 @@ from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import MemoryStatistics
 from atops.kernels.memory.device_variables import Variable
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.board.current_device import current_ordinal, current_stream, restore_ordinal, set_ordinal
+from atops.runtime.board.current_device import current_ordinal, current_stream, enter, leave, use_device
 from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
@@ -74,7 +74,7 @@ class Device:
     InvalidType for an ordinal that is no int.
     """
 
-    __slots__ = ("_saved", "driver", "ordinal")
+    __slots__ = ("__weakref__", "driver", "ordinal")
 
     def __init__(self, ordinal: int | None = None, driver: Driver | None = None) -> None:
         if driver is not None and not isinstance(driver, Driver):
@@ -83,7 +83,6 @@ class Device:
         if ordinal is None:
             ordinal = current_ordinal(self.driver.serial)
         self.ordinal = ordinal if type(ordinal) is int else _whole(ordinal)
-        self._saved: list[Any] = []
         self.driver.context(self.ordinal)
 
     @staticmethod
@@ -116,17 +115,25 @@ class Device:
     # ---- choosing
 
     def set_current(self) -> None:
-        """Make it the current device of this task, and the default of this thread."""
-        set_ordinal(self.driver.serial, self.ordinal)
+        """Make it the current device of this task, or of this thread outside of tasks, until another is.
+
+        Inside a block, `with device:` or `with stream:`, until the block is left. In a notebook it holds in later
+        cells, too (TOPS Runtime API, 2.2 topsSetDevice).
+        """
+        use_device(self.driver.serial, self.ordinal)
+
+    def use(self) -> None:
+        """As `set_current`."""
+        self.set_current()
 
     def __enter__(self) -> Device:
-        self._saved.append(set_ordinal(self.driver.serial, self.ordinal))
+        enter(self, self.driver.serial, self.ordinal)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        restore_ordinal(self._saved.pop())
+        leave(self)
 
     # ---- making things
 
@@ -172,13 +179,11 @@ class Device:
 
     @property
     def current_stream(self) -> Stream:
-        """The stream of the innermost `with stream:` of this task on this device, else the null stream.
+        """The stream of the innermost `with stream:` or `stream.use()` of this task here, else the null stream.
 
         For functions that take none. A task begins with its parent's, a thread with the null stream.
         """
-        found = current_stream(self.context)
-        assert found is None or isinstance(found, Stream)
-        return found or self.null_stream
+        return current_stream(self.context) or self.null_stream
 
     def create_event(self, *, timing: bool = True, once: bool = False, queryable: bool = True) -> Event:
         """Create an event of this device. See `Event`."""

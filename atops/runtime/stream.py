@@ -16,7 +16,7 @@ from atops.base.waiting.current_loop import current_loop_adapter, running_loop_a
 from atops.device.memory.value_wait import Condition
 from atops.kernels.kernel import Kernel
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.board.current_device import enter_stream, leave_stream
+from atops.runtime.board.current_device import enter, leave, use_stream
 from atops.runtime.board.handles import HANDLES, lend
 from atops.runtime.commands.call import Call, is_async
 from atops.runtime.commands.events import Record, WaitEvent
@@ -61,7 +61,8 @@ class Stream(StreamMemory):
 
     `async with stream:` owns the buffers that its verbs make: leaving the block waits for the work and frees them;
     leaving it by an exception aborts the work first. `await stream` waits for what is enqueued and raises its failure.
-    `with stream:` only makes it the current stream of its device (`Device.current_stream`), and ends nothing.
+    `with stream:` only makes it the current stream of its device (`Device.current_stream`), and that the current
+    device; it ends nothing.
     """
 
     __slots__ = ("_handle", "flags")
@@ -125,13 +126,23 @@ class Stream(StreamMemory):
             log_if_unseen(self.label, self.failure)
 
     def __enter__(self) -> Stream:
-        enter_stream(self)
+        enter(self, self.driver.serial, self.context.ordinal, self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        leave_stream(self)
+        leave(self)
+
+    def use(self) -> None:
+        """Make it the current stream of its device, and that the current device, until others are.
+
+        For this task, or this thread outside of tasks; inside `with device:` or `with stream:`, until the block is
+        left. Raises InvalidHandle once it is closed.
+        """
+        if self._closed:
+            raise InvalidHandle(f"cannot use {self.label}: it is closed")
+        use_stream(self)
 
     def close(self) -> None:
         """Close without waiting: no more commands, those enqueued still run, the stream's buffers are freed after them.

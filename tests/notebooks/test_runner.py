@@ -65,6 +65,37 @@ def test_a_sound_notebook_has_no_fault(kernel: Kernel):
     assert text_of(notebook.cells[4]) == "5"
 
 
+CHOICES = (
+    "import asyncio\nimport atops\nfrom atops import tops\ngate, tasks = asyncio.Event(), []\n"
+    "def now():\n    return atops.Device().ordinal, tops.check(tops.topsGetDevice())\n"
+    "async def background():\n    await gate.wait()\n    return now()\n"
+    "async def choose(ordinal):\n    tops.check(tops.topsSetDevice(ordinal))\n"
+    "tasks.append(asyncio.create_task(background()))\nprint(now())",
+    "tops.check(tops.topsSetDevice(1))",
+    "print(now())",
+    "await asyncio.sleep(0)\nprint(now())\ntasks.append(asyncio.create_task(background()))",
+    "await choose(2)",
+    "print(now())",
+    "with atops.Device(3):\n    await asyncio.sleep(0)\n    atops.Device(1).set_current()\nprint(now())",
+    "await asyncio.create_task(choose(3))\nprint(now())",
+    "stream = atops.Device(1).create_stream()\nawait stream\nstream.use()",
+    "print(now(), atops.Device().current_stream is stream)\nstream.close()\natops.Device(0).use()",
+    "gate.set()\nprint(now(), await asyncio.gather(*tasks))",
+)
+
+
+@pytest.mark.slow
+@each_kernel
+def test_a_device_chosen_in_a_cell_is_current_in_the_next(kernel: Kernel):
+    """In cells with an `await`, too, which are tasks of their own; what a block or another task chose is not."""
+    notebook = from_cells(*CHOICES)
+    assert run(notebook, kernel, ATOPS_DEVICES="4") == []
+    assert [text_of(cell).strip() for cell in notebook.cells] == [
+        "(0, 0)", "", "(1, 1)", "(1, 1)", "", "(2, 2)", "(2, 2)", "(2, 2)", "", "(1, 1) True",
+        "(0, 0) [(0, 0), (1, 1)]",
+    ]  # fmt: skip
+
+
 def test_stderr_and_cells_that_must_raise():
     """A cell that warns is a fault, and so is one that should raise and does not."""
     import nbformat

@@ -15,7 +15,6 @@ import anyio
 
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
-from atops.runtime.board.current_device import restore_ordinal, set_ordinal
 from atops.runtime.device import Device
 from atops.runtime.driver import CURRENT, Driver
 from atops.tops.bridge.call import SCHEDULES, TWINS
@@ -76,13 +75,12 @@ def new_world() -> Iterator[World]:
     """Make a gcu300 board of two devices, with device 0 current in this thread and no error or flag of another test."""
     driver = Driver(EmulatorOptions(devices=2, abort_grace=0.2, trace=256))
     token = CURRENT.set(driver)
-    saved = set_ordinal(driver.serial, 0)
     fresh()
     try:
-        yield World(driver)
+        with Device(0):
+            yield World(driver)
     finally:
         fresh()
-        restore_ordinal(saved)
         CURRENT.reset(token)
         driver.close()
 

@@ -1,93 +1,110 @@
-"""Which device is meant when none is named, and which stream of a device: context variables.
+"""Which device is meant when none is named, and which stream of a device: one context variable.
 
-A task that never chose a device of a board reads its thread's choice, so that a choice made in one notebook cell holds
-in the next; another board's is another choice. A stream is current inside `with stream:` only. It knows boards by their
-serial numbers, and nothing of what a device or a stream is.
+It holds a stack of levels: one for what is chosen outside of any block, and one for each `with device:` and
+`with stream:` that is not left. What is chosen inside a block is forgotten with it. A task or a thread never sees
+another's choice; a task begins with that of the code that made it, a thread with none: device 0, and its null stream.
 """
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
+from functools import partial
 from itertools import islice
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from atops.runtime.board.context import DeviceContext
     from atops.runtime.stream import Stream
 
-__all__ = (
-    "ThreadChoice",
-    "current_ordinal",
-    "current_stream",
-    "enter_stream",
-    "leave_stream",
-    "restore_ordinal",
-    "set_ordinal",
-)
+__all__ = ("current_ordinal", "current_stream", "enter", "leave", "use_device", "use_stream")
 
-BOARDS = 1024  # whose devices a thread or a task may have chosen among
-Choices = Mapping[int, int]  # ordinals by the serial number of the board
-
-TASK: ContextVar[Choices] = ContextVar("atops_current_device", default=MappingProxyType({}))
-ENTERED: ContextVar[tuple[Stream, ...]] = ContextVar("atops_current_streams", default=())
+BOARDS = 1024  # whose devices may have been chosen in one level
 
 
-class ThreadChoice(threading.local):
-    """The choices of one thread."""
+class Level(NamedTuple):
+    """What was chosen in one block. Contexts share levels, so none is ever changed."""
 
-    ordinals: Choices = MappingProxyType({})
+    block: object  # the device or stream that was entered; None outside of any block
+    ordinals: Mapping[int, int]  # devices by the serial numbers of their boards
+    streams: Mapping[DeviceContext, Stream]
 
 
-THREAD = ThreadChoice()
+OUTSIDE = Level(None, {}, {})
+CHOSEN: ContextVar[tuple[Level, ...]] = ContextVar("atops_current_device", default=(OUTSIDE,))
 
 
 def current_ordinal(board: int) -> int:
     """Return the ordinal of the current device of a board, which is known by its serial number."""
-    chosen = TASK.get().get(board)
-    return THREAD.ordinals.get(board, 0) if chosen is None else chosen
-
-
-def set_ordinal(board: int, ordinal: int) -> tuple[Token[Choices], Choices]:
-    """Make a device current for this task, and the default of this thread. Returns what `restore_ordinal` takes."""
-    before = THREAD.ordinals
-    THREAD.ordinals = _with(before, board, ordinal)
-    return TASK.set(_with(TASK.get(), board, ordinal)), before
-
-
-def _with(choices: Choices, board: int, ordinal: int) -> Choices:
-    """Return choices with a new one; of many boards those chosen longest ago are forgotten, as they are closed."""
-    kept = {**choices}
-    kept.pop(board, None)
-    return {**dict(islice(kept.items(), max(0, len(kept) + 1 - BOARDS), None)), board: ordinal}
-
-
-def restore_ordinal(saved: tuple[Token[Choices], Choices]) -> None:
-    """Undo a `set_ordinal` of the same task."""
-    token, THREAD.ordinals = saved
-    with suppress(ValueError):  # left in another context than it was entered in: that one made no choice
-        TASK.reset(token)
-
-
-# ---- streams
+    for level in reversed(CHOSEN.get()):
+        if board in level.ordinals:
+            return level.ordinals[board]
+    return 0
 
 
 def current_stream(context: DeviceContext) -> Stream | None:
-    """Return the stream of a device that this task entered last and has not left; None where there is none."""
-    return next((stream for stream in reversed(ENTERED.get()) if stream.context is context), None)
+    """Return the current stream of a device; None where there is none."""
+    for level in reversed(CHOSEN.get()):
+        if context in level.streams:
+            return level.streams[context]
+    return None
 
 
-def enter_stream(stream: Stream) -> None:
-    """Make a stream its device's current one for this task, until `leave_stream`. It may be so several times over."""
-    ENTERED.set((*ENTERED.get(), stream))
+def enter(block: object, board: int, ordinal: int, stream: Stream | None = None) -> None:
+    """Make a device current, and one of its streams, until `leave(block)`. Blocks may be entered again and again."""
+    streams = {} if stream is None else {stream.context: stream}
+    CHOSEN.set((*CHOSEN.get(), Level(block, {board: ordinal}, streams)))
 
 
-def leave_stream(stream: Stream) -> None:
-    """Undo the last `enter_stream` of this stream. Without one nothing happens."""
-    entered = ENTERED.get()
-    last = next((place for place in range(len(entered) - 1, -1, -1) if entered[place] is stream), None)
-    if last is not None:
-        ENTERED.set(entered[:last] + entered[last + 1 :])
+def leave(block: object) -> None:
+    """Undo the last `enter` of an equal block, whatever was entered since. In a context without one nothing happens."""
+    levels = CHOSEN.get()
+    last = next((place for place in range(len(levels) - 1, 0, -1) if levels[place].block == block), 0)
+    if last:
+        CHOSEN.set(levels[:last] + levels[last + 1 :])
+
+
+def use_device(board: int, ordinal: int) -> None:
+    """Make a device current until another is, or the innermost block is left."""
+    *outer, level = CHOSEN.get()
+    kept = {**level.ordinals}
+    kept.pop(board, None)
+    kept = dict(islice(kept.items(), max(0, len(kept) + 1 - BOARDS), None))  # those chosen longest ago are closed
+    CHOSEN.set((*outer, level._replace(ordinals={**kept, board: ordinal})))
+    _repeat_after_cell(partial(use_device, board, ordinal))
+
+
+def use_stream(stream: Stream) -> None:
+    """Make a stream and its device current until others are, or the innermost block is left."""
+    use_device(stream.driver.serial, stream.context.ordinal)
+    *outer, level = CHOSEN.get()
+    kept = {context: each for context, each in level.streams.items() if context.dead is None and not each._closed}
+    CHOSEN.set((*outer, level._replace(streams={**kept, stream.context: stream})))
+    _repeat_after_cell(partial(use_stream, stream))
+
+
+def _repeat_after_cell(choose: Callable[[], None]) -> None:
+    """Make a choice again in the notebook's own context when this cell is over, where the cell is a task of its own.
+
+    IPython runs cells without an `await` in one context, and each of the others in a task with a copy of it. Inside a
+    block nothing is repeated. `post_execute` is called in the notebook's context, of several threads in the cell's.
+    """
+    shells = sys.modules.get("IPython.core.interactiveshell")
+    if shells is None or not shells.InteractiveShell.initialized() or len(CHOSEN.get()) > 1:
+        return
+    with suppress(RuntimeError):  # no asyncio loop runs here: the cell is not a task
+        task = asyncio.current_task()
+        if task is None or getattr(task.get_coro(), "__name__", "") != "run_cell_async":
+            return
+        events, thread = shells.InteractiveShell.instance().events, threading.get_ident()
+
+        def repeat() -> None:
+            if threading.get_ident() == thread:
+                events.unregister("post_execute", repeat)
+                choose()
+
+        events.register("post_execute", repeat)

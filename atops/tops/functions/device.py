@@ -192,7 +192,7 @@ async def topsDeviceReset() -> None:
 
 @call
 def topsSetDevice(deviceId: int) -> None:
-    """Make a device the current one of this task, and the default of this thread. InvalidDevice."""
+    """Make a device the current one of this task, or of this thread outside of tasks. InvalidDevice."""
     device_at(deviceId).set_current()
 
 

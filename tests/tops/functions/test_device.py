@@ -17,7 +17,7 @@ from atops.base import errors
 from atops.base.errors import InvalidHandle
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
-from atops.runtime.board.current_device import current_ordinal
+from atops.runtime.device import Device
 from atops.runtime.driver import CURRENT, Driver
 from atops.tops import aio
 from atops.tops.bridge.handles import register, stream_of
@@ -103,18 +103,25 @@ def test_no_device(world):
         driver.close()
 
 
-def test_device_is_the_threads_and_the_tasks(world):
-    """A set holds for the next task of the thread, and for no other thread; the object API has the same device."""
+def test_each_task_and_thread_has_its_device(world):
+    """A set holds in the tasks made after it and in no other task or thread; the object API has the same device."""
 
-    async def cell(ordinal: int) -> None:
+    async def choose(before: int, ordinal: int) -> None:
+        assert tops.topsGetDevice() == (tops.topsSuccess, before)
         assert tops.topsSetDevice(ordinal) == (tops.topsSuccess,)
+        assert Device(None, world.driver).ordinal == ordinal
 
-    thread, seen = world.thread(lambda: asyncio.run(cell(1)) or current_ordinal(world.driver.serial))
+    def run():
+        asyncio.run(choose(0, 1))
+        found = tops.topsGetDevice()
+        tops.topsSetDevice(1)
+        asyncio.run(choose(1, 0))
+        return found, tops.topsGetDevice()
+
+    thread, seen = world.thread(run)
     thread.join(PATIENCE)
-    assert seen == [1]
+    assert seen == [((tops.topsSuccess, 0), (tops.topsSuccess, 1))]
     assert tops.topsGetDevice() == (tops.topsSuccess, 0)
-    tops.topsSetDevice(1)
-    assert current_ordinal(world.driver.serial) == 1
 
 
 def test_b24_synchronize_waits_for_every_stream(world):

@@ -1,0 +1,239 @@
+"""The current device and the current stream: each task and thread has its own, and a block gives back what it found."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from contextvars import copy_context
+from itertools import permutations
+
+import anyio.lowlevel
+import pytest
+import trio
+
+import atops
+from atops import tops
+from atops.errors import InvalidHandle
+from atops.runtime.driver import CURRENT
+from tests.runtime.boards import PATIENCE, board
+
+
+@pytest.fixture
+def devices():
+    """Have a board of four devices, which is the current one, and its devices."""
+    with board(devices=4) as driver:
+        token = CURRENT.set(driver)
+        try:
+            yield [atops.Device(ordinal) for ordinal in range(4)]
+        finally:
+            CURRENT.reset(token)
+
+
+def now() -> tuple[int, int]:
+    """Return the current device, as both kinds of functions say it."""
+    return atops.Device().ordinal, tops.check(tops.topsGetDevice())
+
+
+@pytest.mark.anyio
+async def test_two_tasks_that_share_devices(devices):
+    """Each has its own, whatever the order in which they enter and leave blocks of the same Device objects."""
+    seen: list[tuple[int, tuple[int, int]]] = []
+
+    async def work(own: list[int], turns: list[int]):
+        for turn in turns:
+            for ordinal in own:
+                devices[ordinal].__enter__()
+                await waits(turn)
+                seen.append((ordinal, now()))
+            for ordinal in reversed(own):
+                seen.append((ordinal, now()))
+                await waits(turn)
+                devices[ordinal].__exit__(None, None, None)
+            seen.append((0, now()))
+
+    await together(*(
+        (work, own, turns) for own in ([1, 2], [2, 1], [3, 3], [1, 2, 3]) for turns in ([1, 2, 3], [3, 1, 2])
+    ))  # fmt: skip
+    assert len(seen) == 2 * 3 * (5 + 5 + 5 + 7) and now() == (0, 0)
+    assert [ordinal for ordinal, _ in seen] == [found for _, (found, _) in seen] == [found for _, (_, found) in seen]
+
+
+async def waits(turns: int) -> None:
+    for _ in range(turns):
+        await anyio.lowlevel.checkpoint()
+
+
+async def together(*calls) -> None:
+    async with anyio.create_task_group() as group:
+        for function, *arguments in calls:
+            group.start_soon(function, *arguments)
+
+
+@pytest.mark.anyio
+async def test_what_a_task_chooses_is_no_others(devices):
+    """Not its parent's, nor its thread's in later tasks; a task begins with its parent's choice."""
+
+    async def choose():
+        assert now() == (2, 2)
+        tops.check(tops.topsSetDevice(3))
+        assert now() == (3, 3)
+
+    with devices[2]:
+        await together((choose,), (choose,))
+        assert now() == (2, 2)
+    assert now() == (0, 0)
+
+
+def test_a_loop_leaves_nothing_behind(devices):
+    """What the tasks of one run chose is unknown to the thread and to the next run, which knows the thread's choice."""
+
+    async def choose(before: int, ordinal: int):
+        assert now() == (before, before)
+        devices[ordinal].set_current()
+
+    for run in (asyncio.run, lambda main: trio.run(lambda: main)):
+        run(choose(0, 1))
+        assert now() == (0, 0)
+    copy_context().run(lambda: (devices[2].set_current(), asyncio.run(choose(2, 1))))
+    assert now() == (0, 0)
+
+
+def test_threads_have_their_own(devices):
+    """A thread begins with device 0 and keeps its choice; `to_thread` takes the task's along and brings none back."""
+    with devices[1], ThreadPoolExecutor(1) as pool:
+        assert pool.submit(now).result(PATIENCE) == (0, 0)
+        pool.submit(devices[2].set_current).result(PATIENCE)
+        assert pool.submit(atops.Device, None, devices[0].driver).result(PATIENCE) == devices[2]
+        assert now() == (1, 1)
+
+        async def main():
+            def there():
+                found = now()
+                devices[3].set_current()
+                return found
+
+            loop = asyncio.get_running_loop()
+            found = await asyncio.to_thread(there), await loop.run_in_executor(None, now)
+            return *found, now()
+
+        assert asyncio.run(main()) == ((1, 1), (0, 0), (1, 1))
+        found = []
+        thread = threading.Thread(target=copy_context().run, args=(lambda: found.append(now()),))
+        thread.start()
+        thread.join(PATIENCE)
+        assert found == [(1, 1)] and now() == (1, 1)
+
+
+def test_host_calls_know_the_device_of_their_submitter(devices):
+    """A function and a coroutine function that a stream calls, and nothing that they choose comes back."""
+    stream = devices[0].create_stream()
+
+    def there():
+        found = now()
+        devices[3].set_current()
+        return found
+
+    async def coroutine():
+        return there()
+
+    async def main():
+        with devices[2]:
+            items = stream.call(there), stream.call(coroutine)
+        return [await item for item in items]
+
+    assert asyncio.run(main()) == [(2, 2), (2, 2)] and now() == (0, 0)
+
+
+def test_blocks_left_in_any_order(devices):
+    """What was entered last and is not left yet is current, in all orders; and after an exception as without."""
+    for order in permutations(range(4)):
+        blocks = [devices[1], devices[2], devices[1], atops.Device(3)]
+        for block in blocks:
+            block.__enter__()
+        left = list(enumerate(blocks))
+        for place in order:
+            last = next(each for each in reversed(left) if each[1] == blocks[place])  # equal blocks are alike
+            left.remove(last)
+            blocks[place].__exit__(None, None, None)
+            assert atops.Device() == (left[-1][1] if left else devices[0])
+    with pytest.raises(KeyError), devices[1], devices[1], devices[2]:
+        raise KeyError
+    devices[1].__exit__(None, None, None)  # never entered: nothing happens
+    assert now() == (0, 0)
+
+
+def test_a_choice_in_a_block_ends_with_it(devices):
+    """`set_current`, `use` and topsSetDevice change the innermost block's device; outside of blocks they last."""
+
+    def program():
+        devices[1].use()
+        with devices[2]:
+            devices[3].set_current()
+            with devices[2] as entered:
+                assert entered is devices[2] and now() == (2, 2)
+                tops.check(tops.topsSetDevice(0))
+                assert now() == (0, 0)
+            assert now() == (3, 3)
+        assert now() == (1, 1)
+        tops.check(tops.topsSetDevice(2))
+        return now()
+
+    assert copy_context().run(program) == (2, 2) and now() == (0, 0)
+
+
+def test_generators_and_boards(devices):
+    """A fixture's block holds for its test, one that is left in another context is left there; a board has its own."""
+
+    def fixture():
+        with devices[1]:
+            yield
+
+    with board(devices=2) as other:
+        made = fixture()
+        next(made)
+        with atops.Device(1, other):
+            assert (now(), atops.Device(None, other).ordinal) == ((1, 1), 1)
+        assert atops.Device(None, other).ordinal == 0
+        elsewhere = copy_context()
+        assert elsewhere.run(lambda: (next(made, None), now())) == (None, (0, 0))
+        assert now() == (1, 1)
+        devices[1].__exit__(None, None, None)
+    assert now() == (0, 0)
+
+
+def test_a_stream_brings_its_device(devices):
+    """In `with stream:` and after `stream.use()` its device is current with it, and each device keeps its stream."""
+    streams = [device.create_stream() for device in devices]
+
+    def program():
+        with streams[1]:
+            assert now() == (1, 1) and atops.Device().current_stream is streams[1]
+            with devices[2]:
+                assert atops.Device().current_stream is devices[2].null_stream
+                streams[3].use()
+                assert now() == (3, 3) and devices[3].current_stream is streams[3]
+            assert now() == (1, 1) and devices[3].current_stream is devices[3].null_stream
+            assert devices[1].current_stream is streams[1]
+        assert now() == (0, 0)
+        streams[2].use()
+        devices[1].use()
+        return now(), devices[2].current_stream
+
+    assert copy_context().run(program) == ((1, 1), streams[2]) and now() == (0, 0)
+    streams[0].close()
+    with pytest.raises(InvalidHandle, match=f"cannot use {streams[0].label}: it is closed"):
+        streams[0].use()
+
+
+def test_a_device_can_be_referenced_weakly(devices):
+    """As long as the object lives; a block of it that is left holds it no longer."""
+    device = atops.Device(1)
+    seen = weakref.ref(device)
+    with ExitStack() as stack:
+        stack.enter_context(device)
+        assert seen() is device
+    del device, stack
+    assert seen() is None
