@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from atops.runtime.board.context import DeviceContext
     from atops.runtime.stream import Stream
 
-__all__ = ("current_ordinal", "current_stream", "enter", "leave", "use_device", "use_stream")
+__all__ = ("Level", "current_ordinal", "current_stream", "enter", "leave", "use_device", "use_stream")
 
 BOARDS = 1024  # whose devices may have been chosen in one level
 
