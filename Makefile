@@ -1,5 +1,6 @@
 # atops: one environment (.venv), made by venv and pip from pyproject.toml and constraints.txt, and what runs in it.
-# Needed: make, Python 3.11 or later (PYTHON=... names another one), and pip with an index to install from.
+# Needed: make, Python 3.11 or later (PYTHON=... names another one), and pip with an index to install from. `make demo`
+# installs what a user of the package has; whatever else is needed is added by the first target that needs it.
 
 PYTHON ?= python3
 ARGS ?=
@@ -9,49 +10,62 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check --quiet
-ENV := .venv/.made
+# No bytecode at the installation: Python writes that of the modules which are used.
+INSTALL := $(PY) -m pip --disable-pip-version-check --quiet install --no-compile --constraint constraints.txt
+PACKAGE := $(INSTALL) --no-build-isolation --editable
+BASE := .venv/.made
+DEV := .venv/.dev
+DOCS := .venv/.docs
+NOTEBOOKS := .venv/.notebooks
 PEERS := .venv/.peers
 KERNEL6 := .venv/.kernel6
 
-.PHONY: help demo check test soak mutation conformance bench bench-smoke lint types clean
+.PHONY: help demo check test soak mutation conformance bench bench-smoke docs notebook lint types clean
 
 help:  ## say what there is
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
-demo: $(ENV)  ## run the demo (ARGS="..." go to it)
+demo: $(BASE)  ## run the demo (ARGS="..." go to it)
 	@$(PY) -m atops demo $(ARGS)
 
 # Compiled tests are kept in the environment, also where Python is told to write no bytecode: collecting takes a third.
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/.pycache $(PY) -m pytest -q
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-check: $(ENV)  ## run the quick tests: an answer in a minute
+check: $(DEV)  ## run the quick tests: an answer in a minute
 	@$(PYTEST) $(PARALLEL) -m "not soak and not slow" $(ARGS)
 
 # A worker a processor, each with whole files, so that a file's tests keep their order (ARGS="-n 0" runs in one process).
-test: $(ENV) $(KERNEL6)/.made  ## run the tests (ARGS="tests/device -k dte")
+test: $(DEV) $(KERNEL6)/.made  ## run the tests (ARGS="tests/device -k dte")
 	@$(PYTEST) $(PARALLEL) $(ARGS)
 
-soak: $(ENV)  ## run the long tests: many more examples, other seeds each time
+soak: $(DEV)  ## run the long tests: many more examples, other seeds each time
 	@$(PYTEST) -m soak --timeout 1800 --hypothesis-profile soak $(ARGS)
 
-mutation: $(ENV)  ## plant faults and report which of them no test notices (ARGS="dte --sample 20")
+mutation: $(DEV)  ## plant faults and report which of them no test notices (ARGS="dte --sample 20")
 	@$(PY) -m tests.mutation.run $(ARGS)
 
-conformance: $(ENV)  ## say what tests each C-style function has (ARGS="--json")
+conformance: $(DEV)  ## say what tests each C-style function has (ARGS="--json")
 	@$(PY) -m tests.tops.conformance_report $(ARGS)
 
-bench: $(ENV) $(PEERS)  ## measure the budgets beside primitives and peers (ARGS="--help")
+bench: $(DEV) $(PEERS)  ## measure the budgets beside primitives and peers (ARGS="--help")
 	@$(PY) -m atops bench $(ARGS)
 
-bench-smoke: $(ENV)  ## run every benchmark once; no figure is judged
+bench-smoke: $(DEV)  ## run every benchmark once; no figure is judged
 	@$(PY) -m atops bench --smoke $(ARGS)
 
-lint: $(ENV)  ## ruff
+docs: $(DOCS)  ## build the site of the documents in out/site; it needs no network (ARGS="--site-dir FOLDER")
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet $(ARGS)
+	@echo "open out/site/index.html"
+
+notebook: $(NOTEBOOKS)  ## open the tour in JupyterLab
+	@$(PY) -m jupytext --quiet --update --to ipynb --output out/tour.ipynb examples/tour/tour.py
+	@$(PY) -m jupyterlab out/tour.ipynb $(ARGS)
+
+lint: $(DEV)  ## ruff
 	@$(PY) -m ruff check $(ARGS) .
 
-types: $(ENV)  ## mypy, strict
+types: $(DEV)  ## mypy, strict
 	@$(PY) -m mypy $(ARGS)
 
 clean:  ## remove the environment and what the tools keep
@@ -59,23 +73,41 @@ clean:  ## remove the environment and what the tools keep
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The build back end is installed from the constraints too and used without isolation, so that nothing is unpinned.
-$(ENV): pyproject.toml constraints.txt
+# This machine's pip is quicker than one that has to be unpacked first; where it is missing or old, ensurepip unpacks one.
+$(BASE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 	    f"atops needs Python 3.11 or later; {sys.executable} is {sys.version.split()[0]}. Set PYTHON=...")'
 	@echo "making .venv"
 	@rm -rf .venv
-	@$(PYTHON) -m venv .venv
-	@$(PIP) install --constraint constraints.txt hatchling
-	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@$(PYTHON) -m venv --without-pip .venv
+	@$(PYTHON) -m pip --disable-pip-version-check --python $(PY) install --quiet --no-compile \
+	    --constraint constraints.txt pip 2>/dev/null || $(PY) -m ensurepip >/dev/null
+	@$(INSTALL) pip hatchling
+	@$(PACKAGE) .
+	@touch $@
+
+$(DEV): $(BASE)
+	@echo "adding what the tests need"
+	@$(PACKAGE) '.[all]' --group dev
+	@touch $@
+
+$(DOCS): $(BASE)
+	@echo "adding what the documents need"
+	@$(INSTALL) --group docs
+	@touch $@
+
+$(NOTEBOOKS): $(BASE)
+	@echo "adding what the notebooks need"
+	@$(PACKAGE) '.[notebook]' --group notebooks
 	@touch $@
 
 # The older ipykernel in a folder of its own, which tests put before the environment's; all that it needs is there already.
-$(KERNEL6)/.made: $(ENV)
+$(KERNEL6)/.made: $(DEV)
 	@echo "adding ipykernel 6"
-	@$(PIP) install --no-deps --upgrade --target $(KERNEL6) ipykernel==6.31.0 nest-asyncio==1.6.0
+	@$(INSTALL) --no-deps --upgrade --target $(KERNEL6) ipykernel==6.31.0 nest-asyncio==1.6.0
 	@touch $@
 
-$(PEERS): $(ENV)
+$(PEERS): $(DEV)
 	@echo "adding the benchmark's peers"
-	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[dev,bench]'
+	@$(INSTALL) --group bench
 	@touch $@

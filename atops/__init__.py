@@ -45,6 +45,8 @@ from atops.runtime.symbols import Symbol
 if TYPE_CHECKING:
     from atops import executable, tops
 
+__version__ = "0.1.0"
+
 __all__ = (
     "Buffer",
     "Completion",

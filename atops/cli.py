@@ -8,7 +8,8 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+
+import atops
 
 __all__ = ("main",)
 
@@ -73,7 +74,7 @@ def _bench(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     """Return the parser, to which each command's module adds its arguments."""
     top = argparse.ArgumentParser(prog="atops", description="An emulated GCU accelerator and its async Python runtime.")
-    top.add_argument("--version", action="version", version=f"atops {_version()}")
+    top.add_argument("--version", action="version", version=f"atops {atops.__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in SUMMARIES.items():
         sentence = f"{summary[0].upper()}{summary[1:]}."
@@ -82,10 +83,3 @@ def _parser() -> argparse.ArgumentParser:
             importlib.import_module(f"atops.apps.{name}").add_arguments(command)
     return top
 
-
-def _version() -> str:
-    """Return the version of the installed package."""
-    try:
-        return version("atops")
-    except PackageNotFoundError:
-        return "(not installed)"

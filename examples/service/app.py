@@ -15,6 +15,7 @@ from functools import partial
 
 import anyio
 import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -31,7 +32,6 @@ from examples.service.client import (
     unless_client_leaves,
 )
 from examples.service.kernels import Array, Network, random_layers
-from examples.service.metrics import CONTENT_TYPE, exposition
 from examples.service.readings import Readings
 
 __all__ = ("Service", "Settings", "create_app", "main", "server_config")
@@ -150,7 +150,7 @@ def refusal(error: Exception, status: int, retry_after: float | None = None) -> 
 async def metrics(request: Request) -> Response:
     """Answer what the service has counted, for Prometheus."""
     service: Service = request.app.state.service
-    return Response(exposition(service.readings.metrics), headers={"Content-Type": CONTENT_TYPE})
+    return Response(generate_latest(service.readings.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 async def healthz(request: Request) -> Response:

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
 import atops
 from examples.service.batcher import Batcher
-from examples.service.metrics import Counter, Gauge, Histogram, Labels, Metric
 
 __all__ = ("Reading", "Readings")
 
@@ -26,29 +28,28 @@ class Reading:
 
 
 class Readings:
-    """The metrics of one batcher and one device."""
+    """The metrics of one batcher and one device, in a registry of their own."""
 
     def __init__(self, batcher: Batcher[Any, Any], device: atops.Device) -> None:
-        self._batcher, self._device = batcher, device
-        self._requests = Counter("service_requests_total", "Requests to /embed that are over, by status.", "status")
-        self._latency = Histogram("service_request_seconds", "Time from request to response.", SECONDS)
-        self._batches = Counter("service_batches_total", "Batches that are over, by outcome.", "outcome")
-        self._sizes = Histogram("service_batch_size", "Photographs in a batch.", ITEMS)
-        self._times = Histogram("service_batch_seconds", "Time of a batch on the device.", SECONDS)
-        self.metrics: tuple[Metric, ...] = (
-            self._requests,
-            self._latency,
-            self._batches,
-            self._sizes,
-            self._times,
-            Gauge("service_queue_depth", "Requests that wait for a batch.", lambda: {(): batcher.waiting}),
-            Gauge("service_queue_capacity", "Requests that may wait.", lambda: {(): batcher.capacity}),
-            Gauge("service_requests_on_device", "Requests in batches on the device.", lambda: {(): batcher.running}),
-            Gauge("atops_memory_bytes", "Device memory by what is counted.", self._memory),
-            Gauge("atops_allocations", "Live allocations of device memory.", self._allocations),
-            Gauge("atops_streams", "Streams of the device that have work, or have failed.", self._streams),
-            Gauge("atops_commands_pending", "Commands of all streams that are not over.", self._commands),
+        registry = self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "service_requests", "Requests to /embed that are over, by status.", ["status"], registry=registry
         )
+        self._latency = Histogram(
+            "service_request_seconds", "Time from request to response.", buckets=SECONDS, registry=registry
+        )
+        self._batches = Counter("service_batches", "Batches that are over, by outcome.", ["outcome"], registry=registry)
+        self._sizes = Histogram("service_batch_size", "Photographs in a batch.", buckets=ITEMS, registry=registry)
+        self._times = Histogram(
+            "service_batch_seconds", "Time of a batch on the device.", buckets=SECONDS, registry=registry
+        )
+        for name, about, read in (
+            ("service_queue_depth", "Requests that wait for a batch.", lambda: batcher.waiting),
+            ("service_queue_capacity", "Requests that may wait.", lambda: batcher.capacity),
+            ("service_requests_on_device", "Requests in batches on the device.", lambda: batcher.running),
+        ):
+            Gauge(name, about, registry=registry).set_function(read)
+        registry.register(DeviceFigures(device))
 
     @contextmanager
     def request(self) -> Iterator[Reading]:
@@ -62,7 +63,7 @@ class Readings:
             outcome = "500"
             raise
         finally:
-            self._requests.add(outcome)
+            self._requests.labels(outcome).inc()
             self._latency.observe(time.perf_counter() - began)
 
     @contextmanager
@@ -77,20 +78,29 @@ class Readings:
             outcome = "failed"
             raise
         finally:
-            self._batches.add(outcome)
+            self._batches.labels(outcome).inc()
             self._sizes.observe(size)
             self._times.observe(time.perf_counter() - began)
 
-    def _memory(self) -> dict[Labels, float]:
-        memory = self._device.statistics().memory
-        return {(("kind", kind),): getattr(memory, kind) for kind in ("used", "free", "peak", "largest_free")}
 
-    def _allocations(self) -> dict[Labels, float]:
-        return {(): self._device.statistics().memory.live}
+class DeviceFigures:
+    """What the device says of itself, read once for each scrape, so that its figures belong together."""
 
-    def _streams(self) -> dict[Labels, float]:
+    def __init__(self, device: atops.Device) -> None:
+        self._device = device
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of the device."""
         figures = self._device.statistics()
-        return {(("state", "active"),): figures.active_streams, (("state", "poisoned"),): figures.poisoned_streams}
-
-    def _commands(self) -> dict[Labels, float]:
-        return {(): self._device.statistics().pending_commands}
+        memory = GaugeMetricFamily("atops_memory_bytes", "Device memory by what is counted.", labels=["kind"])
+        for kind in ("used", "free", "peak", "largest_free"):
+            memory.add_metric([kind], getattr(figures.memory, kind))
+        yield memory
+        yield GaugeMetricFamily("atops_allocations", "Live allocations of device memory.", figures.memory.live)
+        streams = GaugeMetricFamily("atops_streams", "Streams that have work, or have failed.", labels=["state"])
+        streams.add_metric(["active"], figures.active_streams)
+        streams.add_metric(["poisoned"], figures.poisoned_streams)
+        yield streams
+        yield GaugeMetricFamily(
+            "atops_commands_pending", "Commands of all streams that are not over.", figures.pending_commands
+        )

@@ -19,6 +19,14 @@ single HTML page and text. Selecting an operation in one marks it in all.
 
 from __future__ import annotations
 
+try:
+    import anywidget  # noqa: F401  # looked for here, so that one message says what to install
+    import ipywidgets  # noqa: F401
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        f"atops_widgets needs the package {missing.name}: pip install 'atops[notebook]'", name=missing.name
+    ) from missing
+
 from atops_widgets.cluster_grid.cluster_grid import ClusterGrid
 from atops_widgets.dashboard import WIDGETS, Dashboard, watch
 from atops_widgets.drawing.base import TraceWidget

@@ -122,3 +122,10 @@ def test_without_the_package_the_reference_evaluates(monkeypatch: pytest.MonkeyP
     assert fast_session(linear()) is None
     with device() as here:
         run(here, executable.build(linear()))
+
+
+def test_the_package_evaluates_as_the_reference_does():
+    """With the real package a launch goes through its session, and its results are those of the reference."""
+    assert fast_session(linear()) is not None
+    with device() as here:
+        run(here, executable.build(linear()), times=2)
