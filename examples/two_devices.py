@@ -44,7 +44,7 @@ async def main() -> None:
             here.copy(whole[share:], part)  # from device 1 to device 0
             result = await here.fetch(whole)
 
-    print(f"{host.size} square roots, {part.nbytes} bytes of them from device {part.device}")
+    print(f"{host.size} square roots, {part.nbytes} bytes of them from device {part.device_id}")
     assert np.array_equal(result, np.sqrt(host))
 
 

@@ -85,6 +85,19 @@ class Device:
         self.ordinal = ordinal if type(ordinal) is int else _whole(ordinal)
         self.driver.context(self.ordinal)
 
+    @classmethod
+    def _of(cls, driver: Driver, ordinal: int) -> Device:
+        """Return device `ordinal`, which there is, of a driver that may be closed."""
+        device = cls.__new__(cls)
+        device.driver, device.ordinal = driver, ordinal
+        return device
+
+    @staticmethod
+    def all(driver: Driver | None = None) -> list[Device]:
+        """Return every device of the board, in order."""
+        driver = current_driver() if driver is None else driver
+        return [Device(ordinal, driver) for ordinal in range(driver.devices)]
+
     @staticmethod
     def count(driver: Driver | None = None) -> int:
         """Return how many devices the board has (TOPS Runtime API, 2.2 topsGetDeviceCount)."""
@@ -187,9 +200,7 @@ class Device:
 
     def create_event(self, *, timing: bool = True, once: bool = False, queryable: bool = True) -> Event:
         """Create an event of this device. See `Event`."""
-        event = Event(self.ordinal, timing=timing, once=once, queryable=queryable)
-        event.belong_to(self.driver)
-        return event
+        return Event(self.context, timing=timing, once=once, queryable=queryable)
 
     @property
     def printing(self) -> Printing:
@@ -486,6 +497,14 @@ class Device:
             self.ordinal, self.arch.name, memory, len(active), pending, poisoned, self.arch.clusters, peers
         )
 
+    @property
+    def id(self) -> int:
+        """Its ordinal, as `int(device)` and `ordinal`."""
+        return self.ordinal
+
+    def __int__(self) -> int:
+        return self.ordinal
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and (other.ordinal, other.driver) == (self.ordinal, self.driver)
 
@@ -517,6 +536,9 @@ class Device:
             ("failed streams", state.poisoned_streams or None),
             ("peers", ", ".join(f"device {ordinal}" for ordinal in state.peers) or None),
         ))  # fmt: skip
+
+
+Driver.device_type = Device
 
 
 def close_when_over(old: DeviceContext, items: list[Completion]) -> None:

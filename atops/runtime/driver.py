@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atops.base.clock import Clock, WallClock
 from atops.base.errors import (
@@ -51,6 +51,9 @@ from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.queues.deadlock import StallWatch, check_blocking
 from atops.runtime.queues.queue import StreamQueue
 
+if TYPE_CHECKING:
+    from atops.runtime.device import Device
+
 __all__ = ("Closing", "Driver", "current_driver", "default_driver", "options_of")
 
 LOG = logging.getLogger("atops.driver")
@@ -74,6 +77,7 @@ class Driver(InProcess):
     `atops.Device(0)` then means this board's device 0. Without one, a process-wide default driver starts on first use.
     """
 
+    device_type: ClassVar[type[Device]]  # set by the module of Device, which knows drivers
     _flush_posted = False  # whether the tracer is about to tell its subscribers
 
     def __init__(self, options: EmulatorOptions | None = None, *, executor: Executor | None = None) -> None:
@@ -104,6 +108,7 @@ class Driver(InProcess):
         self.stall = StallWatch(self)
         self.host_tasks = Poller(self.lock, executor, LOOPS_NS, OwedCoroutine.look)
         self._contexts: dict[int, DeviceContext] = {}
+        self._devices: dict[int, Device] = {}  # the Device objects that its parts answer with
         self.retired: dict[DeviceContext, None] = {}  # replaced by a reset, until what ran there is over
         self._stream_numbers, self.event_numbers = itertools.count(1), itertools.count(1)
         self._token: Token[Driver | None] | None = None
@@ -203,6 +208,13 @@ class Driver(InProcess):
             if ordinal not in self._contexts:
                 self._contexts[ordinal] = self._make_context(ordinal)
             return self._contexts[ordinal]
+
+    def _device(self, ordinal: int) -> Device:
+        """Return the Device of an ordinal that there is, the same one each time; of a closed board, too."""
+        found = self._devices.get(ordinal)
+        if found is None:
+            found = self._devices.setdefault(ordinal, self.device_type._of(self, ordinal))
+        return found
 
     def _make_context(self, ordinal: int) -> DeviceContext:
         context = DeviceContext(self, ordinal)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue
 from atops.base.html_table import columns, html_table
@@ -31,6 +31,9 @@ from atops.runtime.pools.blocks import order_of
 from atops.runtime.queues.deadlock import why
 from atops.runtime.queues.queue import StreamQueue, submit_items
 from atops.runtime.stream_memory import StreamMemory
+
+if TYPE_CHECKING:
+    from atops.runtime.device import Device
 
 __all__ = ("Stream", "StreamStatistics", "describe")
 
@@ -80,6 +83,8 @@ class Stream(StreamMemory):
         cluster_mask: int | None = None,
         sip_mask: int | None = None,
     ) -> None:
+        if not isinstance(context, DeviceContext):
+            raise InvalidType(f"Stream({context!r}) makes no stream; use device.create_stream()")
         if not whole(priority) or not HIGHEST <= priority <= LOWEST:
             raise InvalidValue(f"priority is {priority!r}; expected {HIGHEST} (most urgent) to {LOWEST}")
         if not isinstance(name, str):
@@ -219,7 +224,7 @@ class Stream(StreamMemory):
 
         Raises InvalidHandle for an event of another device or driver (TOPS Runtime API, 2.5 topsEventRecord).
         """
-        event = Event(self.context.ordinal) if event is None else event
+        event = Event(self.context) if event is None else event
         self._mark(Completion(self, Record(event)), (event,))
         return event
 
@@ -228,9 +233,9 @@ class Stream(StreamMemory):
             self.check_ours(event)
             if not isinstance(event, Event):
                 raise InvalidType(f"record() expects an Event or nothing, got {event!r}")
-            if event.device is not None and event.device != self.context.ordinal:
+            if event.device_id != self.context.ordinal:
                 of = f"{self.label} of device {self.context.ordinal}"
-                raise InvalidHandle(f"{event!r} is of device {event.device}, {of}")
+                raise InvalidHandle(f"{event!r} is of device {event.device_id}, {of}")
         submit_items((item,), events, launch)
         return item
 
@@ -261,7 +266,7 @@ class Stream(StreamMemory):
         if self._closed:
             raise InvalidHandle(f"cannot wait: {self.label} is closed")
         self._check_room(1)
-        return other.record(Event(other.context.ordinal, timing=False))
+        return other.record(Event(other.context, timing=False))
 
     def _note_wait(self, record: Completion) -> None:
         """Remember that what is enqueued from now on comes after `record`, for pools."""
@@ -385,7 +390,12 @@ class Stream(StreamMemory):
         return False
 
     @property
-    def device(self) -> int:
+    def device(self) -> Device:
+        """Its device."""
+        return self.driver._device(self.context.ordinal)
+
+    @property
+    def device_id(self) -> int:
         """The ordinal of its device."""
         return self.context.ordinal
 

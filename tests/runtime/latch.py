@@ -39,7 +39,7 @@ class StreamLatch:
 
 def hold(stream: atops.Stream) -> StreamLatch:
     """Hold one stream, and return the latch."""
-    latch = StreamLatch(atops.Device(stream.device, stream.driver))
+    latch = StreamLatch(stream.device)
     latch.hold(stream)
     return latch
 

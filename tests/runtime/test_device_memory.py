@@ -30,7 +30,7 @@ async def test_an_upload_is_there_when_it_is_awaited(driver: Driver, host: Any) 
     """It has the shape and type that numpy gives it, and every stream sees it, with no event in between."""
     device = Device(1, driver)
     array = await device.upload(host)
-    assert (array.device, array.shape, array.dtype) == (1, np.shape(host), np.asarray(host).dtype)
+    assert (array.device_id, array.shape, array.dtype) == (1, np.shape(host), np.asarray(host).dtype)
     for options in ({}, {"nonblocking": True}):
         async with device.create_stream(**options) as stream:
             assert np.array_equal(await stream.fetch(array), host)

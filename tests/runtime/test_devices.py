@@ -97,7 +97,7 @@ def test_devices_do_not_share(pair: tuple[Device, Device]) -> None:
     latch.open()
     first.sync(PATIENCE)
     assert array.address != latch.word.address
-    assert (array.device, latch.word.device) == (1, 0)
+    assert (array.device_id, latch.word.device_id) == (1, 0)
     failing.clear_error()
 
 
@@ -547,12 +547,12 @@ def test_submitting_together_is_all_or_nothing(pair: tuple[Device, Device], clos
         second.close()
     for _ in range(5):
         with pytest.raises(InvalidHandle if closed else StreamFull):
-            submit_together([(first, Record(Event())), (first, Record(Event())), (second, Record(Event()))])
+            submit_together([(each, Record(Event(each.context))) for each in (first, first, second)])
     assert first.is_done
     assert first.statistics().free == 3
     latch.open()
     second_free = pair[1].create_stream()
-    items = submit_together([(first, Record(Event())), (second_free, Record(Event()))])
+    items = submit_together([(each, Record(Event(each.context))) for each in (first, second_free)])
     assert items[0].seq + 1 == items[1].seq
     for item in items:
         item.wait_sync(PATIENCE)

@@ -27,7 +27,6 @@ from atops.runtime.memory.prefetch import PrefetchBuffer
 
 if TYPE_CHECKING:
     from atops.runtime.core.capacity import Room
-    from atops.runtime.device import Device
     from atops.runtime.driver import Driver
     from atops.runtime.pools.pool import MemoryPool
     from atops.runtime.queues.queue import StreamQueue
@@ -74,7 +73,6 @@ class DeviceContext:
         self.poisoned: WeakSet[StreamQueue] = WeakSet()
         self.null_last: Completion | None = None  # the null stream's newest command
         self.null_stream: Stream | None = None
-        self.facade: Device | None = None  # the Device shared by all calls that bring none of their own
         self.pools: WeakSet[MemoryPool] = WeakSet()
         self.pool_lock = make_lock()  # of all pools here
         self.locks = self.memory.lock, self.pool_lock  # held while memory is allocated, and needed by work

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from atops.base.errors import InvalidHandle, InvalidValue, NotSupported
+from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, NotSupported
 from atops.base.html_table import html_table
 from atops.runtime.core.completion import Completion, InProcess
 
 if TYPE_CHECKING:
-    from atops.runtime.driver import Driver
+    from atops.runtime.board.context import DeviceContext
+    from atops.runtime.device import Device
     from atops.runtime.ipc.event import SharedRecords
 
 __all__ = ("Event",)
@@ -25,13 +26,13 @@ class Event(InProcess):
     """
 
     __slots__ = (
-        "__weakref__", "_record", "_time", "device", "driver", "flags", "interprocess", "launch", "number",
+        "__weakref__", "_record", "_time", "device_id", "driver", "flags", "interprocess", "launch", "number",
         "once", "queryable", "shared", "timing",
     )  # fmt: skip
 
     def __init__(
         self,
-        device: int | None = None,
+        context: DeviceContext | None = None,
         *,
         timing: bool = True,
         once: bool = False,
@@ -39,17 +40,19 @@ class Event(InProcess):
         interprocess: bool = False,
         flags: int = 0,
     ) -> None:
+        if context is None or not hasattr(context, "chip"):  # a call of the program's; the runtime gives a context
+            raise InvalidType(f"Event({context!r}) makes no event; use device.create_event()")
         if interprocess and timing:
             raise InvalidValue("an event between processes keeps no time; interprocess=True needs timing=False")
-        self.device = device  # ordinal that it was made for, or None for any
-        self.driver: Driver | None = None  # the driver that made it, else the one that recorded it first
+        self.device_id = context.ordinal
+        self.driver = context.driver
         self.timing = timing
         self.once = once
         self.queryable = queryable
         self.flags = flags  # as it was created with in C style
         self.interprocess = interprocess  # whether other processes may open it
         self.shared: SharedRecords | None = None  # the records of all processes, once others may know it (`ipc_event`)
-        self.number = 0  # given by its driver, once it has one
+        self.number: int = next(context.driver.event_numbers)  # the same in each run with the same seed
         self.launch: Completion | None = None  # the launch that it is bound to, if any
         self._record: Completion | None = None
         self._time: int | None = None
@@ -75,6 +78,11 @@ class Event(InProcess):
             record.wait_sync(timeout)
 
     # ---- queries
+
+    @property
+    def device(self) -> Device:
+        """Its device."""
+        return self.driver._device(self.device_id)
 
     @property
     def state(self) -> str:
@@ -131,10 +139,6 @@ class Event(InProcess):
 
     # ---- for the stream
 
-    def belong_to(self, driver: Driver) -> None:
-        """Become an event of `driver`, and get a number there: the same in each run with the same seed."""
-        self.driver, self.number = driver, next(driver.event_numbers)
-
     def check_recordable(self) -> None:
         """Raise InvalidHandle for a second record of an event that takes only one."""
         if self.once and self._record is not None:
@@ -143,8 +147,6 @@ class Event(InProcess):
     def recorded_by(self, record: Completion) -> None:
         """Make `record` current. Called in the order of submission."""
         self._record = record
-        if self.driver is None:
-            self.belong_to(record.stream.driver)
         if self.shared is not None:
             self.shared.recorded(record)
 
@@ -155,7 +157,7 @@ class Event(InProcess):
 
     @property
     def _name(self) -> str:
-        return f"Event {self.number}" if self.number else "Event"
+        return f"Event {self.number}"
 
     def __repr__(self) -> str:
         return f"<{self._name}, {self.state}>"
@@ -165,7 +167,7 @@ class Event(InProcess):
         place = None if record is None else f"command {record.seq} of {record.stream.label}, {record.state}"
         return html_table(self._name, (
             ("state", self.state),
-            ("device", "any" if self.device is None else self.device),
+            ("device", self.device_id),
             ("record", place),
             ("time", None if self._time is None else f"{self._time} ns of the driver's clock"),
             ("timing", "yes" if self.timing else "no"),

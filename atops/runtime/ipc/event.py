@@ -180,7 +180,7 @@ class LentEvent:
     def __init__(self, event: Event, page: EventPage) -> None:
         self._event = weakref.ref(event)
         self._page = page
-        self._device = -1 if event.device is None else event.device
+        self._device = event.device_id
 
     @property
     def alive(self) -> bool:
@@ -223,8 +223,7 @@ def import_event(context: DeviceContext, handle: Handle) -> Event:
         page = EventPage(lease.descriptor)
     finally:
         lease.close()
-    event = Event(context.ordinal, timing=False)
-    event.belong_to(context.driver)
+    event = Event(context, timing=False)
     event.shared = SharedRecords(page, context, imported=True)
     return event
 

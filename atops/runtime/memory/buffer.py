@@ -22,6 +22,7 @@ from atops.runtime.executors.executor import NOTHING, Collectable
 from atops.trace.text import format_bytes
 
 if TYPE_CHECKING:
+    from atops.runtime.device import Device
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
@@ -148,7 +149,13 @@ class Buffer(Collectable):
         return self.allocation.address + self.offset
 
     @property
-    def device(self) -> int | None:
+    def device(self) -> Device | None:
+        """The device it lies on, None for host memory."""
+        ordinal = self.allocation.device
+        return None if ordinal is None or self.driver is None else self.driver._device(ordinal)
+
+    @property
+    def device_id(self) -> int | None:
         """The ordinal of the device it lies on, None for host memory."""
         return self.allocation.device
 

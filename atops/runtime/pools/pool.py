@@ -24,6 +24,7 @@ from atops.runtime.pools.blocks import ANY, Block, Origin, order_of
 from atops.runtime.pools.ledger import Ledger
 
 if TYPE_CHECKING:
+    from atops.runtime.device import Device
     from atops.runtime.stream_memory import StreamMemory
 
 __all__ = ("Access", "Flags", "MemoryPool", "PoolStatistics")
@@ -293,6 +294,16 @@ class MemoryPool(InProcess, Collectable):
         return (serial in ledger.lent or serial in ledger.freed) and self.get_access(ordinal) is not Access.none
 
     # ---- attributes
+
+    @property
+    def device(self) -> Device:
+        """The device whose memory it is."""
+        return self.context.driver._device(self.context.ordinal)
+
+    @property
+    def device_id(self) -> int:
+        """The ordinal of its device."""
+        return self.context.ordinal
 
     @property
     def reuse_follow_event_dependencies(self) -> bool:

@@ -47,12 +47,7 @@ def current_device() -> Device:
     driver = current_driver()
     if not driver.options.devices:
         raise CodeError(Result.NoDevice, f"{driver!r} has no device; ATOPS_DEVICES sets how many it has")
-    context = driver.context(current_ordinal(driver.serial))
-    found = context.facade
-    if found is None:
-        found = context.facade = Device(context.ordinal, driver)
-    assert isinstance(found, Device)
-    return found
+    return driver._device(driver.context(current_ordinal(driver.serial)).ordinal)
 
 
 def null_stream() -> Stream:

@@ -268,7 +268,7 @@ def contents(pointer: object, nbytes: int, what: str) -> Buffer | bytes:
     found = operand(pointer, nbytes, what)
     if not isinstance(found, Buffer):
         return bytes(found)
-    if found.device is not None:
+    if found.device_id is not None:
         return found
     return bytes(found.allocation.view[found.offset : found.offset + nbytes])
 
@@ -367,8 +367,8 @@ def _known(driver: Driver, address: int, nbytes: int, what: str) -> Buffer:
 
 def _on(device: int | None, buffer: Buffer, address: int, what: str) -> Buffer:
     """Return memory that must lie on a device, if one is named; host memory is on all. Raises CodeError."""
-    if device is not None and buffer.device not in (None, device):
-        raise bad_pointer(f"{what} must lie on device {device}, got {address:#x}, which lies on device {buffer.device}")
+    if device is not None and buffer.device_id not in (None, device):
+        raise bad_pointer(f"{what} must lie on device {device}, got {address:#x} of device {buffer.device_id}")
     return buffer
 
 

@@ -181,8 +181,8 @@ def start_copy(
     if into and out and -nbytes < into - out < nbytes:
         raise InvalidValue(f"dst and src must not overlap in a copy of {nbytes} bytes, got {target!r} and {source!r}")
     if isinstance(target, Buffer) and isinstance(source, Buffer):
-        on_host = target.device is None or source.device is None
-        at_once = target.device is None and source.device is None
+        on_host = target.device_id is None or source.device_id is None
+        at_once = target.device_id is None and source.device_id is None
         if not on_host and _unreachable(stream, target, source):
             return Started(_stage(stream, target, source, nbytes))
     else:
@@ -255,7 +255,7 @@ def _end(pointer: object, nbytes: int, what: str, place: int, code: Result) -> t
 def _places(pointer: object, end: Buffer | memoryview) -> int:
     if not isinstance(end, Buffer):
         return HOST
-    if end.device is not None:
+    if end.device_id is not None:
         return DEVICE
     if end.allocation.managed or isinstance(pointer, Buffer):
         return HOST | DEVICE
@@ -270,7 +270,7 @@ def _untyped(end: Buffer) -> Buffer:
 
 def _unreachable(stream: Stream, target: Buffer, source: Buffer) -> bool:
     """Return whether the ends lie on two devices, and the stream's has no access to the other one."""
-    ends = {target.device, source.device}
+    ends = {target.device_id, source.device_id}
     if None in ends or len(ends) == 1:
         return False
     return not ends - {stream.context.ordinal} <= stream.context.peers
@@ -281,7 +281,7 @@ def _stage(stream: Stream, target: Buffer, source: Buffer, nbytes: int) -> Compl
     if stream.driver.options.strict:
         log.warning(
             "%s copies %d bytes from device %d to device %d by way of the host; elsewhere that may need "
-            "topsDeviceEnablePeerAccess first", stream.label, nbytes, source.device, target.device,
+            "topsDeviceEnablePeerAccess first", stream.label, nbytes, source.device_id, target.device_id,
         )  # fmt: skip
     buffer = Device(stream.context.ordinal, current_driver()).host_malloc(nbytes)
     staging = _untyped(buffer)
@@ -355,7 +355,7 @@ def _fill(stream: int | None, pointer: object, value: int, width: int, count: in
         raise bad_pointer("the destination must be device, pinned or registered memory, got pageable host memory")
     if elements == 0:
         return NOTHING
-    return Started(target.fill(memory, pattern), memory.device is None)
+    return Started(target.fill(memory, pattern), memory.device_id is None)
 
 
 # ---- reductions (2.11)
@@ -399,7 +399,7 @@ def topsMemoryReduceAsync(
     count = size_of(element_cnt, "element_cnt", 32)
     nbytes = count * element.itemsize
     one, other, target = (
-        device_memory(pointer, nbytes, what, device=queue.device, plain=False)
+        device_memory(pointer, nbytes, what, device=queue.device_id, plain=False)
         for pointer, what in ((lhs, "lhs"), (rhs, "rhs"), (result, "result"))
     )
     for source, what in ((one, "lhs"), (other, "rhs")):

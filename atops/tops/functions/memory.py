@@ -191,7 +191,7 @@ def topsExtCodecMemHandle(dev_addr: int, size: int) -> int:
         raise NotSupported(f"{device!r} has no codec memory handles; gcu300 has")
     nbytes = size_of(size)
     memory = device_memory(dev_addr, nbytes, "dev_addr", device=device.ordinal)
-    if memory.device is None:
+    if memory.device_id is None:
         raise InvalidValue(f"dev_addr must be memory of device {device.ordinal}, got {memory.allocation!r}")
     name = _CodecName(memory)
     return add_alias(device.context, nbytes, name.resolve, name).address
@@ -633,6 +633,6 @@ def _buffer_and_range(dptr: int, size: int) -> tuple[PrefetchBuffer, Buffer] | N
     if driver.arch.gcu_arch != GCU300:
         return None
     memory = device_memory(dptr, nbytes, "dptr")
-    if memory.device is None:
+    if memory.device_id is None:
         raise InvalidValue(f"dptr must be memory of a device, got {memory.allocation!r}")
-    return Device(memory.device, driver).context.prefetched, memory
+    return driver.context(memory.device_id).prefetched, memory

@@ -319,7 +319,7 @@ def topsIpcGetEventHandle(event: int) -> topsIpcEventHandle_t:
     if not found.interprocess:
         raise InvalidConfiguration(f"{found!r} was made without topsEventInterprocess")
     driver = current_driver()
-    context = current_device().context if found.device is None else driver.context(found.device)
+    context = driver.context(found.device_id)
     return topsIpcEventHandle_t(export_event(context, found))
 
 

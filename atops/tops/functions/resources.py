@@ -11,13 +11,12 @@ from types import MappingProxyType
 from typing import Final
 
 from atops.base.errors import ExecutionError, InvalidImage
-from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.resources.bundle import ResourceBundle, create_bundle, set_chosen_bundle
 from atops.runtime.resources.placement import BundleRequest
 from atops.tops.bridge.arguments import instance, member, size_of, whole
 from atops.tops.bridge.call import call, until
-from atops.tops.bridge.handles import current_device, current_driver, live, register, take, usable_stream_of
+from atops.tops.bridge.handles import current_device, live, register, take, usable_stream_of
 from atops.tops.bridge.pointers import contents, is_null, own
 from atops.tops.functions.executable import executable_of
 from atops.tops.header.enumerations import topsHbmPolicy, topsResBundlMode, topsResourceBundleInfoType_t
@@ -158,7 +157,7 @@ async def topsConstBufferGet(hash_key: int, init_data: object, size: int, stream
     """
     queue, key, nbytes = usable_stream_of(stream), size_of(hash_key, "hash_key"), size_of(size)
     source = None if init_data is None else contents(init_data, nbytes, "init_data")
-    device = Device(queue.device, current_driver())
+    device = queue.device
     memory = device.context.constants.get(key, nbytes, queue, lambda: device.allocate(nbytes), source)
     if isinstance(source, Buffer):
         await until(queue.record())

@@ -179,7 +179,7 @@ def topsStreamWriteValue32Async(dst: int, value: int, flags: int, stream: int | 
     InvalidHandle; the rest as for topsStreamWriteValue32.
     """
     target = stream_of(stream)
-    word = _word(dst, target.device)
+    word = _word(dst, target.device_id)
     number = _value(value)
     flags_in(flags, 0)
     target.raise_error()
@@ -206,7 +206,7 @@ def topsStreamWaitValue32Async(dst: int, value: int, flags: int, stream: int | N
     InvalidHandle; the rest as for topsStreamWaitValue32, IllegalAddress as a failure of the stream.
     """
     target = stream_of(stream)
-    word = _word(dst, target.device)
+    word = _word(dst, target.device_id)
     number, condition = _value(value), _condition(flags)
     target.raise_error()
     target.wait_value(word, number, condition)
@@ -425,14 +425,13 @@ def _new_event(flags: int) -> int:
         raise InvalidValue(f"flags must have DisableTiming beside Interprocess, got {flags:#x}")
     context = current_device().context
     event = Event(
-        context.ordinal,
+        context,
         timing=not flags & topsEventDisableTiming,
         once=bool(flags & topsEventRecordOnce),
         queryable=not flags & topsEventDisableQueryAndSync,
         interprocess=bool(flags & topsEventInterprocess),
         flags=flags,
     )
-    event.belong_to(context.driver)
     return register(event, context)
 
 

@@ -237,3 +237,36 @@ def test_a_device_can_be_referenced_weakly(devices):
         assert seen() is device
     del device, stack
     assert seen() is None
+
+
+def test_parts_of_a_device_say_which(devices):
+    """Streams, events, buffers and pools have a Device and its ordinal; host memory has none; a closed board still."""
+    second = devices[1]
+    stream = second.create_stream()
+    event = second.create_event()
+    array = stream.zeros((4, 2))
+    parts = (
+        stream, event, stream.record(), array, array[1], array.view(), second.allocate(8), second.default_pool,
+        second.create_pool(), second.null_stream, second.buffer_at(array.address, 4), atops.ExternalStream(stream),
+    )  # fmt: skip
+    for part in parts:
+        assert part.device == second and type(part.device) is atops.Device and part.device_id == 1 == int(part.device)
+    host = second.host_malloc(4)
+    assert host.device is host.device_id is None
+    assert atops.Device.all() == devices and [each.id for each in devices] == list(range(4))
+    assert atops.Device.all(second.driver) == devices and {second: 1}[stream.device] == 1
+    stream.sync(PATIENCE)
+    second.reset_sync()
+    assert stream.device == second == event.device
+    second.driver.close()
+    assert "closed" in repr(second.driver) and stream.device == second == array.device
+
+
+def test_what_a_device_makes_is_made_by_no_constructor(devices):
+    """Stream and Event called by a program name the cure."""
+    for wrong in (lambda: atops.Stream(devices[0]), lambda: atops.Stream(0), lambda: atops.Stream(None)):
+        with pytest.raises(TypeError, match=r"makes no stream; use device\.create_stream\(\)"):
+            wrong()
+    for wrong in (atops.Event, lambda: atops.Event(devices[0]), lambda: atops.Event(0, timing=False)):
+        with pytest.raises(TypeError, match=r"makes no event; use device\.create_event\(\)"):
+            wrong()

@@ -115,7 +115,7 @@ def nothing() -> None:
 
 def two_at_once(stream: Stream, other: Stream) -> None:
     """Enqueue on two streams together."""
-    submit_together([(stream, Record(Event())), (other, Record(Event()))])
+    submit_together([(each, Record(Event(each.context))) for each in (stream, other)])
 
 
 @pytest.mark.parametrize("enqueue", [lambda stream, other: stream.launch(nothing, (1, 1)), two_at_once])

@@ -261,7 +261,7 @@ async def test_a_parked_wait_that_an_abort_ends_makes_no_circle(device):
     latches = hold(second), hold(fourth)
     first.wait(second)
     first.record()
-    command = null.submit(Record(Event()))
+    command = null.submit(Record(Event(null.context)))
     first.wait(third.record())
     await latches[0].passed()
     first.abort()
@@ -308,7 +308,7 @@ def test_a_refused_submission_gives_its_places_to_waiters(device: atops.Device) 
     async def main() -> None:
         room = stream.room(1)
         async with room:
-            item = Completion(stream, Record(Event()))
+            item = Completion(stream, Record(Event(stream.context)))
             with device.driver.lock:
                 stream.admit(item)
         assert (capacity.free, room.left) == (0, 0)  # its one place was used
@@ -331,7 +331,7 @@ def test_refusals_race_with_reservations(device: atops.Device, tiny_switch_inter
     def be_refused() -> None:
         while not rounds.is_set():
             with contextlib.suppress(StreamFull):
-                submit_together([(free, Record(Event())), (full, Record(Event()))])
+                submit_together([(each, Record(Event(each.context))) for each in (free, full)])
 
     async def reserve() -> None:
         for _ in range(300):

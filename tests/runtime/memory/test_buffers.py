@@ -207,7 +207,7 @@ def test_slices(stream: Stream, array: DeviceArray) -> None:
     assert stream.fetch(array[1:3]).wait_sync(PATIENCE).tolist() == [[4, 5, 6, 7], [8, 9, 10, 11]]
     assert array[3:3].nbytes == 0
     assert stream.fetch(array[3:3]).wait_sync(PATIENCE).shape == (0, 4)
-    assert (len(array), array.size, array.ndim, array.device) == (6, 24, 2, 0)
+    assert (len(array), array.size, array.ndim, array.device_id) == (6, 24, 2, 0)
     for index, error in (
         (6, InvalidValue), (-7, InvalidValue), (slice(0, 7), InvalidValue), (slice(0, 6, 2), InvalidValue),
         ((1, 2), InvalidType), ("a", InvalidType), (1.0, InvalidType), (None, InvalidType),

@@ -360,10 +360,10 @@ async def test_a_stream_stays_on_its_device(device):
     other = atops.Device(1, device.driver)
     with other:
         stream = atops.Device(driver=device.driver).create_stream()
-    assert stream.device == 1 and device.create_stream().device == 0
+    assert stream.device_id == 1 and device.create_stream().device_id == 0
     assert (await stream.fetch(stream.upload(np.arange(3)))).tolist() == [0, 1, 2]
     with other:
-        assert stream.zeros(1).allocation.device == 1 and device.null_stream.device == 0
+        assert stream.zeros(1).allocation.device == 1 and device.null_stream.device_id == 0
 
 
 @on_every_host

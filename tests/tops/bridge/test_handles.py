@@ -93,7 +93,7 @@ def test_a_reset_and_a_closed_driver_kill_handles(world):
     world.device.reset_sync()
     with pytest.raises(InvalidHandle, match="device 0 was reset"):
         stream_of(handles[0])
-    assert stream_of(handles[1]).device == 1
+    assert stream_of(handles[1]).device_id == 1
     world.driver.close()
     with pytest.raises(InvalidHandle):
         stream_of(handles[1])
@@ -163,7 +163,7 @@ def test_special_streams(world):
     assert own.blocking
     with world.second:
         assert stream_of(0) is world.second.null_stream
-        assert stream_of(2).device == 1
+        assert stream_of(2).device_id == 1
     assert stream_of(2) is own
     for none in (1, -1, False, "0"):
         with pytest.raises(InvalidHandle):

@@ -73,9 +73,9 @@ def test_dead_and_unknown_pointers(world):
 def test_a_pointer_may_have_to_lie_on_one_device(world):
     """Memory of another device is refused where one is named; host memory is on all."""
     buffer, host = world.second.allocate(8), world.device.host_malloc(8)
-    assert device_memory(buffer.address, 8, device=1).device == 1
+    assert device_memory(buffer.address, 8, device=1).device_id == 1
     assert device_memory(host.address, 8, device=1).device is None
-    with pytest.raises(AtopsError, match=r"must lie on device 0, got 0x.*, which lies on device 1"):
+    with pytest.raises(AtopsError, match=r"must lie on device 0, got 0x.* of device 1"):
         device_memory(buffer.address, 8, "dst", device=0)
 
 
@@ -177,7 +177,7 @@ def test_aliases(world):
     stream = device.create_stream()
     stream.copy(operand(alias.address + 4, 4, "dst"), b"abcd").wait_sync(PATIENCE)
     assert stream.fetch(buffer.view()).wait_sync(PATIENCE)[260:264].tobytes() == b"abcd"
-    assert device_memory(alias.address, 16).device == 1
+    assert device_memory(alias.address, 16).device_id == 1
     with pytest.raises(InvalidValue):
         device_memory(alias.address, 1024)
     assert [remove_alias(world.driver, alias) for _ in range(2)] == [True, False]
@@ -208,7 +208,7 @@ def test_memory_from_a_pointer_to_the_end(world):
     assert (found.address, found.nbytes) == (buffer.address + 268, 500)
     pinned = world.device.host_malloc(64)
     found = memory_from(host_address(pinned.array) + 4)
-    assert (found.device, found.nbytes) == (None, 60)
+    assert (found.device_id, found.nbytes) == (None, 60)
     for pointer in (0, 12345, buffer.address + 1024):
         with pytest.raises(AtopsError):
             memory_from(pointer)

@@ -402,7 +402,7 @@ def test_an_import_on_another_device(world, other):
     """Memory of device 0 opened on device 1 has an address there, and lies on device 0."""
     tops.check(tops.topsSetDevice(1))
     pointer = tops.check(tops.topsIpcOpenMemHandle(memory_handle(), 0))
-    assert device_memory(pointer, 1).device == 0
+    assert device_memory(pointer, 1).device_id == 0
     assert pointer >> 36 == malloc() >> 36
 
 

@@ -94,7 +94,7 @@ def test_keys_are_apart_and_so_are_devices(world):
     other = tops.check(tops.topsConstBufferGet(KEY + 1, DATA, 64, None))
     there = tops.check(tops.topsConstBufferGet(KEY, DATA[:32], 32, world.second.create_stream()))
     assert len({here, other, there}) == 3
-    assert world.device.buffer_at(there, 32).device == 1
+    assert world.device.buffer_at(there, 32).device_id == 1
 
 
 def test_the_data_may_be_used_again_on_return(world):

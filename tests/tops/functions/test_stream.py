@@ -192,8 +192,8 @@ def test_a19_a_stream_stays_on_its_device(world):
     """A19: what is current when it is used has no part in it."""
     handle = stream(world)
     tops.topsSetDevice(1)
-    assert stream_of(handle).device == 0
-    assert stream_of(stream(world)).device == stream_of(0).device == 1
+    assert stream_of(handle).device_id == 0
+    assert stream_of(stream(world)).device_id == stream_of(0).device_id == 1
     assert tops.topsStreamSynchronize(handle) == OK
 
 
