@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextvars import Context
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -14,11 +14,24 @@ import numpy as np
 from atops.base.errors import InvalidType
 
 __all__ = (
-    "ELEMENTS", "SPELLINGS", "DType", "DTypeLike", "Element", "as_dtype", "element_name", "quietly", "spelling",
-    "strictly",
+    "ELEMENTS", "SPELLINGS", "DType", "DTypeLike", "Element", "Scalar", "Scalar_co", "Typed", "as_dtype",
+    "element_name", "quietly", "spelling", "strictly",
 )  # fmt: skip
 
+# The element type of an array, as numpy's arrays have it. With its default a bare `DeviceArray` is complete, too.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Scalar = TypeVar("Scalar", bound=np.generic)
+    Scalar_co = TypeVar("Scalar_co", bound=np.generic, covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    Scalar = TypeVar("Scalar", bound=np.generic)
+    Scalar_co = TypeVar("Scalar_co", bound=np.generic, covariant=True)
+
 T = TypeVar("T")
+Typed: TypeAlias = type[Scalar] | np.dtype[Scalar]  # a type whose elements a type checker knows
 DType: TypeAlias = np.dtype[Any]
 DTypeLike: TypeAlias = Any  # a numpy dtype or scalar type, int, float, bool, or a name; as_dtype says which
 

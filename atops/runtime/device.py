@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from atops.base.dtypes import DTypeLike, as_dtype
+from atops.base.dtypes import DTypeLike, Scalar, Typed, as_dtype
 from atops.base.errors import (
     InvalidHandle,
     InvalidType,
@@ -45,6 +46,7 @@ from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of
 from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.stream import Stream
+from atops.runtime.stream_memory import Shape
 from atops.runtime.symbols import Symbol, symbol
 from atops.trace.text import format_bytes
 
@@ -277,7 +279,13 @@ class Device:
                 raise InvalidHandle(f"the current pool of device {self.ordinal}: {pool!r} {why}")
             context.pool = None if pool is context.default_pool else pool
 
-    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = "float32") -> DeviceArray:
+    @overload
+    def empty(self, shape: Shape) -> DeviceArray[np.float32]: ...
+    @overload
+    def empty(self, shape: Shape, dtype: Typed[Scalar]) -> DeviceArray[Scalar]: ...
+    @overload
+    def empty(self, shape: Shape, dtype: DTypeLike) -> DeviceArray: ...
+    def empty(self, shape: Shape, dtype: DTypeLike = np.float32) -> DeviceArray:
         """Allocate an array now, outside any stream's order."""
         dtype = as_dtype(dtype)
         shape = extents_of(shape)
@@ -287,6 +295,12 @@ class Device:
         array.take_over(buffer)
         return array
 
+    @overload
+    async def upload(self, host: npt.NDArray[Scalar] | Scalar) -> DeviceArray[Scalar]: ...
+    @overload
+    async def upload(self, host: bytes | bytearray) -> DeviceArray[np.uint8]: ...
+    @overload
+    async def upload(self, host: Any) -> DeviceArray: ...
     async def upload(self, host: Any) -> DeviceArray:
         """Allocate an array for `host` (anything np.asarray takes) that no stream owns, copy it, and wait for the copy.
 
@@ -306,14 +320,30 @@ class Device:
             stream.close()
         return array
 
-    def host_malloc(self, shape: int | tuple[int, ...], dtype: DTypeLike = "uint8", *, flags: int = 0) -> HostArray:
+    @overload
+    def host_malloc(self, shape: Shape, *, flags: int = 0) -> HostArray[np.uint8]: ...
+    @overload
+    def host_malloc(self, shape: Shape, dtype: Typed[Scalar], *, flags: int = 0) -> HostArray[Scalar]: ...
+    @overload
+    def host_malloc(self, shape: Shape, dtype: DTypeLike, *, flags: int = 0) -> HostArray: ...
+    def host_malloc(self, shape: Shape, dtype: DTypeLike = np.uint8, *, flags: int = 0) -> HostArray:
         """Allocate pinned host memory that every device reaches; `flags` are kept (Runtime API, 2.6 topsHostMalloc)."""
         return self._host_array(partial(self.driver.host.allocate, flags=flags), shape, dtype)
 
-    def malloc_managed(self, shape: int | tuple[int, ...], dtype: DTypeLike = "uint8") -> HostArray:
+    @overload
+    def malloc_managed(self, shape: Shape) -> HostArray[np.uint8]: ...
+    @overload
+    def malloc_managed(self, shape: Shape, dtype: Typed[Scalar]) -> HostArray[Scalar]: ...
+    @overload
+    def malloc_managed(self, shape: Shape, dtype: DTypeLike) -> HostArray: ...
+    def malloc_managed(self, shape: Shape, dtype: DTypeLike = np.uint8) -> HostArray:
         """Allocate managed memory: one pointer for the host and every device."""
         return self._host_array(self.driver.host.managed, shape, dtype)
 
+    @overload
+    def register(self, array: npt.NDArray[Scalar], *, flags: int = 0) -> HostArray[Scalar]: ...
+    @overload
+    def register(self, array: Any, *, flags: int = 0) -> HostArray: ...
     def register(self, array: Any, *, flags: int = 0) -> HostArray:
         """Let every device reach a writable numpy array or buffer; `close` ends that and leaves the bytes alone.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, overload
 
-from atops.base.errors import IllegalState, InvalidHandle, InvalidType, InvalidValue
+from atops.base.errors import AtopsError, IllegalState, InvalidHandle, InvalidType, InvalidValue
 from atops.base.html_table import columns, html_table
 from atops.base.options import whole
 from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ("Stream", "StreamStatistics", "describe")
 
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
 HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
 REMEMBERED = 256  # streams whose events a stream has waited for
@@ -239,7 +241,7 @@ class Stream(StreamMemory):
         submit_items((item,), events, launch)
         return item
 
-    def wait(self, event: Event | Stream) -> Completion:
+    def wait(self, event: Event | Stream) -> Completion[None]:
         """Enqueue a wait: later work starts after the event's current record. Never recorded: no wait.
 
         The event may be of another stream or device (TOPS Runtime API, 2.4 topsStreamWaitEvent). For another stream
@@ -284,7 +286,7 @@ class Stream(StreamMemory):
         *,
         mask: int | None = None,
         width: int = 32,
-    ) -> Completion:
+    ) -> Completion[None]:
         """Enqueue a wait until the word at the start of `target` satisfies `condition` against `value`.
 
         `width` is 32 or 64 bits; conditions: "Gte" (cyclic), "Eq", "And", "Nor", "GteUnsigned"; `mask` applies to the
@@ -295,7 +297,7 @@ class Stream(StreamMemory):
         word = word_of(target, value, condition, width, mask)
         return self.submit(WaitValue(word.allocation, word.offset, width, value, word.condition, mask))
 
-    def write_value(self, target: Buffer, value: int, *, width: int = 32) -> Completion:
+    def write_value(self, target: Buffer, value: int, *, width: int = 32) -> Completion[None]:
         """Enqueue a store of a 32- or 64-bit word at the start of `target`, in stream order.
 
         Raises InvalidValue for a bad width, value or alignment (TOPS Runtime API, 2.4 topsStreamWriteValue32Async).
@@ -304,6 +306,14 @@ class Stream(StreamMemory):
         word = word_of(target, value, Condition.Gte, width)
         return self.submit(WriteValue(word.allocation, word.offset, width, value))
 
+    @overload
+    def call(
+        self, function: Callable[[*Arguments], Coroutine[Any, Any, T]], *arguments: *Arguments, holds: bool = True
+    ) -> Completion[T]: ...
+    @overload
+    def call(
+        self, function: Callable[[*Arguments], T], *arguments: *Arguments, holds: bool = True
+    ) -> Completion[T]: ...
     def call(self, function: Callable[..., object], *arguments: object, holds: bool = True) -> Completion:
         """Enqueue host work: a plain function runs on a callback thread, a coroutine function on this task's own loop.
 
@@ -314,6 +324,15 @@ class Stream(StreamMemory):
         """
         return self._call(function, arguments, holds, wants_error=False)
 
+    @overload
+    def add_callback(
+        self, function: Callable[[AtopsError | None, *Arguments], Coroutine[Any, Any, T]], *arguments: *Arguments,
+        holds: bool = False,
+    ) -> Completion[T]: ...  # fmt: skip
+    @overload
+    def add_callback(
+        self, function: Callable[[AtopsError | None, *Arguments], T], *arguments: *Arguments, holds: bool = False
+    ) -> Completion[T]: ...
     def add_callback(self, function: Callable[..., object], *arguments: object, holds: bool = False) -> Completion:
         """Enqueue `function(error, *arguments)`, called exactly once in every case: after a failure or an abort too.
 

@@ -6,11 +6,12 @@ import math
 import operator
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from atops.base.dtypes import DType, DTypeLike, as_dtype
+from atops.base.dtypes import DType, DTypeLike, Scalar, Typed, as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
@@ -28,8 +29,10 @@ from atops.runtime.queues.queue import StreamQueue, submit_items
 if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
 
-__all__ = ("StreamMemory", "aligned_empty", "taken")
+__all__ = ("Shape", "StreamMemory", "aligned_empty", "taken")
 
+Host = TypeVar("Host")  # what a copy to the host gives back
+Shape = int | tuple[int, ...]
 new_tuple = tuple.__new__
 OWNED = (Buffer, Event)  # what belongs to a driver and is given to its streams
 ALIGNED_FROM, ALIGNED_TO, LINE = 4 << 10, 1 << 20, 64
@@ -48,6 +51,10 @@ class StreamMemory(StreamQueue):
 
     # ---- moving bytes
 
+    @overload
+    def copy(self, dst: Buffer, src: Any, nbytes: int | None = None) -> Completion[None]: ...
+    @overload
+    def copy(self, dst: Host, src: Any, nbytes: int | None = None) -> Completion[Host]: ...
     def copy(self, dst: Any, src: Any, nbytes: int | None = None) -> Completion:  # noqa: C901  # a call would show
         """Enqueue a copy of `src` to `dst`; either may be a Buffer, a DeviceArray or a host buffer (numpy, bytes, ...).
 
@@ -117,7 +124,7 @@ class StreamMemory(StreamQueue):
             return bytes(source[offset : offset + size]), None  # host ends have no offset of their own
         return source, checksum(source) if self.driver.options.strict else None
 
-    def fill(self, dst: Buffer, value: Any, count: int | None = None) -> Completion:
+    def fill(self, dst: Buffer, value: Any, count: int | None = None) -> Completion[None]:
         """Enqueue a fill of `dst` with `value`: of an array's dtype, else a byte, a numpy scalar or 1, 2, 4 bytes.
 
         `count` is in elements of the pattern; all of `dst` unless told. Raises InvalidValue when the value or the count
@@ -142,6 +149,12 @@ class StreamMemory(StreamQueue):
             return self.submit(ScatteredCopy(to.bytes, to.offset, data, 0, len(data), int(Kind.FILL)))
         return self.submit(Fill(to.bytes, to.offset, pattern, count))
 
+    @overload
+    def upload(self, host: npt.NDArray[Scalar] | Scalar) -> DeviceArray[Scalar]: ...
+    @overload
+    def upload(self, host: bytes | bytearray) -> DeviceArray[np.uint8]: ...
+    @overload
+    def upload(self, host: Any) -> DeviceArray: ...
     def upload(self, host: Any) -> DeviceArray:
         """Allocate an array for `host` (anything np.asarray takes), enqueue the copy, and return the array."""
         array = np.ascontiguousarray(host) if np.ndim(host) else np.asarray(host)
@@ -150,6 +163,12 @@ class StreamMemory(StreamQueue):
         self._or_release(target, lambda: self.copy(target, array))
         return target
 
+    @overload
+    def fetch(  # type: ignore[overload-overlap]  # an array is a Buffer with a type
+        self, source: DeviceArray[Scalar]
+    ) -> Completion[npt.NDArray[Scalar]]: ...
+    @overload
+    def fetch(self, source: Buffer) -> Completion[npt.NDArray[np.uint8]]: ...
     def fetch(self, source: Buffer) -> Completion:
         """Enqueue a copy to a new host array; the completion's result is the array (uint8 for a plain Buffer)."""
         if not isinstance(source, Buffer):
@@ -174,6 +193,12 @@ class StreamMemory(StreamQueue):
             raise
         return buffer
 
+    @overload
+    def empty(self, shape: Shape, *, pool: MemoryPool | None = None) -> DeviceArray[np.float32]: ...
+    @overload
+    def empty(self, shape: Shape, dtype: Typed[Scalar], pool: MemoryPool | None = None) -> DeviceArray[Scalar]: ...
+    @overload
+    def empty(self, shape: Shape, dtype: DTypeLike, pool: MemoryPool | None = None) -> DeviceArray: ...
     def empty(
         self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, pool: MemoryPool | None = None
     ) -> DeviceArray:
@@ -190,11 +215,21 @@ class StreamMemory(StreamQueue):
             raise
         return array
 
+    @overload
+    def empty_like(self, other: DeviceArray[Scalar] | npt.NDArray[Scalar]) -> DeviceArray[Scalar]: ...
+    @overload
+    def empty_like(self, other: Any) -> DeviceArray: ...
     def empty_like(self, other: Any) -> DeviceArray:
         """Allocate an array of another's shape and dtype."""
         return self.empty(tuple(other.shape), other.dtype)
 
-    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> DeviceArray:
+    @overload
+    def zeros(self, shape: Shape) -> DeviceArray[np.float32]: ...
+    @overload
+    def zeros(self, shape: Shape, dtype: Typed[Scalar]) -> DeviceArray[Scalar]: ...
+    @overload
+    def zeros(self, shape: Shape, dtype: DTypeLike) -> DeviceArray: ...
+    def zeros(self, shape: Shape, dtype: DTypeLike = np.float32) -> DeviceArray:
         """Allocate an array and enqueue a fill with zero bytes: strings in it are empty, as those of np.zeros."""
         self._check_room(2)
         array = self.empty(shape, dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidType, NotReady
 from atops.base.html_table import html_table
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
+
+# What a command gives. With its default a bare `Completion` is complete, too: the runtime settles commands of any kind.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
 
 __all__ = (
     "CallbackWaiter", "Completion", "InProcess", "as_failure", "log_if_left", "log_if_unseen", "look_at", "verb",
@@ -45,8 +55,8 @@ class InProcess:
         raise InvalidType(f"{self!r} cannot be copied or pickled: a driver and its parts are of one process")
 
 
-class Completion(InProcess):
-    """The outcome of one command of a stream, now or later.
+class Completion(InProcess, Generic[T_co]):
+    """The outcome of one command of a stream, now or later; `Completion[T]` is one whose result is a T.
 
     `await completion` returns its result (an array for `fetch`, the value of a host callable, else None) or raises what
     the command failed with. Cancelling the await leaves the command alone.
@@ -80,12 +90,12 @@ class Completion(InProcess):
 
     # ---- waiting
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    def __await__(self) -> Generator[Any, Any, T_co]:
         if self.stage < DONE:
             yield from current_loop_adapter().park(self).__await__()
         return self.result()
 
-    def wait_sync(self, timeout: float | None = None) -> Any:
+    def wait_sync(self, timeout: float | None = None) -> T_co:
         """Block until done and return the result. Never needs the caller's event loop.
 
         `timeout` is in seconds. Raises TimeoutError when it passes first, WouldDeadlock where the wait could never end,
@@ -98,7 +108,7 @@ class Completion(InProcess):
                 raise TimeoutError(f"{self!r} was not done within {timeout} s")
         return self.result()
 
-    def add_done_callback(self, function: Callable[[Completion], object]) -> None:
+    def add_done_callback(self, function: Callable[[Completion[T_co]], object]) -> None:
         """Call `function(self)` once when done: on a callback thread, or at once and here if it is done already.
 
         Those added before it is done are called one after another, in the order in which they were added. What one
@@ -141,10 +151,10 @@ class Completion(InProcess):
         """One of "pending", "running", "done", "failed"."""
         return STATES[self.stage]
 
-    def result(self) -> Any:
+    def result(self) -> T_co:
         """Return the result. Raises NotReady when it is not done, or a fresh exception when the command failed."""
         if self.stage == DONE:
-            return self._result
+            return self._result  # type: ignore[no-any-return]  # what the verb said it would be
         if self.stage == FAILED:
             assert self._error is not None
             look_at(self._error)

@@ -10,11 +10,11 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from types import MethodType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from atops.base.dtypes import DType, DTypeLike, as_dtype
+from atops.base.dtypes import DType, DTypeLike, Scalar, Scalar_co, Typed, as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
 from atops.base.html_table import html_table
 from atops.device.memory.allocation import Allocation
@@ -120,6 +120,12 @@ class Buffer(Collectable):
 
     # ---- views
 
+    @overload
+    def view(self, dtype: Typed[Scalar], shape: int | tuple[int, ...] | None = None) -> DeviceArray[Scalar]: ...
+    @overload
+    def view(self, *, shape: int | tuple[int, ...] | None = None) -> DeviceArray[np.uint8]: ...
+    @overload
+    def view(self, dtype: DTypeLike, shape: int | tuple[int, ...] | None = None) -> DeviceArray: ...
     def view(self, dtype: DTypeLike = np.uint8, shape: int | tuple[int, ...] | None = None) -> DeviceArray:
         """Return these bytes as an array of `dtype` and `shape` (one dimension unless told), owning nothing.
 
@@ -188,8 +194,11 @@ class Buffer(Collectable):
         return array_html(self)
 
 
-class DeviceArray(Buffer):
-    """A typed, contiguous array in device memory: `shape` (outermost first) and `dtype`, as numpy has them."""
+class DeviceArray(Buffer, Generic[Scalar_co]):
+    """A typed, contiguous array in device memory: `shape` (outermost first) and `dtype`, as numpy has them.
+
+    To a type checker it is a `DeviceArray[np.float32]`, say, as a numpy array is an `NDArray[np.float32]`.
+    """
 
     __slots__ = ("dtype", "shape")
 
@@ -206,7 +215,7 @@ class DeviceArray(Buffer):
         for extent in shape:
             size *= extent
         super().__init__(allocation, offset, size, release, driver)
-        self.dtype = dtype
+        self.dtype: np.dtype[Scalar_co] = dtype
         self.shape = shape
         self.end = tuple.__new__(End, (allocation, offset, size, dtype, self.end.device))
 
@@ -220,7 +229,7 @@ class DeviceArray(Buffer):
         """The number of dimensions."""
         return len(self.shape)
 
-    def reshape(self, *shape: int | tuple[int, ...]) -> DeviceArray:
+    def reshape(self, *shape: int | tuple[int, ...]) -> DeviceArray[Scalar_co]:
         """Return the same bytes in another shape: ints, or one tuple; one may be -1.
 
         Raises InvalidValue when the sizes differ, InvalidType for what is no shape.
@@ -228,7 +237,7 @@ class DeviceArray(Buffer):
         extents = extents_of(shape[0] if len(shape) == 1 else shape, self.size)
         return self._part(DeviceArray(self.allocation, self.offset, self.dtype, extents))
 
-    def __getitem__(self, index: int | slice) -> DeviceArray:
+    def __getitem__(self, index: int | slice) -> DeviceArray[Scalar_co]:
         """Return a part along the outermost dimension, which stays contiguous.
 
         Raises InvalidValue outside the bounds or with a step, InvalidType for any other index.
@@ -251,7 +260,7 @@ class DeviceArray(Buffer):
     def __kernel_argument__(self) -> tuple[Allocation, int, DType, tuple[int, ...]]:
         return self.allocation, self.offset, self.dtype, self.shape
 
-    def __iter__(self) -> Iterator[DeviceArray]:
+    def __iter__(self) -> Iterator[DeviceArray[Scalar_co]]:
         """Yield the parts along the outermost dimension, which own nothing."""
         return (self[index] for index in range(len(self)))
 

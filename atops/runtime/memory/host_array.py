@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from atops.base.dtypes import DType
+from atops.base.dtypes import DType, Scalar_co
 from atops.device.memory.allocation import Allocation
 from atops.runtime.memory.buffer import DeviceArray, Release
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ("HostArray",)
 
 
-class HostArray(DeviceArray):
+class HostArray(DeviceArray[Scalar_co]):
     """An array in host memory that copies, fills, value waits, DTE and kernels of every device can use.
 
     `array` is a numpy view of the same bytes: what the host stores there, devices see, and the other way round. A value
@@ -36,7 +36,9 @@ class HostArray(DeviceArray):
         driver: Driver | None = None,
     ) -> None:
         super().__init__(allocation, 0, dtype, shape, release, driver)
-        self.array = allocation.data[: self.nbytes].view(dtype).reshape(shape) if array is None else array
+        if array is None:
+            array = allocation.data[: self.nbytes].view(dtype).reshape(shape)
+        self.array: npt.NDArray[Scalar_co] = array
 
     @property
     def host_address(self) -> int:
