@@ -26,7 +26,7 @@ __all__ = ("LaunchConfig",)
 MOST_THREADS = 1 << 32  # in each dimension of the whole grid
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class LaunchConfig:
     """How many blocks and threads a launch has, its dynamic shared memory in bytes, and whether blocks start together.
 

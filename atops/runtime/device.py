@@ -76,22 +76,22 @@ class Device:
     InvalidType for an ordinal that is no int.
     """
 
-    __slots__ = ("__weakref__", "driver", "ordinal")
+    __slots__ = ("__weakref__", "_driver", "_ordinal")
 
     def __init__(self, ordinal: int | None = None, driver: Driver | None = None) -> None:
         if driver is not None and not isinstance(driver, Driver):
             raise InvalidType(f"the driver of a device is {driver!r}; expected a Driver, or None for the current one")
-        self.driver = current_driver() if driver is None else driver
+        self._driver = driver = current_driver() if driver is None else driver
         if ordinal is None:
-            ordinal = current_ordinal(self.driver.serial)
-        self.ordinal = ordinal if type(ordinal) is int else _whole(ordinal)
-        self.driver.context(self.ordinal)
+            ordinal = current_ordinal(driver.serial)
+        self._ordinal = ordinal = ordinal if type(ordinal) is int else _whole(ordinal)
+        driver.context(ordinal)
 
     @classmethod
     def _of(cls, driver: Driver, ordinal: int) -> Device:
         """Return device `ordinal`, which there is, of a driver that may be closed."""
         device = cls.__new__(cls)
-        device.driver, device.ordinal = driver, ordinal
+        device._driver, device._ordinal = driver, ordinal
         return device
 
     @staticmethod
@@ -106,9 +106,19 @@ class Device:
         return (current_driver() if driver is None else driver).devices
 
     @property
+    def driver(self) -> Driver:
+        """The driver of its board."""
+        return self._driver
+
+    @property
+    def ordinal(self) -> int:
+        """Its number on the board, from 0 on."""
+        return self._ordinal
+
+    @property
     def context(self) -> DeviceContext:
         """What the driver keeps of this device."""
-        return self.driver.context(self.ordinal)
+        return self._driver.context(self._ordinal)
 
     @property
     def arch(self) -> Architecture:
@@ -230,7 +240,7 @@ class Device:
         """
         if bank is not None and not whole(bank):
             raise InvalidType(f"the bank is {bank!r}; expected an int, or None for any")
-        context = self.driver.context(self.ordinal)
+        context = self._driver.context(self._ordinal)
         memory = context.memory
         context.asker = site = caller(1, context.asker)
         try:

@@ -75,13 +75,14 @@ class Driver(InProcess):
 
     `async with Driver(options) as driver:` makes it the current one inside the block and closes it afterwards;
     `atops.Device(0)` then means this board's device 0. Without one, a process-wide default driver starts on first use.
+    Its number in the process and its `name` tell it from others in messages.
     """
 
     device_type: ClassVar[type[Device]]  # set by the module of Device, which knows drivers
     _flush_posted = False  # whether the tracer is about to tell its subscribers
 
-    def __init__(self, options: EmulatorOptions | None = None, *, executor: Executor | None = None) -> None:
-        self.options = options_of(options)
+    def __init__(self, options: EmulatorOptions | None = None, *, name: str = "", executor: Executor | None = None):
+        self.options, self.name = options_of(options), _name_of(name)
         self.clock: Clock = WallClock()
         if executor is None:
             if self.options.clock == "virtual":
@@ -343,7 +344,8 @@ class Driver(InProcess):
 
     def __repr__(self) -> str:
         state = "closed" if self.closed is not None else "inline" if self.inline else "threaded"
-        return f"<Driver {self.options.arch} x {self.options.devices}, {state}>"
+        name = f" {self.name!r}" if self.name else ""
+        return f"<Driver {self.serial}{name}: {self.options.arch} x {self.options.devices}, {state}>"
 
 
 class Closing:
@@ -402,6 +404,12 @@ class Closing:
     def __repr__(self) -> str:
         state = "all has ended" if self.is_done else "ending what runs; `await driver.aclose()` waits for it"
         return f"<Closing of {self._driver!r}: {state}>"
+
+
+def _name_of(name: str) -> str:
+    if not isinstance(name, str):
+        raise InvalidType(f"the name of a driver is {name!r}; expected a str")
+    return name
 
 
 def options_of(options: EmulatorOptions | None) -> EmulatorOptions:

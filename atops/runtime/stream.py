@@ -212,7 +212,7 @@ class Stream(StreamMemory):
         launch: Launch = new_tuple(Launch, (kernel.bind(arguments, named), geometry, options))
         if self.context.resources is not None:
             launch = self.context.resources.admit(self, launch)
-        elif self.cluster_mask is not None or self.sip_mask is not None:  # else the architecture's limits are all
+        elif self._cluster_mask is not None or self._sip_mask is not None:  # else the architecture's limits are all
             self.context.clusters.check(
                 kernel.name, geometry.block.volume, geometry.grid.volume, geometry.cooperative, self.cluster_mask,
                 self.sip_mask,
@@ -447,7 +447,7 @@ class Stream(StreamMemory):
 
 def _statistics(stream: StreamQueue) -> StreamStatistics:
     detached, queued = stream.snapshot()
-    capacity = stream.capacity
+    capacity = stream._capacity
     return StreamStatistics(
         label=stream.label,
         device=stream.context.ordinal,

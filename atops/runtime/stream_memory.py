@@ -238,9 +238,9 @@ class StreamMemory(StreamQueue):
 
     def _check_room(self, places: int) -> None:
         """Raise StreamFull where not all commands of one verb would be taken: it does all of them or nothing."""
-        if self.capacity is not None:
+        if self._capacity is not None:
             with self.driver.lock:
-                self.capacity.check(self, places)
+                self._capacity.check(self, places)
 
     def _or_release(self, buffer: Buffer, enqueue: Callable[[], object]) -> None:
         """Enqueue what a new buffer is for; give it back where that is refused, so that nothing has happened."""

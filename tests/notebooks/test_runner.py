@@ -38,7 +38,7 @@ def test_what_a_notebook_hides_is_named(kernel: Kernel):
         "ZeroDivisionError('division by zero')",
         "KeyError('in a finalizer')",
         "device work that is not over: <Completion 3: wait_value on stream 1",
-        "a driver that was not closed: <Driver gcu210 x 1, threaded>",
+        "a driver that was not closed: <Driver 2: gcu210 x 1, threaded>",
         "a connection to 198.51.100.1 was wanted",
     ):  # fmt: skip
         assert part in found

@@ -241,7 +241,7 @@ def run_on_engine(
         if turn.withdraw():
             item.finish(error)
 
-    job = CopyJob(stream.priority, item.seq, direction, lambda: driver.executor.run(COPIES, work))
+    job = CopyJob(stream._priority, item.seq, direction, lambda: driver.executor.run(COPIES, work))
     turn = _Turn(job, engines, share)
     item.stop = cancel
     item.parked = engines if share is None else share

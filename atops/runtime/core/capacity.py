@@ -156,7 +156,7 @@ class Room:
     """
 
     def __init__(self, stream: StreamQueue, places: int | None) -> None:
-        capacity = stream.capacity
+        capacity = stream._capacity
         if capacity is None:
             raise IllegalState(f"{stream.label} has no capacity; create it with create_stream(capacity=n)")
         if places is not None and (not whole(places) or not 1 <= places <= capacity.limit):

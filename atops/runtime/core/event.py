@@ -26,8 +26,8 @@ class Event(InProcess):
     """
 
     __slots__ = (
-        "__weakref__", "_record", "_time", "device_id", "driver", "flags", "interprocess", "launch", "number",
-        "once", "queryable", "shared", "timing",
+        "__weakref__", "_device_id", "_once", "_queryable", "_record", "_time", "_timing", "driver", "flags",
+        "interprocess", "launch", "number", "shared",
     )  # fmt: skip
 
     def __init__(
@@ -44,11 +44,11 @@ class Event(InProcess):
             raise InvalidType(f"Event({context!r}) makes no event; use device.create_event()")
         if interprocess and timing:
             raise InvalidValue("an event between processes keeps no time; interprocess=True needs timing=False")
-        self.device_id = context.ordinal
+        self._device_id = context.ordinal
         self.driver = context.driver
-        self.timing = timing
-        self.once = once
-        self.queryable = queryable
+        self._timing = timing
+        self._once = once
+        self._queryable = queryable
         self.flags = flags  # as it was created with in C style
         self.interprocess = interprocess  # whether other processes may open it
         self.shared: SharedRecords | None = None  # the records of all processes, once others may know it (`ipc_event`)
@@ -80,9 +80,29 @@ class Event(InProcess):
     # ---- queries
 
     @property
+    def device_id(self) -> int:
+        """The ordinal of its device."""
+        return self._device_id
+
+    @property
+    def timing(self) -> bool:
+        """Whether it keeps the time of its record. Given when it is made, as the next two."""
+        return self._timing
+
+    @property
+    def once(self) -> bool:
+        """Whether it can be recorded only once."""
+        return self._once
+
+    @property
+    def queryable(self) -> bool:
+        """Whether it can be awaited and queried."""
+        return self._queryable
+
+    @property
     def device(self) -> Device:
         """Its device."""
-        return self.driver._device(self.device_id)
+        return self.driver._device(self._device_id)
 
     @property
     def state(self) -> str:
@@ -118,7 +138,7 @@ class Event(InProcess):
         if not isinstance(start, Event):
             return NotImplemented
         for event in (start, self):
-            if not event.timing:
+            if not event._timing:
                 raise NotSupported(f"{event!r} was made without timing; make it with timing=True")
             if event._record is None:
                 raise InvalidHandle(f"{event!r} was never recorded; record it in a stream first")
@@ -134,14 +154,14 @@ class Event(InProcess):
         return (self._time - start._time) / 1e6
 
     def _check_queryable(self, verb: str) -> None:
-        if not self.queryable:
+        if not self._queryable:
             raise NotSupported(f"{self!r} was made without query and sync; it cannot be {verb}")
 
     # ---- for the stream
 
     def check_recordable(self) -> None:
         """Raise InvalidHandle for a second record of an event that takes only one."""
-        if self.once and self._record is not None:
+        if self._once and self._record is not None:
             raise InvalidHandle(f"{self!r} can be recorded only once")
 
     def recorded_by(self, record: Completion) -> None:
@@ -167,10 +187,10 @@ class Event(InProcess):
         place = None if record is None else f"command {record.seq} of {record.stream.label}, {record.state}"
         return html_table(self._name, (
             ("state", self.state),
-            ("device", self.device_id),
+            ("device", self._device_id),
             ("record", place),
             ("time", None if self._time is None else f"{self._time} ns of the driver's clock"),
-            ("timing", "yes" if self.timing else "no"),
+            ("timing", "yes" if self._timing else "no"),
             ("bound to", None if self.launch is None else f"launch, command {self.launch.seq}"),
             ("between processes", "yes" if self.interprocess or self.shared is not None else None),
             ("failure", str(record.failure) if record is not None and record.failure is not None else None),

@@ -91,7 +91,7 @@ class MemoryPool(InProcess, Collectable):
     """
 
     __slots__ = (
-        "__weakref__", "_granted", "_ledger", "context", "lock", "max_size", "name",
+        "__weakref__", "_granted", "_ledger", "_max_size", "_name", "context", "lock",
         "reuse_allow_internal_dependencies",
     )  # fmt: skip
 
@@ -100,8 +100,8 @@ class MemoryPool(InProcess, Collectable):
         if max_size is not None and (not isinstance(max_size, int) or max_size < 1):
             raise InvalidValue(f"max_size is {max_size!r}; expected bytes, 1 or more, or None")
         self.context = context
-        self.max_size = max_size
-        self.name = name or f"pool of device {context.ordinal}"
+        self._max_size = max_size
+        self._name = name or f"pool of device {context.ordinal}"
         self.reuse_allow_internal_dependencies = True
         self._granted: dict[int, Access] = {}  # the rights of other devices than its own
         self.lock = context.pool_lock
@@ -294,6 +294,16 @@ class MemoryPool(InProcess, Collectable):
         return (serial in ledger.lent or serial in ledger.freed) and self.get_access(ordinal) is not Access.none
 
     # ---- attributes
+
+    @property
+    def max_size(self) -> int | None:
+        """The most bytes that it reserves, None: all of the device. Given when it is made."""
+        return self._max_size
+
+    @property
+    def name(self) -> str:
+        """Its name. Given when it is made."""
+        return self._name
 
     @property
     def device(self) -> Device:

@@ -57,27 +57,27 @@ class StreamQueue(InProcess):
     __slots__ = (
         "__weakref__",
         "_callbacks",
+        "_capacity",
         "_closed",
+        "_cluster_mask",
         "_detached",
         "_error",
+        "_label",
         "_last",
         "_loose",
+        "_number",
         "_ordered_to",
+        "_priority",
         "_queue",
         "_scheduled",
+        "_sip_mask",
         "blocking",
-        "capacity",
-        "cluster_mask",
         "context",
         "driver",
         "gap",
-        "label",
         "needs_admission",
         "null",
-        "number",
         "ordered_last",
-        "priority",
-        "sip_mask",
     )
 
     def __init__(
@@ -93,15 +93,15 @@ class StreamQueue(InProcess):
         sip_mask: int | None = None,
     ) -> None:
         self.context = context
-        self.cluster_mask = cluster_mask  # where its kernels may run: a bit each
-        self.sip_mask = sip_mask
+        self._cluster_mask = cluster_mask  # where its kernels may run: a bit each
+        self._sip_mask = sip_mask
         self.driver = context.driver
-        self.priority = priority
+        self._priority = priority
         self.blocking = blocking
         self.null = null
-        self.capacity: Capacity | None = capacity
-        self.number = 0 if null else self.driver.next_stream_number()
-        self.label: str = label or ("null stream" if null else f"stream {self.number}")
+        self._capacity: Capacity | None = capacity
+        self._number = 0 if null else self.driver.next_stream_number()
+        self._label: str = label or ("null stream" if null else f"stream {self.number}")
         if label or null:
             self.driver.tracer.label_stream(context.ordinal, self.number, self.label)
         if capacity is not None:
@@ -120,6 +120,38 @@ class StreamQueue(InProcess):
         self._closed = False
         self.needs_admission = capacity is not None  # whether a submission must call `admit` first
         self._error: AtopsError | None = None
+
+    # ---- as it was made: these cannot be set
+
+    @property
+    def label(self) -> str:
+        """Its name, or "stream" and its number, or "null stream"."""
+        return self._label
+
+    @property
+    def number(self) -> int:
+        """Its number in the driver, from 1 on; 0 of a null stream."""
+        return self._number
+
+    @property
+    def priority(self) -> int:
+        """-2 (most urgent) to 0."""
+        return self._priority
+
+    @property
+    def capacity(self) -> int | None:
+        """How many commands that are not over it takes; None: any number."""
+        return None if self._capacity is None else self._capacity.limit
+
+    @property
+    def cluster_mask(self) -> int | None:
+        """The clusters that its kernels may use, a bit each; None: all."""
+        return self._cluster_mask
+
+    @property
+    def sip_mask(self) -> int | None:
+        """The SIPs of each cluster that its kernels may use, a bit each; None: all."""
+        return self._sip_mask
 
     # ---- submission
 
@@ -201,16 +233,16 @@ class StreamQueue(InProcess):
             raise self.context.dead.fresh()
         if self._closed:
             raise InvalidHandle(f"cannot enqueue {verb(item)}: {self.label} is closed")
-        if self.capacity is not None:
-            item.place = self.capacity.take(self)
+        if self._capacity is not None:
+            item.place = self._capacity.take(self)
 
     def close_queue(self) -> None:
         """Refuse commands from now on, duties excepted, and room for them. Those enqueued still run."""
         waiters: list[Waiter] = []
         with self.driver.lock:
             self._closed = self.needs_admission = True
-            if self.capacity is not None:
-                waiters = self.capacity.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
+            if self._capacity is not None:
+                waiters = self._capacity.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
         wake(waiters)
 
     # ---- order
@@ -305,7 +337,7 @@ class StreamQueue(InProcess):
         driver = self.driver
         lock, now, execute = driver.lock, driver.now, driver.execute
         tracing = driver.tracer.active
-        limited = self.capacity is not None
+        limited = self._capacity is not None
         plain = not tracing and not limited
         left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
         if self.gap:

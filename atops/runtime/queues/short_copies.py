@@ -67,7 +67,7 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
     """
     done = begun = 0
     now, stream = driver.now, run[0].stream
-    device, number = stream.context.ordinal, stream.number
+    device, number = stream.context.ordinal, stream._number
     records: list[TraceTuple] = []
     if tracing := driver.tracer.active:
         begun = now()
@@ -158,6 +158,6 @@ def copy_at_once(
             memory.wrote(offset, size)
     if begun:
         ends = (memory, offset, host, 0) if upload else (host, 0, memory, offset)
-        tracer.emit(copy_record(seq, kind, context.ordinal, stream.number, begun, begun, driver.now(), size, *ends))
+        tracer.emit(copy_record(seq, kind, context.ordinal, stream._number, begun, begun, driver.now(), size, *ends))
         driver.tell_subscribers()
     return True

@@ -18,6 +18,7 @@ import atops
 from atops import tops
 from atops.errors import InvalidHandle
 from atops.runtime.driver import CURRENT
+from tests.every import every
 from tests.runtime.boards import PATIENCE, board
 
 
@@ -229,7 +230,9 @@ def test_a_stream_brings_its_device(devices):
 
 
 def test_a_device_can_be_referenced_weakly(devices):
-    """As long as the object lives; a block of it that is left holds it no longer."""
+    """As long as the object lives; a block of it that is left holds it no longer. So can a launch configuration."""
+    config = atops.LaunchConfig(1, 1)
+    assert weakref.ref(config)() is config
     device = atops.Device(1)
     seen = weakref.ref(device)
     with ExitStack() as stack:
@@ -270,3 +273,34 @@ def test_what_a_device_makes_is_made_by_no_constructor(devices):
     for wrong in (atops.Event, lambda: atops.Event(devices[0]), lambda: atops.Event(0, timing=False)):
         with pytest.raises(TypeError, match=r"makes no event; use device\.create_event\(\)"):
             wrong()
+
+
+@every(
+    "make, names",
+    [
+        (lambda device: device, "ordinal id driver arch name context"),
+        (lambda device: device.create_stream(capacity=3), "capacity priority label number device device_id"),
+        (lambda device: device.create_stream(), "cluster_mask sip_mask is_done error"),
+        (lambda device: device.create_event(), "timing once queryable device device_id state record is_done"),
+        (lambda device: device.create_pool(max_size=1 << 20), "max_size name device device_id is_destroyed"),
+    ],
+)  # fmt: skip
+def test_what_was_given_at_the_start_stays(devices, make, names):
+    """Setting it is refused, by the name of the attribute, and changes nothing."""
+    thing = make(devices[1])
+    for name in names.split():
+        before = getattr(thing, name)
+        with pytest.raises(AttributeError, match=f"'{name}' of '{type(thing).__name__}' object has no setter"):
+            setattr(thing, name, 2)
+        assert getattr(thing, name) == before
+
+
+def test_drivers_are_told_apart():
+    """By number, and by the name if one was given; a name is a str."""
+    with board() as one, board() as other:
+        assert repr(one) == f"<Driver {one.serial}: gcu300 x 1, threaded>" != repr(other)
+    named = atops.Driver(name="serving")
+    assert repr(named) == f"<Driver {named.serial} 'serving': gcu300 x 1, threaded>"
+    named.close()
+    with pytest.raises(TypeError, match="the name of a driver is 7; expected a str"):
+        atops.Driver(name=7)
