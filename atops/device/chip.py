@@ -5,13 +5,14 @@ The runtime gives the chip its memory when it builds it.
 
 from __future__ import annotations
 
+import mmap
 import operator
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.locks import check_entry, make_lock
@@ -20,58 +21,56 @@ from atops.base.waiting.parking_lot import ParkingLot
 from atops.device.arch import Architecture
 
 __all__ = (
-    "DEFAULT_SIZE", "POISON", "RECORD_BYTES", "Chip", "Cluster", "KernelSignals", "PrintFifo", "Printed", "Scratchpad",
-    "SignalWaiter", "Sip",
+    "DEFAULT_SIZE", "POISON", "RECORD_BYTES", "Chip", "Cluster", "KernelSignals", "PrintFifo", "Printed", "Scratch",
+    "Scratchpad", "SignalWaiter", "Sip",
 )  # fmt: skip
 
 POISON = 0xA5
-ALIGNMENT = 128  # bytes: of a vector load
+_LARGE = 4 << 20  # bytes
 MASK = 0xFFFFFFFF  # of a kernel signal
 DEFAULT_SIZE = 1 << 20  # of the FIFO of printed text, as CUDA's
 RECORD_BYTES = 16  # what a text takes beside its characters, so that the number of texts is bounded too
 
 
+class Scratch(np.ndarray[Any, np.dtype[np.uint8]]):
+    """The bytes of an L1 or L2. A plain array that is made of a part of them is the base of all its views.
+
+    numpy names as the base of a view the farthest array of the view's own type. With plain arrays alone that would be
+    all of the scratchpad, and nothing would tell how long a part of it is in use.
+    """
+
+    __slots__ = ()
+
+
 class Scratchpad:
     """The usable bytes of an L1 or L2, made when first touched and kept between kernels: their contents are stale."""
 
-    __slots__ = ("_bytes", "_poison", "capacity", "ready")
+    __slots__ = ("_bytes", "capacity")
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._bytes: npt.NDArray[np.uint8] | None = None
-        self._poison = False
-        self.ready: npt.NDArray[np.uint8] | None = None  # `bytes`, where nothing is to be done first
+        self._bytes: Scratch | None = None
 
     @property
-    def bytes(self) -> npt.NDArray[np.uint8]:
-        """The memory, as one array of bytes; poisoned now if that is due."""
+    def bytes(self) -> Scratch:
+        """The memory, as one array of bytes, aligned to a page; zeros at first, so that runs are alike."""
         held = self._bytes
         if held is None:
-            held = self._bytes = _zeros(self.capacity)  # the same in every run
-        if self._poison:
-            self._poison = False
-            held.fill(POISON)
-        self.ready = held
+            held = self._bytes = Scratch((self.capacity,), np.uint8, _pages(self.capacity))
         return held
-
-    def poison(self) -> None:
-        """Make the next access find 0xA5 in every byte: nothing that an earlier block left here can be read."""
-        self._poison = True
-        self.ready = None
 
     def replace(self) -> None:
         """Leave the memory to the kernel that may still write to it, and have fresh memory from now on."""
-        self._bytes = self.ready = None
+        self._bytes = None
 
 
-def _zeros(size: int) -> npt.NDArray[np.uint8]:
-    """Return aligned zeros. Views of them have them as their base, for what they lie in is no array.
-
-    Not only for vectors: some processors copy at a tenth of their speed to 1 to 31 bytes behind the source in a page.
-    """
-    room = np.zeros(size + ALIGNMENT, np.uint8)
-    first = -room.ctypes.data % ALIGNMENT
-    return np.frombuffer(room.data[first : first + size], np.uint8)
+def _pages(size: int) -> mmap.mmap:
+    """Return zeroed pages, large ones where that pays: numpy asks for them from the same size on."""
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without them
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return pages
 
 
 class Sip:
@@ -87,9 +86,9 @@ class Sip:
         self.grid_sync: Any = None
 
     @property
-    def l1(self) -> npt.NDArray[np.uint8]:
+    def l1(self) -> Scratch:
         """The usable bytes of this SIP's L1."""
-        held = self._l1.ready
+        held = self._l1._bytes
         return held if held is not None else self._l1.bytes
 
     def __repr__(self) -> str:
@@ -107,17 +106,9 @@ class Cluster:
         self._l2 = Scratchpad(arch.l2_usable)
 
     @property
-    def l2(self) -> npt.NDArray[np.uint8]:
+    def l2(self) -> Scratch:
         """The usable bytes of this cluster's L2."""
         return self._l2.bytes
-
-    def poison(self) -> None:
-        """Make the next block find 0xA5 in L1 wherever it has not written itself (strict mode).
-
-        Not in L2, which is large: a part of it is poisoned when it is handed out.
-        """
-        for sip in self.sips:
-            sip._l1.poison()
 
     def renew(self) -> None:
         """Leave L1, L2 and requests to a kernel that was abandoned, so that nothing it does reaches the next one."""

@@ -37,6 +37,7 @@ __all__ = (
     "mirrored",
     "part",
     "repeated",
+    "root_of",
     "spread",
     "window",
 )
@@ -247,6 +248,13 @@ def check_overlap(op: str, written: Shaped, landing: Shaped, source: Shaped) -> 
             f"{op}: dst {written.shape} and src {source.shape} overlap in memory; expected them apart, or each "
             "element at the same place"
         )
+
+
+def root_of(array: Array) -> Array:
+    """Return the array that the memory of `array` belongs to: an L1 or L2 for what lies in one; maybe itself."""
+    while isinstance(base := array.base, np.ndarray):
+        array = base
+    return array
 
 
 def may_overlap(one: Array, other: Array) -> bool:

@@ -44,9 +44,11 @@ from atops.kernels.memory.arrays import (
     Shared,
     dynamic_shared,
     local,
+    local_variable,
     mdspan,
     private,
     shared,
+    shared_variable,
 )
 from atops.kernels.memory.device_variables import Variable, constant, device_variable
 from atops.kernels.memory.pointer import Pointer, generic, pointer
@@ -116,8 +118,8 @@ __all__: tuple[str, ...] = (
     "Mask", "Module", "Pointer", "Private", "Program", "Severity", "Shared", "Space", "Span", "Variable", "Vector",
     "VectorType", "__syncblocks", "__syncthreads", "assert_", "barrier", "blockDim", "blockIdx", "compile_source",
     "constant", "cooperative", "device", "device_variable", "dynamic_shared", "function_attributes", "generic",
-    "gridDim", "host", "kernel", "load_module", "local", "mdspan", "pointer", "printf", "private", "restrict",
-    "shared", "signal_add", "signal_read", "signal_wait", "signal_write", "sizeof", "syncblocks", "syncthreads",
-    "threadIdx", "thread_count", "thread_id", "tiles", "vector", "vector2", "vector4",
+    "gridDim", "host", "kernel", "load_module", "local", "local_variable", "mdspan", "pointer", "printf", "private",
+    "restrict", "shared", "shared_variable", "signal_add", "signal_read", "signal_wait", "signal_write", "sizeof",
+    "syncblocks", "syncthreads", "threadIdx", "thread_count", "thread_id", "tiles", "vector", "vector2", "vector4",
 )  # fmt: skip
 __all__ = tuple(sorted((*__all__, *dte.__all__, *functions.__all__)))

@@ -10,6 +10,7 @@ from atops.base.c_format import c_format
 from atops.base.errors import InvalidType, InvalidValue, KernelAssert
 from atops.device.call_site import asserted, caller
 from atops.device.exec.thread import maybe_current_thread
+from atops.device.geometry import root_of
 from atops.device.span.span import Span
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.memory.pointer import Pointer
@@ -50,7 +51,7 @@ def _address_of(value: object) -> int | None:
         return value.address
     thread = maybe_current_thread()
     if thread is not None and isinstance(value, np.ndarray):
-        root = value if value.base is None else value.base
+        root = root_of(value)
         if root is thread.sip.l1 or root is thread.block.cluster.l2:
             return int(value.ctypes.data - root.ctypes.data)
     return None

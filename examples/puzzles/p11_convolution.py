@@ -5,7 +5,7 @@ Wanted: `out[i]` is the sum of `a[i + j] * b[j]` over all `j`; beyond its end `a
 Teaches: threads that need their neighbours' data do not have to talk. Each brings its tile with the halo behind
     it, a few elements twice, and works alone in L1: no shared memory, no barrier, and both blocks are busy.
 Hint: a tile of results needs `TILE + b.size - 1` elements of `a`. In L1 let numpy work on whole tiles: one step
-    for each weight, not one for each element. Take memory before the loop: every call of `k.local` takes more.
+    for each weight, not one for each element.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The hardware of a device: scratchpads are made when touched, kept between kernels, poisoned and replaced."""
+"""The hardware of a device: scratchpads are made when touched, kept between kernels, and replaced."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 
 from atops.base.errors import InvalidType, InvalidValue
 from atops.device.arch import architecture
-from atops.device.chip import POISON, RECORD_BYTES, Chip, KernelSignals, PrintFifo
+from atops.device.chip import RECORD_BYTES, Chip, KernelSignals, PrintFifo
 from atops.device.memory.value_wait import Condition, satisfied
-from tests.device.kernel_host import Host
 from tests.every import every
 
 
@@ -35,24 +34,13 @@ def test_scratchpads_keep_their_bytes():
     assert cluster.sips[2].l1 is cluster.sips[2].l1
 
 
-def test_scratchpads_are_aligned_and_the_base_of_their_views():
-    """They begin at a multiple of a vector's bytes, and any view of a view names the scratchpad itself."""
+def test_a_part_of_a_scratchpad_is_the_base_of_its_views():
+    """They begin at a multiple of a vector's bytes; any view of a view names the part of the scratchpad it is of."""
     cluster = Chip(architecture("gcu300"), 0).clusters[1]
     for memory in (cluster.l2, *(sip.l1 for sip in cluster.sips)):
         assert memory.ctypes.data % 128 == 0
-        assert memory[4:].view(np.int32)[1:].base is memory and not memory[:1024].any()
-
-
-def test_poison_is_found_at_the_next_access():
-    """What an earlier block left is gone, once."""
-    cluster = Chip(architecture("gcu300"), 0).clusters[0]
-    l1 = cluster.sips[0].l1
-    l1[:] = 1
-    cluster.poison()
-    assert (cluster.sips[0].l1 == POISON).all()
-    assert cluster.sips[0].l1 is l1
-    cluster.sips[0].l1[0] = 7
-    assert cluster.sips[0].l1[0] == 7
+        part = np.ndarray((8, 4), np.float32, memory, 256)
+        assert part.base is memory and part[2:].T.view(np.int32)[1:].base is part and not part.any()
 
 
 def test_an_abandoned_kernel_keeps_the_old_memory():
@@ -61,21 +49,6 @@ def test_an_abandoned_kernel_keeps_the_old_memory():
     old = cluster.sips[0].l1
     cluster.renew()
     assert not np.shares_memory(old, cluster.sips[0].l1)
-
-
-def test_strict_blocks_begin_with_poison():
-    """In strict mode a block cannot read what the one before it left in L1; in default mode it is stale."""
-    for strict in (True, False):
-        host = Host(strict=strict)
-        seen = []
-
-        def kernel(thread, seen=seen):
-            seen.append(int(thread.sip.l1[5]))
-            thread.sip.l1[5] = 1
-
-        host.run(host.grid(kernel, 1, 1))
-        host.run(host.grid(kernel, 1, 1))
-        assert seen[1] == (POISON if strict else 1)
 
 
 # ---- kernel signals: values modulo 2**32, their conditions, and which waits end

@@ -46,7 +46,7 @@ class DteContext:
 
     __slots__ = ("busy", "chain", "descriptor", "lock", "owner", "scratchpad", "shared", "state", "user")
 
-    scratchpad: Array  # plain arrays of it are known at sight: L1, or L2 for a shared context
+    scratchpad: Array  # L1, or L2 for a shared context: plain arrays of it, and their views, are known at sight
     lock: threading.RLock  # of a shared context only
     busy: DteEvent | None
     chain: Chain | None  # what it is connected to
@@ -147,18 +147,10 @@ def issue(
         raise no_context(thread, context, operation.name) from None
     if not free:
         return _issue_lent(thread, operation, context, destination, source, parameters, depth + 2, now)
-    # An array of the context's own scratchpad is known at sight, and live global memory; everything else is looked at.
-    if type(destination) is ndarray and destination.base is context.scratchpad:
-        into = destination
-    elif type(destination) is Span and destination.space is GLOBAL and destination.allocation.alive:  # type: ignore[union-attr]  # global: it has one
-        into = destination.array
-    else:
+    into, out = _known(destination, context.scratchpad), None
+    if into is None:
         destination, into = operand_of(thread, destination, "dst", operation.name, context.shared)
-    if source is None or (type(source) is ndarray and source.base is context.scratchpad):
-        out = source
-    elif type(source) is Span and source.space is GLOBAL and source.allocation.alive:  # type: ignore[union-attr]  # global: it has one
-        out = source.array
-    else:
+    if source is not None and (out := _known(source, context.scratchpad)) is None:
         source, out = operand_of(thread, source, "src", operation.name, context.shared)
     # A plain copy between memories that are apart is the most frequent by far, and can have no other fault.
     near = type(destination) is type(source) and not apart(destination, source)
@@ -174,6 +166,16 @@ def issue(
     else:
         start(event, thread, context, _getframe(depth))
     return event
+
+
+def _known(operand: Any, pad: Array) -> Array | None:
+    """Return the array of what needs no further look: of the context's own scratchpad, or of live global memory."""
+    if type(operand) is ndarray:
+        known: bool = operand.base is pad or getattr(operand.base, "base", None) is pad
+        return operand if known else None
+    if type(operand) is Span and operand.space is GLOBAL and operand.allocation.alive:  # type: ignore[union-attr]  # global: it has one
+        return operand.array
+    return None
 
 
 def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: FrameType) -> None:
@@ -272,7 +274,8 @@ def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> None:
         else:
             local = None
         if (
-            local is not None and local.base is ctx.scratchpad and span.space is GLOBAL
+            local is not None and span.space is GLOBAL
+            and (local.base is ctx.scratchpad or getattr(local.base, "base", None) is ctx.scratchpad)
             and span.allocation.alive and into.nbytes >= out.nbytes
         ):  # fmt: skip
             ctx.descriptor = None  # the engine is set up for this one now
@@ -305,7 +308,8 @@ def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
         else:
             local = None
         if (
-            local is not None and local.base is ctx.scratchpad and span.space is GLOBAL
+            local is not None and span.space is GLOBAL
+            and (local.base is ctx.scratchpad or getattr(local.base, "base", None) is ctx.scratchpad)
             and span.allocation.alive and into.nbytes >= out.nbytes
         ):  # fmt: skip
             event = _new_event(DteEvent)

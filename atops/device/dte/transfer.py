@@ -20,7 +20,7 @@ from atops.device.chip import POISON
 from atops.device.dte.operations import Operation
 from atops.device.dte.stages import Parameters
 from atops.device.exec.thread import KernelThread, Reach, Request, current_thread, get_slot
-from atops.device.geometry import Array
+from atops.device.geometry import Array, root_of
 from atops.device.span.span import Space, Span
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _POISON_BYTES = bytes((POISON,))
 # Of no transfer; issued; issued behind others that come first; being moved, or about to be, by a copy thread; moved
 # and not waited for; waited for.
 IDLE, PENDING, CHAINED, MOVING, MOVED, DONE = "idle", "pending", "chained", "moving", "moved", "done"
+_NOTHING: Any = None
 _AT_ONCE: Generator[Any, Any, None] = iter(())  # type: ignore[assignment]  # any iterator serves
 # A leaf: between copy threads that end transfers and kernel threads that wait for them.
 _lock = fork_safe(threading.Lock())
@@ -253,6 +254,7 @@ def perform(event: DteEvent, thread: KernelThread) -> None:
     observer = thread.grid.observer
     if observer is not None:
         observer("dte", thread, (event.operation.name, destination, source))
+    event.destination = event.source = event.into = event.out = _NOTHING  # an event that is over holds no memory
 
 
 def poison(operation: Operation[...], into: Array, out: Array | None, parameters: Parameters) -> None:
@@ -320,7 +322,9 @@ def apart(destination: Operand, source: Operand) -> bool:
     if type(destination) is not type(source):  # an array lies in a scratchpad; a span does so in strict mode only
         span = destination if type(destination) is Span else source
         return isinstance(span, Span) and span.space is Space.GLOBAL
-    return isinstance(destination, np.ndarray) and destination.base is not source.base
+    if not isinstance(destination, np.ndarray) or not isinstance(source, np.ndarray):
+        return False
+    return root_of(destination) is not root_of(source)
 
 
 def no_context(thread: KernelThread, given: object, asked: str) -> DteError:
@@ -340,11 +344,12 @@ def _space_of(thread: KernelThread, array: object, what: str) -> Space:
     what is no array.
     """
     if isinstance(array, np.ndarray):
-        if array.base is thread.sip.l1:
+        root = root_of(array)
+        if root is thread.sip.l1:
             return Space.LOCAL
-        if array.base is thread.block.cluster.l2:
+        if root is thread.block.cluster.l2:
             return Space.SHARED
-        if thread.sites is not None and any(array.base is each for each in thread.sites.get(PRIVATE_ARRAYS, ())):
+        if thread.sites is not None and any(root is each() for each in thread.sites.get(PRIVATE_ARRAYS, ())):
             raise fault(thread, f"{what} lies in private memory, which no DTE reaches; expected k.local")
         raise fault(thread, f"{what} is an array outside this thread's memories; expected k.local, k.shared or an "
                             "argument of the kernel")  # fmt: skip

@@ -16,6 +16,7 @@ from atops.device.exec.barrier import equip
 from atops.device.exec.failures import failure_of
 from atops.device.exec.grid import Grid
 from atops.device.exec.thread import KernelThread, Reach, Request, ThreadSlot, make_threads, missing_await
+from atops.device.memory.pieces import Pieces
 
 __all__ = ("Block", "Progress", "Task", "serve")
 
@@ -45,11 +46,11 @@ class Block:
     The runtime sets `resume`. It is called with no lock held, from any OS thread, once for each PARKED that a task of
     this block returned, maybe before the step that parked has returned; a task is never handed out twice at a time.
 
-    `shared` and `l2_top` belong to the kernel language.
+    `shared` and `pieces` belong to the kernel language.
     """
 
     __slots__ = (
-        "arrived", "at_grid", "cluster", "grid", "idle", "index", "l2_top", "left", "linear", "resume", "shared",
+        "arrived", "at_grid", "cluster", "grid", "idle", "index", "left", "linear", "pieces", "resume", "shared",
         "size", "threads",
     )  # fmt: skip
 
@@ -60,7 +61,7 @@ class Block:
         self.cluster = cluster
         self.resume: Callable[[Task], None] = _no_resume
         self.shared: dict[Hashable, Any] = {}
-        self.l2_top = 0
+        self.pieces: Pieces | None = None  # of the cluster's L2, once something was taken
         self.size = grid.threads_per_block
         self.left = 0  # threads that have left the kernel
         # The two most frequent waits are plain lists and no ParkingLots: all threads arrive, none gives up, and the
@@ -71,8 +72,6 @@ class Block:
         if sips[0].sync is None:
             equip(cluster.sips)
         self.threads: list[KernelThread] = make_threads(self, grid, sips)
-        if grid.options.strict:
-            cluster.poison()
         grid.opened(self)
 
     # ---- what each kind of block does in its own way
@@ -106,6 +105,11 @@ class Block:
         raise NotImplementedError
 
     # ---- what both have in common
+
+    @property
+    def l2_top(self) -> int:
+        """The byte behind the highest part of L2 that was in use when memory was last taken."""
+        return 0 if self.pieces is None else self.pieces.top
 
     def pass_grid_barrier(self) -> bool:
         """Make the threads at the grid barrier runnable. Locking and result as for `make_ready`."""

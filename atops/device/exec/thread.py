@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from atops.device.exec.block import Block
     from atops.device.exec.grid import Grid
     from atops.device.exec.os_threads import SipTask
+    from atops.device.memory.pieces import Pieces
 
 __all__ = (
     "THREAD_SLOT",
@@ -113,7 +114,7 @@ class KernelThread:
     """One thread of a block, on a SIP. `linear` counts within the block, x fastest.
 
     `unawaited` is the request it made and has not awaited; `waiting` the one it is parked at, except at the barriers of
-    block and grid, whose arrivals the block keeps. `sites`, `transfers` and `l1_top` belong to the kernel language.
+    block and grid, whose arrivals the block keeps. `sites`, `transfers` and `pieces` belong to the kernel language.
     `make_threads` makes all of a block.
     """
 
@@ -124,8 +125,8 @@ class KernelThread:
         "grid",
         "grid_sync",
         "index",
-        "l1_top",
         "linear",
+        "pieces",
         "send",
         "sip",
         "sites",
@@ -151,9 +152,14 @@ class KernelThread:
     sites: dict[object, Any] | None  # made when first needed, as the next
     transfers: list[Any] | None
     ended: bool
-    l1_top: int
+    pieces: Pieces | None  # of the SIP's L1, once something was taken
     turns: int  # how many more transfers it may do at their await before a wait suspends it
     task: SipTask  # what steps it; set only where every thread has an OS thread
+
+    @property
+    def l1_top(self) -> int:
+        """The byte behind the highest part of L1 that was in use when memory was last taken."""
+        return 0 if self.pieces is None else self.pieces.top
 
     def begin(self, nothing: None) -> object:
         """Start the kernel and return its first request. Raises StopIteration when it has ended, as `send` does."""
@@ -249,9 +255,8 @@ def make_threads(block: Block, grid: Grid, sips: Sequence[Sip]) -> list[KernelTh
         thread.sip = sip
         thread.sync = sip.sync
         thread.grid_sync = sip.grid_sync if cooperative else None
-        thread.unawaited = thread.waiting = thread.coro = thread.sites = thread.transfers = None
+        thread.unawaited = thread.waiting = thread.coro = thread.sites = thread.transfers = thread.pieces = None
         thread.ended = False
-        thread.l1_top = 0
         thread.turns = turns
         threads.append(thread)
     return threads

@@ -400,8 +400,8 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
         """Return views of this span's memory as spans, and everything else as it is."""
         if isinstance(result, list | tuple) and type(result) in (list, tuple):
             return type(result)(self._wrapped(each) for each in result)
-        base = getattr(result, "base", None)
-        return self._like(result) if base is not None and base is self.array.base else result
+        base, array = getattr(result, "base", None), self.array
+        return self._like(result) if base is not None and (base is array or base is array.base) else result
 
     def _access(self, key: Key) -> Access:
         offset, size = self.extent(key)

@@ -1,8 +1,9 @@
 """The attributes of a kernel before it runs: threads, memory, registers, versions. TOPS Runtime API, 2.8.
 
 Every figure is computed from the kernel's text, its compiled code and the architecture; None where they do not tell it.
-Local, shared and private memory are counted as the allocators will give them: every call, in every branch that no
-constant rules out; a loop over a constant range counts as often as it runs.
+Local, shared and private memory are counted as if nothing were given back: every call, in every branch that no
+constant rules out; a loop over a constant range counts as often as it runs. Lines of `local_variable` and
+`shared_variable` count once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from types import FunctionType
 
 from atops.base.errors import AtopsError, InvalidType
 from atops.device.arch import Architecture
+from atops.device.memory.pieces import ALIGNMENT
 from atops.kernels.inspection import (
     FunctionNode,
     bound_names,
@@ -23,7 +25,7 @@ from atops.kernels.inspection import (
     variables_of,
 )
 from atops.kernels.kernel import Kernel
-from atops.kernels.memory.arrays import ALIGNMENT, local, private, shared
+from atops.kernels.memory.arrays import local, local_variable, private, shared, shared_variable
 from atops.kernels.memory.device_variables import extents_of
 from atops.kernels.source.constant_folding import NotConstant, fold, resolve
 from atops.kernels.source.options import DEFAULT_TARGET
@@ -34,18 +36,21 @@ __all__ = ("FunctionAttributes", "function_attributes")
 # Each allocator of the language: the figure it adds to, and the alignment of what it gives.
 _ALLOCATORS: tuple[tuple[Callable[..., object], str, int], ...] = (
     (local, "local", ALIGNMENT), (shared, "shared", ALIGNMENT), (private, "private", 1),
+    (local_variable, "local", ALIGNMENT), (shared_variable, "shared", ALIGNMENT),
 )  # fmt: skip
+_ONCE = (local_variable, shared_variable)  # each line gives the same memory however often it is passed
 _VARIABLE = object()  # the value of a name of the function itself, unless it is assigned one constant
-_LANGUAGE = ("atops.base", "atops.device", "atops.kernels")  # their functions allocate nothing but by the three above
+_LANGUAGE = ("atops.base", "atops.device", "atops.kernels")  # their functions allocate nothing but by those above
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionAttributes:
     """The attributes of a kernel, as topsFuncGetAttributes names them; sizes in bytes, None where not known.
 
-    `max_threads_per_block` is the architecture's. `shared_bytes` is what the kernel takes of its block's L2 beside
-    dynamic shared memory, `local_bytes` what each thread takes of L1, `private_bytes` of its stack; branches that a
-    constant does not decide are all counted. `constant_bytes` are those of the constants it refers to.
+    `max_threads_per_block` is the architecture's. `shared_bytes` is what the kernel takes at most of its block's L2
+    beside dynamic shared memory, `local_bytes` what each thread takes of L1, `private_bytes` of its stack: if all of it
+    is held to the end, and branches that a constant does not decide are all counted. `constant_bytes` are those of the
+    constants it refers to.
     `max_dynamic_shared_bytes` is the L2 that is left for dynamic shared memory, which `dynamic_shared` says it uses.
 
     `registers` counts the slots of the interpreter's frame: variables and the deepest expression, of the kernel and of
@@ -162,7 +167,10 @@ def _static_memory(function: Callable[..., object]) -> dict[str, int | None]:
     With the functions that it calls. None where not known: all where the source cannot be had, as of a lambda.
     """
     plain = plain_function(function)
-    found = None if plain is None else _Measuring([]).function(plain)
+    measuring = _Measuring([])
+    found = None if plain is None else measuring.function(plain)
+    if found is not None:
+        found = _both(found, *measuring.once.values())
     return {name: None if found is None else found.get(name, _Extent()).bytes for _, name, _ in _ALLOCATORS}
 
 
@@ -173,6 +181,7 @@ class _Measuring:
         self.stack = stack
         self.recursive: set[FunctionType] = set()
         self.names: dict[str, object] = {}
+        self.once: dict[tuple[FunctionType, int, int], _Footprint] = {}  # by place
 
     def function(self, function: FunctionType) -> _Footprint | None:
         """Return what a call of the function takes; None where its text cannot be had."""
@@ -251,7 +260,11 @@ class _Measuring:
             return {}
         for allocator, name, alignment in _ALLOCATORS:
             if function is allocator:
-                return {name: self._allocation(node, alignment)}
+                taken = {name: self._allocation(node, alignment)}
+                if function not in _ONCE:
+                    return taken
+                self.once[self.stack[-1], node.lineno, node.col_offset] = taken
+                return {}
         plain = plain_function(function) if callable(function) else None
         if plain is None or plain.__module__.startswith(_LANGUAGE) or plain.__module__.partition(".")[0] == "numpy":
             return {}

@@ -6,81 +6,129 @@ TOPS C++, 8.2 and 8.7. The default mode hands out plain arrays, strict mode span
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from atops.base.dtypes import DTypeLike, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
-from atops.device.call_site import caller
+from atops.device.call_site import caller, expression_at
 from atops.device.chip import POISON
 from atops.device.dte.transfer import PRIVATE_ARRAYS
 from atops.device.exec.thread import KernelThread, current_thread
 from atops.device.geometry import Array
+from atops.device.memory.pieces import Pieces
 from atops.device.span.span import Space, Span
 from atops.kernels.memory.device_variables import Shape, Variable, extents_of
 from atops.kernels.memory.pointer import Pointer
-from atops.kernels.memory.sharing import dynamic_bytes, shared_object, shared_once
+from atops.kernels.memory.sharing import dynamic_bytes, release_left, shared_object, shared_once
 from atops.kernels.memory.spaces import AnySpace, LanguageSpace, is_below, space_in
 
 __all__ = (
-    "Constant", "Generic", "Global", "Local", "Private", "Shared", "dynamic_shared", "local", "mdspan", "private",
-    "shared",
+    "Constant", "Generic", "Global", "Local", "Private", "Shared", "dynamic_shared", "local", "local_variable",
+    "mdspan", "private", "shared", "shared_variable",
 )  # fmt: skip
 
 Global, Shared, Local = Space.GLOBAL, Space.SHARED, Space.LOCAL
 Generic, Constant, Private = LanguageSpace.GENERIC, LanguageSpace.CONSTANT, LanguageSpace.PRIVATE
 
-ALIGNMENT = 128  # of vector loads
-
-
 def local(shape: Shape, dtype: DTypeLike) -> Any:
     """Return memory of the running thread's L1: `shape` elements of `dtype`, 128-byte aligned, contents stale.
 
-    It lives as long as the thread; every call takes more. Raises LaunchOutOfResources, naming the thread and what is
-    in use, when the L1 has no room left (TOPS C++, 8.2, `__local__`).
+    It is given back when nothing refers to it or to a view of it any more, at the end of the thread at the latest;
+    `local_variable` lasts as long as the thread. Raises LaunchOutOfResources, naming the thread and what is in use,
+    when the L1 has no room left (TOPS C++, 8.2, `__local__`).
     """
-    thread = current_thread()
-    extents, element, size = extents_of(shape, dtype)
-    memory = thread.sip.l1
-    start = -(-thread.l1_top // ALIGNMENT) * ALIGNMENT
-    if start + size > len(memory):
-        raise LaunchOutOfResources(
-            f"{thread} at {caller()}: local memory of {size} bytes was asked for; {thread.l1_top} of the "
-            f"{len(memory)} bytes of L1 are in use, and each call takes more"
-        )
-    thread.l1_top = start + size
-    return _carve(thread, memory, start, extents, element, Space.LOCAL)
+    return _local(current_thread(), shape, dtype)
+
+
+def local_variable(shape: Shape, dtype: DTypeLike) -> Any:
+    """Return the running thread's memory of this line: one array for every pass, as long as the thread.
+
+    That is what `__local__ T x[n]` declares in C++. Arguments and errors are those of `local`; LaunchFailure where
+    the line asked for another shape or type before (TOPS C++, 8.2, `__local__`).
+    """
+    thread, frame = current_thread(), sys._getframe(1)
+    site = ("local variable", id(frame.f_code), expression_at(frame.f_code, frame.f_lasti))
+    if thread.sites is None:
+        thread.sites = {}
+    if site not in thread.sites:
+        thread.sites[site] = _local(thread, shape, dtype), frame.f_code  # which keeps its id
+    return _agreed(thread, thread.sites[site][0], shape, dtype, "local", "before")
 
 
 def shared(shape: Shape, dtype: DTypeLike) -> Any:
     """Return memory of the block's L2, one and the same for all its threads: `shape` elements of `dtype`.
 
-    Threads share what they get from the same line of the program, called for the same time; contents are stale.
+    Threads share what they get from the same line of the program, passed for the same time; contents are stale. The
+    block keeps it until each of its threads has come there, or has ended; then it is given back as soon as no thread
+    refers to it or to a view of it any more. `shared_variable` lasts as long as the block.
+
     Raises LaunchFailure where another thread asked for another shape or type there, and LaunchOutOfResources when the
     L2 has no room left (TOPS C++, 8.2, `__shared__`).
     """
     thread = current_thread()
+    array = shared_object(thread, lambda: _shared(thread, shape, dtype))
+    return _agreed(thread, array, shape, dtype, "shared", "by another thread of the block")
+
+
+def shared_variable(shape: Shape, dtype: DTypeLike) -> Any:
+    """Return the block's memory of this line: one array for all its threads and every pass, as long as the block.
+
+    That is what `__shared__ T x[n]` declares in C++; `()` is the shape of a single value. Arguments and errors are
+    those of `shared` (TOPS C++, 8.2, `__shared__`).
+    """
+    thread = current_thread()
+    array = shared_object(thread, lambda: _shared(thread, shape, dtype), once=True)
+    return _agreed(thread, array, shape, dtype, "shared", "before or by another thread of the block")
+
+
+def _local(thread: KernelThread, shape: Shape, dtype: DTypeLike) -> Array | Span:
     extents, element, size = extents_of(shape, dtype)
+    pieces = thread.pieces
+    if pieces is None:
+        pieces = thread.pieces = Pieces(thread.sip.l1)
+    taken = pieces.take(extents, element, size)
+    if taken is None:
+        raise LaunchOutOfResources(
+            f"{thread} at {caller()}: {pieces.refusal(f'local memory of {size} bytes', 'L1')}; what a name still "
+            "holds is in use: in a loop, take it before the loop, use k.local_variable, or `del` the name first"
+        )
+    if not thread.grid.options.strict:
+        return taken[0]
+    return _observed(*taken, Space.LOCAL)
 
-    def make() -> Array | Span:
-        block = thread.block
-        memory = block.cluster.l2
-        used = max(block.l2_top, dynamic_bytes(thread))  # dynamic shared memory comes first
-        start = -(-used // ALIGNMENT) * ALIGNMENT
-        if start + size > len(memory):
-            raise LaunchOutOfResources(
-                f"{thread} at {caller()}: shared memory of {size} bytes was asked for; {used} of the {len(memory)} "
-                "bytes of L2 are in use"
-            )
-        block.l2_top = start + size
-        return _carve(thread, memory, start, extents, element, Space.SHARED)
 
-    array = shared_object(thread, make)
+def _shared(thread: KernelThread, shape: Shape, dtype: DTypeLike) -> Array | Span:
+    """Take memory of the block's L2. The lock of `shared_object` is held."""
+    extents, element, size = extents_of(shape, dtype)
+    block = thread.block
+    pieces = block.pieces
+    if pieces is None:  # dynamic shared memory comes first
+        pieces = block.pieces = Pieces(block.cluster.l2, dynamic_bytes(thread))
+    taken = pieces.take(extents, element, size)
+    if taken is None and release_left(thread):
+        taken = pieces.take(extents, element, size)
+    if taken is None:
+        raise LaunchOutOfResources(
+            f"{thread} at {caller()}: {pieces.refusal(f'shared memory of {size} bytes', 'L2')}; what a name still "
+            "holds is in use, and so is what not every thread of the block has come to: in a loop, take it before "
+            "the loop or use k.shared_variable"
+        )
+    return _observed(*taken, Space.SHARED) if thread.grid.options.strict else taken[0]
+
+
+def _agreed(
+    thread: KernelThread, array: Array | Span, shape: Shape, dtype: DTypeLike, kind: str, otherwise: str
+) -> Array | Span:  # fmt: skip
+    """Return the memory of a line. Raises LaunchFailure unless it is what was asked for now."""
+    extents, element, _ = extents_of(shape, dtype)
     if array.shape != extents or array.dtype != element:
         raise LaunchFailure(
-            f"{thread} at {caller()}: shared memory was asked for as {element_name(element)}{list(extents)}, and by "
-            f"another thread of the block as {element_name(array.dtype)}{list(array.shape)}"
+            f"{thread} at {caller()}: {kind} memory was asked for as {element_name(element)}{list(extents)}, and "
+            f"{otherwise} as {element_name(array.dtype)}{list(array.shape)}"
         )
     return array
 
@@ -98,7 +146,8 @@ def dynamic_shared(dtype: DTypeLike) -> Any:
     whole = size // element.itemsize
 
     def make() -> Array | Span:
-        return _carve(thread, thread.block.cluster.l2, 0, (whole,), element, Space.SHARED)
+        array: Array = np.ndarray((whole,), element, thread.block.cluster.l2)
+        return _observed(array, 0, Space.SHARED) if thread.grid.options.strict else array
 
     array = shared_once(thread, "dynamic shared memory", make)
     if array.dtype != element:
@@ -157,23 +206,16 @@ def _check_space(memory: object, space: AnySpace | None) -> None:
         raise InvalidValue(f"{thread} at {caller()}: mdspan in {space} memory of what lies in {lies} memory")
 
 
-def _carve(
-    thread: KernelThread, memory: Array, start: int, extents: tuple[int, ...], element: np.dtype[np.generic],
-    space: Space,
-) -> Array | Span:  # fmt: skip
-    """Return a part of a scratchpad: a plain view, or in strict mode a span."""
-    array = np.ndarray(extents, element, memory, start)  # its base is `memory` itself
-    if not thread.grid.options.strict:
-        return array
-    if space is Space.SHARED:  # so that a block cannot read what an earlier one left
-        memory[start : start + array.nbytes] = POISON
+def _observed(array: Array, start: int, space: Space) -> Span:
+    """Return memory of a scratchpad as strict mode hands it out: nothing that was there before can be read."""
+    array.reshape(-1).view(np.uint8).fill(POISON)
     return Span(None, array, start, space)
 
 
 def private(shape: Shape, dtype: DTypeLike) -> Any:
     """Return an array of the running thread's stack: `shape` elements of `dtype`, for this thread and no DTE.
 
-    It lives as long as the thread; every call takes more. It begins as zeros, in strict mode as 0xA5. Raises
+    It is given back when nothing refers to it any more. It begins as zeros, in strict mode as 0xA5. Raises
     LaunchOutOfResources, naming the thread and what is in use, when the stack has no room left; IllegalState on the
     host (TOPS C++, 8.2).
     """
@@ -181,13 +223,13 @@ def private(shape: Shape, dtype: DTypeLike) -> Any:
     extents, element, size = extents_of(shape, dtype)
     if thread.sites is None:
         thread.sites = {}
-    held = thread.sites.setdefault(PRIVATE_ARRAYS, [])
-    used, room = sum(each.nbytes for each in held), thread.grid.arch.stack_bytes
+    arrays = [each for each in thread.sites.get(PRIVATE_ARRAYS, ()) if each() is not None]
+    used, room = sum(each().nbytes for each in arrays), thread.grid.arch.stack_bytes
     if used + size > room:
         raise LaunchOutOfResources(
             f"{thread} at {caller()}: private memory of {size} bytes was asked for; {used} of the {room} bytes of its "
-            "stack are in use, and each call takes more"
+            "stack are in use; what a name still holds is in use"
         )
     memory = np.full(size, POISON if thread.grid.options.strict else 0, np.uint8)
-    held.append(memory)
+    thread.sites[PRIVATE_ARRAYS] = [*arrays, ref(memory)]
     return np.ndarray(extents, element, memory)

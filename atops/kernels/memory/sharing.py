@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from types import CodeType
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -14,7 +15,7 @@ from atops.device.call_site import Site, caller, expression_at
 from atops.device.exec.grid import Grid
 from atops.device.exec.thread import KernelThread
 
-__all__ = ("CONSTANTS", "DYNAMIC_BYTES", "dynamic_bytes", "shared_object", "shared_once")
+__all__ = ("CONSTANTS", "DYNAMIC_BYTES", "dynamic_bytes", "release_left", "shared_object", "shared_once")
 
 T = TypeVar("T")
 
@@ -23,31 +24,66 @@ _making = fork_safe(threading.RLock())
 _grids: WeakKeyDictionary[Grid, dict[object, Any]] = WeakKeyDictionary()
 
 
-def shared_object(thread: KernelThread, make: Callable[[], T], depth: int = 2, of_grid: bool = False) -> T:
+class _Entry:
+    """What a line gave at one pass, until every thread has come there: how many of them have not."""
+
+    __slots__ = ("code", "made", "missing")
+
+    def __init__(self, made: Any, code: CodeType, missing: int) -> None:
+        self.made = made
+        self.code = code  # kept alive, as its id stands for it
+        self.missing = missing
+
+
+def shared_object(
+    thread: KernelThread, make: Callable[[], T], depth: int = 2, of_grid: bool = False, once: bool = False
+) -> T:  # fmt: skip
     """Return what `make` returned to the first thread of the block at the line `depth` frames above.
 
     `of_grid`: to the first thread of the whole grid. A line that a thread passes several times gives another object
-    each time; the n-th time of one thread and the n-th time of another give the same.
+    each time, unless it is made `once`; the n-th time of one thread and the n-th time of another give the same. It is
+    kept until each thread has come there for that time; what is made once, as long as the block or the grid.
     """
     frame = sys._getframe(depth)
     code = frame.f_code
-    # By id, as hashing the code would read all of it; the entry in `shared` keeps the code alive.
+    # By id, as hashing the code would read all of it.
     site = (id(code), expression_at(code, frame.f_lasti))
-    sites = thread.sites
-    if sites is None:
-        sites = thread.sites = {}
-    turn = sites.get(site, 0)
-    sites[site] = turn + 1
-    key = (*site, turn)
     shared = _of_grid(thread) if of_grid else thread.block.shared
-    found = shared.get(key)
-    if found is None:
-        with _making:
-            found = shared.get(key)
-            if found is None:
-                found = shared[key] = (make(), code)
-    made: T = found[0]
+    if once:
+        turn = -1
+    else:
+        sites = thread.sites
+        if sites is None:
+            sites = thread.sites = {}
+        turn = sites.get(site, 0)
+        sites[site] = turn + 1
+    key = (*site, turn)
+    with _making:
+        entry = shared.get(key)
+        if entry is None:
+            threads = thread.block.size * (thread.grid.total_blocks if of_grid else 1)
+            entry = shared[key] = _Entry(make(), code, threads)
+        if not once:
+            entry.missing -= 1
+            if not entry.missing:
+                del shared[key]
+                shared[site] = code  # threads still count by its id
+    made: T = entry.made
     return made
+
+
+def release_left(thread: KernelThread) -> bool:
+    """Let go what the block keeps for threads that have ended; tell whether there was any. `_making` is held."""
+    shared, threads = thread.block.shared, thread.block.threads
+    released = False
+    for key, each in list(shared.items()):
+        if isinstance(key, tuple) and len(key) == 3 and isinstance(each, _Entry) and key[2] >= 0:
+            site, turn = key[:2], key[2]
+            if all(other.ended or (other.sites or {}).get(site, 0) > turn for other in threads):
+                del shared[key]
+                shared[site] = each.code
+                released = True
+    return released
 
 
 def shared_once(thread: KernelThread, what: str, make: Callable[[], T], depth: int = 2) -> T:

@@ -16,7 +16,7 @@ from atops.base.errors import IllegalAddress, InvalidType
 from atops.device.call_site import caller
 from atops.device.dte.transfer import PRIVATE_ARRAYS
 from atops.device.exec.thread import KernelThread
-from atops.device.geometry import Array
+from atops.device.geometry import Array, root_of
 from atops.device.span.span import Space, Span
 
 __all__ = ("AnySpace", "LanguageSpace", "common_space", "is_below", "located", "space_in")
@@ -54,7 +54,7 @@ def common_space(one: AnySpace, other: AnySpace) -> AnySpace | None:
 
 def located(array: Array) -> tuple[Array, int]:
     """Return the memory that an array is a part of, and the byte at which it begins there."""
-    root: Array = array if array.base is None else array.base
+    root = root_of(array)
     return root, array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
 
 
@@ -74,11 +74,11 @@ def space_in(thread: KernelThread, memory: object, what: str) -> AnySpace:
             f"{thread} at {caller()}: {what} expects a span, a variable or an array of k.local, k.shared or k.private, "
             f"got {reprlib.repr(memory)}"
         )
-    root = memory if memory.base is None else memory.base
+    root = root_of(memory)
     if root is thread.sip.l1:
         return Space.LOCAL
     if root is thread.block.cluster.l2:
         return Space.SHARED
-    if thread.sites is not None and any(root is each for each in thread.sites.get(PRIVATE_ARRAYS, ())):
+    if thread.sites is not None and any(root is each() for each in thread.sites.get(PRIVATE_ARRAYS, ())):
         return LanguageSpace.PRIVATE
     raise IllegalAddress(f"{thread} at {caller()}: {what} of an array outside this thread's memories")

@@ -20,7 +20,7 @@ from atops.base.python_ast import expression_tree
 from atops.device.dte.operations import OPERATIONS
 from atops.device.span.span import Span
 from atops.kernels.inspection import FunctionNode, bound_names, own_nodes
-from atops.kernels.memory.arrays import dynamic_shared, local
+from atops.kernels.memory.arrays import dynamic_shared
 from atops.kernels.source.constant_folding import NotConstant, fold, resolve
 from atops.kernels.source.diagnostics import DiagnosticLog, Located, SourceText
 from atops.kernels.source.names import DECORATORS, language
@@ -238,10 +238,6 @@ class FunctionChecks:
             if self._meaning(node.func) is syncblocks and not together:
                 message = f"{self.what} uses syncblocks and is not declared cooperative: `@k.cooperative`"
                 self.log.warning(message, self.source, node)
-        for node in _in_loops(self.node):
-            if isinstance(node, ast.Call) and self._meaning(node.func) is local:
-                message = "k.local in a loop takes more memory each time; take it once, before the loop"
-                self.log.warning(message, self.source, node)
 
     def _architecture(self) -> None:
         """Warn of each operation, function and vector type that the function names and its compile target lacks.
@@ -294,18 +290,6 @@ def _is_element(value: object) -> bool:
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in (None, "None")
-
-
-def _in_loops(function: FunctionNode) -> Iterator[ast.AST]:
-    """Yield every node in a loop of the function, once."""
-    seen: set[int] = set()
-    for loop in ast.walk(function):
-        if isinstance(loop, ast.For | ast.AsyncFor | ast.While):
-            for statement in loop.body:
-                for node in ast.walk(statement):
-                    if id(node) not in seen:
-                        seen.add(id(node))
-                        yield node
 
 
 def _target_of(names: Mapping[str, object]) -> CompileTarget | None:

@@ -32,7 +32,7 @@ class Construct:
 
 _FREE = "Python functions and numpy's have no mark, and most are of use on both sides"
 _VIEW = "a parameter arrives as a Span, whose elements kernels index; `k.pointer(x)` is the pointer"
-_CALLS = "a declaration is a call, so that each pass takes more: it stands before a loop, not in it"
+_GIVEN_BACK = "a declaration is a call: each pass gives other memory"
 
 _EXECUTION = (
     Construct("8.1", "__global__ void f(T* x)", "@k.kernel", "The entry of a launch: it runs on the device in every "
@@ -68,7 +68,7 @@ _EXECUTION = (
 _MEMORY = (
     Construct("8.2", "`T x; T x[n];` (automatic)", "a Python variable, or `k.private(n, T)`",
               "Private memory of one thread, on its stack: of bounded size, out of every DTE's reach.",
-              differs=f"it lasts as long as the thread; {_CALLS}"),
+              differs=f"{_GIVEN_BACK}, which is given back when nothing refers to it any more"),
     Construct("8.2", "T* p = x", "p = k.pointer(x)", "A pointer to what x holds: arithmetic in "
               "elements, difference, comparison, `p[i]`.",
               differs="its space, `p.space`, is the one that x lies in, and generic for a parameter; immutable (`*p++` "
@@ -103,13 +103,23 @@ _MEMORY = (
               'x = k.device_variable(np.dtype([("a", np.float32), ("b", np.int32)]))',
               "Variables of a structure, in this and every other memory space.",
               differs='a structured type of numpy; `x["a"]` where C++ writes `x.a`'),
-    Construct("8.2", "__shared__ T x[n];", "x = k.shared(n, T)",
-              "Memory of a block in L2, for its threads alone, as long as the block."),
+    Construct("8.2", "__shared__ T x[n];", "x = k.shared_variable(n, T)",
+              "Memory of a block in L2, for its threads alone: one array for the line, as long as the block."),
+    Construct("8.2", "__shared__ T x;", "x = k.shared_variable((), T)",
+              "One value that the threads of a block share.",
+              differs="`x[...] = v` stores, as a Python name cannot be stored through"),
+    Construct("8.2", "`__shared__ T x[n];` (in a helper or a loop)", "x = k.shared(n, T)",
+              "Memory of a block in L2: threads that pass the line for the n-th time get the same.",
+              differs=f"{_GIVEN_BACK}, which is given back when each thread of the block has come there (or has ended) "
+              "and none refers to it any more"),
     Construct("8.2", "extern __shared__ T x[];", "x = k.dynamic_shared(T)",
               "Shared memory whose bytes the launch gives; one in a kernel.",
               differs="a launch may give bytes to a kernel without one"),
-    Construct("8.2", "__local__ T x[n];", "x = k.local(n, T)",
-              "Memory of a thread in L1, for what it computes on, as long as the thread.", differs=_CALLS),
+    Construct("8.2", "__local__ T x[n];", "x = k.local_variable(n, T)",
+              "Memory of a thread in L1, for what it computes on: one array for the line, as long as the thread."),
+    Construct("8.2", "`__local__ T x[n];` (in a helper or a loop)", "x = k.local(n, T)",
+              "Memory of a thread in L1, for what it computes on.",
+              differs=f"{_GIVEN_BACK}, which is given back when nothing refers to it any more"),
     Construct("8.2", "__device__ __shared__ T x[n]; __device__ __local__ T x[n];", "k.shared(n, T); k.local(n, T)",
               "The same as without `__device__`."),
     Construct("8.2", "const T* __restrict__ x", "`x: k.restrict`, `x: k.restrict[T]`",

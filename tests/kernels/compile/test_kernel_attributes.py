@@ -10,6 +10,7 @@ from atops import kernels as k
 from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
 from atops.device.arch import architecture
 from atops.device.exec.thread import current_thread
+from atops.device.memory.pieces import Pieces
 from atops.kernels.compile.kernel_attributes import FunctionAttributes, function_attributes
 from atops.kernels.compile.program import compile_source
 from atops.kernels.memory.arrays import private
@@ -73,6 +74,7 @@ BODIES: dict[str, tuple[str, tuple[int | None, int | None, int | None]]] = {
     "while": ("while x.size: k.local(1, np.int8)", (None, 0, 0)),
     "a name that changes": ("n = 1\n    n = 2\n    k.local(n, np.int8)", (None, 0, 0)),
     "a function inside": ("def g(): k.local(1, np.int8)\n    g()", (None, 0, 0)),
+    "variables of a line": ("for i in range(4): k.local_variable(9, 'i1'); k.shared_variable(5, 'i1')", (9, 5, 0)),
     "another name for it": ("l = k.local\n    l(10, np.int8)", (None, 0, 0)),
     "a loop over allocators": ("for make in (k.local, k.shared): make(1, np.int8)", (None, None, 0)),
     "passed on": ("map(k.local, (1, 2))\n    k.shared(3, np.int8)", (None, 3, 0)),
@@ -101,8 +103,11 @@ def _tells(case: str) -> bool:
 
 
 @every("case", [each for each in BODIES if _tells(each)])
-def test_a_launch_takes_what_was_told(case: str, bench: Bench):
-    """The figures are those of the running thread's L1 and of its block's L2."""
+def test_a_launch_that_holds_it_takes_what_was_told(case: str, bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    """The figures are those of the running thread's L1 and of its block's L2 where nothing is given back."""
+    held: list[object] = []
+    take = Pieces.take
+    monkeypatch.setattr(Pieces, "take", lambda *asked: held.append(taken := take(*asked)) or taken)
     body, (local, shared, _) = BODIES[case]
     kernel = compile_source(f"{HEAD}    {body}\n    look()\n", options=["-w"]).module().function("f")
     taken: list[tuple[int, int]] = []

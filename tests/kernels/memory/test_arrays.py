@@ -47,8 +47,8 @@ def test_local_memory_ends(bench: Bench):
 
     @k.kernel
     def fill(more):
-        k.local(room - 256, np.int8)
-        k.local(128 + more, np.int8)
+        kept = k.local(room - 256, np.int8)
+        assert k.local(128 + more, np.int8).size + kept.size <= room
 
     bench.launch(fill, (1, 1), 128)
     said = rf"thread \(0,0,0\).*257 bytes.*{room - 256} of the {room} bytes"
@@ -380,3 +380,181 @@ def test_a_shape_has_so_many_dimensions(bench: Bench, make: Callable[..., object
         with pytest.raises(LaunchFailure, match="shape has 65 dimensions; it has at most 64") as caught:
             bench.launch(run, (1, 1), 65, kind)
         assert isinstance(caught.value.__cause__, InvalidValue)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("workers", [1, "sip"])
+def test_memory_is_given_back_when_nothing_refers_to_it(
+    make_bench: Callable[..., Bench], strict: bool, workers: int | str
+):
+    """Helpers and loops take as often as they are called; a view or a transfer in flight keeps what it needs."""
+    bench = make_bench(strict=strict, workers=workers)
+    x = bench.upload(np.arange(4096, dtype=np.float32))
+    y = bench.empty(2, np.float32)
+
+    async def load(dte, x):
+        tile = k.local(x.size, np.float32)
+        await k.memcpy_async(dte, tile, x)
+        return tile[5:7]
+
+    def started(dte, x):
+        tile = k.local(x.size, np.float32)
+        return k.memcpy_async(dte, tile, x)
+
+    @k.kernel
+    async def many(x, y):
+        with k.dte_scope() as dte:
+            kept = await load(dte, x)
+            for _ in range(500):
+                part = await load(dte, x)
+                event = started(dte, x)
+                other = k.local(4096, np.float32)
+                other[...] = -1
+                await event
+                assert (other == -1).all() and part[0] == kept[0] == 5 and k.private(4096, np.float32).size
+            k.memcpy(dte, y, kept)
+        whole = k.private(bench.arch.stack_bytes, np.int8)
+        del kept, part, event, other
+        assert whole.size and k.local(bench.arch.l1_usable, np.int8).size
+
+    bench.launch(many, (1, 1), x, y)
+    assert list(y.host) == [5, 6]
+
+
+@pytest.mark.parametrize("workers", [1, "sip"])
+def test_shared_memory_is_kept_until_every_thread_has_come(make_bench: Callable[..., Bench], workers: int | str):
+    """A reference that goes early takes nothing from threads that have not come; then the memory is used again."""
+    bench = make_bench(workers=workers)
+    size = bench.arch.l2_usable // 8
+    x = bench.empty((12, 40), np.int32)
+
+    def row_of(turn):
+        row = k.shared(size // 4, np.int32)
+        if k.threadIdx.x == 0:
+            row[:12] = 100 * turn
+        return int(row[k.threadIdx.x])
+
+    @k.kernel
+    async def early(x):
+        for turn in range(40):
+            if k.threadIdx.x == 0:
+                x[0, turn] = row_of(turn)  # its reference is gone before the others come
+            await k.syncthreads()
+            if k.threadIdx.x:
+                x[k.threadIdx.x, turn] = row_of(turn)
+            other = k.shared(size // 4, np.int32)
+            other[:12] = -1
+            await k.syncthreads()
+
+    @k.kernel
+    async def lockstep(x):
+        for turn in range(40):
+            row, pair = k.shared(size // 4, np.int32), [k.shared(4, np.int32) for _ in range(2)]
+            row[k.threadIdx.x], pair[0][0], pair[1][0] = turn, 1, 2
+            await k.syncthreads()
+            x[k.threadIdx.x, turn] = row[11 - k.threadIdx.x] + pair[0][0] + pair[1][0]
+            await k.syncthreads()
+
+    bench.launch(lockstep, (1, 12), x)
+    assert (x.host == np.arange(40) + 3).all()
+    bench.launch(early, (1, 12), x)
+    assert (x.host == 100 * np.arange(40)).all()
+
+
+def test_what_threads_that_ended_never_came_to_is_given_back(bench: Bench):
+    """Threads that leave at the top need not come to what the others take in a loop."""
+    room = bench.arch.l2_usable // 4
+
+    @k.kernel
+    async def some():
+        if k.threadIdx.x >= 2:
+            return
+        both = k.barrier(k.BarrierScope.SIP, 2)
+        for turn in range(40):
+            row = k.shared(room, np.int8)
+            row[k.threadIdx.x] = turn
+            await both.arrive_and_wait()
+            assert row[0] == row[1] == turn
+            await both.arrive_and_wait()
+
+    bench.launch(some, (1, 12))
+
+
+def test_shared_memory_of_some_threads_says_the_cure(bench: Bench):
+    """What not every thread comes to is kept for those that may come; the refusal says what to do instead."""
+    room = bench.arch.l2_usable // 4
+
+    @k.kernel
+    async def alone():
+        if k.threadIdx.x == 0:
+            for _ in range(5):
+                k.shared(room, np.int8)
+        await k.syncthreads()
+
+    with pytest.raises(LaunchFailure, match=r"not every thread of the block has come to.*k\.shared_variable"):
+        bench.launch(alone, (1, 2))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_variables_of_a_line(make_bench: Callable[..., Bench], strict: bool):
+    """One memory for each line, whoever passes it how often, as long as the thread or the block; scalars too."""
+    bench = make_bench(strict=strict)
+    x = bench.empty((2, 12), np.int32)
+
+    def counter():
+        return k.local_variable((), np.int32), k.shared_variable((), np.int32)
+
+    @k.kernel
+    async def count(x):
+        own, total = counter()
+        own[...] = 0
+        if k.threadIdx.x == 0:
+            total[...] = 0
+        await k.syncthreads()
+        for _ in range(200):
+            own, total = counter()
+            own[...] += 1
+            total[...] += 1
+            other = k.local_variable(5000, np.float32), k.shared_variable(500_000, np.float32)
+        await k.syncthreads()
+        x[k.blockIdx.x, k.threadIdx.x] = own + total + other[0].size - 5000
+
+    bench.launch(count, (2, 12), x)
+    assert (x.host == 200 + 2400).all()
+
+    @k.kernel
+    def differ(shared):
+        for size in (3, 4):
+            (k.shared_variable if shared else k.local_variable)(size, np.int8)
+
+    for shared in (False, True):
+        with pytest.raises(LaunchFailure, match=r"asked for as int8\[4\], and before.* as int8\[3\]"):
+            bench.launch(differ, (1, 1), shared)
+
+
+def test_a_loop_that_needs_both_says_the_cure(bench: Bench):
+    """A name holds the memory of the pass before while the next is taken."""
+
+    @k.kernel
+    def large():
+        for _ in range(2):
+            tile = k.local(bench.arch.l1_usable - 128, np.int8)
+            tile[0] = 1
+
+    with pytest.raises(LaunchFailure, match=r"before the loop, use k\.local_variable, or `del` the name first"):
+        bench.launch(large, (1, 1))
+
+
+def test_strict_mode_poisons_what_is_handed_out_again(make_bench: Callable[..., Bench]):
+    """What was given back is no channel: it comes as 0xA5 each time."""
+    bench = make_bench(strict=True)
+
+    @k.kernel
+    def again():
+        for _ in range(4):
+            tile, row = k.local(64, np.uint8), k.shared(64, np.uint8)
+            assert (tile == POISON).all() and (row == POISON).all()
+            tile[...] = row[...] = 1
+            del tile, row
+
+    bench.launch(again, (1, 1))

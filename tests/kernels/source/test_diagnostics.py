@@ -174,10 +174,6 @@ TEXTS: dict[str, tuple[str, list[str]]] = {
         f"{KERNEL}async def f():\n    await k.syncblocks()\n",
         ["3:11: warning: kernel f uses syncblocks and is not declared cooperative: `@k.cooperative`"],
     ),
-    "local memory in a loop": (
-        f"{KERNEL}def f():\n    for i in range(3):\n        x = k.local(3, np.int8)\n",
-        ["4:13: warning: k.local in a loop takes more memory each time; take it once, before the loop"],
-    ),
     "statements": (
         "for i in range(3):\n    pass\nprint(1)\ndel x\n",
         [f"1:1: error: a loop {CANNOT}",

@@ -393,7 +393,8 @@ def _shared(make: Callable[..., Bench]) -> None:
     x = bench.empty((4, 2), np.int32)
 
     async def entry(x):
-        row = k.shared(2, np.int32)
+        for _ in range(3):
+            row = k.shared_variable(2, np.int32)
         fresh = int(row[0])
         await k.syncthreads()
         row[k.threadIdx.x] = k.blockIdx.x
@@ -403,7 +404,37 @@ def _shared(make: Callable[..., Bench]) -> None:
 
     run(bench, entry, (4, 2), x)
     assert x.host.tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
-    refused(bench, lambda: k.shared(bench.arch.l2_usable + 1, np.int8), LaunchOutOfResources, "bytes of L2")
+    refused(bench, lambda: k.shared_variable(bench.arch.l2_usable + 1, "i1"), LaunchOutOfResources, "bytes of L2")
+
+
+@proves("__shared__ T x;")
+def _shared_value(make: Callable[..., Bench]) -> None:
+    bench = make()
+    x = bench.empty((4, 2), np.float32)
+
+    async def entry(x):
+        value = k.shared_variable((), np.float32)
+        if k.threadIdx.x == 0:
+            value[...] = 1.5 + k.blockIdx.x
+        await k.syncthreads()
+        x[k.blockIdx.x, k.threadIdx.x] = value
+
+    run(bench, entry, (4, 2), x)
+    assert x.host.tolist() == [[b + 1.5] * 2 for b in range(4)]
+
+
+@proves("`__shared__ T x[n];` (in a helper or a loop)")
+def _shared_in_a_loop(make: Callable[..., Bench]) -> None:
+    bench = make()
+
+    async def entry():
+        for turn in range(20):
+            row = k.shared(bench.arch.l2_usable // 4, np.int8)
+            row[k.threadIdx.x] = turn
+            await k.syncthreads()
+            assert row[1 - k.threadIdx.x] == turn
+
+    run(bench, entry, (1, 2))
 
 
 @proves("struct P { float a; int b; }; __device__ P x;")
@@ -447,14 +478,33 @@ def _local(make: Callable[..., Bench]) -> None:
     bench = make(strict=True)
 
     async def entry():
-        row = k.local(4, np.int32)
-        assert np.asarray(row).view(np.uint32)[0] == 0xA5A5A5A5  # no earlier thread's: it lives as long as its thread
+        rows = [k.local_variable(4, np.int32) for _ in range(3)]
+        row = rows[2]
+        assert np.asarray(rows[0]).view(np.uint32)[0] == 0xA5A5A5A5  # no earlier thread's
         row[...] = k.thread_id()
         await k.syncthreads()
         assert (row == k.thread_id()).all()
 
     run(bench, entry, (4, 3))
-    refused(bench, lambda: k.local(bench.arch.l1_usable + 1, np.int8), LaunchOutOfResources, "bytes of L1")
+    refused(bench, lambda: k.local_variable(bench.arch.l1_usable + 1, "i1"), LaunchOutOfResources, "bytes of L1")
+
+
+@proves("`__local__ T x[n];` (in a helper or a loop)")
+def _local_in_a_loop(make: Callable[..., Bench]) -> None:
+    bench = make()
+
+    def total(n):
+        row = k.local(n, np.float32)
+        row[...] = 1
+        return row.sum()
+
+    def entry():
+        assert sum(total(4096) for _ in range(500)) == 500 * 4096
+        ping, pong = [k.local(4, np.int32) for _ in range(2)]
+        ping[...], pong[...] = 1, 2
+        assert ping.sum() == 4 and pong.sum() == 8
+
+    run(bench, entry)
 
 
 @proves("void f(T* x)")
