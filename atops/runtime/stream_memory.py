@@ -66,13 +66,13 @@ class StreamMemory(StreamQueue):
         if isinstance(dst, Buffer):
             if dst.driver is not self.driver:
                 self.check_ours(dst)
-            into, dst_offset, room, dtype, device = dst.end
+            into, dst_offset, room, dtype, device = dst._end or dst.end
         else:
             into, dst_offset, room, dtype, device = end_of(dst, "destination", True)
         if isinstance(src, Buffer):
             if src.driver is not self.driver:
                 self.check_ours(src)
-            source, src_offset, size, other, origin = src.end
+            source, src_offset, size, other, origin = src._end or src.end
         else:
             source, src_offset, size, other, origin = taken(src) or end_of(src, "source", False)
         if nbytes is not None or room != size:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sortedcontainers import SortedList
 
 from atops.base.errors import AtopsError, IllegalAddress, InvalidType, InvalidValue, NotInitialized, OutOfMemory
-from atops.base.locks import attempt, check_entry, make_lock
+from atops.base.locks import attempt, check_entry, make_lock, reentered
 from atops.base.trace.records import Change
 from atops.base.trace.tracer import Tracer
 from atops.device.call_site import Site, caller
@@ -146,7 +146,8 @@ class DeviceMemory:
             raise InvalidValue(f"bank {bank} of device {self.device}; expected 0 to {self._bank_count - 1}")
         if site is None:
             self._asker = site = caller(1, self._asker)
-        check_entry(self.lock, "memory was asked for")
+        if self.lock._is_owned():
+            raise reentered("memory was asked for")
         allocation: Allocation | None = None
         try:
             with self.lock:
@@ -401,13 +402,7 @@ class DeviceMemory:
         if self._pinned and ended.serial in self._pinned:
             return
         self._returned.append(ended)
-        attempt(self.lock, self._settle_and_sample)
-
-    def _settle_and_sample(self) -> None:
-        self._settle()
-        log, used = self.log, self._banks.used
-        if log is not None and not log.low <= used <= log.high and log.tracer.active:
-            log.sample(used, self._banks.peak)
+        attempt(self.lock, self._settle)
 
     def _settle(self) -> None:
         """Catch up with the frees that found the lock taken, and give back the pages beyond what may stay warm."""
@@ -422,6 +417,9 @@ class DeviceMemory:
                 start, end = banks.cool((banks.warm.total - self._warm_limit) * self._granule, PAGE)
                 if start < end and self._arena is not None:
                     self._arena.punch(start, end - start)
+            log, used = self.log, banks.used
+            if log is not None and not log.low <= used <= log.high and log.tracer.active:
+                log.sample(used, banks.peak)
         except BaseException as error:
             self._repair(error)
             raise

@@ -55,7 +55,7 @@ class Buffer(Collectable):
     takes memory away from work that was enqueued before.
     """
 
-    __slots__ = ("__weakref__", "_release", "allocation", "driver", "end", "nbytes", "offset")
+    __slots__ = ("__weakref__", "_end", "_release", "allocation", "driver", "nbytes", "offset")
 
     def __init__(
         self,
@@ -68,9 +68,7 @@ class Buffer(Collectable):
         self.allocation = allocation
         self.offset = offset
         self.nbytes = allocation.size - offset if nbytes is None else nbytes
-        device = allocation.device
-        # The tuple itself, since every buffer makes one: `End(...)` and `_replace` go through Python code.
-        self.end = tuple.__new__(End, (allocation, offset, self.nbytes, None, -2 if device is None else device))
+        self._end: End | None = None
         self.driver: Driver | None = driver  # the driver of its board, where that is known
         # Two methods, and not partials: those bring a tuple and a dictionary each, which every `close` would pay for.
         self._release = None if release is None else MethodType(release, allocation)
@@ -150,6 +148,15 @@ class Buffer(Collectable):
     # ---- queries
 
     @property
+    def end(self) -> End:
+        """It as one end of a copy. Made by the first copy, for many buffers are in none."""
+        if self._end is None:
+            allocation, device = self.allocation, self.allocation.device
+            dtype = self.dtype if isinstance(self, DeviceArray) else None
+            self._end = End(allocation, self.offset, self.nbytes, dtype, -2 if device is None else device)
+        return self._end
+
+    @property
     def address(self) -> int:
         """The device address of the first byte."""
         return self.allocation.address + self.offset
@@ -217,7 +224,6 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
         super().__init__(allocation, offset, size, release, driver)
         self.dtype: np.dtype[Scalar_co] = dtype
         self.shape = shape
-        self.end = tuple.__new__(End, (allocation, offset, size, dtype, self.end.device))
 
     @property
     def size(self) -> int:
