@@ -181,6 +181,7 @@ class Driver(InProcess):
         for context in (*self._contexts.values(), *self.retired):
             context.dead = error
             context.memory.disown()
+            context.signals.disown(error)
             for item in [item for stream in context.active for item in stream.pending()]:
                 item.settle(error)  # nothing here will run it, so nothing may wait for it
             context.active.clear()

@@ -56,7 +56,7 @@ class DeviceContext:
         self.memory.log = MemoryLog(driver.tracer, ordinal)
         self.chip = Chip(arch, ordinal, options, self.memory)
         self.printing = Printing(ordinal, self.chip.print_fifo, driver.executor)
-        self.signals = Signals(self.chip.signals)
+        self.signals = Signals(self.chip.signals, driver)
         self.constants = ConstantBuffers()
         self.prefetched = PrefetchBuffer(arch.l2_reserved, options.strict, options.clock == "virtual")
         self.scattered: dict[int, Buffer] = {}  # by serial, the parts that scatter memory here owns
@@ -159,7 +159,8 @@ class DeviceContext:
             raise StreamAborted(f"device {self.ordinal} dropped what was waited for: {self.dead}")
 
     def fail_all(self, error: ExecutionError) -> None:
-        """Abort every stream that has work, and refuse requests for room in one."""
+        """Abort every stream that has work, and end requests for room in one and waits for signals."""
+        self.signals.refuse(error)
         with self.driver.lock:
             streams = list(self.active)
             refused = self._refuse_room(error)
