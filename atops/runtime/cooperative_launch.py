@@ -41,9 +41,11 @@ def launch_together(
         prepared.append((stream, launch.of_meeting(meeting)))
     if cooperative:
         _check_clusters(prepared)
-    items = submit_together(prepared)
+    items = _completions(prepared)
     if meeting is not None:
-        meeting.expect(items)
+        meeting.expect(items)  # first: no grid is enqueued that would not hear of the end of another
+    if items:
+        submit_items(items)
     return items
 
 
@@ -87,11 +89,14 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
 
     Raises InvalidValue for streams of several drivers, else what enqueueing one of them would; then none is enqueued.
     """
-    if not commands:
-        return []
-    driver = commands[0][0].driver
-    if any(stream.driver is not driver for stream, _ in commands):
-        raise InvalidValue("streams of several drivers cannot be given commands together")
-    items = [Completion(stream, command) for stream, command in commands]
-    submit_items(items)
+    items = _completions(commands)
+    if items:
+        submit_items(items)
     return items
+
+
+def _completions(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Completion]:
+    """Return the completions of commands that are to be enqueued together. Raises InvalidValue for several drivers."""
+    if len({stream.driver for stream, _ in commands}) > 1:
+        raise InvalidValue("streams of several drivers cannot be given commands together")
+    return [Completion(stream, command) for stream, command in commands]

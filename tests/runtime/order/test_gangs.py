@@ -12,9 +12,10 @@ from atops import EmulatorOptions
 from atops import kernels as k
 from atops.base.errors import ExecutionError, InvalidValue, StreamAborted
 from atops.device.exec.block_scheduler import match
+from atops.runtime.commands.launch import Rendezvous
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
-from tests.runtime.boards import PATIENCE, board, works
+from tests.runtime.boards import PATIENCE, Latch, board, works
 
 
 @k.cooperative
@@ -145,3 +146,23 @@ def test_grids_that_the_order_of_streams_keeps_apart() -> None:
         for item in launch_together([(each, meet, (1, 1)) for each in apart], cooperative=True):
             item.wait_sync(PATIENCE)
         assert works(driver)
+
+
+def test_ctrl_c_before_the_grids_are_enqueued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No grid waits for another one that is then aborted: they hear of each other's end before one is enqueued."""
+
+    def interrupt(meeting: Rendezvous, items: object) -> None:
+        raise KeyboardInterrupt
+
+    with board() as driver:
+        device = Device(0, driver)
+        first, second = streams([device, device])
+        latch = Latch(device)
+        latch.hold(second)
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Rendezvous, "expect", interrupt)
+            gang([first, second], 1)
+        second.abort()
+        first.sync(PATIENCE)
+        for item in gang([first, second], 1):
+            item.wait_sync(PATIENCE)
