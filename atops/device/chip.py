@@ -17,7 +17,7 @@ import numpy as np
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.locks import check_entry, make_lock
 from atops.base.options import EmulatorOptions
-from atops.base.waiting.parking_lot import ParkingLot
+from atops.base.waiting.parking_lot import ParkingLot, wake
 from atops.device.arch import Architecture
 
 __all__ = (
@@ -188,8 +188,7 @@ class KernelSignals:
             before = self._values[index]
             now = self._values[index] = (before * keep + value) & MASK
             met = self._met(index, now)
-        for waiter in met:
-            waiter.wake()
+        wake(met)
         return before
 
     def _met(self, index: int, now: int) -> list[SignalWaiter]:

@@ -1,12 +1,13 @@
-"""The one waiting primitive: a first-in, first-out lot of parked waiters.
+"""Waiters, how they are woken, and a first-in, first-out lot for them.
 
-Completions, barriers, signals, reservations and copy engines all park in this lot, so that fairness and reports of
-waits are solved once. The lot has no lock: its owner's lock guards it, and waiters are woken after that lock is
-released. How a cancelled await leaves its lot is in `asyncio_loop.py` and `trio_loop.py`, in `park`.
+Reservations, the end of a driver, counted barriers and kernel signals park in such a lot. It has no lock: its owner's
+lock guards it, and waiters are woken after that lock is released. A completion, the hottest of all, keeps its waiters
+itself, without a lock. How a cancelled await leaves is in `asyncio_loop.py` and `trio_loop.py`, in `park`.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Collection, Iterator
@@ -15,6 +16,8 @@ from typing import Generic, Protocol, TypeVar
 from atops.base.errors import InvalidType, InvalidValue
 
 __all__ = ("ParkingLot", "ThreadWaiter", "Waiter", "seconds", "wake")
+
+log = logging.getLogger("atops.driver")
 
 
 def seconds(timeout: float | None) -> float | None:
@@ -88,13 +91,18 @@ class ParkingLot(Generic[W]):
 
 
 def wake(waiters: Collection[Waiter]) -> None:
-    """Wake waiters, with no lock held. After a Ctrl-C in between all are woken again, so one perhaps twice."""
+    """Wake waiters, with no lock held. Logs what one cannot be woken for; the others are woken all the same.
+
+    After a Ctrl-C in between all are woken again, so one perhaps twice.
+    """
     try:
         for waiter in waiters:
-            waiter.wake()
+            try:
+                waiter.wake()
+            except Exception:  # no thread to be had for it, say
+                log.exception("%r could not be woken", waiter)
     except BaseException:
-        for waiter in waiters:
-            waiter.wake()
+        wake(waiters)
         raise
 
 

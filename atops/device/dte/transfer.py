@@ -14,7 +14,7 @@ import numpy as np
 
 from atops.base.errors import DteError, IllegalAddress
 from atops.base.locks import fork_safe
-from atops.base.waiting.parking_lot import ThreadWaiter, Waiter
+from atops.base.waiting.parking_lot import ThreadWaiter, Waiter, wake
 from atops.device.call_site import Site, caller
 from atops.device.chip import POISON
 from atops.device.dte.operations import Operation
@@ -224,8 +224,7 @@ class DteEvent(Request):
         with _lock:
             self.state = MOVED
             waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            waiter.wake()
+        wake(waiters)
 
     def _park(self, waiter: Waiter) -> bool:
         """Note whom to wake. Returns False when the bytes are moved already."""

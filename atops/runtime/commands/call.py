@@ -18,7 +18,7 @@ from atops.base.trace.tracer import Kind
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
 from atops.runtime.core import command_trace
 from atops.runtime.core.commands import NOWHERE, always, define, never, nothing
-from atops.runtime.core.completion import Completion
+from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.executors.executor import HERE, Lane
 
 __all__ = ("CALLBACKS", "Call", "OwedCoroutine", "is_async")
@@ -62,7 +62,7 @@ class OwedCoroutine:
 def _run_call(command: Call, item: Completion) -> bool:
     """Start the call, or line it up behind the calls of the stream that are not over."""
     stream = item.stream
-    item.begin = partial(_start, command, item)
+    item.begin = partial(_begin, command, item)
     first = stream.line_up(item)
     if not command.holds:
         stream.detach(item)
@@ -71,14 +71,19 @@ def _run_call(command: Call, item: Completion) -> bool:
     return False
 
 
-def _start(command: Call, item: Completion) -> None:
+def _begin(command: Call, item: Completion) -> None:
+    """Start the call that is first in its line. One that cannot be started fails, and the next one has its turn."""
     driver = item.stream.driver
-    if driver.tracer.detail:
-        command_trace.start(item)
-    if is_async(command.function):
-        _start_on_loop(command, item)
-    else:
-        driver.executor.run(CALLBACKS, lambda: _run_function(command, item))
+    try:
+        if driver.tracer.detail:
+            command_trace.start(item)
+        if is_async(command.function):
+            _start_on_loop(command, item)
+        else:
+            driver.executor.run(CALLBACKS, lambda: _run_function(command, item))
+    except Exception as failure:  # no thread to be had, say
+        item.finish(as_failure(failure, item))
+        driver.post(partial(item.stream.call_over, item))  # a step each: the next one may fail in the same way
 
 
 def is_async(function: object) -> bool:
@@ -143,7 +148,11 @@ def _start_on_loop(command: Call, item: Completion) -> None:
         if task is not None:
             task.cancel()
 
-    task = adapter.spawn(lambda: command.function(*_arguments(command, item)), command.context, done)
+    try:
+        task = adapter.spawn(lambda: command.function(*_arguments(command, item)), command.context, done)
+    except BaseException:
+        driver.host_tasks.remove(owed)
+        raise
     if not item.duty:
         item.stop = cancel
 

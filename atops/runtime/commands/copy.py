@@ -21,7 +21,7 @@ from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.cost_model import copy_legs, legs_ns
 from atops.runtime.core import command_trace
 from atops.runtime.core.commands import Described, ReadRange, UsedRange, define, never, nothing, place
-from atops.runtime.core.completion import Completion
+from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.executors.executor import Lane
 from atops.runtime.memory.scatter import ranges_of, read_from, write_to
 
@@ -241,7 +241,17 @@ def run_on_engine(
         if turn.withdraw():
             item.finish(error)
 
-    job = CopyJob(stream._priority, item.seq, direction, lambda: driver.executor.run(COPIES, work))
+    def refused(error: AtopsError) -> None:
+        turn.release()
+        done(error)
+
+    def start() -> None:
+        try:
+            driver.executor.run(COPIES, work)
+        except RuntimeError as failure:  # the system gives no thread
+            driver.post(partial(refused, as_failure(failure, item)))
+
+    job = CopyJob(stream._priority, item.seq, direction, start)
     turn = _Turn(job, engines, share)
     item.stop = cancel
     item.parked = engines if share is None else share

@@ -479,3 +479,13 @@ def test_cancelling_inline(seed: int) -> None:
         assert works(atops.current_driver())
 
     inline(main, seed=seed, clock="virtual")
+
+
+def test_a_question_before_anything_ran() -> None:
+    """The first thing that a program asks may be whether something is over."""
+    executor = executors.InlineExecutor()
+    try:
+        executor.asked_in_vain(executor)
+        assert executor.questions == {id(executor): 1}
+    finally:
+        executor.loop.close()

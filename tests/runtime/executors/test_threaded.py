@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from atops.base.errors import ExecutionError, WouldDeadlock
+from atops.base.waiting.parking_lot import ThreadWaiter
+from atops.device.copy_engine import Direction
 from atops.kernels import kernel
 from atops.runtime.commands.events import Record
 from atops.runtime.cooperative_launch import submit_together
@@ -15,7 +18,7 @@ from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import Lane
 from atops.runtime.executors.threaded import ThreadedExecutor
 from atops.runtime.stream import Stream
-from tests.runtime.boards import PATIENCE, device
+from tests.runtime.boards import PATIENCE, Latch, device
 
 WORK = Lane("work")
 
@@ -169,3 +172,83 @@ def test_the_interpreter_ends(executor: ThreadedExecutor, threads: Scarce, on_la
     ran = []
     executor.run(WORK, lambda: ran.append(1)) if on_lane else executor.post(lambda: ran.append(1))
     assert ran == []
+
+
+@pytest.mark.parametrize("holds", [False, True])
+def test_a_call_that_finds_no_thread_fails_alone(threads: Scarce, holds: bool):
+    """It fails with the system's reason, so do those that stand behind it by then; later calls of its stream run."""
+    with device() as place:
+        stream = place.create_stream()
+        stream.record().sync(PATIENCE)
+        threads.left = 0
+        refused = [stream.call(len, (), holds=holds) for _ in range(3)]
+        for item in refused:
+            with pytest.raises(ExecutionError, match=r"can't start new thread|after a failure"):
+                item.wait_sync(PATIENCE)
+        threads.left = 100
+        stream.clear_error()
+        assert stream.call(len, "two").wait_sync(PATIENCE) == 3
+        stream.sync(PATIENCE)
+
+
+def test_a_copy_that_finds_no_thread_gives_its_engine_back(threads: Scarce):
+    """It fails with the system's reason, and later copies find as many engines as there were."""
+    with device() as place:
+        stream, memory = place.create_stream(), place.allocate(1 << 20)
+        stream.record().sync(PATIENCE)
+        engines = place.context.engines
+        for _ in range(engines.engines + 1):
+            threads.left = 0
+            with pytest.raises(ExecutionError, match="can't start new thread"):
+                stream.copy(memory, bytes(1 << 20)).wait_sync(PATIENCE)
+            stream.clear_error()
+        threads.left = 100
+        stream.copy(memory, bytes(1 << 20)).wait_sync(PATIENCE)
+        assert engines.quiet(Direction.DEVICE_TO_HOST) and not engines.full
+
+
+def test_a_done_callback_that_finds_no_thread_delays_no_other_waiter(threads: Scarce, caplog):
+    """The log says so, and what else waits for the completion is woken."""
+    with device() as place:
+        latch, stream = Latch(place), place.create_stream()
+        item = latch.hold(stream)
+        item.add_done_callback(lambda item: None)
+        waiter = ThreadWaiter()
+        assert item.add_waiter(waiter)
+        threads.left = 0
+        with caplog.at_level(logging.ERROR, "atops.driver"):
+            latch.open()
+            assert waiter.wait(PATIENCE)
+        assert "could not be woken" in caplog.text
+        threads.left = 100
+        stream.record().sync(PATIENCE)
+        latch.close()
+
+
+def test_the_threads_of_a_driver_do_not_keep_the_process(executor: ThreadedExecutor):
+    """They are daemons: a program that ends ends them."""
+    found, noted = [], threading.Semaphore(0)
+
+    def note() -> None:
+        found.append(threading.current_thread())
+        noted.release()
+
+    executor.post(note)
+    executor.run(WORK, note)
+    assert all(noted.acquire(timeout=PATIENCE) for _ in range(2))
+    assert len(set(found)) == 2 and all(thread.daemon for thread in found)
+
+
+def test_a_wait_on_the_drivers_own_thread_is_named(executor: ThreadedExecutor):
+    """What would never end is refused, with the thread's role."""
+    said, done = [], threading.Event()
+
+    def wait() -> None:
+        try:
+            executor.block(None, 1)
+        except WouldDeadlock as error:
+            said.append(str(error))
+        done.set()
+
+    executor.post(wait)
+    assert done.wait(PATIENCE) and "driver thread" in said[0]
