@@ -8,10 +8,11 @@ served by (priority, ticket), and none overtakes a more urgent copy that the oth
 from __future__ import annotations
 
 import heapq
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+
+from atops.base.locks import OwnedLock, make_lock
 
 __all__ = ("CopyEngines", "CopyJob", "Direction")
 
@@ -38,9 +39,10 @@ class CopyJob:
 class CopyEngines:
     """The copy engines of one device and its host link."""
 
-    def __init__(self, engines: int) -> None:
+    def __init__(self, engines: int, lock: OwnedLock | None = None) -> None:
+        """Make so many engines; those that are a share of others have the lock of these."""
         self.engines = engines
-        self._lock = threading.Lock()
+        self.lock = make_lock() if lock is None else lock
         self._idle = list(range(engines))
         self._link = Direction.NONE  # the direction that has the host link ...
         self._sharing = 0  # ... and how many copies share it
@@ -57,7 +59,7 @@ class CopyEngines:
 
     def request(self, job: CopyJob) -> None:
         """Start `job` now or when its turn comes."""
-        with self._lock:
+        with self.lock:
             heapq.heappush(self.waiting, job)
             started = self._serve()
         for ready in started:
@@ -65,7 +67,7 @@ class CopyEngines:
 
     def release(self, job: CopyJob) -> None:
         """Take back the engine of a job that has ended."""
-        with self._lock:
+        with self.lock:
             heapq.heappush(self._idle, job.engine)
             if job.direction != Direction.NONE:
                 self._sharing -= 1
@@ -77,7 +79,7 @@ class CopyEngines:
 
     def withdraw(self, job: CopyJob) -> bool:
         """Forget a job that has not started. Returns False when it has."""
-        with self._lock:
+        with self.lock:
             if job not in self.waiting:
                 return False
             self.waiting.remove(job)

@@ -472,8 +472,7 @@ class Device:
 
     def reset_sync(self) -> None:
         """As `reset`, blocking. Raises WouldDeadlock where the wait could never end; nothing has changed then."""
-        for item in self.outstanding():
-            self.driver.guard_blocking(item)
+        self.driver.guard_blocking(self.outstanding())
         old, items = self._retire()
         try:
             self.driver.wait_all(items)

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,7 +31,7 @@ from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
-from atops.base.waiting.parking_lot import ParkingLot, Waiter, seconds
+from atops.base.waiting.parking_lot import ParkingLot, Waiter, seconds, wake
 from atops.device.arch import architecture
 from atops.device.memory.host_memory import AddressSpace, HostMemory
 from atops.device.memory.value_wait import Watch
@@ -267,24 +267,32 @@ class Driver(InProcess):
             self.executor.check_caller()
         return self.lock._is_owned()
 
+    def holds_a_lock(self) -> bool:
+        """Tell whether this thread holds any lock of the board: it is in a finalizer or a signal handler then."""
+        if self.lock._is_owned():
+            return True
+        return any(lock._is_owned() for each in list(self._contexts.values()) for lock in each.locks)
+
     def asked_in_vain(self, thing: object) -> None:
         """Note that the program asked whether something is over, and it is not."""
         if not self.lock._is_owned():  # else it is a finalizer or a signal handler, which may only look
             self.executor.asked_in_vain(thing)
 
-    def guard_blocking(self, target: Completion) -> None:
-        """Raise WouldDeadlock if blocking here until `target` is done could never end, NotInitialized after a fork."""
+    def guard_blocking(self, items: Sequence[Completion], what: object = None) -> None:
+        """Raise WouldDeadlock if blocking here until all of `items` are over could never end.
+
+        `what` is the wait for a report, of that for the items. Raises NotInitialized after a fork.
+        """
         if self.forked and self.closed is not None:
             raise self.closed.fresh()
-        check_blocking(target, [self.lock, *(lock for each in list(self._contexts.values()) for lock in each.locks)])
+        check_blocking(items, self.holds_a_lock(), what)
 
     def wait_all(self, items: list[Completion], timeout: float | None = None) -> None:
         """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock, as `seconds`."""
         limit = seconds(timeout)
         deadline = None if limit is None else self.now() + int(limit * 1e9)
         items = [item for item in items if not item.over]
-        for item in items:
-            self.guard_blocking(item)  # of all, before the first blocks what the last needs
+        self.guard_blocking(items)  # of all, before the first blocks what the last needs
         for item in items:
             left = None if deadline is None else max(0, deadline - self.now()) / 1e9
             if not self.executor.block(item, left):
@@ -385,8 +393,7 @@ class Closing:
         with self._lock:
             self.is_done = True
             waiters = self._lot.take_all()
-        for waiter in waiters:
-            waiter.wake()
+        wake(waiters)
         driver.executor.close()
 
     def add_waiter(self, waiter: Waiter) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from dataclasses import dataclass
 from types import TracebackType
@@ -367,18 +367,12 @@ class Stream(StreamMemory):
         """
         return Room(self, places)
 
-    @contextmanager
-    def room_sync(self, places: int | None = None, timeout: float | None = None) -> Iterator[Room]:
+    def room_sync(self, places: int | None = None, timeout: float | None = None) -> AbstractContextManager[Room]:
         """As `room`, for plain code: `with stream.room_sync(n):` blocks until there is room.
 
         `timeout` is in seconds. Raises TimeoutError, or WouldDeadlock where the wait could never end.
         """
-        room = self.room(places)
-        room.enter_sync(timeout)
-        try:
-            yield room
-        finally:
-            room.leave()
+        return self.room(places).entered_sync(timeout)
 
     # ---- waiting
 

@@ -258,11 +258,14 @@ class StreamMemory(StreamQueue):
     def free(self, buffer: Buffer) -> None:
         """Enqueue giving a buffer back, after everything enqueued here so far. It runs even if the stream fails.
 
-        Raises InvalidHandle when the buffer owns nothing or was freed (TOPS Runtime API, 2.6 topsFreeAsync).
+        Raises InvalidHandle when the buffer owns nothing or was freed, NotInitialized in a forked child (TOPS Runtime
+        API, 2.6 topsFreeAsync).
         """
         if not isinstance(buffer, Buffer):
             raise InvalidType(f"free of {type(buffer).__name__}; expected a Buffer")
         self.check_ours(buffer)
+        if self.driver.forked:
+            self.context.check_alive()
         if not buffer.release_in(self):
             raise InvalidHandle(f"{buffer!r} owns no memory, or was freed already")
 

@@ -600,3 +600,48 @@ async def test_closing_says_how_far_it_is() -> None:
         assert repr(Closing(driver)) == under_way
         await driver.aclose()
         assert repr(driver.close()) == f"<Closing of {driver!r}: all has ended>"
+
+
+def test_the_close_ends_what_a_reset_left_and_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls that do not come back, one on a device that was reset meanwhile: both fail when the close gives up."""
+    monkeypatch.setattr("atops.runtime.driver.MARGIN", 0.0)
+    gate, begun = threading.Event(), threading.Semaphore(0)
+
+    def stays() -> None:
+        begun.release()
+        gate.wait(PATIENCE)
+
+    with board(devices=2, abort_grace=0.05) as driver:
+        devices = [Device(ordinal, driver) for ordinal in range(2)]
+        items = [device.create_stream().call(stays) for device in devices]
+        assert all(begun.acquire(timeout=PATIENCE) for _ in items)
+        thread = threading.Thread(target=devices[0].reset_sync, daemon=True)
+        thread.start()
+        while not driver.retired:
+            time.sleep(0.001)
+        driver.close()
+        for item in items:
+            with pytest.raises(StreamAborted, match="was closed while"):
+                item.wait_sync(PATIENCE)
+        gate.set()
+        thread.join(PATIENCE)
+
+
+def test_kernels_reach_what_a_pool_opens_to_their_device() -> None:
+    """A pool opens what it has given out to the devices that have access, and to no other."""
+
+    @k.kernel
+    def store(x: Any) -> None:
+        x[0] = 7
+
+    with board(devices=3) as driver:
+        devices = [Device(ordinal, driver) for ordinal in range(3)]
+        pool = devices[0].create_pool()
+        pool.set_access(1, "readwrite")
+        owner = devices[0].create_stream()
+        memory = owner.allocate(64, pool)
+        owner.sync(PATIENCE)
+        devices[1].create_stream().launch(store, (1, 1), memory).wait_sync(PATIENCE)
+        assert memory.allocation.data[0] == 7
+        with pytest.raises(AtopsError, match="device 0"):
+            devices[2].create_stream().launch(store, (1, 1), memory).wait_sync(PATIENCE)

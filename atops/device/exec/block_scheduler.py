@@ -5,13 +5,13 @@ Launches are served by (priority, ticket), the smaller first. Those of a gang st
 
 from __future__ import annotations
 
-import threading
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from itertools import count
 
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidValue, LaunchOutOfResources
+from atops.base.locks import make_lock
 from atops.device.chip import Cluster, Sip
 from atops.device.exec.block import Block
 from atops.device.exec.grid import Grid
@@ -93,7 +93,7 @@ class ClusterArray:
         self.open: tuple[int, ...] | None = None  # for work that is bound to no part: SIPs of each cluster; None: all
         self.place: Callable[[Block], None] = _ignore
         self.number = next(NUMBERS)
-        self.lock = threading.Lock()
+        self.lock = make_lock()
         self._free = {cluster.ordinal for cluster in self.clusters}
         self._waiting: list[Launch] = []  # sorted
         self._launches: dict[Grid, Launch] = {}  # with blocks placed or waiting

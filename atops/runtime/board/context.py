@@ -8,7 +8,6 @@ from weakref import ReferenceType, WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
 from atops.base.locks import make_lock
-from atops.base.waiting.parking_lot import Waiter, wake
 from atops.device.call_site import Site
 from atops.device.chip import Chip
 from atops.device.copy_engine import CopyEngines
@@ -26,7 +25,6 @@ from atops.runtime.memory.constants import ConstantBuffers
 from atops.runtime.memory.prefetch import PrefetchBuffer
 
 if TYPE_CHECKING:
-    from atops.runtime.core.capacity import Room
     from atops.runtime.driver import Driver
     from atops.runtime.pools.pool import MemoryPool
     from atops.runtime.queues.queue import StreamQueue
@@ -75,10 +73,11 @@ class DeviceContext:
         self.null_stream: Stream | None = None
         self.pools: WeakSet[MemoryPool] = WeakSet()
         self.pool_lock = make_lock()  # of all pools here
-        self.locks = self.memory.lock, self.pool_lock  # held while memory is allocated, and needed by work
+        # What work needs, and a call may hold in whose middle a finalizer or a signal handler comes.
+        self.locks = self.memory.lock, self.pool_lock, self.engines.lock, self.clusters.lock
         self.pool: MemoryPool | None = None  # what allocations without a pool use; None is the default pool
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
-        self.rooms: dict[Room, Capacity] = {}  # requests for room in a stream, until they are left
+        self.capacities: WeakSet[Capacity] = WeakSet()  # of its streams
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
         self._granted: dict[int, int] = {}  # how often they were granted one allocation elsewhere, by serial
 
@@ -163,14 +162,11 @@ class DeviceContext:
         self.signals.refuse(error)
         with self.driver.lock:
             streams = list(self.active)
-            refused = self._refuse_room(error)
-        wake(refused)
+            capacities = list(self.capacities)
+        for capacity in capacities:
+            capacity.close(error)
         for stream in streams:
             stream.abort(error)
-
-    def _refuse_room(self, error: ExecutionError) -> list[Waiter]:
-        """Refuse the requests for room in a stream. With the driver's lock held; returns the waiters to wake."""
-        return [waiter for capacity in set(self.rooms.values()) for waiter in capacity.close(error)]
 
     def shut_down(self, error: AtopsError) -> None:
         """Refuse and abort all work, because the driver closes."""

@@ -1,11 +1,14 @@
 """Back-pressure of one stream: how many commands it takes, and reservations in order of arrival.
 
 A place is free, or held by an unfinished command or by a reservation. It gives itself back when nothing holds it any
-more, so an error or Ctrl-C loses none. Reservations are guarded by the driver's lock.
+more. A reservation waits in the lot until it is granted, refused or withdrawn: each step of that can be done again
+where Ctrl-C cut it off. Reservations are guarded by the driver's lock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -14,7 +17,7 @@ from atops.base.errors import AtopsError, IllegalState, InvalidValue, StreamFull
 from atops.base.options import whole
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
-from atops.base.waiting.parking_lot import ParkingLot, Waiter
+from atops.base.waiting.parking_lot import ParkingLot, wake
 
 if TYPE_CHECKING:
     from atops.runtime.driver import Driver
@@ -43,7 +46,7 @@ class Place(tuple["Capacity"]):
 class Capacity:
     """The places of a stream."""
 
-    __slots__ = ("_driver", "limit", "parked", "refusal", "spare")
+    __slots__ = ("__weakref__", "_driver", "limit", "parked", "refusal", "spare")
 
     def __init__(self, limit: int, driver: Driver) -> None:
         if not whole(limit) or limit < 1:
@@ -107,19 +110,27 @@ class Capacity:
     def serve(self) -> None:
         """Hand free places to reservations in order of arrival: a small one does not overtake a large one."""
         served: list[LoopWaiter] = []
-        with self._driver.lock:
-            while self.parked:
-                room = next(iter(self.parked))
-                if room.wanted > self.free:
-                    break
-                self.parked.take()
-                for _ in range(room.wanted):
+        try:
+            with self._driver.lock:
+                self._grant(served)
+            wake(served)
+        except BaseException:  # Ctrl-C: the driver does the rest
+            self.hand_on()
+            wake(served)
+            raise
+
+    def _grant(self, served: list[LoopWaiter]) -> None:
+        """Let the first reservations out of the lot, as far as places go; all of them once they are refused."""
+        for room in self.parked:
+            if not room.granted and self.refusal is None:
+                if room.wanted - len(room.held) > self.free:
+                    return
+                while len(room.held) < room.wanted:
                     room.held.append(self._take_spare())
                 room.granted = True
-                if room.waiter is not None:
-                    served.append(room.waiter)
-        for waiter in served:
-            waiter.wake()
+            if room.waiter is not None:
+                served.append(room.waiter)
+            self.parked.discard(room)  # last: what was cut off before is done again
 
     def reserve(self, room: Room) -> None:
         """Append a reservation. With the driver's lock held; call `serve` next. Raises what refuses room."""
@@ -134,10 +145,12 @@ class Capacity:
         room.held.clear()
         self.serve()
 
-    def close(self, refusal: AtopsError) -> list[Waiter]:
-        """Refuse room from now on, to waiting reservations too; returns their waiters. With the driver's lock held."""
-        self.refusal = refusal
-        return [room.waiter for room in self.parked.take_all() if room.waiter is not None]
+    def close(self, refusal: AtopsError) -> None:
+        """Refuse room from now on, to waiting reservations too."""
+        with self._driver.lock:
+            self.refusal = refusal
+        if self.parked:
+            self.hand_on()
 
 
 def _rooms_in(stream: StreamQueue) -> list[Room]:
@@ -179,22 +192,28 @@ class Room:
     def add_waiter(self, waiter: LoopWaiter) -> bool:
         """Wait for the grant. Returns False when it came already."""
         with self.stream.driver.lock:
-            if self.granted or self._capacity.refusal is not None:
+            if self.is_done:
                 return False
             self.waiter = waiter
             return True
 
     def discard_waiter(self, waiter: LoopWaiter) -> None:
-        """Give up waiting. The reservation is withdrawn by `__aenter__`."""
+        """Give up waiting. The reservation is withdrawn by `leave`."""
         self.waiter = None
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it is granted, or refused for good."""
+        return self.granted or self._capacity.refusal is not None
+
     async def __aenter__(self) -> Room:
-        self._ask()
+        self._check_fresh()
         try:
+            self._ask()
             await current_loop_adapter().park(self)
             self._enter()
         except BaseException:
-            self._end()
+            self.leave()
             raise
         return self
 
@@ -203,30 +222,35 @@ class Room:
     ) -> None:
         self.leave()
 
-    def enter_sync(self, timeout: float | None) -> None:
-        """Enter it as a block of plain code. Raises TimeoutError, and WouldDeadlock where the wait could never end."""
-        self._ask()
+    @contextmanager
+    def entered_sync(self, timeout: float | None) -> Iterator[Room]:
+        """Enter it for a block of plain code. Raises TimeoutError, and WouldDeadlock where the wait could never end."""
+        self._check_fresh()
         driver = self.stream.driver
         try:
-            if not self.granted:
-                for item in self.stream.pending():
-                    driver.guard_blocking(item)  # whose end gives a place back
+            self._ask()
+            if not self.is_done:
+                driver.guard_blocking(self.stream.pending(), self)  # their ends give places back
             if not driver.executor.block(self, timeout):
                 raise TimeoutError(f"there was no room in {self.stream.label} within {timeout} s")
             self._enter()
-        except BaseException:
-            self._end()
-            raise
+            yield self
+        finally:
+            try:
+                self.leave()
+            except BaseException:  # Ctrl-C in the middle of it
+                self.leave()
+                raise
 
-    def _ask(self) -> None:
+    def _check_fresh(self) -> None:
         if self.granted:
             raise IllegalState(f"room in {self.stream.label} was entered already; make a new one with room()")
-        context, capacity = self.stream.context, self._capacity
+
+    def _ask(self) -> None:
         with self.stream.driver.lock:
-            context.check_alive()
-            capacity.reserve(self)
-            context.rooms[self] = capacity
-        capacity.serve()
+            self.stream.context.check_alive()
+            self._capacity.reserve(self)
+        self._capacity.serve()
 
     def _enter(self) -> None:
         """Have the places used by what is enqueued from here on, or raise why there are none."""
@@ -236,17 +260,13 @@ class Room:
         self._token = ROOMS.set((*ROOMS.get(), self))
 
     def leave(self) -> None:
-        """Give back what no command has used."""
-        token, self._token = self._token, None
-        try:
-            if token is not None:
-                ROOMS.reset(token)
-        except ValueError:  # left in another context than it was entered in, where it was never in force
-            pass
-        finally:
-            self._end()
-
-    def _end(self) -> None:
+        """Give back what no command has used, and wait no more. Again after a Ctrl-C in the middle of it."""
         self.entered = False
-        self.stream.context.rooms.pop(self, None)
+        if self._token is not None:
+            with suppress(ValueError, RuntimeError):  # in another context than it was entered in, or again
+                ROOMS.reset(self._token)
+            self._token = None
         self._capacity.withdraw(self)
+
+    def __repr__(self) -> str:
+        return f"<Room for {self.wanted} in {self.stream.label}: {'granted' if self.granted else 'waits'}>"

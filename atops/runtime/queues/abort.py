@@ -25,7 +25,7 @@ def abort_stream(stream: StreamQueue, reason: ExecutionError | None, newest: int
     `newest` is the number of the last command to end, for an abort that is carried out later than it was called.
     """
     driver = stream.driver
-    if driver.called_amid():
+    if driver.called_amid() or driver.holds_a_lock():
         driver.post(partial(abort_stream, stream, reason, driver.seq))
         return 0
     newest = driver.seq if newest is None else newest

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from atops.base.errors import WouldDeadlock
-from atops.base.locks import OwnedLock
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.exec.grid import Grid
 from atops.runtime.commands.call import Call
@@ -28,11 +27,23 @@ log = logging.getLogger("atops.stall")
 PATIENCE_NS = 1_000_000_000
 
 
-def _upstream(target: Completion) -> Iterator[Completion]:
-    """Yield every unfinished command that must be over before `target` is, `target` included. Each queue as found."""
-    todo = [target]
+def _upstream(targets: Sequence[Completion]) -> Iterator[tuple[Completion, Completion]]:
+    """Yield every unfinished command that must be over before one of `targets` is, themselves included, and that one.
+
+    Each queue as found, and each command once: so from the newest target on.
+    """
     seen: set[Completion] = set()
     walked: dict[tuple[StreamQueue, int], int] = {}
+    for target in sorted(targets, key=lambda item: item.seq, reverse=True):
+        for item in _before(target, seen, walked):
+            yield item, target
+
+
+def _before(
+    target: Completion, seen: set[Completion], walked: dict[tuple[StreamQueue, int], int]
+) -> Iterator[Completion]:
+    """As `_upstream` of one target, without what was `seen` and the parts of streams that were `walked`."""
+    todo = [target]
     while todo:
         item = todo.pop()
         if item in seen:
@@ -53,27 +64,33 @@ def _upstream(target: Completion) -> Iterator[Completion]:
             todo.append(record)
 
 
-def check_blocking(target: Completion, locks: Iterable[OwnedLock]) -> None:
-    """Raise WouldDeadlock if blocking this thread until `target` is done would block what `target` needs.
+def check_blocking(items: Sequence[Completion], holds_a_lock: bool, what: object = None) -> None:
+    """Raise WouldDeadlock if blocking this thread until all of `items` are over would block what one of them needs.
 
-    1. A thread that holds one of `locks`, which the work may need, never blocks. Only a finalizer or a signal handler
-       can be there: it runs in the middle of another call, which may hold one.
+    `what` is what the thread waits for, where that is not the items themselves.
+
+    1. A thread that holds a lock of the board, which the work may need, never blocks. Only a finalizer or a signal
+       handler can be there: it runs in the middle of another call, which may hold one.
     2. The runtime's own threads never block.
     3. A callback must not wait for a command that waits for the callback.
     4. A loop must not be blocked by a wait for a coroutine that it runs itself.
     """
-    if any(lock._is_owned() for lock in locks):
+    if what is None:
+        if not items:
+            return
+        what = items[0]
+    if holds_a_lock:
         raise WouldDeadlock(
-            f"a finalizer or a signal handler waits for {target!r} in the middle of a call that its thread was "
+            f"a finalizer or a signal handler waits for {what!r} in the middle of a call that its thread was "
             "making; the work may need what that call holds: wait when it is over, or in another thread"
         )
     if HERE.role is not None and HERE.role != "callback":
-        raise WouldDeadlock(f"a blocking wait for {target!r} on the runtime's own {HERE.role} thread would never end")
+        raise WouldDeadlock(f"a blocking wait for {what!r} on the runtime's own {HERE.role} thread would never end")
     adapter = running_loop_adapter()
     callback = HERE.callback
     if callback is None and adapter is None:
         return
-    for item in _upstream(target):
+    for item, target in _upstream(items):
         if item is callback:
             raise WouldDeadlock(
                 f"a callback waits for {target!r}, which waits for the callback, or what a signal handler came in the "
@@ -81,8 +98,8 @@ def check_blocking(target: Completion, locks: Iterable[OwnedLock]) -> None:
             )
         if adapter is not None and isinstance(item.command, Call) and item.command.adapter is adapter:
             raise WouldDeadlock(
-                f"blocking this event loop until {target!r} is done would never end: the loop itself owes {item!r}; "
-                "await it"
+                f"blocking this event loop until {target!r} is done would never end: the loop itself must run "
+                f"{item!r}; await it"
             )
 
 

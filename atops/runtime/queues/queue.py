@@ -64,6 +64,7 @@ class StreamQueue(InProcess):
         "_error",
         "_label",
         "_last",
+        "_left",
         "_loose",
         "_number",
         "_ordered_to",
@@ -106,6 +107,8 @@ class StreamQueue(InProcess):
             self.driver.tracer.label_stream(context.ordinal, self.number, self.label)
         if capacity is not None:
             self.driver.tracer.limit_stream(context.ordinal, self.number, capacity.limit)
+            with self.driver.lock:
+                context.capacities.add(capacity)
         self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
         self._last: Completion | None = None  # the newest command
         self.ordered_last: Completion | None = None  # the newest that the other side of null-stream order waits for
@@ -120,6 +123,7 @@ class StreamQueue(InProcess):
         self._closed = False
         self.needs_admission = capacity is not None  # whether a submission must call `admit` first
         self._error: AtopsError | None = None
+        self._left: finalize[..., StreamQueue] | None = None  # what logs the failure when the stream is collected
 
     # ---- as it was made: these cannot be set
 
@@ -238,12 +242,10 @@ class StreamQueue(InProcess):
 
     def close_queue(self) -> None:
         """Refuse commands from now on, duties excepted, and room for them. Those enqueued still run."""
-        waiters: list[Waiter] = []
         with self.driver.lock:
             self._closed = self.needs_admission = True
-            if self._capacity is not None:
-                waiters = self._capacity.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
-        wake(waiters)
+        if self._capacity is not None:
+            self._capacity.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
 
     # ---- order
 
@@ -475,8 +477,8 @@ class StreamQueue(InProcess):
                 look_at(error)
             if not isinstance(error, LoopClosed):  # asyncio itself reports that
                 # For a stream that is collected without a close.
-                left = finalize(self, log_if_left, self.label, str(error), vars(error), ref(self.driver))
-                left.atexit = False
+                self._left = finalize(self, log_if_left, self.label, str(error), vars(error), ref(self.driver))
+                self._left.atexit = False
 
     def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
         """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored.
@@ -581,8 +583,11 @@ class StreamQueue(InProcess):
         """Forget the stream's failure, so that later commands run again. Returns what it was."""
         with self.driver.lock:
             error, self._error = self._error, None
+            left, self._left = self._left, None
             self.context.poisoned.discard(self)
         look_at(error)
+        if left is not None:
+            left.detach()
         return error
 
     def raise_error(self) -> None:

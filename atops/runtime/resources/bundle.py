@@ -143,7 +143,7 @@ class ResourceBundle:
         self.part = claimed.part
         self.clusters = tuple(ordinal for ordinal, mask in enumerate(claimed.part) if mask)
         self.memory = memory
-        self.engines = CopyEngines(claimed.engines) if claimed.engines else None
+        self.engines = CopyEngines(claimed.engines, context.engines.lock) if claimed.engines else None
         self.closed = False
 
     @property

@@ -86,9 +86,10 @@ def spin(thing: Waitable) -> None:
         items = [] if thing.record is None or thing.flags & topsEventBlockingSync else [thing.record]
     else:
         items = thing.outstanding()
-    for item in items:
-        if spins(item.stream.context) and not item.stream.driver.inline:  # inline, only blocking makes progress
-            item.stream.driver.guard_blocking(item)
+    items = [item for item in items if spins(item.stream.context)]
+    if items and not items[0].stream.driver.inline:  # inline, only blocking makes progress
+        items[0].stream.driver.guard_blocking(items)
+        for item in items:
             while not item.over:
                 time.sleep(0)  # gives up the interpreter lock, not the processor
 

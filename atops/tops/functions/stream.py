@@ -11,7 +11,7 @@ from typing import Any, Final
 from atops.base.errors import AtopsError, InvalidHandle, InvalidType, InvalidValue, NotSupported
 from atops.base.result_codes import Result
 from atops.base.waiting.current_loop import current_loop_adapter
-from atops.base.waiting.parking_lot import ParkingLot, Waiter
+from atops.base.waiting.parking_lot import ParkingLot, Waiter, wake
 from atops.device.memory.allocation import fill
 from atops.device.memory.value_wait import Condition, Watch
 from atops.runtime.board.context import DeviceContext
@@ -306,8 +306,7 @@ class _WordWait(Wait):
             self._error = error
             self.is_done = True
             waiters = self._lot.take_all()
-        for waiter in waiters:
-            waiter.wake()
+        wake(waiters)
 
     def _raise_error(self) -> None:
         if self._error is not None:

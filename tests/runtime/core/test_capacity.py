@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -22,6 +23,8 @@ from atops.base.errors import (
     StreamFull,
     WouldDeadlock,
 )
+from atops.base.waiting.parking_lot import ParkingLot, ThreadWaiter
+from atops.runtime.core.capacity import ROOMS, Capacity, Room
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -374,6 +377,99 @@ def test_plain_code_waits_for_room(device: atops.Device):
     assert entered.is_set() and free(stream) == 2
 
 
+@on_every_host
+async def test_plain_code_waits_for_room_on_every_host(device):
+    """`room_sync` blocks until a command gives its place back, inline by running the driver; or for its time."""
+    stream, x = device.create_stream(capacity=1), device.empty(4)
+    stream.fill(x, 1)
+    with stream.room_sync(1, timeout=20) as room:
+        stream.fill(x, 2)
+        assert not room.left
+    await stream
+    latch = hold(stream)
+    with pytest.raises(TimeoutError), stream.room_sync(timeout=0.001):
+        pytest.fail("there was room")
+    latch.release()
+    await stream
+    assert free(stream) == 1 and not ROOMS.get()
+
+
+@on_every_host
+async def test_room_that_can_never_be_is_refused_in_one_walk(device, monkeypatch):
+    """What a blocking wait for room needs is looked at once for each command, however many are in the queue."""
+    stream, x = device.create_stream(capacity=30), device.empty(4)
+    latch = hold(stream)
+    for _ in range(29):
+        stream.fill(x, 1)
+    looks: list[object] = []
+    real = type(stream).snapshot
+    monkeypatch.setattr(type(stream), "snapshot", lambda self: looks.append(self) or real(self))
+    with pytest.raises(TimeoutError), stream.room_sync(timeout=0.001):
+        pytest.fail("there was room")
+    monkeypatch.undo()
+    assert len(looks) <= 2  # for what is pending, and the walk
+    latch.release()
+    await stream
+
+
+POINTS_OF_ROOM = ("_ask", "_enter", "leave")
+
+
+@pytest.mark.parametrize("name", POINTS_OF_ROOM)
+@pytest.mark.parametrize("after", [False, True])
+def test_ctrl_c_in_a_wait_for_room_gives_its_places_back(device, monkeypatch, name, after):
+    """Where a wait for room begins, ends or gives back: no place stays held, and no reservation stays in the lot."""
+    stream, real = device.create_stream(capacity=2), getattr(Room, name)
+
+    def interrupt(room: Room) -> None:
+        monkeypatch.undo()
+        if after:
+            real(room)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Room, name, interrupt)
+    with pytest.raises(KeyboardInterrupt), stream.room_sync(2):
+        pass
+    assert free(stream) == 2 and not stream.statistics().waiting_for_room
+    with stream.room_sync(2, timeout=0):
+        stream.fill(device.empty(1), 1).wait_sync(20)
+    for _ in range(2):  # more than a room that is in force for ever would have
+        stream.fill(device.empty(1), 1).wait_sync(20)
+
+
+@pytest.mark.parametrize("point", ["take", "discard", "wake"])
+def test_ctrl_c_while_room_is_handed_on_loses_no_waiter(device, monkeypatch, point):
+    """Where a thread that leaves its room is interrupted while another one gets it, that one gets it all the same."""
+    stream, got = device.create_stream(capacity=1), threading.Event()
+
+    def want() -> None:
+        with stream.room_sync(1, timeout=20):
+            got.set()
+
+    owner, name = {
+        "take": (Capacity, "_take_spare"), "discard": (ParkingLot, "discard"), "wake": (ThreadWaiter, "wake"),
+    }[point]  # fmt: skip
+    main = threading.get_ident()
+    thread = threading.Thread(target=want)
+    with pytest.raises(KeyboardInterrupt), stream.room_sync(1) as room:
+        thread.start()
+        while not stream.statistics().waiting_for_room or next(iter(stream._capacity.parked)).waiter is None:
+            threading.Event().wait(0.001)
+        real = getattr(owner, name)
+
+        def interrupt(self: Any, *arguments: Any) -> Any:
+            mine = point == "discard" and arguments[0] is room
+            if threading.get_ident() == main and not mine:
+                monkeypatch.undo()
+                raise KeyboardInterrupt
+            return real(self, *arguments)
+
+        monkeypatch.setattr(owner, name, interrupt)
+    assert got.wait(20)
+    thread.join(20)
+    assert free(stream) == 1
+
+
 def test_room_that_waits_for_the_waiting_loop_itself(device: atops.Device):
     """On a loop that owes what holds the place, a blocking wait for room is refused."""
 
@@ -463,7 +559,7 @@ async def test_no_room_where_the_device_has_gone(device, end):
         while stream.statistics().waiting_for_room < 2:
             await anyio.lowlevel.checkpoint()
         await (device.reset() if end == "reset" else device.driver.aclose())
-    assert len(told) == 2 and not stream.context.rooms
+    assert len(told) == 2 and not stream.statistics().waiting_for_room
     with pytest.raises(InvalidHandle if end == "reset" else NotInitialized):
         async with stream.room():
             pytest.fail("there was room")

@@ -445,3 +445,14 @@ async def test_a_device_raises_the_failure_of_its_first_stream(device):
             await device.wait()
         stream.clear_error()
     await device.wait()
+
+
+def test_a_stream_that_fails_often_leaves_one_finalizer(device: atops.Device):
+    """What logs a failure that the program never saw is made for the newest failure alone."""
+    stream, registry = device.create_stream(), weakref.finalize._registry
+    before = len(registry)
+    for _ in range(20):
+        with pytest.raises(ExecutionError):
+            stream.launch(fails_at_once, (1, 1)).wait_sync(20)
+        stream.clear_error()
+    assert len(registry) <= before + 1

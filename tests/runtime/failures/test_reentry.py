@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from atops import kernels as k
 from atops.base.errors import AtopsError, IllegalState, WouldDeadlock
+from atops.device.copy_engine import CopyEngines
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from tests.interruption import Points, every_point, handled, interrupted
@@ -255,3 +257,59 @@ def test_a_driver_can_be_closed_in_a_handler() -> None:
             assert closing is not None
             while not closing.is_done:
                 driver.executor._thread.join(0.001)
+
+
+@k.kernel
+async def endless() -> None:
+    """Run until it is aborted."""
+    while True:
+        await k.syncthreads()
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_an_abort_in_the_middle_of_the_schedulers(share: bool) -> None:
+    """Where a handler comes while its thread has the lock of the engines or of the clusters, the driver aborts."""
+    with board() as driver:
+        device = Device(0, driver)
+        context, size = device.context, 1 << 20
+        running, copying = device.create_stream(), device.create_stream()
+        kernel = running.launch(endless, (1, 1))
+        engines = CopyEngines(1, context.engines.lock) if share else context.engines
+        with engines.lock, context.clusters.lock:  # it cannot start
+            copy = copying.copy(device.allocate(size), bytes(size))
+            counts: list[int] = []
+
+            def handler() -> None:
+                with engines.lock:
+                    counts.append(copying.abort())
+                with context.clusters.lock:
+                    counts.append(running.abort())
+
+        thread = threading.Thread(target=handler, daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        assert counts == [0, 0]
+        with pytest.raises(AtopsError):
+            kernel.wait_sync(PATIENCE)
+        with suppress(AtopsError):  # it may have been faster
+            copy.wait_sync(PATIENCE)
+        assert works(driver)
+
+
+def test_a_look_in_the_middle_of_the_schedulers() -> None:
+    """A handler may ask what a stream waits for while its thread has the lock of the clusters."""
+    with board() as driver:
+        device = Device(0, driver)
+        stream = device.create_stream()
+        stream.launch(endless, (1, 1))
+        looked: list[object] = []
+
+        def handler() -> None:
+            with device.context.clusters.lock, device.context.engines.lock:
+                looked.extend((repr(stream), stream.statistics(), stream.pending()))
+
+        thread = threading.Thread(target=handler, daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        assert len(looked) == 3
+        stream.abort()

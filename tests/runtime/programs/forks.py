@@ -61,6 +61,7 @@ def objects() -> None:
             lambda: stream.copy(array, np.zeros(24, np.int32)),
             lambda: stream.launch(add_one, (1, 1), array),
             lambda: stream.zeros(5),
+            lambda: stream.free(array),
             lambda: stream.record(),
             lambda: stream.call(print),
             lambda: stream.add_callback(print),
