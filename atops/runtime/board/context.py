@@ -157,6 +157,16 @@ class DeviceContext:
         if self.dead is not None:
             raise StreamAborted(f"device {self.ordinal} dropped what was waited for: {self.dead}")
 
+    def add_stream(self, stream: StreamQueue, named: bool) -> None:
+        """Tell the tracer the name and the capacity of a new stream, as far as it has them, and keep the capacity."""
+        tracer, capacity = self.driver.tracer, stream._capacity
+        if named:
+            tracer.label_stream(self.ordinal, stream.number, stream.label)
+        if capacity is not None:
+            tracer.limit_stream(self.ordinal, stream.number, capacity.limit)
+            with self.driver.lock:
+                self.capacities.add(capacity)
+
     def fail_all(self, error: ExecutionError) -> None:
         """Abort every stream that has work, and end requests for room in one and waits for signals."""
         self.signals.refuse(error)

@@ -241,17 +241,7 @@ def run_on_engine(
         if turn.withdraw():
             item.finish(error)
 
-    def refused(error: AtopsError) -> None:
-        turn.release()
-        done(error)
-
-    def start() -> None:
-        try:
-            driver.executor.run(COPIES, work)
-        except RuntimeError as failure:  # the system gives no thread
-            driver.post(partial(refused, as_failure(failure, item)))
-
-    job = CopyJob(stream._priority, item.seq, direction, start)
+    job = CopyJob(stream._priority, item.seq, direction, lambda: turn.start(work, item, done))
     turn = _Turn(job, engines, share)
     item.stop = cancel
     item.parked = engines if share is None else share
@@ -277,6 +267,19 @@ class _Turn:
             self._engines.request(self._job)
         else:
             self._share.request(self._place)
+
+    def start(self, work: Callable[[], None], item: Completion, done: Callable[[AtopsError | None], None]) -> None:
+        """Run the copy on a copy thread; where the system gives none, it fails."""
+        driver = item.stream.driver
+
+        def refuse(error: AtopsError) -> None:
+            self.release()
+            done(error)
+
+        try:
+            driver.executor.run(COPIES, work)
+        except RuntimeError as failure:
+            driver.post(partial(refuse, as_failure(failure, item)))
 
     def release(self) -> None:
         """Give back the engine of a copy that has ended."""

@@ -103,12 +103,7 @@ class StreamQueue(InProcess):
         self._capacity: Capacity | None = capacity
         self._number = 0 if null else self.driver.next_stream_number()
         self._label: str = label or ("null stream" if null else f"stream {self.number}")
-        if label or null:
-            self.driver.tracer.label_stream(context.ordinal, self.number, self.label)
-        if capacity is not None:
-            self.driver.tracer.limit_stream(context.ordinal, self.number, capacity.limit)
-            with self.driver.lock:
-                context.capacities.add(capacity)
+        context.add_stream(self, bool(label or null))
         self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
         self._last: Completion | None = None  # the newest command
         self.ordered_last: Completion | None = None  # the newest that the other side of null-stream order waits for
