@@ -38,7 +38,7 @@ from atops.device.memory.value_wait import Watch
 from atops.device.topology import Topology
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.handles import bury
-from atops.runtime.commands.call import CALLBACKS, OwedCoroutine
+from atops.runtime.commands.call import CALLBACKS, HostCoroutine
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
 from atops.runtime.core.command_trace import teller, trace_tuple
 from atops.runtime.core.commands import how_to_run
@@ -107,7 +107,7 @@ class Driver(InProcess):
         self.host = HostMemory()
         self.poller = Poller(self.lock, executor, STORES_NS, Watch.test)
         self.stall = StallWatch(self)
-        self.host_tasks = Poller(self.lock, executor, LOOPS_NS, OwedCoroutine.look)
+        self.host_tasks = Poller(self.lock, executor, LOOPS_NS, HostCoroutine.look)
         self._contexts: dict[int, DeviceContext] = {}
         self._devices: dict[int, Device] = {}  # the Device objects that its parts answer with
         self.retired: dict[DeviceContext, None] = {}  # replaced by a reset, until what ran there is over

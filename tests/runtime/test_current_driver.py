@@ -496,7 +496,7 @@ def test_a_closed_driver_is_let_go() -> None:
     latch = Latch(Device(0, driver))
     with pytest.raises(TimeoutError):
         latch.hold(Device(0, driver).create_stream()).wait_sync(0)
-    driver.executor.later(3_600_000_000_000, driver.head_parked)
+    driver.executor.later(3_600_000_000_000, driver.stall.look_later)
     closing, executor, kept = driver.close(), driver.executor, weakref.ref(driver)
     assert closing is not None and executor.block(closing, PATIENCE)
     del driver, latch, closing, executor

@@ -18,7 +18,7 @@ from atops.device.exec.grid import Grid
 from atops.device.exec.interpreter import StepBlock
 from atops.device.exec.os_threads import SipBlock
 
-__all__ = ("ClusterArray", "Gang", "Launch", "match", "open_block")
+__all__ = ("ClusterArray", "Gang", "GridLaunch", "match", "open_block")
 
 NUMBERS = count()  # of arrays, in whose order their locks are taken
 
@@ -38,7 +38,7 @@ def _ignore(block: Block) -> None:
     """Place nothing: the runtime has not set `place` yet."""
 
 
-class Launch:
+class GridLaunch:
     """A grid with blocks that are not placed. Launches compare by (priority, ticket)."""
 
     __slots__ = ("clusters", "gang", "grid", "held", "masks", "order", "pinned", "sips", "unplaced")
@@ -68,7 +68,7 @@ class Launch:
         chosen = {ordinal: _places(masks[ordinal]) for ordinal in clusters}
         self.sips = {**(self.sips or {}), **chosen}  # a block that was placed just now may still be looking for its own
 
-    def __lt__(self, other: Launch) -> bool:
+    def __lt__(self, other: GridLaunch) -> bool:
         return self.order < other.order
 
 
@@ -95,9 +95,9 @@ class ClusterArray:
         self.number = next(NUMBERS)
         self.lock = make_lock()
         self._free = {cluster.ordinal for cluster in self.clusters}
-        self._waiting: list[Launch] = []  # sorted
-        self._launches: dict[Grid, Launch] = {}  # with blocks placed or waiting
-        self._held: dict[int, Launch] = {}  # the launch that holds each cluster
+        self._waiting: list[GridLaunch] = []  # sorted
+        self._launches: dict[Grid, GridLaunch] = {}  # with blocks placed or waiting
+        self._held: dict[int, GridLaunch] = {}  # the launch that holds each cluster
 
     def submit(
         self,
@@ -120,13 +120,13 @@ class ClusterArray:
         plain = cluster_mask is None and sip_mask is None and pinned is None and not grid.cooperative
         order, open_ = (priority if gang is None else gang.priority, ticket), self.open
         if plain and within is None and open_ is None and grid.threads_per_block <= self._width:  # the usual case
-            launch = Launch(grid, order, self._all)
+            launch = GridLaunch(grid, order, self._all)
         else:
             clusters, masks, own = self.check(
                 grid.name, grid.threads_per_block, grid.total_blocks, grid.cooperative, cluster_mask, sip_mask, pinned,
                 within,
             )  # fmt: skip
-            launch = Launch(grid, order, clusters, None if within is not None else own, pinned is not None, gang)
+            launch = GridLaunch(grid, order, clusters, None if within is not None else own, pinned is not None, gang)
             launch.confine(clusters, masks)
         grid.placement = self
         with self.lock:
@@ -240,7 +240,7 @@ class ClusterArray:
             gangs = self._gangs()
         self._go_on(placed, gangs)
 
-    def _move(self, launch: Launch) -> None:
+    def _move(self, launch: GridLaunch) -> None:
         """Let a launch that waits use what is open now. The lock is held."""
         grid, own = launch.grid, launch.masks
         if launch.sips is None:  # an ordinary one
@@ -255,9 +255,9 @@ class ClusterArray:
             launch.masks = own
             launch.confine(able, masks)
 
-    def _dispatch(self) -> list[tuple[Launch, int, int]]:
+    def _dispatch(self) -> list[tuple[GridLaunch, int, int]]:
         """Give free clusters away and return (launch, block, cluster) for each. The lock is held."""
-        placed: list[tuple[Launch, int, int]] = []
+        placed: list[tuple[GridLaunch, int, int]] = []
         kept: set[int] = set()  # for cooperative launches that wait
         for launch in self._waiting:
             if not self._free - kept:
@@ -271,7 +271,7 @@ class ClusterArray:
             self._waiting = [launch for launch in self._waiting if launch.unplaced]
         return placed
 
-    def _take(self, launch: Launch, free: Sequence[int]) -> list[tuple[Launch, int, int]]:
+    def _take(self, launch: GridLaunch, free: Sequence[int]) -> list[tuple[GridLaunch, int, int]]:
         """Give a launch as many of these clusters as it has blocks left. The lock is held."""
         placed = []
         for linear, ordinal in zip(launch.unplaced, free, strict=False):
@@ -282,7 +282,7 @@ class ClusterArray:
         launch.unplaced = launch.unplaced[len(placed) :]
         return placed
 
-    def _go_on(self, placed: list[tuple[Launch, int, int]], gangs: list[Gang]) -> None:
+    def _go_on(self, placed: list[tuple[GridLaunch, int, int]], gangs: list[Gang]) -> None:
         """Make the blocks that got clusters, and start the gangs that can start now. No lock is held."""
         self.open_placed(placed)
         for gang in gangs:
@@ -294,7 +294,7 @@ class ClusterArray:
         """Return those that wait here, in their order. The lock is held."""
         return list(dict.fromkeys(launch.gang for launch in self._waiting if launch.gang is not None))
 
-    def room_for(self, members: Sequence[Launch]) -> dict[Launch, list[int]] | None:
+    def room_for(self, members: Sequence[GridLaunch]) -> dict[GridLaunch, list[int]] | None:
         """Return clusters for every block of these launches, None where there are not enough. The lock is held."""
         kept: set[int] = set()  # for those that come first
         for launch in self._waiting:
@@ -306,13 +306,13 @@ class ClusterArray:
         found = match([(len(each.unplaced), [place for place in each.clusters if place in free]) for each in members])
         return None if found is None else dict(zip(members, found, strict=True))
 
-    def give(self, chosen: dict[Launch, list[int]]) -> list[tuple[Launch, int, int]]:
+    def give(self, chosen: dict[GridLaunch, list[int]]) -> list[tuple[GridLaunch, int, int]]:
         """Take the clusters for these launches. The lock is held."""
         placed = [each for launch, clusters in chosen.items() for each in self._take(launch, clusters)]
         self._waiting = [launch for launch in self._waiting if launch.unplaced]
         return placed
 
-    def open_placed(self, placed: list[tuple[Launch, int, int]]) -> None:
+    def open_placed(self, placed: list[tuple[GridLaunch, int, int]]) -> None:
         """Make the blocks and hand them to `place`. No lock is held."""
         for launch, linear, ordinal in placed:
             cluster = self.clusters[ordinal]
@@ -334,11 +334,11 @@ class Gang:
 
     def __init__(self, priority: int = 0) -> None:
         self.priority = priority
-        self._members: list[tuple[ClusterArray, Launch]] = []
+        self._members: list[tuple[ClusterArray, GridLaunch]] = []
         self._complete = False
         self._started = False
 
-    def add(self, array: ClusterArray, launch: Launch) -> None:
+    def add(self, array: ClusterArray, launch: GridLaunch) -> None:
         """Take in a launch that waits in an array."""
         self._members.append((array, launch))
 

@@ -21,7 +21,7 @@ from atops.runtime.core.commands import NOWHERE, always, define, never, nothing
 from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.executors.executor import HERE, Lane
 
-__all__ = ("CALLBACKS", "Call", "OwedCoroutine", "is_async")
+__all__ = ("CALLBACKS", "Call", "HostCoroutine", "is_async")
 
 CALLBACKS = Lane("callback")
 
@@ -46,7 +46,7 @@ class Call(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class OwedCoroutine:
+class HostCoroutine:
     """A coroutine for which a stream waits. `lost` is called if its loop, which does not report that, closes first."""
 
     adapter: LoopAdapter
@@ -140,7 +140,7 @@ def _start_on_loop(command: Call, item: Completion) -> None:
             task.forget()
         _ended(item, _loop_closed(command))
 
-    owed = OwedCoroutine(adapter, lost)
+    owed = HostCoroutine(adapter, lost)
     driver.host_tasks.add(owed)
 
     def cancel(_: AtopsError) -> None:
