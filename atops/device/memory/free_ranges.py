@@ -10,9 +10,12 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-__all__ = ("FreeRanges", "WarmIndex")
+from sortedcontainers import SortedList
+
+__all__ = ("BankIndex", "FreeRanges", "WarmIndex")
 
 STALE_SLACK = 1024
+FAN = 3  # a node of the tree over addresses has 1 << FAN children
 ResidentRange = tuple[int, int]
 
 
@@ -23,9 +26,10 @@ class FreeRanges:
     in a bin: for each length that occurs, in order in `_lengths`, a heap of starts, whose least is the one to take. A
     range that goes leaves its entry behind in the bin, where `_free` tells that it is stale; stale entries are dropped
     when they come up, or all at once when they outnumber the others. `warm` follows which free bytes may be resident.
+    A bank has an index of its own from the first request for it, or from its top, on: others do not pay for it.
     """
 
-    __slots__ = ("_bins", "_ends", "_free", "_lengths", "_part", "_stale", "warm")
+    __slots__ = ("_banks", "_bins", "_ends", "_free", "_lengths", "_part", "_stale", "warm")
 
     def __init__(self, first: int, stop: int, part: int) -> None:
         """Begin with all granules free. The ends of banks are at the multiples of `part`."""
@@ -35,6 +39,7 @@ class FreeRanges:
         self._bins: dict[int, list[int]] = {}
         self._lengths: list[int] = []
         self._stale = 0
+        self._banks: dict[int, BankIndex] = {}
         while first < stop:
             end = min(stop, (first // part + 1) * part)
             self._insert(first, end - first)
@@ -56,6 +61,8 @@ class FreeRanges:
         if not heap:
             self._drop_bin(length)
         del free[start]
+        if self._banks:
+            self._tell_gone(start, length)
         end, stop = start + length, start + need
         if stop < end:
             free[stop] = rest = end - stop
@@ -68,9 +75,10 @@ class FreeRanges:
 
     def take(self, start: int, cut: int, need: int) -> None:
         """Take `need` granules from `cut` on out of the free range that begins at `start`; the rest stays free."""
-        end, stop = start + self._free.pop(start), cut + need
+        length = self._free.pop(start)
+        end, stop = start + length, cut + need
         del self._ends[end]
-        self._leave()
+        self._leave(start, length)
         if cut > start:
             self._insert(start, cut - start)
         if stop < end:
@@ -85,12 +93,12 @@ class FreeRanges:
         if left is not None and start % self._part:
             first = left
             del ends[start], free[first]
-            self._leave()
+            self._leave(first, start - first)
         right = free.get(stop)
         if right is not None and stop % self._part:
             end = stop + right
             del free[stop]
-            self._leave()
+            self._leave(stop, right)
         free[first] = length = end - first
         ends[end] = first
         self._add(first, length)
@@ -117,19 +125,13 @@ class FreeRanges:
             length = self._lengths[place]
             heap = bins[length]
 
-    # A request for a bank, or from the top, is rare: it looks at the ranges one after another.
-
     def best_of(self, need: int, bank: int) -> int:
         """As `best`, in one bank."""
-        for length in self._lengths[bisect_left(self._lengths, need) :]:
-            if found := self._of(length, bank):
-                return min(found)
-        return -1
+        return (self._banks.get(bank) or self._follow(bank)).best(need)
 
     def highest(self, need: int, bank: int) -> int:
         """Return where the highest range of a bank for `need` granules begins, or -1."""
-        part = self._part
-        return max((start for start, length in self if length >= need and start // part == bank), default=-1)
+        return (self._banks.get(bank) or self._follow(bank)).highest(need)
 
     def largest(self, bank: int | None = None) -> int:
         """Return the granules of the largest range, of a bank or of all; 0 if there is none."""
@@ -167,13 +169,17 @@ class FreeRanges:
             insort(self._lengths, length)
         else:
             heappush(heap, start)
+        if self._banks and (index := self._banks.get(start // self._part)) is not None:
+            index.add(start, length)
 
     def _drop_bin(self, length: int) -> None:
         del self._bins[length]
         del self._lengths[bisect_left(self._lengths, length)]
 
-    def _leave(self) -> None:
+    def _leave(self, start: int, length: int) -> None:
         """Count the entry of a range that has gone; drop all such entries when there are many."""
+        if self._banks:
+            self._tell_gone(start, length)
         self._stale = stale = self._stale + 1
         free = self._free
         if stale > len(free) + STALE_SLACK:
@@ -181,6 +187,83 @@ class FreeRanges:
             self._bins = {size: starts for size, starts in left.items() if starts}  # what is sorted is a heap
             self._lengths = sorted(self._bins)
             self._stale = 0
+
+    # ---- indexes of banks
+
+    def _follow(self, bank: int) -> BankIndex:
+        index = BankIndex((bank + 1) * self._part)
+        for start, length in self:
+            if start // self._part == bank:
+                index.add(start, length)
+        self._banks[bank] = index
+        return index
+
+    def _tell_gone(self, start: int, length: int) -> None:
+        if (index := self._banks.get(start // self._part)) is not None:
+            index.remove(start, length)
+
+
+class BankIndex:
+    """The free ranges of one bank by length, and by address.
+
+    By address they are in a sparse tree, whose nodes know the greatest length below them: the highest start whose range
+    is long enough is below the highest node that is long enough. Level 0 has the ranges themselves.
+    """
+
+    __slots__ = ("_levels", "_sizes")
+
+    def __init__(self, bound: int) -> None:
+        """Begin without ranges; all starts will be below `bound`."""
+        self._sizes: SortedList[tuple[int, int]] = SortedList()  # (length, start)
+        self._levels: list[dict[int, int]] = [{}]
+        while bound > 1:
+            bound = (bound - 1 >> FAN) + 1
+            self._levels.append({})
+
+    def add(self, start: int, length: int) -> None:
+        """Put a range in."""
+        self._sizes.add((length, start))
+        for level in self._levels:
+            if level.get(start, 0) >= length:
+                return
+            level[start] = length
+            start >>= FAN
+
+    def remove(self, start: int, length: int) -> None:
+        """Take a range out."""
+        self._sizes.remove((length, start))
+        below = self._levels[0]
+        del below[start]
+        for level in self._levels[1:]:
+            start >>= FAN
+            if level[start] != length:
+                return  # a longer one is left, here and so above
+            most = max([below.get(child, 0) for child in _children(start)])
+            if most == length:
+                return
+            if most:
+                level[start] = most
+            else:
+                del level[start]
+            below = level
+
+    def best(self, need: int) -> int:
+        """Return where the shortest range for `need` granules begins, the lowest among equals, or -1."""
+        place = self._sizes.bisect_left((need, 0))
+        return self._sizes[place][1] if place < len(self._sizes) else -1
+
+    def highest(self, need: int) -> int:
+        """Return where the highest range for `need` granules begins, or -1."""
+        if self._levels[-1].get(0, 0) < need:
+            return -1
+        start = 0
+        for level in reversed(self._levels[:-1]):
+            start = next(child for child in reversed(_children(start)) if level.get(child, 0) >= need)
+        return start
+
+
+def _children(node: int) -> range:
+    return range(node << FAN, node + 1 << FAN)
 
 
 class WarmIndex:
