@@ -3,6 +3,7 @@
     AtopsError                     everything this package raises on purpose
     ├── UsageError                 the caller's mistake; nothing was enqueued, nothing changed
     │   ├── InvalidValue           an argument out of its range (also a ValueError)
+    │   │   └── OutOfBounds        an index that an array does not have (also an IndexError)
     │   ├── InvalidType            an argument of the wrong type (also a TypeError)
     │   ├── InvalidDevice          no such device
     │   ├── InvalidHandle          a closed, foreign or unknown stream, event, buffer, pool
@@ -72,6 +73,7 @@ __all__ = (
     "NotInitialized",
     "NotReady",
     "NotSupported",
+    "OutOfBounds",
     "OutOfMemory",
     "PeerAccessAlreadyEnabled",
     "PeerAccessNotEnabled",
@@ -109,6 +111,10 @@ class UsageError(AtopsError):
 
 class InvalidValue(UsageError, ValueError):
     """An argument lies outside its range. The caller's mistake."""
+
+
+class OutOfBounds(InvalidValue, IndexError):
+    """An array was indexed beyond its extents. The caller's mistake."""
 
 
 class InvalidType(UsageError, TypeError):

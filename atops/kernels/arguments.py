@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin
 import numpy as np
 
 from atops.base.dtypes import as_dtype, element_name, quietly
-from atops.base.errors import InvalidType, InvalidValue
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.memory.allocation import Allocation
 from atops.device.span.span import ElementType, Space, Span
 from atops.kernels.memory.spaces import LanguageSpace
@@ -79,13 +79,16 @@ class Parameter:
     def take(self, value: object) -> object:
         """Return the argument that the kernel gets for `value`; device memory as a MemoryArgument.
 
-        Raises InvalidType and InvalidValue naming kernel, parameter and value.
+        Raises InvalidType, InvalidValue and, for freed memory, IllegalAddress, naming kernel, parameter and value.
         """
         region = getattr(value, "__kernel_argument__", None)  # allocation, offset in bytes, element type, shape
         if region is not None:
             if self.dtype is not None:
                 raise self._wrong(value, f"a scalar of {_type_name(self.dtype)}")
             taken = MemoryArgument(self.name, *region())
+            if not taken.allocation.alive:
+                what = f"kernel {self.kernel}: parameter {self.name} got {value!r}, which"
+                raise IllegalAddress(taken.allocation.freed_message(what))
             if self.elements is not None and taken.dtype != self.elements:
                 raise self._wrong(value, f"memory of {element_name(self.elements)}")
             return taken

@@ -112,11 +112,20 @@ class BoundKernel:
             size = allocation.size - value.offset
             raise allocation.violation(value.offset, size, f"kernel {self.name}, parameter {value.name}")
         if not can_access(allocation):
-            raise PeerAccessNotEnabled(
-                f"kernel {self.name}: parameter {value.name} is memory of {allocation.where}; enable peer access to it "
-                "or copy it first"
-            )
+            raise self._out_of_reach(value)
         return value.span()
+
+    def check_reach(self, can_access: Callable[[Allocation], bool]) -> None:
+        """Raise PeerAccessNotEnabled, naming the parameter, for memory that `can_access` refuses."""
+        for value in self.values.values():
+            if isinstance(value, MemoryArgument) and not can_access(value.allocation):
+                raise self._out_of_reach(value)
+
+    def _out_of_reach(self, value: MemoryArgument) -> PeerAccessNotEnabled:
+        return PeerAccessNotEnabled(
+            f"kernel {self.name}: parameter {value.name} is memory of {value.allocation.where}; enable peer access to "
+            "it or copy it first"
+        )
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.values.items())

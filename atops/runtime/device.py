@@ -43,6 +43,7 @@ from atops.runtime.core.event import Event
 from atops.runtime.driver import Driver, current_driver
 from atops.runtime.executors.executor import StepWaiter
 from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of
+from atops.runtime.memory.copy_ends import check_unmasked, host_array
 from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.stream import Stream
@@ -312,13 +313,13 @@ class Device:
     @overload
     async def upload(self, host: Any) -> DeviceArray: ...
     async def upload(self, host: Any) -> DeviceArray:
-        """Allocate an array for `host` (anything np.asarray takes) that no stream owns, copy it, and wait for the copy.
+        """Allocate an array for `host` (what `Stream.upload` takes) that no stream owns, copy it, and wait for it.
 
         For what outlives streams, such as the weights of a model. The copy has a stream of its own and is ordered with
         nothing: once it is awaited, every stream sees the data. Cancelled, or refused, it leaves nothing allocated.
         Raises OutOfMemory, InvalidType for what device memory cannot hold.
         """
-        source = np.ascontiguousarray(host) if np.ndim(host) else np.asarray(host)
+        source = host_array(host)
         array = self.empty(source.shape, source.dtype)
         stream = Stream(self.context, nonblocking=True)
         try:
@@ -360,6 +361,7 @@ class Device:
         Its device pointer differs from the host's. Raises InvalidType, or InvalidValue when it is read-only, empty,
         registered already or an array in another order than C's (TOPS Runtime API, 2.6 topsHostRegister).
         """
+        check_unmasked(array, "what is registered")
         if isinstance(array, np.ndarray) and array.flags.f_contiguous and not array.flags.c_contiguous:
             raise InvalidValue(
                 f"an array of shape {array.shape} in Fortran's order cannot be registered; its transpose `.T` can, or "

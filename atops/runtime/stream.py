@@ -182,8 +182,9 @@ class Stream(StreamMemory):
 
         `shared` is dynamic shared memory in bytes; `start` and `stop` are events bound to this launch; `any_order`
         permits it to begin before earlier work of the stream, but it runs in order. Arguments are taken at the call.
-        Raises InvalidValue, InvalidType, LaunchOutOfResources or CooperativeLaunchTooLarge at the call; the completion
-        fails with LaunchFailure naming block and thread (TOPS Runtime API, 2.9; TOPS C++, 8.1).
+        Raises InvalidValue, InvalidType, IllegalAddress for freed memory, PeerAccessNotEnabled, LaunchOutOfResources or
+        CooperativeLaunchTooLarge at the call; the completion fails with LaunchFailure naming block and thread
+        (TOPS Runtime API, 2.9; TOPS C++, 8.1).
         """
         plain = start is None and stop is None
         options = PLAIN_LAUNCH if plain else LaunchOptions(start, stop)
@@ -209,7 +210,10 @@ class Stream(StreamMemory):
         geometry = kernel.configure(config, self.context.arch, shared, cooperative)
         for argument in (*arguments, *named.values()) if named else arguments:
             self.check_ours(argument)
-        launch: Launch = new_tuple(Launch, (kernel.bind(arguments, named), geometry, options))
+        bound = kernel.bind(arguments, named)
+        if not all(map(self.context.reaches, bound.allocations)):
+            bound.check_reach(self.context.reaches)
+        launch: Launch = new_tuple(Launch, (bound, geometry, options))
         if self.context.resources is not None:
             launch = self.context.resources.admit(self, launch)
         elif self._cluster_mask is not None or self._sip_mask is not None:  # else the architecture's limits are all

@@ -21,7 +21,7 @@ from atops.runtime.commands.memory import Alloc, Free
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.memory.buffer import Buffer, DeviceArray, End, extents_of
-from atops.runtime.memory.copy_ends import copy_kind, end_of, fill_pattern
+from atops.runtime.memory.copy_ends import check_shapes, copy_kind, end_of, fill_pattern, host_array, mismatch
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.queues.queue import StreamQueue, submit_items
@@ -56,29 +56,31 @@ class StreamMemory(StreamQueue):
     @overload
     def copy(self, dst: Host, src: Any, nbytes: int | None = None) -> Completion[Host]: ...
     def copy(self, dst: Any, src: Any, nbytes: int | None = None) -> Completion:  # noqa: C901  # a call would show
-        """Enqueue a copy of `src` to `dst`; either may be a Buffer, a DeviceArray or a host buffer (numpy, bytes, ...).
+        """Enqueue a copy of `src` to `dst`: each a Buffer, a DeviceArray or host memory (numpy, a buffer, DLPack).
 
-        Sizes are equal unless `nbytes` says how much; typed ends have equal dtypes. Host memory is touched when the
-        copy runs: leave it alone until the completion (sources up to 64 KiB are taken at the call). Raises
-        InvalidValue, InvalidType or IllegalAddress at the call; the completion fails with IllegalAddress when memory
-        was freed before the copy ran (TOPS Runtime API, 2.6 topsMemcpyAsync).
+        Sizes and shapes are equal, leading extents of 1 apart, unless `nbytes` says how much; typed ends have equal
+        dtypes. Host memory is touched when the copy runs: leave it alone until the completion (sources up to 64 KiB are
+        taken at the call). Raises InvalidValue, InvalidType or IllegalAddress at the call; the completion fails with
+        IllegalAddress when memory was freed before the copy ran (TOPS Runtime API, 2.6 topsMemcpyAsync).
         """
         if isinstance(dst, Buffer):
             if dst.driver is not self.driver:
                 self.check_ours(dst)
-            into, dst_offset, room, dtype, device = dst._end or dst.end
+            into, dst_offset, room, dtype, shape, device = dst._end or dst.end
         else:
-            into, dst_offset, room, dtype, device = end_of(dst, "destination", True)
+            into, dst_offset, room, dtype, shape, device = end_of(dst, "destination", True)
         if isinstance(src, Buffer):
             if src.driver is not self.driver:
                 self.check_ours(src)
-            source, src_offset, size, other, origin = src._end or src.end
+            source, src_offset, size, other, form, origin = src._end or src.end
         else:
-            source, src_offset, size, other, origin = taken(src) or end_of(src, "source", False)
+            source, src_offset, size, other, form, origin = taken(src) or end_of(src, "source", False)
         if nbytes is not None or room != size:
             size = self._copy_size(room, size, nbytes)
+        elif shape != form and shape is not None and form is not None:
+            check_shapes(shape, form)
         if dtype is not other and dtype is not None and other is not None and dtype != other:
-            raise InvalidType(f"the source is {other} and the destination {dtype}; .view(...) one of them")
+            raise mismatch(dtype, other, origin == -1)
         if into is source and -size < dst_offset - src_offset < size:
             raise InvalidValue(f"source and destination of a copy of {size} bytes overlap")
         result = check = None
@@ -108,10 +110,7 @@ class StreamMemory(StreamQueue):
     def _copy_size(self, room: int, size: int, nbytes: int | None) -> int:
         if nbytes is None:
             raise InvalidValue(f"the source has {size} bytes and the destination {room}; equal sizes, or nbytes=")
-        try:
-            nbytes = operator.index(nbytes)
-        except TypeError:
-            raise InvalidType(f"a copy of {nbytes!r} bytes; expected an int") from None
+        nbytes = index_of(nbytes, f"a copy of {nbytes!r} bytes")
         if not 0 <= nbytes <= min(room, size):
             raise InvalidValue(f"a copy of {nbytes} bytes from {size} to {room} bytes; expected 0 to {min(room, size)}")
         return nbytes
@@ -136,10 +135,7 @@ class StreamMemory(StreamQueue):
         whole, rest = divmod(to.nbytes, len(pattern))
         if count is None and rest:
             raise InvalidValue(f"{dst!r} is no multiple of the fill pattern's {len(pattern)} bytes")
-        try:
-            count = whole if count is None else operator.index(count)
-        except TypeError:
-            raise InvalidType(f"a fill of {count!r} elements; expected an int") from None
+        count = whole if count is None else index_of(count, f"a fill of {count!r} elements")
         if not 0 <= count <= whole:
             raise InvalidValue(f"a fill of {count} x {len(pattern)} bytes in {to.nbytes} bytes; expected 0 to {whole}")
         if not isinstance(to.bytes, Allocation):
@@ -156,8 +152,13 @@ class StreamMemory(StreamQueue):
     @overload
     def upload(self, host: Any) -> DeviceArray: ...
     def upload(self, host: Any) -> DeviceArray:
-        """Allocate an array for `host` (anything np.asarray takes), enqueue the copy, and return the array."""
-        array = np.ascontiguousarray(host) if np.ndim(host) else np.asarray(host)
+        """Allocate an array for `host`, enqueue the copy, and return the array.
+
+        `host` is anything np.asarray takes, a buffer, bytes (as uint8) or an array of another library in host memory
+        (DLPack). Raises InvalidType for a masked array, for another byte order than the machine's, and for what device
+        memory cannot hold.
+        """
+        array = host_array(host)
         self._check_room(2)
         target = self.empty(array.shape, array.dtype)
         self._or_release(target, lambda: self.copy(target, array))
@@ -312,12 +313,22 @@ class StreamMemory(StreamQueue):
         self._owned[buffer.allocation] = buffer
 
 
+def index_of(value: object, what: str) -> int:
+    """Return what counts something as an int. Raises InvalidType for what is none, such as True."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)  # type: ignore[arg-type]  # caught
+    except TypeError:
+        raise InvalidType(f"{what}; expected an int") from None
+
+
 def taken(source: object) -> End | None:
     """Return the bytes of a short numpy array, copied now: the commonest source, and the one where speed matters."""
     if type(source) is not np.ndarray or source.nbytes > TAKEN_AT_CALL or not source.flags.c_contiguous:
         return None
     dtype = source.dtype
-    return None if dtype.hasobject else new_tuple(End, (source.tobytes(), 0, source.nbytes, dtype, -1))
+    return None if dtype.hasobject else new_tuple(End, (source.tobytes(), 0, source.nbytes, dtype, source.shape, -1))
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: DType, nbytes: int) -> Any:

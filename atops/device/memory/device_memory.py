@@ -576,6 +576,8 @@ class MemoryLog:
 def _checked_size(size: object, zero_ok: bool) -> int:
     """Return a size that is not a plain positive int as one. Raises InvalidType, InvalidValue."""
     try:
+        if isinstance(size, bool):
+            raise TypeError
         number = operator.index(size)  # type: ignore[arg-type]  # which tells
     except TypeError:
         raise InvalidType(f"an allocation of {size!r} bytes; expected an int") from None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, Self, Type
 import numpy as np
 
 from atops.base.dtypes import DType, DTypeLike, Scalar, Scalar_co, Typed, as_dtype
-from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
+from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfBounds
 from atops.base.html_table import html_table
 from atops.device.memory.allocation import Allocation
 from atops.runtime.executors.executor import NOTHING, Collectable
@@ -36,7 +36,7 @@ Part = TypeVar("Part", bound="Buffer")
 
 
 class End(NamedTuple):
-    """One end of a copy: where its bytes are, from which offset, how many, of which type if that is known.
+    """One end of a copy: where its bytes are, from which offset, how many, of which type and shape if they are known.
 
     `device` is the ordinal, -2 for mapped host memory and -1 for host bytes without an address.
     """
@@ -45,6 +45,7 @@ class End(NamedTuple):
     offset: int
     nbytes: int
     dtype: DType | None
+    shape: tuple[int, ...] | None
     device: int
 
 
@@ -108,6 +109,14 @@ class Buffer(Collectable):
         """As `close`."""
         self.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -125,21 +134,41 @@ class Buffer(Collectable):
     @overload
     def view(self, dtype: DTypeLike, shape: int | tuple[int, ...] | None = None) -> DeviceArray: ...
     def view(self, dtype: DTypeLike = np.uint8, shape: int | tuple[int, ...] | None = None) -> DeviceArray:
-        """Return these bytes as an array of `dtype` and `shape` (one dimension unless told), owning nothing.
+        """Return these bytes as an array of `dtype` and `shape`, owning nothing.
 
-        Raises InvalidValue when the bytes do not make whole elements, or the shape has another size.
+        Without a shape, an array keeps its own as numpy's do, its last extent counted in the new type; a Buffer has one
+        dimension. Raises InvalidValue when the bytes do not make whole elements, or the shape has another size.
         """
         dtype = as_dtype(dtype)
+        if shape is None:
+            return self._view(self.offset, dtype, self._extents_as(dtype))
         count, rest = divmod(self.nbytes, dtype.itemsize)
         if rest:
             raise InvalidValue(f"{self!r} has {self.nbytes} bytes; that is no whole number of {dtype}")
-        extents = (count,) if shape is None else extents_of(shape, count)
-        return self._part(DeviceArray(self.allocation, self.offset, dtype, extents))
+        return self._view(self.offset, dtype, extents_of(shape, count))
+
+    def _extents_as(self, dtype: DType) -> tuple[int, ...]:
+        """Return the shape of these bytes as elements of another type. Raises InvalidValue where there is none."""
+        count, rest = divmod(self.nbytes, dtype.itemsize)
+        if rest:
+            raise InvalidValue(f"{self!r} has {self.nbytes} bytes; that is no whole number of {dtype}")
+        return (count,)
+
+    def _view(self, offset: int, dtype: DType, shape: tuple[int, ...]) -> DeviceArray:
+        """Return an array on a part of this memory, which owns nothing."""
+        return self._part(DeviceArray(self.allocation, offset, dtype, shape))
 
     def __getitem__(self, index: slice) -> Buffer:
-        """Return the bytes `start:stop`. Raises InvalidValue for a step, or bounds outside the buffer."""
+        """Return the bytes `start:stop`, clipped to the buffer as any slice is. Raises InvalidValue for a step."""
         start, stop = bounds(index, self.nbytes, self)
         return self._part(Buffer(self.allocation, self.offset + start, stop - start))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Refuse: a store is a command of a stream. Raises InvalidType."""
+        raise InvalidType(
+            f"{self!r} is device memory, no item of which is assigned; stream.copy(x[start:stop], values) stores there "
+            "in stream order, stream.fill(x, value) everywhere"
+        )
 
     def _part(self, part: Part) -> Part:
         part.driver = self.driver
@@ -152,8 +181,8 @@ class Buffer(Collectable):
         """It as one end of a copy. Made by the first copy, for many buffers are in none."""
         if self._end is None:
             allocation, device = self.allocation, self.allocation.device
-            dtype = self.dtype if isinstance(self, DeviceArray) else None
-            self._end = End(allocation, self.offset, self.nbytes, dtype, -2 if device is None else device)
+            dtype, shape = (self.dtype, self.shape) if isinstance(self, DeviceArray) else (None, None)
+            self._end = End(allocation, self.offset, self.nbytes, dtype, shape, -2 if device is None else device)
         return self._end
 
     @property
@@ -183,6 +212,14 @@ class Buffer(Collectable):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Refuse: numpy would read it element by element. Raises InvalidType."""
         raise InvalidType(f"{self!r} is device memory, no array; await stream.fetch(...) gives one")
+
+    def __dlpack__(self, **_options: object) -> Any:
+        """Refuse: no other library could read the memory of an emulated device. Raises InvalidType."""
+        raise InvalidType(f"{self!r} is device memory, which no other library reads; stream.fetch(x) gives an array")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Refuse, as `__dlpack__` does."""
+        return self.__dlpack__()  # type: ignore[no-any-return]  # it returns nothing
 
     __iter__: Any = None  # bytes of a device are not read one by one
 
@@ -241,27 +278,42 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
         Raises InvalidValue when the sizes differ, InvalidType for what is no shape.
         """
         extents = extents_of(shape[0] if len(shape) == 1 else shape, self.size)
-        return self._part(DeviceArray(self.allocation, self.offset, self.dtype, extents))
+        return self._view(self.offset, self.dtype, extents)
+
+    def _extents_as(self, dtype: DType) -> tuple[int, ...]:
+        if dtype.itemsize == self.dtype.itemsize:
+            return self.shape
+        if not self.shape:
+            raise InvalidValue(f"{self!r} has no dimension, and {dtype} another size; .reshape(1) it first")
+        last, rest = divmod(self.shape[-1] * self.dtype.itemsize, dtype.itemsize)
+        if rest:
+            raise InvalidValue(
+                f"the last dimension of {self!r} has {self.shape[-1] * self.dtype.itemsize} bytes; that is no whole "
+                f"number of {dtype}. .reshape(-1) it first where the whole is"
+            )
+        return *self.shape[:-1], last
 
     def __getitem__(self, index: int | slice) -> DeviceArray[Scalar_co]:
-        """Return a part along the outermost dimension, which stays contiguous.
+        """Return a part along the outermost dimension, which stays contiguous; a slice is clipped, as numpy's are.
 
-        Raises InvalidValue outside the bounds or with a step, InvalidType for any other index.
+        Raises OutOfBounds, an IndexError, for an index outside, InvalidValue for a step, InvalidType for any other
+        index.
         """
         if not self.shape:
-            raise InvalidValue(f"{self!r} has no dimension to index")
+            raise OutOfBounds(f"{self!r} has no dimension to index")
         extent = self.shape[0]
         row = self.nbytes // extent if extent else 0
         if isinstance(index, slice):
             start, stop = bounds(index, extent, self)
             shape = (stop - start, *self.shape[1:])
-            return self._part(DeviceArray(self.allocation, self.offset + start * row, self.dtype, shape))
-        if not isinstance(index, int | np.integer):
+            return self._view(self.offset + start * row, self.dtype, shape)
+        if not isinstance(index, int | np.integer) or isinstance(index, bool):
             raise InvalidType(f"{self!r} is indexed with {index!r}; expected an int or a slice of the first dimension")
         at = int(index) + extent if index < 0 else int(index)
         if not 0 <= at < extent:
-            raise InvalidValue(f"index {index} is outside {self!r}; expected 0 to {extent - 1}")
-        return self._part(DeviceArray(self.allocation, self.offset + at * row, self.dtype, self.shape[1:]))
+            inside = f"{-extent} to {extent - 1}" if extent else "none, it is empty"
+            raise OutOfBounds(f"index {index} is outside {self!r}; expected {inside}")
+        return self._view(self.offset + at * row, self.dtype, self.shape[1:])
 
     def __kernel_argument__(self) -> tuple[Allocation, int, DType, tuple[int, ...]]:
         return self.allocation, self.offset, self.dtype, self.shape
@@ -287,6 +339,8 @@ def extents_of(shape: Any, size: int | None = None) -> tuple[int, ...]:
     """
     parts = shape if isinstance(shape, tuple | list) else (shape,)
     try:
+        if any(isinstance(part, bool) for part in parts):
+            raise TypeError
         extents = [operator.index(part) for part in parts]
     except TypeError:
         raise InvalidType(f"the shape is {shape!r}; expected an int or a tuple of ints") from None
@@ -302,7 +356,7 @@ def extents_of(shape: Any, size: int | None = None) -> tuple[int, ...]:
 
 
 def bounds(index: slice, extent: int, what: Buffer) -> tuple[int, int]:
-    """Return start and stop of a slice that must lie inside. Raises InvalidType, InvalidValue."""
+    """Return start and stop of a slice, clipped to what there is. Raises InvalidType, InvalidValue for a step."""
     if not isinstance(index, slice):
         raise InvalidType(f"{what!r} is indexed with {index!r}; expected a slice")
     try:
@@ -311,9 +365,6 @@ def bounds(index: slice, extent: int, what: Buffer) -> tuple[int, int]:
         raise InvalidType(f"{what!r} is sliced with {index!r}; expected ints") from None
     if step != 1:
         raise InvalidValue(f"{what!r} is sliced with step {step}; only contiguous parts can be named, step 1")
-    asked = index.stop
-    if asked is not None and not -extent <= asked <= extent:
-        raise InvalidValue(f"{what!r} is sliced up to {asked}; {extent} is the end")
     return start, max(start, stop)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from atops.base.dtypes import DType, strictly
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
@@ -13,7 +14,10 @@ from atops.device.memory.allocation import Allocation
 from atops.device.memory.value_wait import Condition
 from atops.runtime.memory.buffer import Buffer, End
 
-__all__ = ("CAST_CODES", "Word", "check_range", "copy_kind", "end_of", "fill_pattern", "host_bytes", "word_of")
+__all__ = (
+    "CAST_CODES", "Word", "check_range", "check_shapes", "check_unmasked", "copy_kind", "end_of", "fill_pattern",
+    "from_dlpack", "has_buffer", "host_array", "host_bytes", "mismatch", "word_of",
+)  # fmt: skip
 
 D2D, D2H, H2D, H2H, PEER = map(int, (Kind.COPY_D2D, Kind.COPY_D2H, Kind.COPY_H2D, Kind.COPY_H2H, Kind.COPY_PEER))
 new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
@@ -28,14 +32,14 @@ class Word(NamedTuple):
     condition: Condition
 
 
-def end_of(value: object, what: str, writable: bool) -> End:
+def end_of(value: Any, what: str, writable: bool) -> End:
     """Resolve one end of a copy.
 
-    Raises InvalidType when `value` is neither device memory nor a contiguous buffer, InvalidValue when it must be
-    written and cannot be, IllegalAddress when its memory was freed.
+    Raises InvalidType when `value` is neither device memory nor contiguous memory of the host (a buffer, or what DLPack
+    tells of), InvalidValue when it must be written and cannot be, IllegalAddress when its memory was freed.
     """
     if type(value) is np.ndarray and value.size and value.ndim and value.flags.c_contiguous:  # by far the commonest
-        dtype = value.dtype
+        dtype, shape = value.dtype, value.shape
         view = value.data.cast("B") if dtype.char in CAST_CODES and dtype.isnative else host_bytes(value, what)
     elif isinstance(value, Buffer):
         allocation = value.allocation
@@ -43,16 +47,20 @@ def end_of(value: object, what: str, writable: bool) -> End:
             raise IllegalAddress(allocation.freed_message(f"the {what} {value!r}"))
         return value.end
     else:
+        if not isinstance(value, np.ndarray | np.generic) and not has_buffer(value) and hasattr(value, "__dlpack__"):
+            value = from_dlpack(value, f"the {what}")
         view = host_bytes(value, what, writable)
-        dtype = value.dtype if isinstance(value, np.ndarray | np.generic) else None
+        known = isinstance(value, np.ndarray | np.generic)
+        dtype, shape = (value.dtype, value.shape) if known else (None, None)
     if writable and view.readonly:
         raise InvalidValue(f"the {what} {type(value).__name__} is read-only; expected a writable buffer")
-    return new_tuple(End, (view, 0, view.nbytes, dtype, -1))
+    return new_tuple(End, (view, 0, view.nbytes, dtype, shape, -1))
 
 
 def host_bytes(value: Any, what: str, writable: bool = False) -> memoryview:
     """Return the flat bytes of a host object, which are `writable` to be. Raises InvalidType, naming `what`."""
     if isinstance(value, np.ndarray | np.generic):
+        check_unmasked(value, f"the {what}")
         if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
             copied = "expected one that is, assigned to it afterwards"
             right = copied if writable else "np.ascontiguousarray(...) makes one"
@@ -65,11 +73,76 @@ def host_bytes(value: Any, what: str, writable: bool = False) -> memoryview:
         view = memoryview(value)
     except TypeError:
         raise InvalidType(
-            f"the {what} is {type(value).__name__}; expected a Buffer, a DeviceArray, a numpy array or bytes"
+            f"the {what} is {type(value).__name__}; expected a Buffer, a DeviceArray, a numpy array, bytes or what has "
+            "__dlpack__"
         ) from None
     if not view.c_contiguous:
         raise InvalidType(f"the {what} is a memoryview that is not contiguous")
     return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def has_buffer(value: object) -> bool:
+    """Whether a value has the buffer protocol."""
+    try:
+        memoryview(value)  # type: ignore[arg-type]  # which is asked
+    except (TypeError, ValueError, BufferError):
+        return False
+    return True
+
+
+def from_dlpack(value: Any, what: str) -> npt.NDArray[Any]:
+    """Return the host memory that another library's array tells of. Raises InvalidType where it tells of none."""
+    try:
+        return np.from_dlpack(value)
+    except Exception as error:  # of another library
+        kind = type(value).__name__
+        raise InvalidType(f"{what} is {kind}, and its __dlpack__ gives no host memory: {error}") from error
+
+
+def check_unmasked(value: object, what: str) -> None:
+    """Raise InvalidType for a masked array: device memory has no mask."""
+    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+        raise InvalidType(f"{what} is a masked array, and device memory has no mask; .filled(value) makes a plain one")
+
+
+def host_array(value: Any) -> npt.NDArray[Any]:
+    """Return a contiguous array of what is to be uploaded: an array, bytes, a buffer, what has DLPack, or a list.
+
+    Raises InvalidType for device memory, a masked array, what the device cannot hold and what is no array.
+    """
+    if type(value) is not np.ndarray:
+        if isinstance(value, Buffer) and not hasattr(value, "array"):
+            raise InvalidType(f"{value!r} is device memory already; stream.copy(stream.empty_like(x), x) copies it")
+        check_unmasked(value, "what is uploaded")
+        if isinstance(value, bytes | bytearray) and not isinstance(value, np.generic):
+            value = np.frombuffer(value, np.uint8)
+        elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__") and not has_buffer(value):
+            value = from_dlpack(value, "what is uploaded")
+    array: npt.NDArray[Any] = np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
+    if not array.dtype.isnative:
+        native = str(array.dtype.newbyteorder("="))
+        raise InvalidType(f"what is uploaded is {array.dtype.str}; .astype({native!r}) has the machine's byte order")
+    return array
+
+
+def mismatch(dtype: DType, source: DType, from_host: bool) -> InvalidType:
+    """Return the error for a copy between two element types."""
+    if not source.isnative or not dtype.isnative:
+        cure = "a copy moves bytes as they are, so .astype(...) the side that is not in the machine's byte order"
+    elif from_host:
+        cure = f".astype({str(dtype)!r}) converts it, .view({str(dtype)!r}) keeps the bytes"
+    else:
+        cure = ".view(...) one of them, where the bytes are meant"
+    return InvalidType(f"the source is {source} and the destination {dtype}; {cure}")
+
+
+def check_shapes(dst: tuple[int, ...], src: tuple[int, ...]) -> None:
+    """Raise InvalidValue unless two shapes are one, leading extents of 1 apart, as in an assignment of numpy."""
+    short, long = sorted((dst, src), key=len)
+    if long[: (lead := len(long) - len(short))] != (1,) * lead or long[lead:] != short:
+        raise InvalidValue(
+            f"the source has shape {src} and the destination {dst}; .reshape(...) one of them, or say nbytes= for bytes"
+        )
 
 
 def copy_kind(to: int, back: int) -> int:

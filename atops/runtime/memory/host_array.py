@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from atops.base.dtypes import DType, Scalar_co
 from atops.device.memory.allocation import Allocation
-from atops.runtime.memory.buffer import DeviceArray, Release
+from atops.runtime.memory.buffer import DeviceArray, Release, alive
 
 if TYPE_CHECKING:
     from atops.runtime.driver import Driver
@@ -21,7 +21,8 @@ class HostArray(DeviceArray[Scalar_co]):
     """An array in host memory that copies, fills, value waits, DTE and kernels of every device can use.
 
     `array` is a numpy view of the same bytes: what the host stores there, devices see, and the other way round. A value
-    wait notices such a store at most a millisecond late.
+    wait notices such a store at most a millisecond late. numpy, memoryview (from Python 3.12 on) and every library that
+    knows DLPack share the bytes too: `np.asarray(x)`, `torch.from_dlpack(x)`; `x[...] = values` stores there now.
     """
 
     __slots__ = ("array",)
@@ -34,16 +35,39 @@ class HostArray(DeviceArray[Scalar_co]):
         release: Release | None = None,
         array: npt.NDArray[Any] | None = None,
         driver: Driver | None = None,
+        offset: int = 0,
     ) -> None:
-        super().__init__(allocation, 0, dtype, shape, release, driver)
+        super().__init__(allocation, offset, dtype, shape, release, driver)
         if array is None:
-            array = allocation.data[: self.nbytes].view(dtype).reshape(shape)
+            array = allocation.data[offset : offset + self.nbytes].view(dtype).reshape(shape)
         self.array: npt.NDArray[Scalar_co] = array
 
     @property
     def host_address(self) -> int:
         """The address of the first byte in this process. Equal to `address` for managed memory."""
         return self.allocation.host_address
+
+    def _view(self, offset: int, dtype: DType, shape: tuple[int, ...]) -> HostArray:
+        return self._part(HostArray(self.allocation, dtype, shape, offset=offset))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Store into the bytes now, as numpy does, in no stream's order. Raises InvalidHandle once it was freed."""
+        alive(self)
+        self.array[index] = value
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Share the bytes with another library, as numpy does. Raises InvalidHandle once it was freed, BufferError."""
+        alive(self)
+        return self.array.__dlpack__(**options)  # type: ignore[misc]  # numpy says which types DLPack has
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's name of host memory, (1, 0)."""
+        return 1, 0
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """Share the bytes as a memoryview. Python asks from 3.12 on. Raises InvalidHandle once it was freed."""
+        alive(self)
+        return self.array.data
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.array, dtype=dtype, copy=copy)

@@ -418,7 +418,7 @@ class MemoryPool(InProcess, Collectable):
 
     def _check_size(self, nbytes: int) -> int:
         try:
-            size = operator.index(nbytes)
+            size = -1 if isinstance(nbytes, bool) else operator.index(nbytes)
         except TypeError:
             size = -1
         if size < 0:

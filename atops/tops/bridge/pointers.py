@@ -242,7 +242,7 @@ def operand(pointer: object, nbytes: int, what: str, *, writable: bool = False) 
     if isinstance(pointer, Buffer):
         if nbytes > pointer.nbytes:
             raise InvalidValue(f"{what} must have {nbytes} bytes, got {pointer!r}")
-        return pointer if nbytes == pointer.nbytes else Buffer.__getitem__(pointer.view(), slice(0, nbytes))
+        return pointer if nbytes == pointer.nbytes else Buffer.__getitem__(pointer, slice(0, nbytes))
     if type(pointer) is np.ndarray and (pointer.flags.c_contiguous or not writable):
         view = end_of(pointer, what, False).bytes
     else:

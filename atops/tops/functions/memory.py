@@ -209,6 +209,8 @@ class _CodecName:
         """Return bytes of the range. Raises CodeError when the memory was freed, InvalidValue beyond the range."""
         if not self.memory.is_live:
             raise bad_pointer(f"a codec's name is of {self.memory!r}, freed by {self.memory.allocation.freed_by}")
+        if offset + nbytes > self.memory.nbytes:
+            raise InvalidValue(f"bytes {offset} to {offset + nbytes} of a codec's name for {self.memory!r}; too many")
         return self.memory[offset : offset + nbytes]
 
     def free_name(self, alias: Alias) -> None:

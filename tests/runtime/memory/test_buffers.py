@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import array as standard_array
 import copy
 import gc
+import itertools
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +14,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from atops import kernels as k
+from atops.base.dtypes import as_dtype
 from atops.base.errors import (
     IllegalAddress,
     InvalidHandle,
@@ -58,6 +62,34 @@ class Unreadable:
     """An object that no copy can use."""
 
 
+class Elsewhere:
+    """Another library's array on a device of its own."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("on another device")
+
+
+class Shared:
+    """Another library's array in host memory, which knows DLPack and nothing else."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+
+def masked() -> Any:
+    """Return an array with a mask."""
+    return np.ma.masked_equal(np.arange(24, dtype=np.int32).reshape(6, 4), 3)
+
+
 BAD_CALLS: dict[str, tuple[Calls, type[Exception], str]] = {
     "copy from nothing": (lambda s, a: s.copy(a, None), InvalidType, "source is NoneType"),
     "copy to nothing": (lambda s, a: s.copy(None, a), InvalidType, "destination is NoneType"),
@@ -68,7 +100,25 @@ BAD_CALLS: dict[str, tuple[Calls, type[Exception], str]] = {
     "copy of other sizes": (lambda s, a: s.copy(a, np.zeros(23, np.int32)), InvalidValue, "92 bytes.*96"),
     "copy of too much": (lambda s, a: s.copy(a, np.zeros(24, np.int32), 97), InvalidValue, "97"),
     "copy of a negative size": (lambda s, a: s.copy(a, np.zeros(24, np.int32), -1), InvalidValue, "-1"),
-    "copy of other types": (lambda s, a: s.copy(a, np.zeros(24, np.float32)), InvalidType, "float32.*int32"),
+    "copy of other types": (lambda s, a: s.copy(a, np.zeros((6, 4), np.float32)), InvalidType, r"\.astype\('int32'\)"),
+    "copy of another byte order": (lambda s, a: s.copy(a, np.zeros((6, 4), ">i4")), InvalidType, r">i4.*astype"),
+    "copy of another shape": (lambda s, a: s.copy(a, np.zeros((4, 6), np.int32)), InvalidValue, r"\(4, 6\).*\(6, 4\)"),
+    "copy to another shape": (lambda s, a: s.copy(np.zeros(24, np.int32), a), InvalidValue, r"\(6, 4\).*\(24,\)"),
+    "copy of another device shape": (lambda s, a: s.copy(a, a.reshape(4, 6)), InvalidValue, r"reshape"),
+    "copy of True bytes": (lambda s, a: s.copy(a, np.zeros((6, 4), np.int32), nbytes=True), InvalidType, "True bytes"),
+    "copy of a masked array": (lambda s, a: s.copy(a, masked()), InvalidType, r"masked.*\.filled"),
+    "copy to a masked array": (lambda s, a: s.copy(masked(), a), InvalidType, r"masked.*\.filled"),
+    "upload of a masked array": (lambda s, a: s.upload(masked()), InvalidType, r"masked.*\.filled"),
+    "upload of another byte order": (lambda s, a: s.upload(np.zeros(3, ">f4")), InvalidType, r"\.astype\('float32'\)"),
+    "upload of device memory": (lambda s, a: s.upload(a), InvalidType, "empty_like"),
+    "upload of what DLPack cannot give": (lambda s, a: s.upload(Elsewhere()), InvalidType, "Elsewhere.*on another"),
+    "copy from what DLPack cannot give": (lambda s, a: s.copy(a, Elsewhere()), InvalidType, "Elsewhere.*on another"),
+    "an item": (lambda s, a: a.__setitem__(0, 1), InvalidType, r"stream\.copy.*stream\.fill"),
+    "a byte": (lambda s, a: Buffer(a.allocation).__setitem__(0, 1), InvalidType, r"stream\.copy"),
+    "DLPack of device memory": (lambda s, a: np.from_dlpack(a), InvalidType, r"stream\.fetch"),
+    "allocate True": (lambda s, a: s.allocate(True), InvalidValue, "True"),
+    "empty of shape True": (lambda s, a: s.empty(True), InvalidType, "True"),
+    "fill of True elements": (lambda s, a: s.fill(a, 0, count=True), InvalidType, "True"),
     "copy of a scattered array": (lambda s, a: s.copy(a, np.zeros((24, 2), np.int32)[:, 0]), InvalidType, "contiguous"),
     "copy to a scattered array": (lambda s, a: s.copy(np.zeros((24, 2), np.int32)[:, 0], a), InvalidType, "contiguous"),
     "copy of objects": (lambda s, a: s.copy(a, np.array([None] * 12)), InvalidType, "Python objects"),
@@ -142,9 +192,16 @@ def test_bad_arguments(stream: Stream, array: DeviceArray, call: str) -> None:
         assert (stream.fetch(array).wait_sync(PATIENCE) == np.arange(24).reshape(6, 4)).all()
 
 
+@k.kernel
+def untouched(x: Any) -> None:
+    """Do nothing."""
+
+
 USES: dict[str, Calls] = {
-    "copy to it": lambda s, a: s.copy(a, np.zeros(24, np.int32)),
-    "copy from it": lambda s, a: s.copy(np.zeros(24, np.int32), a),
+    "copy to it": lambda s, a: s.copy(a, np.zeros((6, 4), np.int32)),
+    "copy from it": lambda s, a: s.copy(np.zeros((6, 4), np.int32), a),
+    "launch": lambda s, a: s.launch(untouched, (1, 1), a),
+    "launch with a name": lambda s, a: s.launch(untouched, (1, 1), x=a[1:]),
     "fill": lambda s, a: s.fill(a, 0),
     "fetch": lambda s, a: s.fetch(a),
     "fetch a slice": lambda s, a: s.fetch(a[1:]),
@@ -201,7 +258,7 @@ def test_freeing_twice(stream: Stream, array: DeviceArray) -> None:
 
 
 def test_slices(stream: Stream, array: DeviceArray) -> None:
-    """Parts along the first dimension share the bytes; what is not contiguous or outside is refused."""
+    """Parts along the first dimension share the bytes, clipped as numpy's; what is not contiguous is refused."""
     assert stream.fetch(array[2]).wait_sync(PATIENCE).tolist() == [8, 9, 10, 11]
     assert stream.fetch(array[-1][1:3]).wait_sync(PATIENCE).tolist() == [21, 22]
     assert stream.fetch(array[1:3]).wait_sync(PATIENCE).tolist() == [[4, 5, 6, 7], [8, 9, 10, 11]]
@@ -209,22 +266,79 @@ def test_slices(stream: Stream, array: DeviceArray) -> None:
     assert stream.fetch(array[3:3]).wait_sync(PATIENCE).shape == (0, 4)
     assert (len(array), array.size, array.ndim, array.device_id) == (6, 24, 2, 0)
     for index, error in (
-        (6, InvalidValue), (-7, InvalidValue), (slice(0, 7), InvalidValue), (slice(0, 6, 2), InvalidValue),
+        (6, IndexError), (-7, IndexError), (99, InvalidValue), (slice(0, 6, 2), InvalidValue), (True, InvalidType),
         ((1, 2), InvalidType), ("a", InvalidType), (1.0, InvalidType), (None, InvalidType),
     ):  # fmt: skip
         with pytest.raises(error):
             array[index]
-    flat = Buffer(array.allocation)
+    flat, host = Buffer(array.allocation), np.arange(24, dtype=np.int32).reshape(6, 4)
     assert flat[4:8].nbytes == 4
-    for bad in (slice(0, 97), slice(0, 8, 2)):
-        with pytest.raises(InvalidValue):
-            flat[bad]
+    for start, stop in itertools.product((None, -100, -7, -2, 0, 3, 6, 100), repeat=2):
+        part = slice(start, stop)
+        assert (stream.fetch(array[part]).wait_sync(PATIENCE) == host[part]).all()
+        assert stream.fetch(array[part]).wait_sync(PATIENCE).shape == host[part].shape
+        assert flat[part].nbytes == len(range(*part.indices(96)))
+    with pytest.raises(InvalidValue):
+        flat[0:8:2]
+    with pytest.raises(IndexError):
+        array[0][0][0]
+
+
+def test_a_block_gives_memory_back(stream: Stream) -> None:
+    """`with` and `async with` close a buffer at the end of the block, also when it ends by an error."""
+    with stream.allocate(64) as buffer, pytest.raises(KeyError), stream.zeros(4) as array:
+        assert buffer.is_live and array.is_live
+        raise KeyError
+    stream.sync(PATIENCE)
+    assert not buffer.is_live and not array.is_live and stream.owned == {}
+
+
+def test_uploads(stream: Stream) -> None:
+    """Bytes are bytes, whatever they hold; buffers and what has DLPack keep type and shape."""
+    grid = np.arange(6, dtype=np.int16).reshape(2, 3)
+    for given, expected in (
+        (b"hello\0\0", np.frombuffer(b"hello\0\0", np.uint8)),
+        (bytearray(b"\0"), np.zeros(1, np.uint8)),
+        (b"", np.empty(0, np.uint8)),
+        (memoryview(grid), grid),
+        (array_of_words(), np.array([1, 2, 3], np.int32)),
+        (Shared(grid), grid),
+        (grid.T, grid.T),
+        (np.float32(2), np.float32(2)),
+        ([1.5, 2.5], np.array([1.5, 2.5])),
+    ):
+        array = stream.upload(given)
+        found = stream.fetch(array).wait_sync(PATIENCE)
+        assert (found.dtype, found.shape) == (np.asarray(expected).dtype, np.shape(expected))
+        assert (found == expected).all()
+        array.close()
+
+
+def array_of_words() -> Any:
+    """Return the standard library's array, a buffer."""
+    return standard_array.array("i", [1, 2, 3])
+
+
+def test_copies_with_another_library(stream: Stream) -> None:
+    """Its arrays are both ends of copies, with their type and shape."""
+    there, device = np.arange(6, dtype=np.int16).reshape(2, 3), stream.zeros((2, 3), np.int16)
+    stream.copy(device, Shared(there))
+    assert (stream.fetch(device).wait_sync(PATIENCE) == there).all()
+    with pytest.raises(InvalidValue, match="shape"):
+        stream.copy(device, Shared(there.T.copy()))
+    stream.copy(stream.zeros((1, 2, 3), np.int16), Shared(there)).wait_sync(PATIENCE)  # as numpy assigns
 
 
 def test_views(stream: Stream, array: DeviceArray) -> None:
     """The same bytes as another type or shape, if they fit."""
-    assert stream.fetch(array.view(np.int16)).wait_sync(PATIENCE)[:4].tolist() == [0, 0, 1, 0]
-    assert array.view(ml_dtypes.bfloat16).size == 48
+    host = np.arange(24, dtype=np.int32).reshape(6, 4)
+    for dtype in (np.int8, np.int16, np.uint32, np.float32, np.int64, np.complex128, "bfloat16"):
+        viewed = stream.fetch(array.view(dtype)).wait_sync(PATIENCE)
+        as_numpy = host.view(as_dtype(dtype))
+        assert (viewed.dtype, viewed.shape) == (as_numpy.dtype, as_numpy.shape)
+        assert viewed.tobytes() == as_numpy.tobytes()
+    assert Buffer(array.allocation).view(np.int32).shape == (24,)
+    assert stream.zeros((), np.int32).view(np.float32).shape == ()
     assert array.reshape(2, 12).shape == (2, 12)
     assert array.view(np.int32, (4, 6)).shape == (4, 6)
     for wrong in (
@@ -232,6 +346,8 @@ def test_views(stream: Stream, array: DeviceArray) -> None:
         lambda: array.view(np.int32, (5, 5)),
         lambda: array[0].view(np.complex128, 2),
         lambda: stream.empty(3, "uint8").view(np.int16),
+        lambda: stream.empty((4, 3), np.int16).view(np.int32),
+        lambda: stream.empty((), np.int32).view(np.int16),
     ):
         with pytest.raises(InvalidValue):
             wrong()

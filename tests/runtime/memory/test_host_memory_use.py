@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -298,11 +299,45 @@ def test_accesses_outside(driver: Driver, make: Make) -> None:
         lambda: stream.copy(host, np.zeros(SIZE + 1, np.int32)),
         lambda: stream.copy(host, np.zeros(SIZE, np.int32), nbytes=4 * SIZE + 4),
         lambda: host[SIZE],
-        lambda: host[: SIZE + 1],
+        lambda: host[-SIZE - 1],
     ):
         with pytest.raises(InvalidValue):
             use()
     host.close()
+    stream.close()
+
+
+@KINDS
+def test_numpy_and_other_libraries_share_the_bytes(driver: Driver, make: Make) -> None:
+    """Items are assigned and read as numpy's are, DLPack and buffers share the bytes, until the memory is freed."""
+    host, stream = make(Device(0, driver)), Device(0, driver).create_stream()
+    host[...] = 3
+    host[1] = 5
+    part = host.reshape(6, 8)[1:3]
+    part[:, ::2] = np.arange(4)
+    expected = np.full(SIZE, 3, np.int32)
+    expected[1] = 5
+    expected.reshape(6, 8)[1:3, ::2] = np.arange(4)
+    assert (np.asarray(host) == expected).all() and (stream.fetch(host).wait_sync(PATIENCE) == expected).all()
+    assert isinstance(part, HostArray) and (np.asarray(part) == expected.reshape(6, 8)[1:3]).all()
+    assert host.view(np.uint8).array.nbytes == host.nbytes
+    shared = np.from_dlpack(host)
+    stream.fill(host, 7).wait_sync(PATIENCE)
+    assert (shared == 7).all() and host.__dlpack_device__() == (1, 0)
+    views = [host.__buffer__(0), *([memoryview(host)] if sys.version_info >= (3, 12) else [])]  # type: ignore[arg-type]
+    for view in views:
+        assert view.format == "i" and view.shape == (SIZE,)
+        view[0] += 1
+    assert host.array[0] == 7 + len(views)
+    again = stream.upload(host)
+    assert (stream.fetch(again).wait_sync(PATIENCE) == host.array).all()
+    del shared, view, views
+    host.close()
+    stream.sync(PATIENCE)
+    settle(driver)
+    for use in (lambda: host.__setitem__(0, 1), lambda: np.from_dlpack(host), lambda: host.__buffer__(0)):
+        with pytest.raises(InvalidHandle, match="freed"):
+            use()
     stream.close()
 
 
