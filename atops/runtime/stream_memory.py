@@ -110,7 +110,7 @@ class StreamMemory(StreamQueue):
     def _copy_size(self, room: int, size: int, nbytes: int | None) -> int:
         if nbytes is None:
             raise InvalidValue(f"the source has {size} bytes and the destination {room}; equal sizes, or nbytes=")
-        nbytes = index_of(nbytes, f"a copy of {nbytes!r} bytes")
+        nbytes = _index_of(nbytes, f"a copy of {nbytes!r} bytes")
         if not 0 <= nbytes <= min(room, size):
             raise InvalidValue(f"a copy of {nbytes} bytes from {size} to {room} bytes; expected 0 to {min(room, size)}")
         return nbytes
@@ -135,7 +135,7 @@ class StreamMemory(StreamQueue):
         whole, rest = divmod(to.nbytes, len(pattern))
         if count is None and rest:
             raise InvalidValue(f"{dst!r} is no multiple of the fill pattern's {len(pattern)} bytes")
-        count = whole if count is None else index_of(count, f"a fill of {count!r} elements")
+        count = whole if count is None else _index_of(count, f"a fill of {count!r} elements")
         if not 0 <= count <= whole:
             raise InvalidValue(f"a fill of {count} x {len(pattern)} bytes in {to.nbytes} bytes; expected 0 to {whole}")
         if not isinstance(to.bytes, Allocation):
@@ -313,7 +313,7 @@ class StreamMemory(StreamQueue):
         self._owned[buffer.allocation] = buffer
 
 
-def index_of(value: object, what: str) -> int:
+def _index_of(value: object, what: str) -> int:
     """Return what counts something as an int. Raises InvalidType for what is none, such as True."""
     try:
         if isinstance(value, bool):
