@@ -37,6 +37,7 @@ from atops.device.memory.host_memory import AddressSpace, HostMemory
 from atops.device.memory.value_wait import Watch
 from atops.device.topology import Topology
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.deferred_free import Lost, newest
 from atops.runtime.board.handles import bury
 from atops.runtime.commands.call import CALLBACKS, HostCoroutine
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
@@ -77,6 +78,9 @@ class Driver(InProcess):
     `atops.Device(0)` then means this board's device 0. Without one, a process-wide default driver starts on first use.
     Its number in the process and its `name` tell it from others in messages.
     """
+
+    # Of which command number, and the commands while a stream has lost them.
+    _newest_work: tuple[int, Callable[[], Lost | None]] = -1, lambda: None
 
     device_type: ClassVar[type[Device]]  # set by the module of Device, which knows drivers
     _flush_posted = False  # whether the tracer is about to tell its subscribers
@@ -246,11 +250,21 @@ class Driver(InProcess):
         return AddressSpace([self.context(ordinal).memory for ordinal in range(self.devices)], self.host)
 
     def active_streams(self) -> list[StreamQueue]:
-        """Return every stream that has work. With the lock held."""
+        """Return every stream that has work, those of devices in reset too. With the lock held."""
         streams: list[StreamQueue] = []
-        for context in self._contexts.values():
+        for context in (*self._contexts.values(), *self.retired):
             streams += context.active
         return streams
+
+    def newest_work(self) -> Lost | None:
+        """Return the newest command of every stream that has work; None if none has any. With the lock held."""
+        seq, known = self._newest_work
+        found = known()
+        if found is None or seq != self.seq:  # else it was made for another stream that is aborted, too
+            found = newest(item for stream in self.active_streams() for item in stream.ends())
+            if found is not None:
+                self._newest_work = self.seq, weakref.ref(found)
+        return found
 
     def next_stream_number(self) -> int:
         """Return a number that no stream of this driver has had."""
@@ -375,8 +389,6 @@ class Closing:
             return
         with driver.lock:
             left = driver.active_streams()
-            for context in driver.retired:
-                left += context.active
         shown = all([context.printing.idle() for context in driver.contexts])  # each has what is left shown
         if (left or not shown) and driver.executor.now() < self._until:
             driver.executor.later(LOOK_NS, self.look)

@@ -282,8 +282,8 @@ class StreamMemory(StreamQueue):
         allocation, after, own = pool.take(nbytes, self)
         after = (*after, *own)
         try:
-            # With predecessors it is a duty: an abort that dropped it would drop their order too.
-            self.submit(Alloc(allocation), duty=bool(after), after=after)
+            # Behind frees it is a duty: neither a failure nor an abort skips the look whether the memory is in use.
+            self.submit(Alloc(allocation, pool, after), duty=bool(after), after=after)
         except BaseException:
             pool.cancel(allocation)
             raise
@@ -301,7 +301,7 @@ class StreamMemory(StreamQueue):
         try:
             if self.driver.closed is None:
                 stream = self if stream is None else stream
-                item = stream.submit(Free(allocation, pool.returned), duty=True)
+                item = stream.submit(Free(allocation, pool), duty=True)
                 pool.give(allocation, stream, item)
         except BaseException:
             owned[allocation] = buffer

@@ -44,7 +44,7 @@ class Item:
 class Lane:
     """A stream that frees: its frees run when the test says so. It leaves out no wait."""
 
-    gap = 0
+    lost = None
 
     def __init__(self, context: Any, number: int) -> None:
         self.context = context

@@ -25,6 +25,7 @@ from atops.runtime.memory.constants import ConstantBuffers
 from atops.runtime.memory.prefetch import PrefetchBuffer
 
 if TYPE_CHECKING:
+    from atops.runtime.board.deferred_free import Lost
     from atops.runtime.driver import Driver
     from atops.runtime.pools.pool import MemoryPool
     from atops.runtime.queues.queue import StreamQueue
@@ -70,6 +71,7 @@ class DeviceContext:
         self.active: dict[StreamQueue, None] = {}  # streams with unfinished work
         self.poisoned: WeakSet[StreamQueue] = WeakSet()
         self.null_last: Completion | None = None  # the null stream's newest command
+        self.lost: Lost | None = None  # by all streams in null-stream order, the null stream too
         self.null_stream: Stream | None = None
         self.pools: WeakSet[MemoryPool] = WeakSet()
         self.pool_lock = make_lock()  # of all pools here

@@ -64,11 +64,10 @@ class _WaitOver:
         self._item.finish(self.error())
 
     def error(self) -> PriorLaunchFailure | None:
-        """Return what to fail the wait with, if the record failed. The wait takes over what its stream left out."""
+        """Return what to fail the wait with, if the record failed. The stream loses what was lost before the record."""
         stream = self._item.stream
-        if self._record.stream.gap:
-            with stream.driver.lock:
-                stream.inherit(self._record)
+        if self._record.lost is not None:
+            stream.lose(self._record.lost)
         cause = self._record.failure
         if cause is None:
             return None

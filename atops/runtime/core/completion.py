@@ -21,6 +21,7 @@ from atops.runtime.core.commands import words_of
 
 if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
+    from atops.runtime.board.deferred_free import Lost
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
@@ -78,6 +79,7 @@ class Completion(InProcess, Generic[T_co]):
     untold: Exception | None = None  # the error in telling a tracer of it, with which it fails
     engine = -1  # the cluster or copy engine that served it
     writer = -1  # seq of the write that ended a value wait
+    lost: Lost | None = None  # what was not over at its end though its stream was to wait for it; set before the stage
     stage = PENDING  # of these four; `state` is its name
     waiters: dict[Waiter | LoopWaiter, None] | None = None  # in order of arrival; see `add_waiter`
     _result: Any = None

@@ -27,11 +27,12 @@ class Block:
     """A range of `size` bytes. `newest` is the allocation that has it, or had it last, and takes `used` of them.
 
     `frees`: by stream order, the newest free that is enqueued and has not run, with the serial of its allocation; older
-    ones of that order end before it. `left` counts all such frees. `order` and `seq`: the stream order and the command
-    number of the last free. `spoiled`: an allocation of it was ended otherwise, and may still be written to.
+    ones of that order end before it. `left` counts all such frees, and `held` those that have run and are put off.
+    `order` and `seq`: the stream order and the command number of the last free. `since`: the board's newest command
+    when nothing used it. `spoiled`: an allocation of it was ended otherwise, and may still be written to.
     """
 
-    __slots__ = ("frees", "left", "lent", "newest", "order", "seq", "size", "spoiled", "used")
+    __slots__ = ("frees", "held", "left", "lent", "newest", "order", "seq", "since", "size", "spoiled", "used")
 
     def __init__(self, newest: Allocation, size: int) -> None:
         self.newest = newest
@@ -39,9 +40,9 @@ class Block:
         self.used = size
         self.lent = True
         self.frees: dict[int, tuple[int, Completion]] = {}
-        self.left = 0
+        self.left = self.held = 0
         self.order = 0
-        self.seq = 0
+        self.seq = self.since = 0
         self.spoiled = False
 
     def forget(self, serial: int) -> None:
@@ -135,17 +136,18 @@ class Origin(IntEnum):
 
 
 class FreeBlocks:
-    """The free blocks: idle ones, and promised ones, of which an enqueued free has still to run.
+    """The free blocks: idle ones, promised ones, of which an enqueued free has still to run, and held ones.
 
-    Promised blocks are on one shelf for each stream, by its `order_of`. `opportunistic` and `events` switch two
-    of the rules.
+    Promised blocks are on one shelf for each stream, by its `order_of`. Held blocks are given out by no rule: a free of
+    theirs is put off. `opportunistic` and `events` switch two of the rules.
     """
 
-    __slots__ = ("_age", "_spare", "events", "idle", "opportunistic", "promised")
+    __slots__ = ("_age", "_spare", "events", "held", "idle", "opportunistic", "promised")
 
     def __init__(self) -> None:
         self.opportunistic = self.events = True
         self.idle = Shelf()
+        self.held = Shelf()
         self._age: OrderedDict[Block, None] = OrderedDict()  # idle blocks, longest idle first
         self.promised: dict[int, Shelf] = {}
         self._spare: Shelf | None = None  # an empty one for reuse: some streams need one again and again
@@ -156,7 +158,10 @@ class FreeBlocks:
         self._age[block] = None
 
     def promise(self, block: Block) -> None:
-        """Add a block of which a free has still to run."""
+        """Add a block of which a free has still to run, or is put off."""
+        if block.held:
+            self.held.put(block)
+            return
         shelf = self.promised.get(block.order)
         if shelf is None:
             shelf = self.promised[block.order] = self._spare if self._spare is not None else Shelf()
@@ -168,6 +173,9 @@ class FreeBlocks:
         if not block.left:
             self.idle.drop(block)
             del self._age[block]
+            return
+        if block.held:
+            self.held.drop(block)
             return
         shelf = self.promised[block.order]
         shelf.drop(block)
@@ -210,7 +218,7 @@ class FreeBlocks:
 
     @property
     def promised_bytes(self) -> int:
-        """Bytes of the blocks that are not idle."""
+        """Bytes of the promised blocks."""
         return sum(shelf.total for shelf in self.promised.values())
 
 
@@ -225,8 +233,6 @@ def waited_for(stream: StreamMemory, order: int) -> int:
 
 
 def _in_use(block: Block, *streams: StreamMemory) -> bool:
-    """Return whether commands may use the block even after its frees: one is over, or a stream skipped waits (a gap).
-
-    With a gap, the free may run before commands that use the block, for which its stream was to wait.
-    """
-    return any(item.over or item.stream.gap for _, item in block.frees.values()) or any(each.gap for each in streams)
+    """Return whether commands may use the block that one of these streams, or one that frees it, has lost."""
+    freeing = [item.stream for _, item in block.frees.values()]
+    return any([each.lost is not None and each.lost_since(block.since) for each in (*freeing, *streams)])

@@ -21,8 +21,8 @@ UNSYNCHRONISED = 32 << 20  # idle bytes that may stay above the threshold until 
 class Ledger:
     """The blocks of one pool and its figures in bytes. It takes memory from the device and gives it back."""
 
-    __slots__ = ("blocks", "counts", "destroyed", "early", "freed", "given", "granule", "lent", "limit", "memory",
-                 "reserved", "reserved_high", "threshold", "used", "used_high")  # fmt: skip
+    __slots__ = ("blocks", "counts", "destroyed", "early", "freed", "given", "granule", "held", "lent", "limit",
+                 "memory", "reserved", "reserved_high", "threshold", "used", "used_high")  # fmt: skip
 
     def __init__(self, memory: DeviceMemory, granule: int, limit: int) -> None:
         self.memory = memory
@@ -34,6 +34,7 @@ class Ledger:
         self.given: deque[tuple[int, int, Completion]] = deque()
         self.lent: dict[int, Block] = {}  # by serial: allocations that are taken and not freed
         self.freed: dict[int, Block] = {}  # by serial: allocations whose free is enqueued and has not run
+        self.held: set[int] = set()  # serials whose free has run and is put off
         self.early: set[int] = set()  # serials whose free has run before it was told that it was enqueued
         self.blocks = FreeBlocks()
         self.reserved = self.reserved_high = self.used = self.used_high = 0
@@ -45,7 +46,7 @@ class Ledger:
 
     # ---- out
 
-    def fresh(self, size: int, need: int, site: object, stream: int) -> Allocation | None:
+    def fresh(self, size: int, need: int, site: object, stream: int, now: int) -> Allocation | None:
         """Allocate on the device for a stream, giving idle blocks back for it if it takes that. None: exhausted."""
         if need > self.limit:
             return None
@@ -59,6 +60,7 @@ class Ledger:
                     try:
                         block = Block(allocation, need)
                         self.reserved_high = max(self.reserved_high, self.reserved + need)
+                        block.since = now
                         self.lend(block, allocation, need, Origin.FRESH)
                     except BaseException:  # Ctrl-C: it was not given out
                         self.memory.free(allocation, "Ctrl-C")
@@ -80,11 +82,15 @@ class Ledger:
         if used > self.used_high:
             self.used_high = used
 
-    def reissue(self, block: Block, size: int, need: int, origin: Origin, site: object, stream: int) -> Allocation:
-        """Lend a free block to a new allocation."""
+    def reissue(
+        self, block: Block, size: int, need: int, origin: Origin, site: object, stream: int, now: int
+    ) -> Allocation:
+        """Lend a free block to a new allocation. `now` is the number of the board's newest command."""
         old = block.newest
         try:
             self.blocks.drop(block)
+            if not block.left:
+                block.since = now
             allocation = self.memory.renew(old, size, site, stream=stream)
             self.lend(block, allocation, need, origin)
         except BaseException:  # Ctrl-C, perhaps after the range got its new allocation
@@ -114,6 +120,7 @@ class Ledger:
             block.frees[order] = serial, item
             self.freed[serial] = block
             block.left += 1
+            block.held += serial in self.held
         self._put(block)
         block.lent = False  # from here on nothing is called: no Ctrl-C comes in between
         self.used -= block.used
@@ -121,7 +128,9 @@ class Ledger:
         self.early -= {serial}
 
     def ran(self, serial: int, spoiled: bool) -> None:
-        """Note that the free of an allocation has run, or, `spoiled`, that it had been ended in another way before."""
+        """Note that an allocation's free gives it back, or, `spoiled`, that it had been ended in another way before."""
+        held = serial in self.held
+        self.held.discard(serial)
         block = self.freed.pop(serial, None)
         if block is None:
             block = self.lent.get(serial)
@@ -130,23 +139,36 @@ class Ledger:
                 block.spoiled |= spoiled
             return
         block.spoiled |= spoiled
-        if block.lent or block.left > 1:  # what is promised keeps its place: those before it were freed before
-            block.left -= 1
-            block.forget(serial)
-        else:
+        moves = not block.lent and (held or block.left == 1)  # else what is promised keeps its place among the others
+        if moves:
             self.blocks.drop(block)
-            block.left = 0
-            block.frees = {}
+        block.left -= 1
+        block.held -= held
+        block.forget(serial)
+        if moves:
             self._put(block)
 
+    def put_off(self, serial: int) -> None:
+        """Note that the free of an allocation has run, and gives it back later: till then nothing else gets it."""
+        self.held.add(serial)
+        block = self.freed.get(serial)
+        if block is not None:
+            if not block.lent:
+                self.blocks.drop(block)
+            block.held += 1
+            if not block.lent:
+                self._put(block)
+
     def undo(self, allocation: Allocation, spoiled: bool) -> None:
-        """Take an unused allocation back."""
+        """Take an unused allocation back; where its free is enqueued already, as if that had run."""
         block = self.lent.pop(allocation.serial, None)
         if block is not None:
             self.used -= block.used
             block.lent = False
             block.spoiled |= spoiled
             self._put(block)
+        elif allocation.serial in self.freed:
+            self.ran(allocation.serial, spoiled)
 
     def shrink(self, keep: int) -> None:
         """Give idle blocks back to the device, the oldest first, until at most `keep` bytes are reserved."""

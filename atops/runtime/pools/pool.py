@@ -45,9 +45,10 @@ Flags: TypeAlias = "Access | int | str"
 class PoolStatistics:
     """A pool at one moment, in bytes; `live` counts allocations that were taken and not freed.
 
-    Of what is reserved, `idle` is free for every stream, and `promised` was freed by commands that have still to run.
-    The last five count allocations by the source of their memory: the device, the same stream, another stream that had
-    run the free, one whose event the stream waits for, or one that the allocation must wait for.
+    Of what is reserved, `idle` is free for every stream, and `promised` was freed by commands that have still to run,
+    or that found it still in use. The last five count allocations by the source of their memory: the device, the same
+    stream, another stream that had run the free, one whose event the stream waits for, or one that the allocation must
+    wait for.
     """
 
     device: int
@@ -85,6 +86,8 @@ class MemoryPool(InProcess, Collectable):
     5. When the device or `max_size` is exhausted, rules 1 and 3 again, for larger blocks too; then, with
        `reuse_allow_internal_dependencies`, what another stream has freed, and the allocation waits for that free. This
        comes last because it makes independent streams wait for each other.
+
+    What a stream was to wait for and did not may still use what it frees: until that is over no rule gives it out.
 
     All switches are on by default. Idle memory goes back to the device, down to `release_threshold` reserved bytes (0),
     at a synchronisation; up to then 32 MiB more may be idle. Any thread may call anything.
@@ -172,6 +175,7 @@ class MemoryPool(InProcess, Collectable):
     def _find(self, size: int, stream: StreamMemory, site: object) -> Taken:
         ledger = self._ledger
         allocation: Allocation | None = None
+        now = self.context.driver.seq  # no command up to this one uses what is not allocated yet
         try:
             with self.lock:
                 if ledger.given:
@@ -181,17 +185,16 @@ class MemoryPool(InProcess, Collectable):
                 order = stream.number or order_of(stream)
                 found = blocks.find(need, need + (need >> 2) + 2048, order, stream)
                 if found is None:
-                    if (allocation := ledger.fresh(size, need, site, stream.number)) is not None:
+                    if (allocation := ledger.fresh(size, need, site, stream.number, now)) is not None:
                         return allocation, (), ()
                     found = blocks.find(need, ANY, order, stream) or self._find_elsewhere(need, order)
                     if found is None:
                         raise self._out_of_memory(size)
                 block, origin = found
-                allocation = ledger.reissue(block, size, need, origin, site, stream.number)
+                allocation = ledger.reissue(block, size, need, origin, site, stream.number, now)
                 if not block.left:
                     return allocation, (), ()
-                # By most rules these frees are over by then; but an abort may have ended the wait of one for an event.
-                after = tuple(free for other, (_, free) in block.frees.items() if other != order and not free.over)
+                after = tuple(free for other, (_, free) in block.frees.items() if other != order)
                 own = block.frees.get(order)
             return allocation, after, () if own is None else own[1:]
         except BaseException:
@@ -222,10 +225,26 @@ class MemoryPool(InProcess, Collectable):
                 ledger.settle()
             ledger.ran(allocation.serial, spoiled)
 
+    def since(self, allocation: Allocation) -> int:
+        """Return the number of a command up to which none uses the memory that `allocation` has. Takes no lock."""
+        ledger, serial = self._ledger, allocation.serial
+        block = ledger.lent.get(serial) or ledger.freed.get(serial)
+        return 0 if block is None else block.since
+
+    def put_off(self, allocation: Allocation) -> None:
+        """Give `allocation` to nothing else until `returned`: its stream has come to the free, but it may be in use."""
+        with self.lock:
+            self._ledger.settle()
+            self._ledger.put_off(allocation.serial)
+
     def cancel(self, allocation: Allocation) -> None:
         """Undo a `take` whose allocation could not be enqueued."""
+        self.withdraw(allocation, "an allocation that could not be enqueued")
+
+    def withdraw(self, allocation: Allocation, by: object) -> None:
+        """End an allocation that no command has used, freed or not, and take its memory back."""
         ledger = self._ledger
-        spoiled = not ledger.memory.retire(allocation, "an allocation that could not be enqueued")
+        spoiled = not ledger.memory.retire(allocation, by)
         with self.lock:
             ledger.settle()
             ledger.undo(allocation, spoiled)
@@ -386,7 +405,8 @@ class MemoryPool(InProcess, Collectable):
             ledger = self._ledger
             return PoolStatistics(
                 self.context.ordinal, self.name, self.max_size, ledger.threshold, ledger.reserved, ledger.reserved_high,
-                ledger.used, ledger.used_high, ledger.blocks.idle.total, ledger.blocks.promised_bytes, len(ledger.lent),
+                ledger.used, ledger.used_high, ledger.blocks.idle.total,
+                ledger.blocks.promised_bytes + ledger.blocks.held.total, len(ledger.lent),
                 *ledger.counts,
             )  # fmt: skip
 
@@ -445,6 +465,11 @@ class MemoryPool(InProcess, Collectable):
         limit = "no limit" if self.max_size is None else f"a limit of {self.max_size}"
         if promised := books.blocks.promised_bytes:
             limit += f" ({promised} were freed in streams that have still to come to it: await those, and ask again)"
+        if held := books.blocks.held.total:
+            limit += (
+                f" ({held} were freed in streams that left out waits, and may be in use: they come back when that is "
+                "over which was to be waited for)"
+            )
         return OutOfMemory(
             f"{self.name} has no {size} bytes: {books.used} are used and {books.reserved} reserved, with {limit}; "
             f"device {self.context.ordinal} has {device.free} bytes free, the largest free range has "

@@ -12,6 +12,7 @@ from atops.device.exec.grid import Grid
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
+from atops.runtime.commands.memory import Alloc
 from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import HERE
@@ -113,7 +114,8 @@ def why(item: Completion) -> str:
     if isinstance(command, Call):
         return f"waits for the host callable {command.name}"
     if isinstance(item.parked, Completion):
-        return f"waits for {item.parked!r} (null-stream order)"
+        cause = "its memory" if isinstance(command, Alloc) and item.parked in command.after else "null-stream order"
+        return f"waits for {item.parked!r} ({cause})"
     if isinstance(command, Launch):
         waits = [] if (grid := item.parked) is None else grid.waits()
         return f"runs kernel {command.bound.name}" + "".join(f"; {wait}" for wait in waits)

@@ -17,11 +17,13 @@ from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClo
 from atops.base.locks import reentered, take_patiently
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.deferred_free import Lost, lost_with, newest, unfinished, when_over
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
+from atops.runtime.commands.values import WaitValue
 from atops.runtime.core import command_trace
 from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.commands import PERHAPS_NOTHING, SILENT, Command, has_effect
@@ -75,7 +77,7 @@ class StreamQueue(InProcess):
         "blocking",
         "context",
         "driver",
-        "gap",
+        "lost",
         "needs_admission",
         "null",
         "ordered_last",
@@ -111,9 +113,7 @@ class StreamQueue(InProcess):
         self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
         self._callbacks: deque[Completion] | None = None  # detached callbacks waiting for the one before them
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
-        # Board-wide number of the newest command when this stream last skipped a wait. 0 once all commands up to it are
-        # over.
-        self.gap = 0
+        self.lost: Lost | None = None  # commands of others that it was to wait for and did not; None once all are over
         self._scheduled = False
         self._closed = False
         self.needs_admission = capacity is not None  # whether a submission must call `admit` first
@@ -177,7 +177,7 @@ class StreamQueue(InProcess):
             raise reentered(f"{verb(item)} was enqueued on {self.label}")
         try:
             with lock:
-                # An allocation is a duty so that no abort drops its order; it is refused as any other command.
+                # An allocation is a duty so that no abort drops it; it is refused as any other command.
                 if (self.needs_admission or self.context.dead is not None) and (not duty or command.__class__ is Alloc):
                     self.admit(item)
                 if not self.append(item):
@@ -203,6 +203,11 @@ class StreamQueue(InProcess):
         # A wait in a blocking stream does not wait for the null stream (TOPS Runtime API, 2.4 topsStreamWaitEvent).
         if in_order := ordered and (self.null or (self.context.null_last is not None and kind is not WaitEvent)):
             self._order(item)
+        if ordered and (context := self.context).lost is not None:  # by streams that may be idle by now
+            null = context.null_stream
+            lost = context.lost if self.null else None if null is None else null.lost
+            if lost is not None:
+                self.lose(lost)
         queue = self._queue
         if queue is None:
             queue = self._queue = deque()
@@ -248,18 +253,10 @@ class StreamQueue(InProcess):
         """Become idle. With the driver's lock held."""
         self._scheduled = self._loose = False
         self._last = self.ordered_last = None  # an idle stream keeps nothing alive
-        if self.gap:
-            self.close_gap()
         if self.null:
             self.context.null_last = None
         if not self._detached:
             self.context.active.pop(self, None)
-
-    def forget(self, item: Completion) -> None:
-        """Take a command that has not started out of the queue, if it is there. With the driver's lock held."""
-        queue = self._queue
-        if queue and item.stage == PENDING and item in queue:
-            self.keep_only([each for each in queue if each is not item])
 
     def keep_only(self, kept: list[Completion]) -> None:
         """Drop all commands from the queue but these, which stand for the stream's order from now on. With the lock."""
@@ -276,36 +273,47 @@ class StreamQueue(InProcess):
         if not kept:
             self.retire()
 
-    def left_out(self, item: Completion) -> None:
-        """Note a gap if a command that does not run was to wait for others. With the driver's lock held."""
-        if item.deps or (item.command.__class__ is WaitEvent and item.command.record is not None):
-            self.gap = self.driver.seq
+    # ---- what was to be waited for, and was not
 
-    def inherit(self, dep: Completion) -> None:
-        """Inherit the gap (skipped waits) of a dependency's stream. With the driver's lock held."""
-        if isinstance(dep.failure, StreamAborted):
-            self.gap = self.driver.seq
-        else:
-            self.gap = max(self.gap, dep.stream.gap)
+    def leave_out(self, item: Completion) -> None:
+        """Lose what a command that does not run was to wait for. With the driver's lock held."""
+        kind = item.command.__class__
+        deps = item.deps or ()
+        if kind is WaitEvent and item.command.record is not None:
+            deps = (*deps, item.command.record)
+        if (lost := newest(unfinished(deps))) is not None:
+            self.lose(lost)
+        # The word may be written behind anything that the board has been given up to now.
+        if kind is WaitValue and (lost := self.driver.newest_work()) is not None:
+            self.lose(lost)
 
-    def close_gap(self) -> None:
-        """Set the gap to 0 when all commands up to it are over."""
+    def lose(self, more: Lost) -> None:
+        """Remember commands that the stream was to wait for, until they are over: what it frees may be in use there."""
+        if not unfinished(more.values()):
+            return
         with self.driver.lock:
-            if not any(stream.unfinished_to(self.gap) for stream in self.driver.active_streams()):
-                self.gap = 0
+            before, context = self.lost, self.context
+            lost = self.lost = lost_with(before, more)
+            if self.blocking:
+                context.lost = lost_with(context.lost, lost)
+            if before is None:
+                when_over(lost.values(), self._forget_lost)
 
-    def unfinished_to(self, seq: int) -> list[Completion]:
-        """Return a few commands whose end implies that everything up to number `seq` has ended. With the lock held.
+    def _forget_lost(self) -> None:
+        """Forget lost commands that are over, and look again when the others are."""
+        with self.driver.lock:
+            if self.lost is not None:
+                self.lost = newest(unfinished(self.lost.values()))
+            if self.context.lost is not None:
+                self.context.lost = newest(unfinished(self.context.lost.values()))
+            if self.lost is not None:
+                when_over(self.lost.values(), self._forget_lost)
 
-        They are those that left the queue unfinished, the newest one in the queue, and the head: an abort ends the
-        newest one before the head, which may be running.
-        """
-        items = [item for item in self._detached or () if item.seq <= seq]
-        queue = self._queue
-        if queue and queue[0].seq <= seq:
-            newest = queue[-1] if queue[-1].seq <= seq else [item for item in queue if item.seq <= seq][-1]
-            items += [newest] if newest is queue[0] else [queue[0], newest]
-        return items
+    def lost_since(self, seq: int) -> list[Completion]:
+        """Return lost commands that are not over and newer than `seq`: they may use memory that is as old as that."""
+        if self.lost is None:
+            return []
+        return [item for item in unfinished(self.lost.values()) if item.seq > seq and item.stream is not self]
 
     def _order(self, item: Completion) -> None:
         """Give a command the null-stream predecessors that this stream's order does not imply. With the lock held."""
@@ -337,8 +345,6 @@ class StreamQueue(InProcess):
         limited = self._capacity is not None
         plain = not tracing and not limited
         left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
-        if self.gap:
-            self.close_gap()
         item: Completion | None = None
         over: Completion | None
         run: list[Completion] = []
@@ -351,6 +357,8 @@ class StreamQueue(InProcess):
                 if item is not None:
                     if plain and error is None and item.stage < DONE:
                         queue.popleft()  # type: ignore[union-attr]  # the head is the item: only its end takes it
+                        if self.lost is not None:
+                            item.lost = self.lost
                         item.stage = DONE
                         waiters = None if item.waiters is None else item.take_waiters()
                     else:
@@ -414,22 +422,15 @@ class StreamQueue(InProcess):
     def _must_wait(self, item: Completion) -> bool:
         """Park the head behind the first of its predecessors that is not over, whose end posts the drain."""
         with self.driver.lock:
-            if item.aborted is not None and not item.duty:  # it is dropped
-                self.left_out(item)
+            if item.aborted is not None and (not item.duty or item.command.__class__ is Alloc):  # it is dropped
+                self.leave_out(item)
                 item.deps = None
-            for dep in item.deps or ():
-                if self._park_behind(item, dep):
+            for place, dep in enumerate(item.deps or ()):
+                if dep.stage < DONE and self._park_behind(item, dep):
+                    item.deps = item.deps[place:]  # type: ignore[index]  # it is what is gone through here
                     return True
-                self.inherit(dep)
-            # The memory that it reuses may still be in use by commands for which this stream skipped a wait. Only those
-            # enqueued before it count: so no command waits for itself.
-            if self.gap and item.command.__class__ is Alloc:
-                before = min(self.gap, item.seq - 1)
-                for stream in self.driver.active_streams():
-                    for dep in stream.unfinished_to(before) if stream is not self else ():
-                        item.deps = (*(item.deps or ()), dep)
-                        if self._park_behind(item, dep):
-                            return True
+                if dep.lost is not None:
+                    self.lose(dep.lost)
             item.parked = item.deps = None
         return False
 
@@ -458,11 +459,12 @@ class StreamQueue(InProcess):
             error = self.driver.trace(item, error)
         if error is not None:
             self._fail(item, error)
-        waiters = item.settle(error)
-        return waiters
+        if self.lost is not None:
+            item.lost = self.lost
+        return item.settle(error)
 
     def _fail(self, item: Completion, error: AtopsError) -> None:
-        self.left_out(item)
+        self.leave_out(item)
         if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
             error.__cause__ = self._error
         if self._error is None and not isinstance(error, StreamAborted):

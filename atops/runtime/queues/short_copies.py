@@ -112,8 +112,11 @@ def settle_run(run: list[Completion], done: int, queue: deque[Completion]) -> li
     Returns the waiters to wake after it.
     """
     woken: list[Waiter] = []
+    lost = run[0].stream.lost
     for item in run[:done]:
         queue.popleft()  # in order: claimed commands stay at the head
+        if lost is not None:
+            item.lost = lost
         item.stage = DONE
         if item.waiters is not None:
             woken += item.take_waiters()

@@ -24,7 +24,7 @@ from atops.device.copy_engine import CopyEngines
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import DeviceMemory
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.board.deferred_free import Countdown, free_when_idle
+from atops.runtime.board.deferred_free import free_when_idle, when_over
 from atops.runtime.commands.launch import Launch
 from atops.runtime.core.completion import Completion
 from atops.runtime.memory.buffer import Buffer
@@ -178,7 +178,7 @@ class ResourceBundle:
             self.closed = True
             streams = list(self.context.active)
         items = [item for stream in streams for item in stream.pending() if self._has(item)]
-        Countdown(self.context, self._release, len(items)).begin(items)
+        when_over(items, self._release)
 
     def _has(self, item: Completion) -> bool:
         if isinstance(item.command, Launch):

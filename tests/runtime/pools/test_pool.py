@@ -269,19 +269,52 @@ def test_a_finalizer_may_free_inside_of_take(pool: MemoryPool, context: Any) -> 
         """A completion at whose sight the garbage collector finds a buffer."""
 
         @property
-        def over(self) -> bool:
+        def stream(self) -> Lane:
             if orphan in pool:
                 lane.free(pool, orphan)
-            return False
+            return lane
 
-        @over.setter
-        def over(self, over: bool) -> None:
+        @stream.setter
+        def stream(self, stream: Lane) -> None:
             pass
 
     big = lane.take(pool, 60 * MIB)
     pool.give(big, lane, Collects(1, lane))
     assert len(pool.take(60 * MIB, other)[1]) == 1
     assert pool.used_current == 60 * MIB
+
+
+@pytest.mark.parametrize("told", ["first", "last"])
+def test_a_free_that_is_put_off_keeps_its_block(pool: MemoryPool, context: Any, told: str) -> None:
+    """No rule gives the block out before it is returned, whether or not the pool was told of the free by then."""
+    lane, other = Lane(context, 1), Lane(context, 2)
+    memory = lane.take(pool, 60 * MIB)
+    item = lane.item()
+    if told == "first":
+        pool.give(memory, lane, item)
+    pool.put_off(memory)
+    if told == "last":
+        pool.give(memory, lane, item)
+    item.over = True
+    other.wait_for(lane)
+    for each in (lane, other):
+        with pytest.raises(OutOfMemory, match="left out waits"):
+            pool.take(60 * MIB, each)
+    assert pool.statistics().promised == 60 * MIB
+    pool.returned(memory, "the free")
+    assert pool.statistics().promised == 0
+    assert other.take(pool, 60 * MIB).offset == memory.offset
+
+
+def test_a_free_that_is_over_and_has_not_returned_its_memory_is_waited_for(pool: MemoryPool, context: Any) -> None:
+    """It may be about to be put off: an allocation in between looks at it once more."""
+    lane, other = Lane(context, 1), Lane(context, 2)
+    memory = lane.take(pool, 60 * MIB)
+    item = lane.item()
+    pool.give(memory, lane, item)
+    other.wait_for(lane)
+    item.over = True
+    assert pool.take(60 * MIB, other)[1] == (item,)
 
 
 def test_destroy(context: Any, pool: MemoryPool, lane: Lane) -> None:
