@@ -1,7 +1,10 @@
 """What `make docs` adds to the pages of this folder: the tree's other Markdown files, and a page for each example.
 
-Pages name files by their place in the tree, as any viewer of the tree follows them; in the site a link leads to the page
-that the file became. A link to a file that is no page of the site becomes its name.
+Pages name files by their place in the tree, as any viewer of the tree follows them; in the site a link leads to the
+page that the file became. A link to a file that is no page of the site becomes its name.
+
+A line `::names atops.kernels` becomes a section for each public name of that module, with the signature and docstring
+that it has when it is imported: many are made from tables, which a reader of the source text does not find.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ TOP = {
 }
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 NAMES = re.compile(r"^::names ([\w.]+)(?: as ([\w.]+))?$", re.MULTILINE)
-MODULE = re.compile(r"\b(?:\w+\.)+(?=[A-Z])|'")  # before a class in an annotation; and the quotes of annotations
+NOISE = re.compile(r"\batops\.(?:\w+\.)*|'")  # in annotations: the modules of types, and quotes
 PICTURE = re.compile(r"(!\[[^\]]*\]\()docs/")
 
 
@@ -86,6 +89,8 @@ def _names(listed: str, module: str) -> Iterator[str]:
     level = "##" if listed == module else "###"
     for name in sorted(import_module(listed).__all__, key=lambda name: (name.lower(), name)):
         value = getattr(import_module(module), name)
+        if listed != module and not inspect.isroutine(value):
+            continue
         yield from _section(f"{level} {name}", name, value)
         if inspect.isclass(value):
             for method, member in vars(value).items():
@@ -98,5 +103,5 @@ def _section(heading: str, name: str, value: object) -> Iterator[str]:
     yield f"\n{heading}\n"
     if inspect.isroutine(value):
         waits = "async " if inspect.iscoroutinefunction(value) else ""
-        yield f"```python\n{waits}def {name}{MODULE.sub('', str(inspect.signature(value)))}\n```\n"
+        yield f"```python\n{waits}def {name}{NOISE.sub('', str(inspect.signature(value)))}\n```\n"
     yield inspect.getdoc(value) or ""

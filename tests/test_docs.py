@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +15,13 @@ from typing import Any
 
 import pytest
 
+import atops
+from atops import kernels, tops
 from atops.device.arch import ARCHITECTURES
 
 ROOT = Path(__file__).resolve().parents[1]
-GUIDES = [ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "benchmarks/README.md")]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *GUIDES]
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [*sorted(ROOT.glob("*.md")), *DOCS, *sorted((ROOT / "examples").rglob("*.md")), ROOT / "benchmarks/README.md"]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 FENCE = re.compile(r"^```(\S*)[ \t]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -78,16 +84,19 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_links_of_a_page_lead_somewhere(page: Path):
-    """Each relative link names a file of the project, and each fragment of a page's own a heading."""
-    text = page.read_text(encoding="utf-8")
-    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    text = CODE.sub("", text)
-    headings = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-    for target, fragment in LINK.findall(text):
-        if not target:
-            assert fragment in headings, f"#{fragment} is no heading"
-        elif "://" not in target:
-            assert (page.parent / target).exists(), f"{target} is no file"
+    """Each relative link names a file of the project, and each fragment a heading of its page."""
+    for target, fragment in LINK.findall(CODE.sub("", page.read_text(encoding="utf-8"))):
+        if "://" in target:
+            continue
+        there = page.parent / target if target else page
+        assert there.exists(), f"{target} is no file"
+        assert not fragment or fragment in headings(there), f"{target}#{fragment} is no heading"
+
+
+def headings(page: Path) -> set[str]:
+    """Return the fragments that name the headings of a page."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def missing(text: str, files: set[str]) -> set[str]:
@@ -105,7 +114,7 @@ def test_the_files_that_pages_name_exist():
     files = {path.relative_to(ROOT).as_posix() for path in paths}
     faults = {
         f"{page.name}: {name}"
-        for page in (*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md")
+        for page in (*DOCS, ROOT / "CONTRIBUTING.md")
         for name in missing(page.read_text(encoding="utf-8"), files) - set(NOT_IN_THE_TREE)
     }
     assert not faults, "no such file:\n" + "\n".join(sorted(faults))
@@ -198,3 +207,87 @@ def test_both_columns_of_a_port_have_the_same_lines(left: list[str], right: list
     for ours, theirs in zip(right, left, strict=True):
         assert bool(ours.strip()) is (theirs.strip() not in ("", "}"))
         assert both & {*SPOKEN.findall(ours)} == both & {*SPOKEN.findall(theirs)}, (theirs, ours)
+
+
+NAMED: dict[str, Any] = {
+    "array": atops.DeviceArray,
+    "atops": atops,
+    "buffer": atops.Buffer,
+    "completion": atops.Completion,
+    "device": atops.Device,
+    "event": atops.Event,
+    "k": kernels,
+    "pool": atops.MemoryPool,
+    "stream": atops.Stream,
+    "tops": tops,
+}
+SPAN = re.compile(r"`([^`]+)`")
+FROM = sorted((ROOT / "docs" / "coming_from").glob("*.md"))
+
+
+def unknown(text: str) -> Iterator[str]:
+    """Yield what a piece of Python names and its objects lack: attributes, and arguments of calls by name."""
+    text += {"@": "\ndef f(): pass", ":": " pass"}.get(text[0] if text[0] == "@" else text[-1], "")
+    for node in ast.walk(compile(text, text, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)):
+        if isinstance(node, ast.Attribute):
+            owner = named(node.value)
+            if owner is not None and not hasattr(owner, node.attr):
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Call) and callable(function := named(node.func)):
+            taken = inspect.signature(function).parameters.values()
+            if not any(each.kind is each.VAR_KEYWORD for each in taken):
+                extra = {word.arg for word in node.keywords} - {each.name for each in taken}
+                yield from (f"{name}= of {ast.unparse(node.func)}" for name in sorted(extra, key=str))
+
+
+def named(node: ast.expr) -> Any:
+    """Return the object that an expression names, None where that is not known."""
+    if isinstance(node, ast.Name):
+        return NAMED.get(node.id)
+    if isinstance(node, ast.Attribute) and (owner := named(node.value)) is not None:
+        value = getattr(owner, node.attr, None)
+        return value if inspect.ismodule(value) or inspect.isclass(value) or inspect.isroutine(value) else None
+    return None
+
+
+@pytest.mark.parametrize("page", FROM, ids=[page.stem for page in FROM])
+def test_the_names_for_those_who_come_from_elsewhere_exist(page: Path):
+    """What the tables of these pages tell to write is Python, of names that are there."""
+    rows = [re.split(r"(?<!\\)\|", line) for line in page.read_text(encoding="utf-8").splitlines() if line[:2] == "| "]
+    spans = [span for row in rows for span in SPAN.findall(row[2])]
+    assert page.stem == "index" or len(spans) >= 20
+    assert not (faults := [fault for span in spans for fault in unknown(span)]), faults
+
+
+def test_a_name_that_does_not_exist_is_seen():
+    """Attributes, keyword arguments and names of modules are looked up; names that are the reader's are not."""
+    texts = "stream.synchronize()", "device.create_stream(prio=1)", "@k.jit", "with atops.Devise(1):", "await x.f(y)"
+    assert [fault for text in texts for fault in unknown(text)] == [
+        "stream.synchronize", "prio= of device.create_stream", "k.jit", "atops.Devise",
+    ]  # fmt: skip
+
+
+def test_the_reference_has_every_name():
+    """Each public name of `atops` has its place in the reference; the C-style functions' families are all there."""
+    text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
+    shown = set(re.findall(r"^::: atops\.(\w+)$", text, re.MULTILINE))
+    elsewhere = {"errors", "kernels", "tops"}  # pages of their own
+    assert set(atops.__all__) - elsewhere <= shown
+    families = {path.stem for path in (ROOT / "atops" / "tops" / "functions").glob("[a-z]*.py")}
+    assert set(re.findall(r"^::names atops\.tops\.functions\.(\w+) ", text, re.MULTILINE)) == families
+
+
+@pytest.mark.slow
+def test_the_site_is_built(tmp_path: Path):
+    """`make docs` builds without a warning, every page is in the navigation, and no page fetches anything."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    texts = {path.relative_to(tmp_path / "site").as_posix(): path for path in (tmp_path / "site").rglob("*.html")}
+    assert {"index.html", "reference/tops.html", "examples/first_pipeline.py.html"} <= set(texts)
+    fetched = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(https?://[^\"' >]+)")
+    faults = {name: fetched.findall(path.read_text(encoding="utf-8")) for name, path in texts.items()}
+    assert not {name: found for name, found in faults.items() if found}
+    functions = (tmp_path / "site" / "reference" / "tops.html").read_text(encoding="utf-8")
+    assert all(f'id="{name.lower()}"' in functions for name in ("topsMalloc", "topsStreamWaitEvent"))
