@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from measured import Array, Measured
+from measured import Array, Measured, corner
 
 import atops
 from atops import kernels as k
@@ -42,7 +42,8 @@ async def convolve(y: k.Span, x: k.Span, filters: k.Span) -> None:
             image, row = tile // bands, tile % bands * ROWS
             first, last = max(0, row - above), min(height, row + ROWS + above)  # the rows that there are
             low, high = first - (row - above), row + ROWS + above - last  # the rows that there are not
-            k.pad(dte, halo, x[image, :, first:last], (0, low, beside), (0, high, beside), (0, 0, 0))
+            for channel in range(inputs):
+                k.pad(dte, halo[channel], x[image, channel, first:last], (low, beside), (high, beside), (0, 0))
             for i, j in product(range(down), range(across)):
                 mover.set_dst_addr(columns[i, j])
                 mover.set_src_offset(1, i)
@@ -51,7 +52,7 @@ async def convolve(y: k.Span, x: k.Span, filters: k.Span) -> None:
             np.matmul(
                 weights.reshape(outputs, places), columns.reshape(places, -1), out=result.reshape(outputs, -1)
             )
-            k.deslice(dte, y[image], result[:, : min(ROWS, height - row)], (0, row, 0))
+            k.deslice(dte, y[image], corner(dte, result, outputs, min(ROWS, height - row), width), (0, row, 0))
 
 
 def problem(generator: np.random.Generator, count: int, channels: int, height: int, width: int) -> tuple[Any, ...]:

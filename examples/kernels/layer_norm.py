@@ -56,8 +56,8 @@ async def layer_norm(y: k.Span, x: k.Span, gamma: k.Span, beta: k.Span, epsilon:
                 scale, shift = vector.load(scales, panel * LANES), vector.load(shifts, panel * LANES)
                 centred = vector.load(tile, panel * PANEL, ROWS)
                 (centred * factors * scale + shift).store(tile, panel * PANEL)  # one vector goes with each of an array
-                result = tile[panel, : part.stop - part.start, : min(LANES, columns - panel * LANES)]
-                k.deslice(dte, y, result, (part.start, panel * LANES))
+                inside = part.stop - part.start, min(LANES, columns - panel * LANES)
+                k.slice_deslice(dte, y, tile[panel], (0, 0), inside, (part.start, panel * LANES))
 
 
 @k.device

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from measured import Array, Measured
+from measured import Array, Measured, corner
 
 import atops
 from atops import kernels as k
@@ -58,7 +58,7 @@ async def multiply(y: k.Span, a: k.Span, b: k.Span) -> None:
                     multiply_blocks(part, left, right)
                     np.add(total, part, out=total)
             if inside:
-                k.deslice(out, y, total[:height, :width], (row + down, column + across))
+                k.deslice(out, y, corner(out, total, height, width), (row + down, column + across))
     if stager:
         stage_a.destroy()
         stage_b.destroy()

@@ -14,13 +14,28 @@ from typing import Any
 import numpy as np
 
 import atops
+from atops import kernels as k
 
-__all__ = ("Array", "Measured")
+__all__ = ("Array", "Measured", "corner")
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 REPEAT = 9
 BOTH = ("gcu210", "gcu300")
+
+
+@k.device
+def corner(dte: k.tops_dte_ctx_t, tile: Any, *shape: int) -> Any:
+    """Return the part of `shape` at the beginning of a tile in L1, for a transfer to take.
+
+    That moves contiguous memory, as an mdspan describes it: whole rows of a tile are it, of shorter ones `slice` makes
+    a copy. On gcu300 `slice_deslice` does both in one.
+    """
+    if shape[1:] == tile.shape[1:]:
+        return tile[: shape[0]]
+    part = k.local(shape, tile.dtype)
+    k.slice(dte, part, tile, (0,) * len(shape))
+    return part
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,9 @@ async def rotary_embedding(y: k.Span, x: k.Span, positions: k.Span, frequencies:
                 (a * cosines - b * sines).store(first, start)
                 (b * cosines + a * sines).store(second, start)
 
-            here = part.stop - part.start
-            firsts = k.deslice_async(dte, y, first[:, :here], (0, part.start, 0))
-            seconds = k.deslice_async(other, y, second[:, :here], (0, part.start, half))
+            here = heads, part.stop - part.start, half
+            firsts = k.slice_deslice_async(dte, y, first, (0, 0, 0), here, (0, part.start, 0))
+            seconds = k.slice_deslice_async(other, y, second, (0, 0, 0), here, (0, part.start, half))
             await firsts
             await seconds
 

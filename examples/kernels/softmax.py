@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from measured import Array, Measured
+from measured import Array, Measured, corner
 
 import atops
 from atops import kernels as k
@@ -34,7 +34,7 @@ async def softmax(y: k.Span, x: k.Span) -> None:
             powers.store(tile)
             total = combined(lambda a, b: a + b, tile, scratch)
             (powers * k.div(1, total)).store(tile)
-            result = tile[:columns, : part.stop - part.start]
+            result = corner(dte, tile, columns, part.stop - part.start)
             await k.transpose_deslice_async(dte, y, result, (part.start, 0), (1, 0))
 
 

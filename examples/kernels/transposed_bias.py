@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from measured import Array, Measured
+from measured import Array, Measured, corner
 
 import atops
 from atops import kernels as k
@@ -20,20 +20,21 @@ HEIGHT, WIDTH = 512, 48  # of a tile of the result; float32: 96 KiB, and two of 
 @k.kernel
 async def add_bias(y: k.Span, x: k.Span, bias: k.Span) -> None:
     """Store x transposed, plus the bias in each row, into y. A thread takes strips of y, WIDTH columns each."""
-    tile, spread = k.local((HEIGHT, WIDTH), np.float32), k.local((HEIGHT, WIDTH), np.float32)
+    tile = k.local((HEIGHT, WIDTH), np.float32)
     with k.dte_scope() as turn, k.dte_scope() as repeat, k.dte_scope() as out:
         turn.config_slice_transpose(tile, x, (0, 0), (1, 0))  # configured once; patched for each tile
         for columns in k.tiles(y.shape[1], WIDTH):
             width = columns.stop - columns.start
-            spread_out = k.broadcast_async(repeat, spread[:, :width], bias[columns].reshape(1, width))
+            spread = k.local((HEIGHT, width), np.float32)
+            spread_out = k.broadcast_async(repeat, spread, bias[columns].reshape(1, width))
             turn.set_src_offset(0, columns.start)
             for row in range(0, y.shape[0], HEIGHT):
                 turn.set_src_offset(1, row)
                 await turn.trigger()  # what lies beyond x is filled with zeros, and stays in L1
                 await spread_out  # over after the first time
-                here = tile[: min(HEIGHT, y.shape[0] - row), :width]
-                np.add(here, spread[: len(here), :width], out=here)
-                k.deslice(out, y, here, (row, columns.start))
+                height = min(HEIGHT, y.shape[0] - row)
+                np.add(tile[:height, :width], spread[:height], out=tile[:height, :width])
+                k.deslice(out, y, corner(out, tile, height, width), (row, columns.start))
 
 
 def problem(generator: np.random.Generator, features: int, batch: int) -> tuple[Any, ...]:

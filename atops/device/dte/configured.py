@@ -80,7 +80,7 @@ class Descriptor:
     def readdress(self, role: str, memory: Operand) -> None:
         """Let an operand lie at the start of `memory`, in the shape and with the type that it was configured with.
 
-        Raises InvalidValue where `memory` is too small, or has gaps and another shape; or there is no such operand.
+        Raises InvalidValue where `memory` is too small, or there is no such operand.
         """
         if role not in self._given:
             raise InvalidValue(f"{self.operation.name} has no {role}; it has {' and '.join(self._given)}")
@@ -148,7 +148,7 @@ def _array(operand: Operand) -> Array:
 
 
 def _formed(memory: Operand, form: _Form, what: str) -> Operand:
-    """Return the first elements of `memory` in a form. Raises InvalidValue where there are not so many, or gaps."""
+    """Return the first elements of `memory` in a form. Raises InvalidValue where there are not so many."""
     shape, element = form
     size = element.itemsize
     for extent in shape:
@@ -158,8 +158,6 @@ def _formed(memory: Operand, form: _Form, what: str) -> Operand:
         raise InvalidValue(
             f"{what}: {element_name(element)}{list(shape)} has {size} bytes; {where} has {memory.nbytes}"
         )
-    if not _array(memory).flags.c_contiguous:
-        raise InvalidValue(f"{what}: {where} has gaps, and is no {element_name(element)}{list(shape)}")
     return memory.reshape(-1).view(np.uint8)[:size].view(element).reshape(shape)
 
 
@@ -243,7 +241,7 @@ class ConfiguredContext(DteContext):
     def set_src_addr(self, memory: Operand) -> None:
         """Read from the start of `memory` from now on, in the configured shape and type.
 
-        Raises DteError where `memory` has fewer bytes, or gaps and another shape; and for one that it cannot reach.
+        Raises DteError where `memory` has fewer bytes or is not contiguous, and for one that it cannot reach.
         """
         self._set_address("src", memory)
 

@@ -171,11 +171,15 @@ def issue(
 def _known(operand: Any, pad: Array) -> Array | None:
     """Return the array of what needs no further look: of the context's own scratchpad, or of live global memory."""
     if type(operand) is ndarray:
-        known: bool = operand.base is pad or getattr(operand.base, "base", None) is pad
-        return operand if known else None
-    if type(operand) is Span and operand.space is GLOBAL and operand.allocation.alive:  # type: ignore[union-attr]  # global: it has one
+        return operand if operand.base is pad or _is_plain_view(operand, pad) else None
+    if type(operand) is Span and operand.space is GLOBAL and operand.contiguous and operand.allocation.alive:  # type: ignore[union-attr]  # global: it has one
         return operand.array
     return None
+
+
+def _is_plain_view(array: Array, pad: Array) -> bool:
+    """Tell whether an array is a contiguous view of what was handed out of a scratchpad."""
+    return getattr(array.base, "base", None) is pad and array.flags.c_contiguous
 
 
 def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: FrameType) -> None:
@@ -274,8 +278,8 @@ def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> None:
         else:
             local = None
         if (
-            local is not None and span.space is GLOBAL
-            and (local.base is ctx.scratchpad or getattr(local.base, "base", None) is ctx.scratchpad)
+            local is not None and span.space is GLOBAL and span.contiguous
+            and (local.base is ctx.scratchpad or _is_plain_view(local, ctx.scratchpad))
             and span.allocation.alive and into.nbytes >= out.nbytes
         ):  # fmt: skip
             ctx.descriptor = None  # the engine is set up for this one now
@@ -308,8 +312,8 @@ def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
         else:
             local = None
         if (
-            local is not None and span.space is GLOBAL
-            and (local.base is ctx.scratchpad or getattr(local.base, "base", None) is ctx.scratchpad)
+            local is not None and span.space is GLOBAL and span.contiguous
+            and (local.base is ctx.scratchpad or _is_plain_view(local, ctx.scratchpad))
             and span.allocation.alive and into.nbytes >= out.nbytes
         ):  # fmt: skip
             event = _new_event(DteEvent)

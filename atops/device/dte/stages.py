@@ -374,6 +374,10 @@ class Work:
         """Move, after a check."""
         raise NotImplementedError
 
+    def written(self, dst: Array, src: Array | None, given: Parameters) -> Array | None:
+        """Return the part of dst that is written, after a check; None where src is moved onto itself."""
+        return dst
+
 
 class Stages(Work):
     """Take, turn and land. What moves in its own way, EXPAND, SHRINK and REPLACE, lands in WHOLE or a window."""
@@ -431,6 +435,18 @@ class Stages(Work):
         region = dst if land.region is None else land.region(dst, extents, given)
         land.put(region, source, extents, turn.move, given)
 
+    def written(self, dst: Array, src: Array | None, given: Parameters) -> Array | None:
+        """Return all of dst, or its window: what src does not reach of it is filled."""
+        if src is None:
+            return dst
+        take, land = self.take, self.land
+        region = dst if land.region is None else land.region(dst, self.extents(dst, src, given), given)
+        if not self.turn.reads or not may_overlap(region, src):
+            return region
+        if take.view is not None and take.extents is not None:
+            src = take.view(src, take.extents(dst, src, self.turn, given), given)
+        return None if np.shares_memory(region, src) else region
+
 
 class Memcpy(Work):
     """All bytes of src, in row-major order, to the first bytes of dst."""
@@ -454,6 +470,12 @@ class Memcpy(Work):
     def apply(self, dst: Array, src: Array, given: Parameters) -> None:
         """Move the bytes."""
         copy_bytes(dst, src)
+
+    def written(self, dst: Array, src: Array | None, given: Parameters) -> Array | None:
+        """Return as many bytes of dst as src has."""
+        if src is None or (may_overlap(dst, src) and np.shares_memory(dst, src)):
+            return None
+        return dst.reshape(-1).view(np.uint8)[: src.nbytes]
 
 
 class Memset(Work):

@@ -17,7 +17,8 @@ from atops.base.locks import fork_safe
 from atops.base.waiting.parking_lot import ThreadWaiter, Waiter, wake
 from atops.device.call_site import Site, caller
 from atops.device.chip import POISON
-from atops.device.dte.operations import Operation
+from atops.device.dte.array_copy import WORDS, fill
+from atops.device.dte.operations import Operation, sub_sample
 from atops.device.dte.stages import Parameters
 from atops.device.exec.thread import KernelThread, Reach, Request, current_thread, get_slot
 from atops.device.geometry import Array, root_of
@@ -257,14 +258,12 @@ def perform(event: DteEvent, thread: KernelThread) -> None:
 
 
 def poison(operation: Operation[...], into: Array, out: Array | None, parameters: Parameters) -> None:
-    """Do the operation with 0xA5 in every byte that it moves or fills, so that a read before the wait shows."""
-    if out is not None:
-        if np.may_share_memory(into, out):
-            return  # element for element the same place: the source must survive
-        out = np.frombuffer(_POISON_BYTES * out.nbytes, out.dtype).reshape(out.shape)
-    if "value" in parameters:
-        parameters = {**parameters, "value": np.frombuffer(_POISON_BYTES * into.itemsize, into.dtype)[0]}
-    operation.apply(into, out, parameters)
+    """Put 0xA5 in every byte that the operation writes, so that a read before the wait shows."""
+    written = operation.work.written(into, out, parameters)
+    if written is not None:
+        if written.itemsize in WORDS:  # of a bool, too, each byte
+            written = written.view(WORDS[written.itemsize])
+        fill(written, np.frombuffer(_POISON_BYTES * written.itemsize, written.dtype)[0])
 
 
 def finish_transfers(thread: KernelThread) -> None:
@@ -295,7 +294,8 @@ def operand_of(thread: KernelThread, memory: Any, role: str, operation: str, sha
 
     Spans and arrays stand for themselves, declared variables for their span, pointers for the memory from there on.
     Raises DteError, naming thread and line, for what is no memory of the thread's, for local memory where the context
-    is `shared`, and for a destination that is only read; IllegalAddress for dead memory.
+    is `shared`, for a view that is not contiguous, and for a destination that is only read; IllegalAddress for dead
+    memory.
     """
     if type(memory) is not Span and not isinstance(memory, np.ndarray):
         meant = getattr(memory, "span", None) or getattr(memory, "memory", None)
@@ -310,10 +310,30 @@ def operand_of(thread: KernelThread, memory: Any, role: str, operation: str, sha
     if space is Space.LOCAL and shared:
         raise fault(thread, f"{role} of {operation} lies in local memory; a shared DTE context moves between "
                             "global and shared memory only, use a private one")  # fmt: skip
+    if not array.flags.c_contiguous:
+        raise fault(thread, f"{role} of {operation} has gaps or another order: shape {array.shape} with strides of "
+                            f"{array.strides} bytes; a DTE moves contiguous memory, as an mdspan describes it: "
+                            f"{_instead(array, role, thread.grid.arch.gcu_arch)}")  # fmt: skip
     if role == "dst" and not array.flags.writeable:
         why = f"lies in {space} memory, which" if type(memory) is Span else "is an array that"
         raise fault(thread, f"dst of {operation} {why} kernels only read: {memory!r}")
     return memory, array
+
+
+def _instead(array: Array, role: str, gcu_arch: int) -> str:
+    """Return which operation moves such a view, given the memory that it is a view of."""
+    steps = [step for extent, step in zip(array.shape, array.strides, strict=True) if extent > 1]
+    if any(step < 0 for step in steps):
+        return "mirror_tb reverses the last axis, mirror_lr the last but one"
+    if 0 in steps:
+        return "broadcast repeats along a dimension"
+    if steps != sorted(steps, reverse=True):
+        return "transpose permutes the dimensions"
+    if role == "dst":
+        return "deslice writes a window of it, and pad puts elements `mid` apart"
+    if gcu_arch >= sub_sample.gcu_arch:
+        return "slice takes a window of it, and sub_sample each n-th element"
+    return "slice takes a window of it, and each n-th element as a column of its rows of n"
 
 
 def apart(destination: Operand, source: Operand) -> bool:

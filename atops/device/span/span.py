@@ -68,16 +68,18 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
     Slicing, reshaping and viewing touch no byte and are allowed everywhere. Reading or storing an element, numpy
     functions and `np.asarray` are accesses: by a kernel thread only, and to global memory only on chips with direct
     access (gcu300). A slice beyond the extents raises IllegalAddress where it is written, unlike numpy's, which is
-    cut short: a pointer into C++ memory would have reached the neighbour. Negative positions count from the end.
+    cut short: a pointer into C++ memory would have reached the neighbour. Negative positions count from the end; strict
+    mode refuses them, and slices that end before they begin.
     `allocation` is None for L1 and L2; `offset` is that of the first element, in bytes of the allocation or memory.
     """
 
-    __slots__ = ("allocation", "array", "offset", "space")
+    __slots__ = ("allocation", "array", "contiguous", "offset", "space")
 
     def __init__(self, allocation: Allocation | None, array: Array, offset: int, space: Space = Space.GLOBAL) -> None:
         """Make a view. `Span.over` is the way to make one of an allocation."""
         self.allocation = allocation
         self.array = array
+        self.contiguous = array.flags.c_contiguous  # kept, as each transfer asks; of a part of x maybe False for True
         self.offset = offset
         self.space = space
 
@@ -128,6 +130,7 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
                     part = _new_span(Span)  # filled in here: a constructor's frame would cost half as much again
                     part.array = array[key]
                     part.allocation = self.allocation
+                    part.contiguous = self.contiguous
                     part.offset = self.offset + start * array.strides[0]
                     part.space = self.space
                     return part
@@ -380,12 +383,23 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
         """Read or store at a mask or index arrays."""
         key = _loaded(key)
         array = self.touch(kind)
+        if _is_strict():
+            self._check_indexes(key)
         try:
             if kind == "load":
                 return array[key]
             array[key] = value
         except IndexError as error:
             raise IllegalAddress(f"{current_thread()} at {caller()}: {self!r}: {error}") from None
+
+    def _check_indexes(self, key: Key) -> None:
+        """Raise IllegalAddress where an index array, or an index beside one, counts from the end."""
+        for axis, each in enumerate(key if type(key) is tuple else (key,)):
+            if isinstance(each, slice | type(None) | type(...) | str):
+                continue
+            indexes = np.asarray(each)
+            if indexes.dtype.kind == "i" and indexes.size and indexes.min() < 0:
+                raise _suspect(self, f"index {indexes.min()}", axis, self.shape[min(axis, len(self.shape) - 1)])
 
     def _like(self, array: Array) -> Span:
         """Return a span of `array`, which is another view of the same bytes."""
@@ -443,7 +457,8 @@ def is_basic(key: Key) -> bool:
 def check_bounds(array: Shaped, key: Key) -> None:
     """Raise IllegalAddress, naming dimension, index and extent, where a basic `key` leaves the extents of `array`.
 
-    Unlike numpy's, a slice must begin and end inside; negative positions count from the end.
+    Unlike numpy's, a slice must begin and end inside; negative positions count from the end, or are refused in strict
+    mode as backward slices are.
     """
     keys = key if type(key) is tuple else (key,)
     shape = array.shape
@@ -462,9 +477,35 @@ def check_bounds(array: Shaped, key: Key) -> None:
             for position in (each.start, each.stop):
                 if position is not None and not -extent <= operator.index(position) <= extent:
                     raise _outside(array, f"slice {_text(each)} of dimension {axis}, whose extent is {extent}")
+            if _is_suspect(each, extent) and _is_strict():
+                raise _suspect(array, f"slice {_text(each)}", axis, extent)
         elif not -extent <= each < extent:
             raise _outside(array, f"index {each} of dimension {axis}, whose extent is {extent}")
+        elif each < 0 and _is_strict():
+            raise _suspect(array, f"index {each}", axis, extent)
         axis += 1
+
+
+def _is_strict() -> bool:
+    thread = maybe_current_thread()
+    return thread is not None and thread.grid.options.strict
+
+
+def _is_suspect(part: slice, extent: int) -> bool:
+    """Tell whether a slice counts from the end, or runs against its step: what `x[i - 1 : i + 1]` does at 0."""
+    if any(edge is not None and edge < 0 for edge in (part.start, part.stop)):
+        return True
+    start, stop, step = part.indices(extent)
+    if step < 0:
+        return part.start is not None and part.stop is not None and part.start < part.stop
+    return start > stop
+
+
+def _suspect(array: Shaped, what: str, axis: int, extent: int) -> IllegalAddress:
+    return _outside(
+        array, f"{what} of dimension {axis} lies before the start or runs backward, which strict mode refuses: guard "
+               f"the first elements; from the end, count from the extent, as {extent} - 1"
+    )  # fmt: skip
 
 
 def _outside(array: Shaped, what: str) -> IllegalAddress:

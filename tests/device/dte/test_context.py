@@ -755,3 +755,42 @@ def test_a_stopped_grid_ends_a_kernel_that_only_moves(bench: Bench):
 
     with pytest.raises(LaunchFailure, match="enough"):
         bench.launch(forever, (1, 2), bench.upload(NUMBERS))
+
+
+@pytest.mark.parametrize("arch", ["gcu300", "gcu210"])
+def test_only_contiguous_memory_is_moved(make_bench: Callable[..., Bench], arch: str):
+    """What no mdspan describes is refused as either operand, in every form, with the operation that moves it so."""
+    views = {
+        "mirror_tb reverses": lambda x: x[::-1],
+        "transpose permutes": lambda x: x.reshape(8, 8).T,
+        "slice takes a window": lambda x: x.reshape(8, 8)[:, 2:4],
+        "each n-th element": lambda x: x[::2],
+        "broadcast repeats": lambda x: np.broadcast_to(x[:1], (8,)),
+    }
+
+    @k.kernel
+    async def refuse(x):
+        tile = k.local(64, np.float32)
+        with k.dte_scope() as dte, k.dte_scope() as other:
+            other.config_memcpy(tile, x)
+            for said, view in views.items():
+                for memory in (x, tile):
+                    part = view(memory)
+                    if not isinstance(part, k.Span | np.ndarray) or (memory is x and "repeats" in said):
+                        continue
+                    for act in (
+                        lambda part: k.memcpy(dte, tile, part),
+                        lambda part: k.memcpy_async(dte, x, part),
+                        lambda part: k.slice(dte, x[:1], part, (0,) * part.ndim),
+                        lambda part: dte.config_memcpy(tile, part),
+                        lambda part: other.set_src_addr(part),
+                    ):
+                        with pytest.raises(DteError, match=rf"src of .* has gaps or another order.*{said}"):
+                            act(part)
+            with pytest.raises(DteError, match=r"dst of memcpy has gaps.*deslice writes a window"):
+                k.memcpy(dte, tile.reshape(8, 8)[:, :2], x[:16].reshape(8, 2))
+            k.memcpy(dte, tile.reshape(8, 8)[2:4], x[:16])  # whole rows are one run
+            k.memcpy(dte, tile[3:3], x[5:5])
+
+    bench = make_bench(arch=arch)
+    bench.launch(refuse, (1, 1), bench.upload(np.arange(64, dtype=np.float32)))

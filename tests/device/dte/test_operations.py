@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atops.device.dte.operations import OPERATIONS
+from atops.device.dte.transfer import poison
 from tests.device.transform_cases import EXAMPLES, draw_array, draw_case, random_array
 from tests.device.transform_oracles import ORACLES, cells, expected
 from tests.every import every
@@ -51,6 +52,28 @@ def test_each_example_is_its_oracle(name: str) -> None:
     after, before = expected(name, dst, src, **case.parameters), cells(dst)
     OPERATIONS[name](dst, src, **case.parameters)
     assert cells(dst) == after != before
+
+
+@every("name", OPERATIONS)
+def test_poison_is_what_the_operation_writes(name: str) -> None:
+    """Each byte whose value the operation decides is 0xA5 after the poison, and every other byte stays."""
+
+    @settings(max_examples=20)
+    @given(st.data())
+    def poisoned(data: st.DataObject) -> None:
+        case = draw_case(data.draw, name)
+        src = None if case.src is None else random_array(case.src, case.src_kind)
+        ends = []
+        for byte in (0x00, 0xFF):
+            dst = np.frombuffer(bytes([byte]) * (int(np.prod(case.dst)) * case.dst_kind.itemsize), np.uint8).copy()
+            seen = dst.view(case.dst_kind).reshape(case.dst)
+            OPERATIONS[name](seen, src, **case.parameters)
+            ends.append(dst)
+        dst = np.full(dst.size, 0x11, np.uint8)
+        poison(OPERATIONS[name], dst.view(case.dst_kind).reshape(case.dst), src, case.parameters)
+        assert dst.tolist() == np.where(ends[0] == ends[1], 0xA5, 0x11).tolist()
+
+    poisoned()
 
 
 LARGE: list[tuple[str, tuple[int, ...], dict[str, Any], Callable[[Any], Any]]] = [

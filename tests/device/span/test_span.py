@@ -485,3 +485,62 @@ def test_what_passes_is_inside(shape: list[int], parts: list[object], at: int):
     else:
         with pytest.raises(IllegalAddress, match="dimension"):
             check_bounds(array, key)
+
+
+BELOW: list[tuple[str, Callable[..., object]]] = [
+    ("index -1 of dimension 0", lambda x, i: x[i - 1]),
+    ("slice -1:1 of dimension 0", lambda x, i: x[i - 1 : i + 1]),
+    ("slice -2: of dimension 0", lambda x, i: x[i - 2 :]),
+    ("slice :-1 of dimension 0", lambda x, i: x[: i - 1]),
+    ("slice 3:1 of dimension 0", lambda x, i: x[i + 3 : i + 1]),
+    ("slice 1:3:-1 of dimension 0", lambda x, i: x[i + 1 : i + 3 : -1]),
+    ("index -1 of dimension 1", lambda x, i: x.reshape(4, 2)[i, i - 1]),
+    ("index -1 of dimension 1", lambda x, i: x.reshape(4, 2)[..., i - 1]),
+    ("index -3 of dimension 0", lambda x, i: x[[1, i - 3]]),
+    ("index -3 of dimension 0", lambda x, i: x[np.array([1, i - 3])]),
+    ("index -1 of dimension 0", lambda x, i: x.__setitem__(i - 1, 7)),
+    ("slice -1:1 of dimension 0", lambda x, i: x.__setitem__(slice(i - 1, i + 1), 7)),
+    ("index -1 of dimension 0", lambda x, i: x.__setitem__([i - 1], 7)),
+]
+
+
+@pytest.mark.parametrize("place", ["global", "local", "shared", "variable"])
+@every("row", BELOW, ids=lambda row: row[0])
+def test_strict_mode_refuses_what_lies_before_the_start(row: tuple, place: str):
+    """Negative indexes and backward slices, read or stored, name the cure; by default they are numpy's."""
+    said, access = row
+    variable = k.device_variable(np.float32, np.zeros(8))
+
+    @k.kernel
+    def run(x):
+        memory = {"global": x, "local": k.local(8, np.float32), "shared": k.shared(8, np.float32),
+                  "variable": variable[...]}[place]  # fmt: skip
+        if k.threadIdx.x == 0:
+            access(memory, 0)
+
+    for strict in (False, True):
+        bench = Bench.of(strict=strict)
+        try:
+            if strict:
+                with pytest.raises(LaunchFailure, match=rf"{said} lies before .*guard the first elements") as caught:
+                    bench.launch(run, (1, 1), bench.empty(8))
+                assert isinstance(caught.value.__cause__, IllegalAddress)
+            else:
+                bench.launch(run, (1, 1), bench.empty(8))
+        finally:
+            bench.memory.close()
+
+
+def test_strict_mode_takes_what_counts_from_the_start():
+    """Empty parts, whole reversals and strides stay, as do masks."""
+    bench = Bench.of(strict=True)
+
+    @k.kernel
+    def run(x):
+        tile = k.local(8, np.float32)
+        for memory in (x, tile):
+            assert memory[3:3].size == 0 and memory[::-1].size == memory[::2].size * 2 == 8
+            assert memory[8:8].size == 0 and memory[5:1:-1].size == 4 and memory[memory == memory].size <= 8
+
+    bench.launch(run, (1, 1), bench.empty(8))
+    bench.memory.close()
