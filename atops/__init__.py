@@ -38,6 +38,7 @@ from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pipeline import Pipeline, pipeline
 from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.properties import DeviceProperties
 from atops.runtime.run import run
 from atops.runtime.stream import Stream, StreamStatistics
 from atops.runtime.symbols import Symbol
@@ -53,6 +54,7 @@ __all__ = (
     "Condition",
     "Device",
     "DeviceArray",
+    "DeviceProperties",
     "DeviceStatistics",
     "Dim3",
     "Driver",

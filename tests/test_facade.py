@@ -15,6 +15,7 @@ HOMES = {
     "base.trace.records": ("Kind", "Status", "Trace", "TraceRecord"),
     "runtime.device": ("Device", "DeviceStatistics"),
     "runtime.memory.host_array": ("HostArray",),
+    "runtime.properties": ("DeviceProperties",),
     "runtime.stream": ("StreamStatistics",),
     "runtime.symbols": ("Symbol",),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, overload
+from typing import Any, ClassVar, NoReturn, overload
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Kernel:
     `stream.launch(kernel, (grid, block), *arguments)`.
     """
 
+    find_stream: ClassVar[list[Callable[[], Any]]] = []  # finds the current stream; put here by the runtime
     __execution_space__ = ExecutionSpace.GLOBAL
 
     def __init__(
@@ -145,6 +146,26 @@ class Kernel:
         if self._constant_bytes is None:
             self._constant_bytes = sum(each.nbytes for each in constants_of(self.function))
         return self._constant_bytes
+
+    def __getitem__(self, configuration: Any) -> Callable[..., Any]:
+        """Return what launches the kernel when called with its arguments: `kernel[grid, block, stream, shared](*args)`.
+
+        As `stream.launch(kernel, (grid, block), *args, shared=shared)`, and gives the same completion. Without a
+        stream, or with 0 or None, it is the current one of the current device. A LaunchConfig may stand for grid and
+        block. Raises InvalidType for another form, and what `launch` does.
+        """
+        parts = configuration if isinstance(configuration, tuple) else (configuration,)
+        geometry, rest = (parts[0], parts[1:]) if isinstance(parts[0], LaunchConfig) else (parts[:2], parts[2:])
+        stream, shared = (*rest, None, None)[:2]
+        if len(rest) > 2 or (isinstance(geometry, tuple) and len(geometry) < 2):
+            raise InvalidType(f"{self.name}[{configuration!r}]; expected {self.name}[grid, block, stream, shared](...)")
+        if stream is None or (type(stream) is int and stream == 0):
+            if not self.find_stream:
+                raise IllegalState(f"{self.name}[...] has no stream to launch on; import atops first")
+            stream = self.find_stream[0]()
+        if not hasattr(stream, "launch"):
+            raise InvalidType(f"{self.name}[...] expects a Stream in the third place, got {stream!r}")
+        return functools.partial(stream.launch, self, geometry, **({} if shared is None else {"shared": shared}))
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         """Refuse: a kernel is launched. Raises IllegalState."""

@@ -2,7 +2,8 @@
 
 driver              one board, the lock that orders its submissions, its end; the current driver
 run                 a whole program as one loop in one thread
-device              a device: properties, streams, memory outside of stream order, peers
+properties          the figures of a device
+device              a device: streams, memory outside of stream order, peers
 stream              a stream, its verbs and its reports
 stream_memory       the verbs that move bytes and hold memory
 pipeline            chunks over several streams

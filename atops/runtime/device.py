@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,7 @@ from atops.device.arch import Architecture
 from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import MemoryStatistics
+from atops.kernels.kernel import Kernel
 from atops.kernels.memory.device_variables import Variable
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal, current_stream, enter, leave, use_device
@@ -46,14 +48,25 @@ from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of
 from atops.runtime.memory.copy_ends import check_unmasked, host_array
 from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.properties import DeviceProperties, properties_of
 from atops.runtime.stream import Stream
 from atops.runtime.stream_memory import Shape
 from atops.runtime.symbols import Symbol, symbol
 from atops.trace.text import format_bytes
 
-__all__ = ("Device", "DeviceStatistics", "close_when_over")
+__all__ = ("Device", "DeviceStatistics", "ThreadStreams", "close_when_over")
 
 RESET = "a reset of its device"  # what has freed memory, in messages
+
+
+class ThreadStreams(threading.local):
+    """The per-thread streams of one thread: by device, for as long as the device is not reset."""
+
+    def __init__(self) -> None:
+        self.streams: list[Stream] = []
+
+
+THREAD = ThreadStreams()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +151,11 @@ class Device:
         """The product's name."""
         return f"Enflame {self.arch.product} ({self.arch.name}, emulated)"
 
+    @property
+    def properties(self) -> DeviceProperties:
+        """All figures that C-style calls tell of it, with Python's names."""
+        return properties_of(self.ordinal, self.name, self.geometry, self.context.memory.total)
+
     # ---- choosing
 
     def set_current(self) -> None:
@@ -202,6 +220,26 @@ class Device:
         found = context.null_stream
         assert isinstance(found, Stream)
         return found
+
+    @property
+    def default_stream(self) -> Stream:
+        """As `null_stream`."""
+        return self.null_stream
+
+    @property
+    def per_thread_stream(self) -> Stream:
+        """This thread's own stream here: a blocking stream, made when first used and after each reset.
+
+        C-style calls know it by the handle 2 (topsStreamPerThread).
+        """
+        context = self.context
+        streams = THREAD.streams
+        for stream in streams:
+            if stream.context is context:
+                return stream
+        stream = Stream(context, name=f"per-thread stream of {threading.current_thread().name}")
+        THREAD.streams = [*(each for each in streams if each.context.dead is None), stream]
+        return stream
 
     @property
     def current_stream(self) -> Stream:
@@ -289,6 +327,26 @@ class Device:
                 why = "is destroyed" if pool.is_destroyed else whose
                 raise InvalidHandle(f"the current pool of device {self.ordinal}: {pool!r} {why}")
             context.pool = None if pool is context.default_pool else pool
+
+    @overload
+    def zeros(self, shape: Shape) -> DeviceArray[np.float32]: ...
+    @overload
+    def zeros(self, shape: Shape, dtype: Typed[Scalar]) -> DeviceArray[Scalar]: ...
+    @overload
+    def zeros(self, shape: Shape, dtype: DTypeLike) -> DeviceArray: ...
+    def zeros(self, shape: Shape, dtype: DTypeLike = np.float32) -> DeviceArray:
+        """Allocate an array now, outside any stream's order, and make all its bytes 0."""
+        array = self.empty(shape, dtype)
+        self.context.memory.clear(array.allocation)
+        return array
+
+    @overload
+    def empty_like(self, other: DeviceArray[Scalar] | npt.NDArray[Scalar]) -> DeviceArray[Scalar]: ...
+    @overload
+    def empty_like(self, other: Any) -> DeviceArray: ...
+    def empty_like(self, other: Any) -> DeviceArray:
+        """Allocate an array of another's shape and dtype now, outside any stream's order."""
+        return self.empty(tuple(other.shape), other.dtype)
 
     @overload
     def empty(self, shape: Shape) -> DeviceArray[np.float32]: ...
@@ -580,6 +638,7 @@ class Device:
 
 
 Driver.device_type = Device
+Kernel.find_stream.append(lambda: Device().current_stream)
 
 
 def close_when_over(old: DeviceContext, items: list[Completion]) -> None:

@@ -40,7 +40,7 @@ class ExternalStream:
             raise AttributeError(name)
         return getattr(self.stream, name)
 
-    def __await__(self) -> Generator[Any, Any, None]:
+    def __await__(self) -> Generator[Any, Any, Stream]:
         return self.stream.__await__()
 
     def __enter__(self) -> ExternalStream:

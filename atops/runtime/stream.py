@@ -16,7 +16,7 @@ from atops.base.waiting.current_loop import current_loop_adapter, running_loop_a
 from atops.device.memory.value_wait import Condition
 from atops.kernels.kernel import Kernel
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.board.current_device import enter, leave, use_stream
+from atops.runtime.board.current_device import current_ordinal, enter, leave, use_stream
 from atops.runtime.board.handles import HANDLES, lend
 from atops.runtime.commands.call import Call, is_async
 from atops.runtime.commands.events import Record, WaitEvent
@@ -25,6 +25,7 @@ from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.capacity import Capacity, Room
 from atops.runtime.core.completion import Completion, log_if_unseen, verb
 from atops.runtime.core.event import Event
+from atops.runtime.driver import current_driver
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import word_of
 from atops.runtime.pools.blocks import order_of
@@ -35,7 +36,7 @@ from atops.runtime.stream_memory import StreamMemory
 if TYPE_CHECKING:
     from atops.runtime.device import Device
 
-__all__ = ("Stream", "StreamStatistics", "describe")
+__all__ = ("AutoSynchronize", "Stream", "StreamStatistics", "describe")
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -225,12 +226,18 @@ class Stream(StreamMemory):
 
     # ---- order
 
-    def record(self, event: Event | None = None) -> Event:
+    def record(
+        self, event: Event | None = None, *, timing: bool = True, once: bool = False, queryable: bool = True
+    ) -> Event:
         """Enqueue a mark: the event is complete when everything enqueued so far is. Returns the event.
 
-        Raises InvalidHandle for an event of another device or driver (TOPS Runtime API, 2.5 topsEventRecord).
+        Without an event it makes one, with the options of `Device.create_event`. Raises InvalidHandle for an event of
+        another device or driver, InvalidValue for options beside an event (TOPS Runtime API, 2.5 topsEventRecord).
         """
-        event = Event(self.context) if event is None else event
+        if event is None:
+            event = Event(self.context, timing=timing, once=once, queryable=queryable)
+        elif not timing or once or not queryable:
+            raise InvalidValue(f"record() got options beside {event!r}; give them to create_event(), or no event")
         self._mark(Completion(self, Record(event)), (event,))
         return event
 
@@ -380,12 +387,13 @@ class Stream(StreamMemory):
 
     # ---- waiting
 
-    def __await__(self) -> Generator[Any, Any, None]:
+    def __await__(self) -> Generator[Any, Any, Stream]:
         self.context.check_alive()
         for item in self.outstanding():
             yield from current_loop_adapter().park(item).__await__()
         self.context.release_excess()
         self.raise_error()
+        return self
 
     def sync(self, timeout: float | None = None) -> None:
         """Block until everything enqueued so far is over, then raise the stream's failure if there is one.
@@ -398,6 +406,13 @@ class Stream(StreamMemory):
         self.context.release_excess()
         self.raise_error()
 
+    def auto_synchronize(self) -> AutoSynchronize:
+        """Wait for all that was enqueued when a block ends: `with stream.auto_synchronize():`, or `async with`.
+
+        Raises as `sync` does. Where the block raises, it does not wait.
+        """
+        return AutoSynchronize(self)
+
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to wait for (TOPS Runtime API, 2.4 topsStreamQuery)."""
@@ -405,6 +420,28 @@ class Stream(StreamMemory):
             return True
         self.driver.asked_in_vain(self)
         return False
+
+    @property
+    def is_nonblocking(self) -> bool:
+        """Whether it takes no part in null-stream order. The null stream does."""
+        return not self.blocking
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """Return the least and the most urgent priority: (0, -2)."""
+        return LOWEST, HIGHEST
+
+    @staticmethod
+    def legacy_default() -> Stream:
+        """Return the null stream of the current device: `Device().null_stream`."""
+        driver = current_driver()
+        return driver._device(current_ordinal(driver.serial)).null_stream
+
+    @staticmethod
+    def per_thread_default() -> Stream:
+        """Return this thread's own stream of the current device: `Device().per_thread_stream`."""
+        driver = current_driver()
+        return driver._device(current_ordinal(driver.serial)).per_thread_stream
 
     @property
     def device(self) -> Device:
@@ -438,6 +475,33 @@ class Stream(StreamMemory):
 
     def _repr_html_(self) -> str:
         return _html_of(self)
+
+
+class AutoSynchronize:
+    """A block that ends with a wait for a stream."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> Stream:
+        return self._stream
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._stream.sync()
+
+    async def __aenter__(self) -> Stream:
+        return self._stream
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self._stream
 
 
 # ---- reports

@@ -256,19 +256,27 @@ class StreamMemory(StreamQueue):
         if isinstance(value, OWNED) and value.driver is not None and value.driver is not self.driver:
             raise InvalidHandle(f"{value!r} is of {value.driver!r}; {self.label} is of {self.driver!r}")
 
-    def free(self, buffer: Buffer) -> None:
+    def free(self, buffer: Buffer | int) -> None:
         """Enqueue giving a buffer back, after everything enqueued here so far. It runs even if the stream fails.
 
-        Raises InvalidHandle when the buffer owns nothing or was freed, NotInitialized in a forked child (TOPS Runtime
-        API, 2.6 topsFreeAsync).
+        One that this stream's verbs made may be named by its address. Raises InvalidHandle when the buffer owns nothing
+        or was freed, or none has this address; NotInitialized in a forked child (TOPS Runtime API, 2.6 topsFreeAsync).
         """
+        if isinstance(buffer, int) and not isinstance(buffer, bool):
+            buffer = self._made_at(buffer)
         if not isinstance(buffer, Buffer):
-            raise InvalidType(f"free of {type(buffer).__name__}; expected a Buffer")
+            raise InvalidType(f"free of {type(buffer).__name__}; expected a Buffer or its address")
         self.check_ours(buffer)
         if self.driver.forked:
             self.context.check_alive()
         if not buffer.release_in(self):
             raise InvalidHandle(f"{buffer!r} owns no memory, or was freed already")
+
+    def _made_at(self, address: int) -> Buffer:
+        for buffer in self.owned.values():
+            if buffer.address == address:
+                return buffer
+        raise InvalidHandle(f"{self.label} has no buffer at {address:#x} to free; free the Buffer itself")
 
     @property
     def owned(self) -> dict[Allocation, Buffer]:

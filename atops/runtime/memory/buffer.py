@@ -202,6 +202,16 @@ class Buffer(Collectable):
         return self.allocation.device
 
     @property
+    def is_host_accessible(self) -> bool:
+        """Whether the host can read and write it: pinned, registered and managed memory, not a device's."""
+        return self.allocation.device is None
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """True: kernels can reach it, from other devices with peer access."""
+        return True
+
+    @property
     def is_live(self) -> bool:
         """Whether the memory has not been given back."""
         return self.allocation.alive

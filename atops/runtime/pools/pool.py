@@ -278,8 +278,10 @@ class MemoryPool(InProcess, Collectable):
 
     # ---- access
 
-    def set_access(self, devices: int | Iterable[int], flags: Flags) -> None:
+    def set_access(self, devices: int | Device | Iterable[int | Device], flags: Flags) -> None:
         """Let devices use the pool's memory: "none", "read" or "readwrite". By default only its own device does.
+
+        Devices are ordinals or Device objects.
 
         Their streams may then allocate from it, and their kernels reach what it has given out, without peer access;
         copies and fills need no access. "read" is kept and not enforced: a kernel's stores go through. All devices get
@@ -291,21 +293,32 @@ class MemoryPool(InProcess, Collectable):
         except (KeyError, ValueError):
             raise InvalidValue(f"access {flags!r}; expected 'none', 'read' or 'readwrite'") from None
         owner, count = self.context.ordinal, self.context.driver.options.devices
-        chosen = [devices] if isinstance(devices, int) else list(devices)
+        chosen = [self._ordinal(each) for each in (devices if isinstance(devices, Iterable) else (devices,))]
         if len(chosen) > count:
             raise InvalidDevice(f"access for {len(chosen)} devices; the board has {count}")
         for ordinal in chosen:
-            self.get_access(ordinal)
             if ordinal == owner and access is not Access.readwrite:
                 raise InvalidDevice(f"device {ordinal} owns the pool and keeps 'readwrite', not {access.name!r}")
         self._granted.update(dict.fromkeys(chosen, access))
 
-    def get_access(self, device: int) -> Access:
-        """Return what a device may do with the pool's memory. Raises InvalidDevice for an unknown one."""
-        count = self.context.driver.options.devices
-        if not isinstance(device, int) or not 0 <= device < count:
-            raise InvalidDevice(f"there is no device {device!r}; expected 0 to {count - 1}")
-        return Access.readwrite if device == self.context.ordinal else self._granted.get(device, Access.none)
+    def get_access(self, device: int | Device) -> Access:
+        """Return what a device, by its ordinal or itself, may do with the pool's memory.
+
+        Raises InvalidDevice for an unknown one.
+        """
+        ordinal = self._ordinal(device)
+        return Access.readwrite if ordinal == self.context.ordinal else self._granted.get(ordinal, Access.none)
+
+    def _ordinal(self, device: int | Device) -> int:
+        driver = self.context.driver
+        count = driver.options.devices
+        if isinstance(device, int) and 0 <= device < count:
+            return device
+        if isinstance(device, int | str | float) or not isinstance(device, driver.device_type):
+            raise InvalidDevice(f"there is no device {device!r}; expected 0 to {count - 1}, or a Device")
+        if device.driver is not driver:
+            raise InvalidDevice(f"{device!r} is of {device.driver!r}; {self!r} is of {driver!r}")
+        return device.ordinal
 
     def opens(self, serial: int, ordinal: int) -> bool:
         """Whether the allocation of this serial is from here, free or not, and a device has access. Takes no lock."""
@@ -313,6 +326,16 @@ class MemoryPool(InProcess, Collectable):
         return (serial in ledger.lent or serial in ledger.freed) and self.get_access(ordinal) is not Access.none
 
     # ---- attributes
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """False: the host reads its memory by copies only."""
+        return False
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """True: kernels read and write its memory."""
+        return True
 
     @property
     def max_size(self) -> int | None:

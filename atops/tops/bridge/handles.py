@@ -5,7 +5,6 @@ A handle is dead once its object is destroyed, its device reset or its driver cl
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection
 from typing import TypeVar
 from weakref import ref
@@ -25,21 +24,11 @@ from atops.tops.bridge.codes import CodeError
 from atops.tops.header.constants import topsStreamPerThread
 
 __all__ = (
-    "ThreadStreams", "current_device", "current_driver", "device_at", "drop", "event_of", "live", "null_stream",
-    "per_thread_stream", "register", "stream_of", "take", "usable_stream_of",
+    "current_device", "current_driver", "device_at", "drop", "event_of", "live", "null_stream",
+    "register", "stream_of", "take", "usable_stream_of",
 )  # fmt: skip
 
 # ---- the current device and its streams
-
-
-class ThreadStreams(threading.local):
-    """The per-thread streams of one thread: by device, for as long as the device is not reset."""
-
-    def __init__(self) -> None:
-        self.streams: list[Stream] = []
-
-
-THREAD = ThreadStreams()
 
 
 def current_device() -> Device:
@@ -64,18 +53,6 @@ def null_stream() -> Stream:
 def device_at(ordinal: object) -> Device:
     """Return device `ordinal`. Raises InvalidDevice, InvalidType for other types than int."""
     return Device(whole(ordinal, "the device"), current_driver())
-
-
-def per_thread_stream(device: Device) -> Stream:
-    """Return this thread's own stream of a device: a blocking stream, made when first used and after each reset."""
-    context = device.context
-    streams = THREAD.streams
-    for stream in streams:
-        if stream.context is context:
-            return stream
-    stream = Stream(context, name=f"per-thread stream of {threading.current_thread().name}")
-    THREAD.streams = [*(each for each in streams if each.context.dead is None), stream]
-    return stream
 
 
 # ---- handles
@@ -144,7 +121,7 @@ def stream_of(handle: object) -> Stream:
     if number == 0:
         return null_stream()
     if number == topsStreamPerThread:
-        return per_thread_stream(current_device())
+        return current_device().per_thread_stream
     raise InvalidHandle(f"expected a stream (0 or None: the null stream, 2: the per-thread stream), got {handle!r}")
 
 

@@ -325,38 +325,36 @@ EXACT: Final = frozenset(
 )  # fmt: skip
 
 
+# Each field, by the property of the device that it is.
+PROPERTIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "name": "name", "totalGlobalMem": "total_memory", "sharedMemPerBlock": "max_shared_memory_per_block",
+        "maxThreadsPerBlock": "max_threads_per_block", "maxThreadsDim": "max_block_dim", "maxGridSize": "max_grid_dim",
+        "clockRate": "clock_rate", "memoryClockRate": "memory_clock_rate", "memoryBusWidth": "memory_bus_width",
+        "multiProcessorCount": "multiprocessor_count", "maxThreadsPerMultiProcessor": "max_threads_per_multiprocessor",
+        "computeMode": "compute_mode", "clockInstructionRate": "clock_instruction_rate", "arch": "arch",
+        "concurrentKernels": "concurrent_kernels", "pciDomainID": "pci_domain_id", "pciBusID": "pci_bus_id",
+        "pciDeviceID": "pci_device_id", "canMapHostMemory": "can_map_host_memory", "gcuArchName": "arch_name",
+        "maxSharedMemoryPerMultiProcessor": "max_shared_memory_per_multiprocessor",
+        "cooperativeLaunch": "cooperative_launch", "cooperativeMultiDeviceLaunch": "cooperative_multi_device_launch",
+        "kernelExecTimeoutEnabled": "kernel_exec_timeout_enabled", "ECCEnabled": "ecc_enabled",
+        "isLargeBar": "large_bar", "managedMemory": "managed_memory",
+        "directManagedMemAccessFromHost": "direct_managed_memory_access_from_host",
+        "concurrentManagedAccess": "concurrent_managed_access", "pageableMemoryAccess": "pageable_memory_access",
+        "unifiedAddressing": "unified_addressing", "mc_channel": "memory_channels",
+        "localMemPerThread": "local_memory_per_thread", "localUuidId": "uuid", "remoteUuidId": "remote_uuid",
+    }
+)  # fmt: skip
+
+
 def _properties_of(device: Device) -> topsDeviceProp_t:
-    arch = device.geometry
-    major, minor = arch.compute_capability
-    return topsDeviceProp_t(
-        name=device.name,
-        totalGlobalMem=device.memory_info()[1],
-        sharedMemPerBlock=arch.l2_usable,
-        maxThreadsPerBlock=arch.max_threads_per_block,
-        maxThreadsDim=(arch.max_block.x, arch.max_block.y, arch.max_block.z),
-        maxGridSize=(arch.max_grid.x, arch.max_grid.y, arch.max_grid.z),
-        clockRate=arch.clock_khz,
-        major=major,
-        minor=minor,
-        multiProcessorCount=arch.clusters,
-        maxThreadsPerMultiProcessor=arch.sips_per_cluster,
-        clockInstructionRate=arch.clock_khz,
-        arch=arch.gcu_arch,
-        concurrentKernels=1,
-        pciBusID=device.ordinal + 1,
-        maxSharedMemoryPerMultiProcessor=arch.l2_usable,
-        canMapHostMemory=1,
-        gcuArchName=arch.gcu_arch_name,
-        cooperativeLaunch=1,
-        isLargeBar=1,
-        managedMemory=1,
-        directManagedMemAccessFromHost=1,
-        concurrentManagedAccess=1,
-        unifiedAddressing=1,
-        mc_channel=arch.banks,
-        localMemPerThread=arch.l1_usable,
-        localUuidId=f"atops device {device.ordinal}".encode().ljust(16, b"\0"),
-    )
+    known = device.properties
+    major, minor = known.compute_capability
+    told = topsDeviceProp_t(major=major, minor=minor)
+    for name, source in PROPERTIES.items():
+        value = getattr(known, source)
+        setattr(told, name, int(value) if isinstance(value, bool) else value)
+    return told
 
 
 def _mismatch(properties: topsDeviceProp_t, wanted: topsDeviceProp_t) -> int:
