@@ -81,7 +81,6 @@ class Driver(InProcess):
 
     # Of which command number, and the commands while a stream has lost them.
     _newest_work: tuple[int, Callable[[], Lost | None]] = -1, lambda: None
-
     device_type: ClassVar[type[Device]]  # set by the module of Device, which knows drivers
     _flush_posted = False  # whether the tracer is about to tell its subscribers
 
