@@ -1,24 +1,25 @@
-# atops: one environment (.venv), made by venv and pip from pyproject.toml and constraints.txt, and what runs in it.
+# atops: one environment (.venv, or VENV=...), made by venv and pip from pyproject.toml and constraints.txt, and what runs in it.
 # Needed: make, Python 3.11 or later (PYTHON=... names another one), and pip with an index to install from. `make demo`
 # installs what a user of the package has; whatever else is needed is added by the first target that needs it.
 
 PYTHON ?= python3
+VENV ?= .venv
 ARGS ?=
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-PY := .venv/bin/python
+PY := $(VENV)/bin/python
 # No bytecode at the installation: Python writes that of the modules which are used.
 INSTALL := $(PY) -m pip --disable-pip-version-check --quiet install --no-compile --constraint constraints.txt
 PACKAGE := $(INSTALL) --no-build-isolation --editable
-BASE := .venv/.made
-DEV := .venv/.dev
-DOCS := .venv/.docs
-NOTEBOOKS := .venv/.notebooks
-PEERS := .venv/.peers
-KERNEL6 := .venv/.kernel6
+BASE := $(VENV)/.made
+DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
+NOTEBOOKS := $(VENV)/.notebooks
+PEERS := $(VENV)/.peers
+KERNEL6 := $(VENV)/.kernel6
 
 .PHONY: help demo check test soak mutation conformance bench bench-smoke docs notebook lint types clean
 
@@ -29,7 +30,7 @@ demo: $(BASE)  ## run the demo (ARGS="..." go to it)
 	@$(PY) -m atops demo $(ARGS)
 
 # Compiled tests are kept in the environment, also where Python is told to write no bytecode: collecting takes a third.
-PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/.pycache $(PY) -m pytest -q
+PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(abspath $(VENV))/.pycache $(PY) -m pytest -q
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: $(DEV)  ## run the quick tests: an answer in a minute
@@ -69,7 +70,7 @@ types: $(DEV)  ## mypy, strict
 	@$(PY) -m mypy $(ARGS)
 
 clean:  ## remove the environment and what the tools keep
-	rm -rf .venv build dist out .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist out .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The build back end is installed from the constraints too and used without isolation, so that nothing is unpinned.
@@ -77,12 +78,12 @@ clean:  ## remove the environment and what the tools keep
 $(BASE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 	    f"atops needs Python 3.11 or later; {sys.executable} is {sys.version.split()[0]}. Set PYTHON=...")'
-	@echo "making .venv"
-	@rm -rf .venv
-	@$(PYTHON) -m venv --without-pip .venv
+	@echo "making $(VENV)"
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv --without-pip $(VENV)
 	@$(PYTHON) -m pip --disable-pip-version-check --python $(PY) install --quiet --no-compile \
 	    --constraint constraints.txt pip 2>/dev/null || $(PY) -m ensurepip >/dev/null
-	@$(INSTALL) pip hatchling
+	@$(INSTALL) pip hatchling hatch-fancy-pypi-readme
 	@$(PACKAGE) .
 	@touch $@
 

@@ -94,12 +94,22 @@ def test_every_package_is_pinned():
     pinned = {normal(line.partition("==")[0]) for line in text.splitlines() if "==" in line}
     groups = [name for group in PROJECT["dependency-groups"].values() for name in named(group)]
     assert {*named(PROJECT["project"]["dependencies"]), *named(["atops[all]"]), *groups} <= pinned
+    assert set(named(PROJECT["build-system"]["requires"])) <= pinned
 
 
 def test_the_version_is_one():
     """The package says its version, and the changelog has it."""
     assert re.fullmatch(r"\d+\.\d+\.\d+", atops.__version__)
     assert f"\n## {atops.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_page_of_the_package_has_no_link_into_the_tree():
+    """The long description is README, and its links and pictures are those that lead somewhere from a package page."""
+    command = [sys.executable, "-m", "hatchling", "metadata", "readme"]
+    text = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=True).stdout
+    assert "asyncio.run(main())" in text
+    assert not re.findall(r"\]\((?!https?:)[^)]*\)", text)
 
 
 @pytest.mark.slow
