@@ -33,6 +33,7 @@
         ├── HostCallFailure        a host callable in stream order raised
         ├── PriorLaunchFailure     skipped, because an earlier command of the stream failed
         ├── StreamAborted          dropped by abort, close or reset before it could finish
+        │   └── CommandCancelled   dropped by `cancel` of its completion
         └── LoopClosed             a host coroutine's loop closed before the coroutine ended
 
 What a kernel raises arrives as a LaunchFailure, an IllegalAddress of its own too: its cause is the kernel's exception,
@@ -49,6 +50,7 @@ from atops.base.result_codes import Result
 
 __all__ = (
     "AtopsError",
+    "CommandCancelled",
     "CompilationError",
     "CooperativeLaunchTooLarge",
     "DteError",
@@ -280,6 +282,10 @@ class StreamAborted(ExecutionError):
     """The command was dropped by abort, by closing its scope with an error, or by a device reset."""
 
     code = Result.ContextIsDestroyed
+
+
+class CommandCancelled(StreamAborted):
+    """The command was cancelled by `cancel` of its completion."""
 
 
 class LoopClosed(ExecutionError):

@@ -28,7 +28,6 @@ from atops.base.errors import (
 )
 from atops.base.html_table import bar, html_table
 from atops.base.options import whole
-from atops.base.waiting.current_loop import current_loop_adapter
 from atops.device.arch import Architecture
 from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
@@ -40,7 +39,7 @@ from atops.runtime.board.current_device import current_ordinal, current_stream, 
 from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
-from atops.runtime.core.completion import Completion, look_at
+from atops.runtime.core.completion import Completion, look_at, over
 from atops.runtime.core.event import Event
 from atops.runtime.driver import Driver, current_driver
 from atops.runtime.executors.executor import StepWaiter
@@ -482,9 +481,7 @@ class Device:
     async def wait(self) -> None:
         """Wait until all work of the device is over, then raise the first failure of one of its streams."""
         context = self.context
-        if context.active:
-            for item in self.outstanding():
-                await current_loop_adapter().park(item)
+        await over(self.outstanding() if context.active else ())
         self.settle(context)
 
     def settle(self, context: DeviceContext | None = None) -> None:
@@ -525,8 +522,7 @@ class Device:
         """
         old, items = self._retire()
         try:
-            for item in items:
-                await current_loop_adapter().park(item)
+            await over(items)
         finally:  # when the wait is cancelled the driver does the rest
             close_when_over(old, items)
 
@@ -643,6 +639,7 @@ Kernel.find_stream.append(lambda: Device().current_stream)
 
 def close_when_over(old: DeviceContext, items: list[Completion]) -> None:
     """Free the memory of a device that was reset: now if all that ran there is over, else as soon as it is."""
+    items = [item.instead or item for item in items]
     step = partial(close_when_over, old, items)
     if not any(item.add_waiter(StepWaiter(old.driver.post, step)) for item in items):
         old.close_memory(RESET)

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, Token
+from contextvars import Context, ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,7 +29,7 @@ from atops.base.errors import (
 from atops.base.locks import fork_safe, make_lock
 from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
-from atops.base.waiting.current_loop import current_loop_adapter
+from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import ParkingLot, Waiter, seconds, wake
 from atops.device.arch import architecture
@@ -41,9 +41,11 @@ from atops.runtime.board.deferred_free import Lost, newest
 from atops.runtime.board.handles import bury
 from atops.runtime.commands.call import CALLBACKS, HostCoroutine
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
+from atops.runtime.commands.events import Cancelled
 from atops.runtime.core.command_trace import teller, trace_tuple
 from atops.runtime.core.commands import how_to_run
-from atops.runtime.core.completion import Completion, InProcess, as_failure
+from atops.runtime.core.completion import Completion, as_failure
+from atops.runtime.core.future import InProcess
 from atops.runtime.core.poller import Poller
 from atops.runtime.executors.executor import Executor, Step
 from atops.runtime.executors.inline import InlineExecutor
@@ -154,6 +156,8 @@ class Driver(InProcess):
         closing = self.close()
         if closing is not None and not closing.is_done:
             await current_loop_adapter().park(closing)
+        else:
+            await checkpoint()
 
     def close(self) -> Closing | None:
         """As `aclose`, without waiting, from anywhere. Returns what can be waited for, None in a forked child."""
@@ -304,12 +308,15 @@ class Driver(InProcess):
         """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock, as `seconds`."""
         limit = seconds(timeout)
         deadline = None if limit is None else self.now() + int(limit * 1e9)
-        items = [item for item in items if not item.over]
+        items = [item for each in items if not (item := each.instead or each).over]
         self.guard_blocking(items)  # of all, before the first blocks what the last needs
         for item in items:
-            left = None if deadline is None else max(0, deadline - self.now()) / 1e9
-            if not self.executor.block(item, left):
-                raise TimeoutError(f"{item!r} was not done within {timeout} s")
+            each: Completion | None = item
+            while each is not None:
+                left = None if deadline is None else max(0, deadline - self.now()) / 1e9
+                if not self.executor.block(each, left):
+                    raise TimeoutError(f"{each!r} was not done within {timeout} s")
+                each = each.instead  # what has the place of a cancelled command
 
     def run_callback(self, function: Callable[..., object], *arguments: object) -> None:
         """Call user code on a callback thread (a step of its own, inline). What it raises is logged."""
@@ -320,14 +327,14 @@ class Driver(InProcess):
         try:
             self.call_here(function, *arguments)
         except BaseException:  # SystemExit, KeyboardInterrupt, CancelledError
-            LOG.exception("a callback raised: %r", function)
+            LOG.exception("a callback raised: %r", _named(function, arguments))
 
     def call_here(self, function: Callable[..., object], *arguments: object) -> None:
         """Call user code here and now. What it raises is logged."""
         try:
             function(*arguments)
         except Exception:
-            LOG.exception("a callback raised: %r", function)
+            LOG.exception("a callback raised: %r", _named(function, arguments))
 
     def trace(self, item: Completion, error: AtopsError | None) -> AtopsError | None:
         """Emit the record of a command that settles with `error`; post the step that hands it to subscribers.
@@ -335,6 +342,8 @@ class Driver(InProcess):
         Returns what the command fails with: `error`, or else what went wrong while its record was made. Never raises.
         """
         tracer = self.tracer
+        if item.command.__class__ is Cancelled:  # its command has a record
+            return error
         try:
             if item.untold is not None:
                 raise item.untold
@@ -368,6 +377,11 @@ class Driver(InProcess):
         state = "closed" if self.closed is not None else "inline" if self.inline else "threaded"
         name = f" {self.name!r}" if self.name else ""
         return f"<Driver {self.serial}{name}: {self.options.arch} x {self.options.devices}, {state}>"
+
+
+def _named(function: object, arguments: tuple[object, ...]) -> object:
+    """Return the program's function, where what was called is the `run` of a context."""
+    return arguments[0] if isinstance(getattr(function, "__self__", None), Context) else function
 
 
 class Closing:

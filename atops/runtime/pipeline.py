@@ -14,7 +14,7 @@ import anyio
 
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, PriorLaunchFailure, StreamAborted
 from atops.base.options import whole
-from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
+from atops.base.waiting.current_loop import checkpoint, current_loop_adapter, running_loop_adapter
 from atops.base.waiting.loop_adapter import HostTask
 from atops.device.call_site import asked_at, caller
 from atops.runtime.commands.call import is_async
@@ -115,10 +115,16 @@ class Pipeline(AsyncIterator[Any], Collectable):
             await self._tasks.__aexit__(None, None, None)  # the block's own error is not the feeder's: no group of one
         finally:
             self._feeding = False
-            await self.aclose()
+            await self._end()
+        if kind is None:
+            await checkpoint()
 
     async def aclose(self) -> None:
         """Drop what is in flight, free what was allocated, close the source. Idempotent, also when cancelled."""
+        await self._end()
+        await checkpoint()
+
+    async def _end(self) -> None:
         if not self._closed:
             self._closed = True
             self.settled()
@@ -153,6 +159,7 @@ class Pipeline(AsyncIterator[Any], Collectable):
         """Return the next result. Raises what its chunk, its stage or the source failed with; then all is closed."""
         if self._closed:
             if self._exhausted and not self._window:
+                await checkpoint()
                 raise StopAsyncIteration
             raise IllegalState("the pipeline is closed")
         try:
@@ -160,14 +167,15 @@ class Pipeline(AsyncIterator[Any], Collectable):
                 return await self._take()
         except StreamAborted:
             if not self._closed:
-                await self.aclose()
+                await self._end()
                 raise
             raise IllegalState("the pipeline was closed while a result was waited for") from None
         except BaseException:
-            await self.aclose()
+            await self._end()
             raise
         if not self._arriving:  # else another task waits for one of the last results, which closing would drop
-            await self.aclose()
+            await self._end()
+        await checkpoint()
         raise StopAsyncIteration
 
     async def _take(self) -> object:

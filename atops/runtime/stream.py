@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, overload
 from atops.base.errors import AtopsError, IllegalState, InvalidHandle, InvalidType, InvalidValue
 from atops.base.html_table import columns, html_table
 from atops.base.options import whole
-from atops.base.waiting.current_loop import current_loop_adapter, running_loop_adapter
+from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.memory.value_wait import Condition
 from atops.kernels.kernel import Kernel
 from atops.runtime.board.context import DeviceContext
@@ -23,7 +23,7 @@ from atops.runtime.commands.events import Record, WaitEvent
 from atops.runtime.commands.launch import PLAIN_LAUNCH, Launch, LaunchOptions
 from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.capacity import Capacity, Room
-from atops.runtime.core.completion import Completion, log_if_unseen, verb
+from atops.runtime.core.completion import Completion, log_if_unseen, over, verb
 from atops.runtime.core.event import Event
 from atops.runtime.driver import current_driver
 from atops.runtime.memory.buffer import Buffer
@@ -125,8 +125,7 @@ class Stream(StreamMemory):
         """
         self.close()
         try:
-            for item in self.outstanding():
-                await current_loop_adapter().park(item)
+            await over(self.outstanding())
         except BaseException:
             self.abort()
             raise
@@ -214,7 +213,7 @@ class Stream(StreamMemory):
         bound = kernel.bind(arguments, named)
         if not all(map(self.context.reaches, bound.allocations)):
             bound.check_reach(self.context.reaches)
-        launch: Launch = new_tuple(Launch, (bound, geometry, options))
+        launch: Launch = new_tuple(Launch, (bound, geometry, options, copy_context()))
         if self.context.resources is not None:
             launch = self.context.resources.admit(self, launch)
         elif self._cluster_mask is not None or self._sip_mask is not None:  # else the architecture's limits are all
@@ -389,8 +388,7 @@ class Stream(StreamMemory):
 
     def __await__(self) -> Generator[Any, Any, Stream]:
         self.context.check_alive()
-        for item in self.outstanding():
-            yield from current_loop_adapter().park(item).__await__()
+        yield from over(self.outstanding()).__await__()
         self.context.release_excess()
         self.raise_error()
         return self

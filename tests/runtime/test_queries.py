@@ -92,21 +92,6 @@ def test_a_question_that_nothing_answers_returns() -> None:
     atops.run(main)
 
 
-def test_asyncio_wait_says_what_it_wants() -> None:
-    """`asyncio.wait` takes futures of its loop: a completion is refused with what makes it one, and does then."""
-    with device() as one:
-        stream = one.create_stream()
-
-        async def main() -> None:
-            done = stream.fill(stream.empty(16), 1)
-            with pytest.raises(InvalidType, match=r"asyncio\.ensure_future"):
-                await asyncio.wait([done])  # type: ignore[type-var]  # which is the mistake
-            over, _ = await asyncio.wait([asyncio.ensure_future(done)], timeout=PATIENCE)
-            assert len(over) == 1
-
-        asyncio.run(main())
-
-
 def test_a_callback_is_a_function() -> None:
     """What cannot be called is refused where it is given, not logged when it is due."""
     with device() as one:

@@ -9,7 +9,6 @@ import weakref
 from asyncio import _get_running_loop
 from collections.abc import Callable, Generator
 from contextvars import Context
-from functools import partial
 from typing import Any
 
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter, LoopWaiter, WaitSource
@@ -25,14 +24,15 @@ class TaskWaiter(LoopWaiter):
     A future would not resume the task but schedule that for the loop's next turn; this saves the turn.
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_loop", "_wakeup")
+    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_loop", "_source", "_wakeup")
 
-    def __init__(self, adapter: LoopAdapter, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, adapter: LoopAdapter, loop: asyncio.AbstractEventLoop, source: WaitSource) -> None:
         super().__init__(adapter)
         self._loop = loop
+        self._source = source
         self._asyncio_future_blocking = True
         self._cancelled: tuple[object, ...] | None = None
-        self._wakeup: Callable[[], object] | None = None
+        self._wakeup: Callable[[Any], object] | None = None
 
     def __await__(self) -> Generator[TaskWaiter, None, None]:
         yield self
@@ -43,19 +43,26 @@ class TaskWaiter(LoopWaiter):
 
     def add_done_callback(self, wakeup: Callable[[Any], object], *, context: Context) -> None:
         """Take what resumes the task; the task calls this when it suspends."""
-        self._wakeup = partial(context.run, wakeup, self)
+        self._wakeup = wakeup
+        self._context = context
 
     def resume(self) -> None:
-        """Run the task's next step here and now, unless its cancellation is on the way."""
+        """Run the task's next step here and now, unless its cancellation is on the way.
+
+        In debug mode the loop runs it, and so names the task where a step takes long.
+        """
         if self._cancelled is None and self._wakeup is not None:
-            self._wakeup()
+            if self._loop.get_debug():
+                self._loop.call_soon(self._wakeup, self, context=self._context)
+            else:
+                self._context.run(self._wakeup, self)
 
     def cancel(self, msg: object = None) -> bool:
         """Have the task resumed with CancelledError. Returns False where it is being resumed already."""
         if not self.live or self._cancelled is not None or self._wakeup is None:
             return False
         self._cancelled = () if msg is None else (msg,)
-        self._loop.call_soon(self._wakeup)
+        self._loop.call_soon(self._wakeup, self, context=self._context)
         return True
 
     def done(self) -> bool:
@@ -66,6 +73,9 @@ class TaskWaiter(LoopWaiter):
         """Raise CancelledError in the task that was cancelled, which asks for this when it is resumed."""
         if self._cancelled is not None:
             raise asyncio.CancelledError(*self._cancelled)
+
+    def __repr__(self) -> str:
+        return repr(self._source)  # it stands in the task's: "wait_for=<Completion 7: copy on stream 2, pending>"
 
 
 class AsyncioHostTask(HostTask):
@@ -148,6 +158,7 @@ class AsyncioLoop(LoopAdapter):
         super().__init__()
         self._loop = weakref.ref(loop)  # ADAPTERS is keyed by the loop: a strong reference would keep it for ever
         self._bell = _hang_bell(loop, self._answer)
+        self._answering = False  # a task that runs the loop itself in there cannot hear the bell: its handle is busy
 
     def ring(self) -> bool:
         """Have the loop read its mail. Returns False when the loop is closed or gone."""
@@ -156,7 +167,7 @@ class AsyncioLoop(LoopAdapter):
             return False
         if _get_running_loop() is loop:
             loop.call_soon(self._read_mail)
-        elif self._bell is not None:
+        elif self._bell is not None and not self._answering:
             os.eventfd_write(self._bell, 1)
         else:
             try:
@@ -170,7 +181,11 @@ class AsyncioLoop(LoopAdapter):
             os.eventfd_read(self._bell)  # type: ignore[arg-type]  # there is one, or this would not be called
         except BlockingIOError:  # a forked child may have heard it
             pass
-        self._read_mail()
+        self._answering = True
+        try:
+            self._read_mail()
+        finally:
+            self._answering = False
 
     def closed(self) -> bool:
         """Return whether the loop was closed or is gone."""
@@ -179,7 +194,7 @@ class AsyncioLoop(LoopAdapter):
 
     async def park(self, source: WaitSource) -> None:
         """Suspend the running task until `source` settles. A cancelled task leaves the source in the `finally` here."""
-        waiter = TaskWaiter(self, asyncio.get_running_loop())
+        waiter = TaskWaiter(self, asyncio.get_running_loop(), source)
         if not source.add_waiter(waiter):
             return
         try:
@@ -188,3 +203,12 @@ class AsyncioLoop(LoopAdapter):
             if waiter.live:  # cancelled, or the loop is going down
                 waiter.live = False
                 source.discard_waiter(waiter)
+
+    def call(self, function: Callable[[Any], object], argument: object, context: Context) -> None:
+        """Call it here and now; in debug mode the loop does, and so names it where it takes long."""
+        loop = self._loop()
+        assert loop is not None, "it runs"
+        if loop.get_debug():
+            loop.call_soon(function, argument, context=context)
+        else:
+            asyncio.Handle(function, (argument,), loop, context)._run()  # which reports to the loop's handler

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, ref
 from atops.base.waiting.asyncio_loop import AsyncioLoop
 from atops.base.waiting.loop_adapter import LoopAdapter
 
-__all__ = ("current_loop_adapter", "make_trio_loop", "running_loop_adapter", "trio_token")
+__all__ = ("checkpoint", "current_loop_adapter", "make_trio_loop", "running_loop_adapter", "trio_token")
 
 # An adapter lives as long as its loop, so that all waiters of one loop share one mailbox.
 ADAPTERS: WeakKeyDictionary[object, LoopAdapter] = WeakKeyDictionary()
@@ -46,6 +46,13 @@ def current_loop_adapter() -> LoopAdapter:
             "plain code"
         )
     return adapter
+
+
+async def checkpoint() -> None:
+    """Let a trio run go on and cancel the task, as trio wants of every await; elsewhere do nothing."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio_token(trio) is not None:
+        await trio.lowlevel.checkpoint()
 
 
 def trio_token(trio: ModuleType) -> object:

@@ -105,6 +105,8 @@ class LoopAdapter(ABC):
         self._ringing = False
         mail = self._mail
         left = len(mail)  # what comes meanwhile has the loop's next turn
+        if left > 1:  # the first may run the loop itself, and wait in there for what the second brings
+            self._ringing = self.ring()
         try:
             while left and mail:
                 left -= 1
@@ -125,6 +127,10 @@ class LoopAdapter(ABC):
     @abstractmethod
     async def park(self, source: WaitSource) -> None:
         """Wait until `source` settles. Cancelling this wait changes nothing but the wait."""
+
+    @abstractmethod
+    def call(self, function: Callable[[Any], object], argument: object, context: Context) -> None:
+        """Call user code in `context`, as the loop calls what `call_soon` was given. On the loop only."""
 
     def spawn(self, function: HostFunction, context: Context, done: Report) -> HostTask:
         """Run `function()` as a task of the loop in `context`; call `done(error, value)` once, when it ended.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
+from typing import Any
 
 import trio
 
 from atops.base.waiting.loop_adapter import HostFunction, HostTask, LoopAdapter, LoopWaiter, Report, WaitSource
 
 __all__ = ("TrioHostTask", "TrioLoop", "TrioWaiter")
+
+log = logging.getLogger("atops.driver")
 
 
 class TrioWaiter(LoopWaiter):
@@ -106,6 +111,13 @@ class TrioLoop(LoopAdapter):
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(give_up)
+
+    def call(self, function: Callable[[Any], object], argument: object, context: Context) -> None:
+        """Call it here and now, and log what it raises: it would crash the whole run."""
+        try:
+            context.run(function, argument)
+        except BaseException:
+            log.exception("a callback raised: %r", function)
 
 
 def _nothing() -> None:

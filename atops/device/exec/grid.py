@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterable
+from contextvars import Context
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -217,7 +218,7 @@ class Grid:
     """
 
     __slots__ = (
-        "__weakref__", "_rng", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "cooperative",
+        "__weakref__", "_rng", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "context", "cooperative",
         "entry", "error", "grid_dim", "name", "observer", "offload", "on_done", "on_start", "options", "placement",
         "policy", "remaining", "shared_bytes", "started", "thread_indices", "threads_per_block",
         "total_blocks", "turns", "used", "warnings",
@@ -243,6 +244,7 @@ class Grid:
         policy: Policy | None = None,
         observer: Observer | None = None,
         barrier: GridBarrier | None = None,
+        context: Context | None = None,
     ) -> None:
         self.entry = entry
         self.name = entry.name
@@ -250,12 +252,11 @@ class Grid:
         self.arch = chip.arch
         self.grid_dim = _extent(grid_dim, "grid_dim")
         self.block_dim = _extent(block_dim, "block_dim")
-        self.shared_bytes = shared_bytes
-        self.cooperative = cooperative
+        self.shared_bytes, self.cooperative = shared_bytes, cooperative
         self.options = options = options if options is not None else chip.options
         self.on_done, self.on_start = on_done, _nothing  # `on_start(grid)`: its first block got a cluster
         self.offload = offload
-        self.observer = observer
+        self.observer, self.context = observer, context  # each block runs in a copy: a context is entered only once
         self.policy = policy or policy_of(options.seed)
         self.thread_indices = _indices(self.block_dim)
         self.threads_per_block = len(self.thread_indices)

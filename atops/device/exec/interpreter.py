@@ -20,7 +20,7 @@ __all__ = ("StepBlock",)
 class StepBlock(Block):
     """A block that one OS thread steps at a time; it is its own task."""
 
-    __slots__ = ("begun", "inbox", "ready", "slot", "straight")
+    __slots__ = ("begun", "context", "inbox", "ready", "slot", "straight")
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
         self.inbox: list[KernelThread] = []  # woken by others; changes under the barrier's lock
@@ -28,6 +28,7 @@ class StepBlock(Block):
         self.ready: list[KernelThread] = []
         self.begun = False
         self.straight: object = None  # closes the kernel that it awaits when it is dropped
+        self.context = None if grid.context is None else grid.context.copy()
         super().__init__(grid, linear, cluster, sips)
 
     def tasks(self) -> list[Task]:
@@ -36,6 +37,9 @@ class StepBlock(Block):
 
     def step(self, budget: int) -> Progress:
         """Run threads until all are parked or ended, or about `budget` suspensions were served."""
+        return self._step(budget) if self.context is None else self.context.run(self._step, budget)
+
+    def _step(self, budget: int) -> Progress:
         grid = self.grid
         slot = self.slot = slot_here()
         plain = grid.observer is None and type(grid.policy) is RoundRobin

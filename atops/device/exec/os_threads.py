@@ -89,6 +89,10 @@ class SipTask:
 
     def step(self, budget: int) -> Progress:
         """Run the thread to its end, blocking while it is parked. The budget has no meaning here."""
+        context = self.block.grid.context
+        return self._step() if context is None else context.copy().run(self._step)
+
+    def _step(self) -> Progress:
         block, thread, grid = self.block, self.thread, self.block.grid
         slot = slot_here()
         self.begun = True

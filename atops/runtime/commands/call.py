@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from atops.base.errors import AtopsError, HostCallFailure, InvalidType, LoopClosed, StreamAborted
+from atops.base.errors import AtopsError, CommandCancelled, HostCallFailure, InvalidType, LoopClosed, StreamAborted
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
 from atops.runtime.core import command_trace
@@ -125,8 +125,8 @@ def _start_on_loop(command: Call, item: Completion) -> None:
         error: AtopsError | None = None
         if failure is None:
             item.give(value)
-        elif item.parked is ABORTED:  # asyncio and trio report a cancellation in different ways
-            error = StreamAborted(f"{command.name} was cancelled by an abort of {item.stream.label}")
+        elif isinstance(item.parked, AtopsError):  # asyncio and trio report a cancellation in different ways
+            error = _stopped(command, item, item.parked)
         elif adapter.closed() or not isinstance(failure, Exception):  # mostly the end of a loop cancels it
             error = _loop_closed(command)
         else:
@@ -143,8 +143,8 @@ def _start_on_loop(command: Call, item: Completion) -> None:
     owed = HostCoroutine(adapter, lost)
     driver.host_tasks.add(owed)
 
-    def cancel(_: AtopsError) -> None:
-        item.parked = ABORTED
+    def cancel(error: AtopsError) -> None:
+        item.parked = error
         if task is not None:
             task.cancel()
 
@@ -157,12 +157,16 @@ def _start_on_loop(command: Call, item: Completion) -> None:
         item.stop = cancel
 
 
-ABORTED = object()
-
-
 def _ended(item: Completion, error: AtopsError | None) -> None:
     item.finish(error)  # first: when the next one starts, this one is done
     item.stream.call_over(item)
+
+
+def _stopped(command: Call, item: Completion, error: AtopsError) -> AtopsError:
+    """Return what a coroutine fails with that was cancelled by a `cancel` of its command, or else by an abort."""
+    if isinstance(error, CommandCancelled):
+        return error
+    return StreamAborted(f"{command.name} was cancelled by an abort of {item.stream.label}")
 
 
 def _host_failure(command: Call, failure: BaseException) -> AtopsError:

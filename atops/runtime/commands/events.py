@@ -1,4 +1,4 @@
-"""Records of events and waits for them."""
+"""Records of events, waits for them, and the places in stream order of commands that were cancelled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from atops.runtime.core.commands import NOWHERE, Described, always, define, neve
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 
-__all__ = ("Record", "WaitEvent")
+__all__ = ("Cancelled", "Record", "WaitEvent")
 
 
 class Record(NamedTuple):
@@ -25,6 +25,12 @@ class WaitEvent(NamedTuple):
 
     event: Event
     record: Completion | None
+
+
+class Cancelled(NamedTuple):
+    """Stand where a cancelled command stood: what waits for that place waits for all before it. It leaves no record."""
+
+    effect: bool  # whether null-stream order counts it
 
 
 def _run_record(command: Record, item: Completion) -> bool:
@@ -104,4 +110,16 @@ define(
     effect=lambda wait: wait.record is not None,
     waits=always,
     silent=False,
+)
+define(
+    Cancelled,
+    words=lambda _: "the place of a cancelled command",
+    run=lambda *_: True,
+    run_timed=lambda *_: True,
+    describe=lambda *_: (Kind.CALL, 0, *NOWHERE, *NOWHERE, -1, ""),
+    uses=nothing,
+    reads=nothing,
+    effect=lambda place: place.effect,
+    waits=never,
+    silent=True,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,6 +39,7 @@ class Launch(NamedTuple):
     bound: Any
     config: LaunchConfig
     options: LaunchOptions
+    context: Context | None = None  # the launcher's context variables, as its kernel sees them
 
     def of_meeting(self, meeting: Rendezvous | None) -> Launch:
         """Return the launch as one of the grids that meet there."""
@@ -111,6 +113,7 @@ def _make_grid(command: Launch, item: Completion) -> Grid:
         cooperative=command.config.cooperative,
         options=driver.options,
         barrier=None if meeting is None else meeting.barrier,
+        context=command.context,
         offload=None if driver.inline or driver.options.dte != "eager" else partial(driver.executor.run, COPIES),
         on_done=lambda grid: _ended(command, item, grid),
         policy=policy_of(driver.options.seed, item.seq),

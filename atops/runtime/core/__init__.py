@@ -3,6 +3,7 @@
 commands         the row of a kind of command: how it runs, what it uses, how it is traced
 completion       the outcome of a command, which any number of tasks may await; failures
 event            a point in a stream
+future           what makes completions and events futures to asyncio and to concurrent.futures
 capacity         how many commands a stream takes, and reservations of places
 command_trace    what a tracer is told of commands
 poller           timers for what nothing reports

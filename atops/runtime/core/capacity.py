@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from atops.base.errors import AtopsError, IllegalState, InvalidValue, StreamFull
 from atops.base.options import whole
-from atops.base.waiting.current_loop import current_loop_adapter
+from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import ParkingLot, wake
 
@@ -221,6 +221,8 @@ class Room:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.leave()
+        if kind is None:
+            await checkpoint()
 
     @contextmanager
     def entered_sync(self, timeout: float | None) -> Iterator[Room]:

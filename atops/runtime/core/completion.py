@@ -7,17 +7,20 @@ waiters come and go without a lock, and are woken after it is released.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+import sys
+from collections.abc import Callable, Generator, Iterable
+from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from atops.base.errors import AtopsError, ExecutionError, InvalidType, NotReady
+from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, NotReady
 from atops.base.html_table import html_table
-from atops.base.waiting.current_loop import current_loop_adapter
+from atops.base.waiting.current_loop import checkpoint, current_loop_adapter, running_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.core.capacity import Place
 from atops.runtime.core.commands import words_of
+from atops.runtime.core.future import FutureLike, LoopCallback, T_co, call_here, checked_callback, ends_a_wait
 
 if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
@@ -25,18 +28,8 @@ if TYPE_CHECKING:
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
-# What a command gives. With its default a bare `Completion` is complete, too: the runtime settles commands of any kind.
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    T_co = TypeVar("T_co", covariant=True, default=Any)
-else:
-    from typing import TypeVar
-
-    T_co = TypeVar("T_co", covariant=True)
-
 __all__ = (
-    "CallbackWaiter", "Completion", "InProcess", "as_failure", "log_if_left", "log_if_unseen", "look_at", "verb",
+    "CallbackWaiter", "Completion", "as_failure", "log_if_left", "log_if_unseen", "look_at", "over", "verb",
 )  # fmt: skip
 
 log = logging.getLogger("atops.stream")
@@ -46,21 +39,12 @@ PENDING, RUNNING, DONE, FAILED = range(4)
 STATES = ("pending", "running", "done", "failed")
 
 
-class InProcess:
-    """A driver, or a handle of a part of one, which cannot be copied: a copy would be a second one."""
-
-    __slots__ = ()
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse. Raises InvalidType."""
-        raise InvalidType(f"{self!r} cannot be copied or pickled: a driver and its parts are of one process")
-
-
-class Completion(InProcess, Generic[T_co]):
+class Completion(FutureLike[T_co]):
     """The outcome of one command of a stream, now or later; `Completion[T]` is one whose result is a T.
 
     `await completion` returns its result (an array for `fetch`, the value of a host callable, else None) or raises what
-    the command failed with. Cancelling the await leaves the command alone.
+    the command failed with. Cancelling the await leaves the command alone. It has the methods of a future, and `cancel`
+    drops the command.
     """
 
     # Defaults live in the class: a command costs what it uses, and a queue may hold a hundred thousand of them.
@@ -72,6 +56,7 @@ class Completion(InProcess, Generic[T_co]):
     begin: Callable[[], None] | None = None  # of a call: how it is started, for when it stands in line
     stop: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
     aborted: ExecutionError | None = None  # set by an abort that found no `stop`, or a duty
+    keeps_order = False  # whether it was `cancel` that set `aborted`: the stream still waits for its `deps`
     submitted_ns = 0
     started_ns = -1
     share: CopyEngines | None = None  # of a copy: the engines of its resource bundle, if it is held to them
@@ -85,6 +70,7 @@ class Completion(InProcess, Generic[T_co]):
     _result: Any = None
     _error: AtopsError | None = None
     callbacks: CallbackWaiter | None = None
+    instead: Completion | None = None  # what has its place in stream order, once it was cancelled before it started
 
     def __init__(self, stream: StreamQueue, command: Any) -> None:
         self.stream = stream
@@ -95,6 +81,8 @@ class Completion(InProcess, Generic[T_co]):
     def __await__(self) -> Generator[Any, Any, T_co]:
         if self.stage < DONE:
             yield from current_loop_adapter().park(self).__await__()
+        elif "trio" in sys.modules:
+            yield from checkpoint().__await__()
         return self.result()
 
     def wait_sync(self, timeout: float | None = None) -> T_co:
@@ -110,25 +98,54 @@ class Completion(InProcess, Generic[T_co]):
                 raise TimeoutError(f"{self!r} was not done within {timeout} s")
         return self.result()
 
-    def add_done_callback(self, function: Callable[[Completion[T_co]], object]) -> None:
-        """Call `function(self)` once when done: on a callback thread, or at once and here if it is done already.
+    def add_done_callback(
+        self, function: Callable[[Completion[T_co]], object], *, context: Context | None = None
+    ) -> None:
+        """Call `function(self)` once when done, in `context` or a copy of the caller's.
 
-        Those added before it is done are called one after another, in the order in which they were added. What one
-        raises is logged; it changes nothing. Raises InvalidType for what is no function, and for what `asyncio.wait`
-        gives it, which wants futures of its loop: give it `asyncio.ensure_future(completion)`.
+        Where a loop runs it is called on that loop, as by `call_soon`, or on a callback thread if the loop has closed;
+        in plain code on a callback thread, or at once and here if it is done already. Those added in one place before
+        it is done are called one after another, in order. What one raises goes to the loop's exception handler, or is
+        logged, and changes nothing. Raises InvalidType for what is no function or no context.
         """
-        if not callable(function):
-            raise InvalidType(f"add_done_callback() of {self!r} expects a function, got {function!r}")
-        if getattr(function, "__module__", None) == "asyncio.tasks":
-            raise InvalidType(f"asyncio got {self!r} as a future of a loop; asyncio.ensure_future(...) makes it one")
-        with self.stream.driver.lock:
+        context = checked_callback(self, function, context)
+        driver = self.stream.driver
+        if (adapter := running_loop_adapter()) is not None:
+            waiter = LoopCallback(self, function, context, adapter, driver.run_callback)
+            if not self.add_waiter(waiter):
+                waiter.wake()
+            return
+        with driver.lock:
             if pending := self.stage < DONE:
                 if self.callbacks is None:
                     self.callbacks = CallbackWaiter(self)
                     self.add_waiter(self.callbacks)
-                self.callbacks.functions.append(function)
+                self.callbacks.functions.append((function, context))
         if not pending:
-            self.stream.driver.call_here(function, self)
+            call_here(function, self, context)
+
+    def remove_done_callback(self, function: Callable[[Completion], object]) -> int:
+        """Forget a done callback that is not on its way yet. Returns how many times it had been added."""
+        with self.stream.driver.lock:
+            before = [] if self.callbacks is None else self.callbacks.functions[:]
+            kept = [each for each in before if each[0] != function]
+            if len(kept) < len(before):
+                self.callbacks.functions[:] = kept  # type: ignore[union-attr]  # it had some
+        waiters = self.waiters or {}
+        there = [each for each in list(waiters) if isinstance(each, LoopCallback) and each.function == function]
+        return len(before) - len(kept) + sum(waiters.pop(each, self) is None for each in there)
+
+    def cancel(self, msg: object = None) -> bool:
+        """Abort this one command, as `Stream.abort` does all; `msg` goes into the error. Never blocks.
+
+        One that has not started is dropped, and its order stays: what waits for its place in the stream still waits for
+        what comes before. A wait that is parked ends; a coroutine is cancelled, and a kernel closed, when next
+        suspended. It fails with CommandCancelled, and its stream goes on. Returns False where nothing can be cancelled:
+        it is over, it is a running copy or function, or a free or a callback, which run in any case.
+        """
+        if ends_a_wait():
+            return False
+        return self.stream.cancel_command(self, msg)
 
     # ---- queries
 
@@ -143,6 +160,14 @@ class Completion(InProcess, Generic[T_co]):
             self.stream.driver.asked_in_vain(self)
         return self.stage >= DONE
 
+    def running(self) -> bool:
+        """Return whether it is the stream's turn and not over."""
+        return self.stage == RUNNING
+
+    def cancelled(self) -> bool:
+        """Return whether `cancel` ended it."""
+        return isinstance(self._error, CommandCancelled)
+
     @property
     def over(self) -> bool:
         """As `is_done`, for the runtime: reading it does not count as a question of the program."""
@@ -153,7 +178,7 @@ class Completion(InProcess, Generic[T_co]):
         """One of "pending", "running", "done", "failed"."""
         return STATES[self.stage]
 
-    def result(self) -> T_co:
+    def result(self) -> T_co:  # type: ignore[override]  # it never blocks
         """Return the result. Raises NotReady when it is not done, or a fresh exception when the command failed."""
         if self.stage == DONE:
             return self._result  # type: ignore[no-any-return]  # what the verb said it would be
@@ -163,7 +188,7 @@ class Completion(InProcess, Generic[T_co]):
             raise self._error.fresh()
         raise NotReady(f"{self!r} is not done; await it, or call wait_sync()")
 
-    def exception(self) -> AtopsError | None:
+    def exception(self) -> AtopsError | None:  # type: ignore[override]  # it never blocks
         """Return what the command failed with, or None. Raises NotReady when it is not done."""
         if self.stage < DONE:
             raise NotReady(f"{self!r} is not done; await it, or call wait_sync()")
@@ -241,7 +266,8 @@ class CallbackWaiter:
 
     def __init__(self, completion: Completion) -> None:
         self._completion = completion
-        self.functions: list[Callable[[Completion], object]] = []  # in order; added to with the driver's lock held
+        # In order; it changes with the driver's lock held.
+        self.functions: list[tuple[Callable[[Completion], object], Context]] = []
 
     def wake(self) -> None:
         """Hand the callbacks to a callback thread, as one piece of work: they are called in order."""
@@ -250,8 +276,22 @@ class CallbackWaiter:
 
     def _run(self) -> None:
         functions, self.functions = self.functions, []
-        for function in functions:
-            self._completion.stream.driver.call_apart(function, self._completion)
+        for function, context in functions:
+            self._completion.stream.driver.call_apart(context.run, function, self._completion)
+
+
+async def over(items: Iterable[Completion]) -> None:
+    """Wait until commands are over and, of a cancelled one, what has its place. A checkpoint under trio in any case."""
+    waited = False
+    for item in items:
+        each: Completion | None = item
+        while each is not None:
+            if each.stage < DONE:
+                await current_loop_adapter().park(each)
+                waited = True
+            each = each.instead
+    if not waited:
+        await checkpoint()
 
 
 # ---- failures

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, NotSupported
+from atops.base.errors import AtopsError, InvalidHandle, InvalidType, InvalidValue, NotSupported
 from atops.base.html_table import html_table
-from atops.runtime.core.completion import Completion, InProcess
+from atops.base.waiting.current_loop import checkpoint
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.future import FutureLike, call_here, checked_callback, ends_a_wait
 
 if TYPE_CHECKING:
     from atops.runtime.board.context import DeviceContext
@@ -17,17 +20,18 @@ if TYPE_CHECKING:
 __all__ = ("Event",)
 
 
-class Event(InProcess):
+class Event(FutureLike[None]):
     """Marks work: recorded by `Stream.record`, again and again if wanted.
 
     A wait, an await and a query use the record that is current when they are called; an event that was never recorded
     is complete. `end - start` is the time between two events in milliseconds. One that other processes may open
-    (`interprocess`) keeps no time: InvalidValue with `timing`.
+    (`interprocess`) keeps no time: InvalidValue with `timing`. The methods of a future go to the current record, which
+    is `completion`, too.
     """
 
     __slots__ = (
-        "__weakref__", "_device_id", "_once", "_queryable", "_record", "_time", "_timing", "driver", "flags",
-        "interprocess", "launch", "number", "shared",
+        "_device_id", "_once", "_queryable", "_record", "_time", "_timing", "driver", "flags", "interprocess",
+        "launch", "number", "shared",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +68,8 @@ class Event(InProcess):
         record = self.record
         if record is not None:
             yield from record.__await__()
+        else:
+            yield from checkpoint().__await__()
 
     def sync(self, timeout: float | None = None) -> None:
         """Block until the current record is complete.
@@ -76,6 +82,58 @@ class Event(InProcess):
         record = self.record
         if record is not None:
             record.wait_sync(timeout)
+
+    # ---- as a future
+
+    @property
+    def completion(self) -> Completion | None:
+        """The current record, whatever becomes current later; None for an event that was never recorded."""
+        return self.record
+
+    def done(self) -> bool:
+        """Return whether the current record is complete, or there is none."""
+        return self.is_done
+
+    def running(self) -> bool:
+        """Return whether the stream is carrying out the current record."""
+        return self.record is not None and self.record.running()
+
+    def cancelled(self) -> bool:
+        """Return whether the current record was cancelled."""
+        return self.record is not None and self.record.cancelled()
+
+    def result(self) -> None:  # type: ignore[override]  # it never blocks
+        """Return None. Raises NotReady when the current record is not complete, or what the work failed with."""
+        self._check_queryable("queried")
+        if (record := self.record) is not None:
+            record.result()
+
+    def exception(self) -> AtopsError | None:  # type: ignore[override]  # it never blocks
+        """Return what the current record failed with, or None. Raises NotReady when it is not complete."""
+        self._check_queryable("queried")
+        return None if (record := self.record) is None else record.exception()
+
+    def add_done_callback(
+        self, function: Callable[[Completion | Event], object], *, context: Context | None = None
+    ) -> None:
+        """Call `function(record)` once when the current record is over, as `Completion.add_done_callback` does.
+
+        An event that has no record gives itself, soon or at once.
+        """
+        if (record := self.record) is not None:
+            record.add_done_callback(function, context=context)
+        else:
+            call_here(function, self, checked_callback(self, function, context))
+
+    def remove_done_callback(self, function: Callable[[Completion | Event], object]) -> int:
+        """Forget a done callback of the current record. Returns how many times it had been added."""
+        return 0 if (record := self.record) is None else record.remove_done_callback(function)
+
+    def cancel(self, msg: object = None) -> bool:
+        """Cancel the current record, if it is of this process: the event fails. As `Completion.cancel`."""
+        if ends_a_wait() or self._record is None or self.record is not self._record:
+            return False
+        return self._record.cancel(msg)
 
     # ---- queries
 

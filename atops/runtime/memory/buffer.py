@@ -17,6 +17,7 @@ import numpy as np
 from atops.base.dtypes import DType, DTypeLike, Scalar, Scalar_co, Typed, as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfBounds
 from atops.base.html_table import html_table
+from atops.base.waiting.current_loop import checkpoint
 from atops.device.memory.allocation import Allocation
 from atops.runtime.executors.executor import NOTHING, Collectable
 from atops.trace.text import format_bytes
@@ -108,6 +109,7 @@ class Buffer(Collectable):
     async def aclose(self) -> None:
         """As `close`."""
         self.close()
+        await checkpoint()
 
     def __enter__(self) -> Self:
         return self
@@ -124,6 +126,8 @@ class Buffer(Collectable):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+        if kind is None:
+            await checkpoint()
 
     # ---- views
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from atops.base.errors import InvalidDevice, InvalidHandle, InvalidType, InvalidValue, OutOfMemory
 from atops.base.locks import reentered
+from atops.base.waiting.current_loop import checkpoint
 from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.core.completion import Completion, InProcess
+from atops.runtime.core.completion import Completion
+from atops.runtime.core.future import InProcess
 from atops.runtime.executors.executor import Collectable
 from atops.runtime.pools.blocks import ANY, Block, Origin, order_of
 from atops.runtime.pools.ledger import Ledger
@@ -138,12 +140,15 @@ class MemoryPool(InProcess, Collectable):
     async def aclose(self) -> None:
         """As `destroy`."""
         self.destroy()
+        await checkpoint()
 
     async def __aenter__(self) -> MemoryPool:
         return self
 
     async def __aexit__(self, *failure: object) -> None:
         self.destroy()
+        if failure[0] is None:
+            await checkpoint()
 
     @property
     def is_destroyed(self) -> bool:

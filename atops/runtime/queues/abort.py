@@ -1,7 +1,8 @@
-"""Aborting a stream: pending commands are dropped, running ones end when they next can, duties stay."""
+"""Aborting a stream or one command: pending commands are dropped, running ones end when they next can, duties stay."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -9,15 +10,20 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from atops.base.errors import AtopsError, ExecutionError, StreamAborted
+from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, StreamAborted
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.board.deferred_free import Lost
-from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion
+from atops.runtime.commands.call import Call, is_async
+from atops.runtime.commands.events import Cancelled, WaitEvent
+from atops.runtime.commands.launch import Launch
+from atops.runtime.commands.values import WaitValue
+from atops.runtime.core.commands import has_effect
+from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, verb
 
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("abort_stream", "break_off", "catch_up", "note")
+__all__ = ("abort_stream", "break_off", "cancel_command", "catch_up", "note")
 
 
 def abort_stream(
@@ -59,7 +65,7 @@ def _abort(
         stream.finish(item, error)
     for cancel in cancels:
         cancel(error)
-    return len(dropped) + len(unstarted)
+    return sum(item.command.__class__ is not Cancelled for item in dropped) + len(unstarted)
 
 
 def _take_out(stream: StreamQueue, which: Callable[[Completion], bool], dropped: list[Completion]) -> None:
@@ -117,6 +123,87 @@ def _running(
     return unstarted, cancels
 
 
+def cancel_command(item: Completion, reason: object) -> bool:
+    """Carry out `Completion.cancel`. Returns whether the command is dropped, or is to end."""
+    stream = item.stream
+    driver = stream.driver
+    said = "" if reason is None else f": {reason}"
+    error = CommandCancelled(f"{verb(item)} on {stream.label} was cancelled{said}")
+    if driver.called_amid() or driver.holds_a_lock():
+        if item.duty or item.over:
+            return False
+        driver.post(partial(_cancel, item, error))
+        return True
+    try:
+        return _cancel(item, error)
+    except BaseException:  # Ctrl-C: the driver does it, or finds it done
+        driver.post(partial(_cancel, item, error))
+        raise
+
+
+def _cancel(item: Completion, error: CommandCancelled) -> bool:
+    stream = item.stream
+    woken: list[Waiter] | None = None
+    stop: Callable[[ExecutionError], None] | None = None
+    with stream.driver.lock:
+        if item.duty or item.stage >= DONE:
+            return False
+        line = stream._callbacks or deque()
+        if in_line := item in line and line[0] is not item:  # a call: only the first has started
+            line.remove(item)
+        elif item.stage == PENDING:
+            woken = _withdraw(item, error)
+        elif (stop := item.stop) is None:
+            # It has just become the head of its stream. A mark ends it before it begins, or once it can be ended.
+            if item.deps is None and not _can_be_ended(item):
+                return False
+            item.aborted, item.keeps_order = error, True
+            return True
+    if in_line:
+        stream.finish(item, error)
+    if woken is not None:
+        wake(woken)
+    if stop is not None:
+        stop(error)
+    return True
+
+
+def _can_be_ended(item: Completion) -> bool:
+    """Return whether a command of this kind has a `stop` once it runs."""
+    command = item.command
+    if isinstance(command, Call):
+        return is_async(command.function)
+    return isinstance(command, (Launch, WaitEvent, WaitValue))
+
+
+def _withdraw(item: Completion, error: CommandCancelled) -> list[Waiter]:
+    """Settle a command in the queue; what has its place stands for the stream's order. With the driver's lock held.
+
+    Ctrl-C may come anywhere: then it is called once more.
+    """
+    stream, queue = item.stream, item.stream._queue
+    assert queue is not None, "it is pending"
+    place = item.instead
+    if place is None:
+        place = Completion(stream, Cancelled(has_effect(item.command)))
+        place.seq, place.deps = item.seq, item.deps
+        item.instead = place
+    queue[bisect_left(queue, item.seq, key=lambda each: each.seq)] = place
+    item.deps = None  # the place waits for them
+    stream.leave_out(item)
+    item.lost = Lost({**(stream.lost or {}), stream: place})  # for memory, it stands for what comes before it
+    if stream._last is item:
+        stream._last = place
+    if stream.ordered_last is item:
+        stream.ordered_last = place
+    if stream.context.null_last is item:
+        stream.context.null_last = place
+    if stream.driver.tracer.active:
+        stream.driver.trace(item, error)
+    stream.driver.post(stream.drain)
+    return item.settle(error) or []
+
+
 def break_off(items: Sequence[Completion], error: BaseException) -> None:
     """Clean up after an error while commands were being enqueued: Ctrl-C, or no thread can be started.
 
@@ -160,8 +247,10 @@ def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], 
 
 
 def catch_up(item: Completion) -> None:
-    """End a command that an abort marked before it had a `stop`. Called once it has one."""
+    """End a command that was marked before it had a `stop`. Called once it has one, or waits for its predecessors."""
     with item.stream.driver.lock:
         error, cancel = item.aborted, item.stop
     if error is not None and cancel is not None:
         cancel(error)
+    elif isinstance(error, CommandCancelled) and item.stage == PENDING:
+        _cancel(item, error)

@@ -51,6 +51,7 @@ def _before(
             continue
         seen.add(item)
         if item.over:
+            todo += [item.instead] if item.instead is not None else []
             continue
         yield item
         # First its own stream: the queue before it and, for a call, the detached calls before it, for which only later

@@ -20,7 +20,7 @@ from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import Lost, lost_with, newest, unfinished, when_over
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy
-from atops.runtime.commands.events import WaitEvent
+from atops.runtime.commands.events import Cancelled, WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
 from atops.runtime.commands.values import WaitValue
@@ -32,15 +32,15 @@ from atops.runtime.core.completion import (
     PENDING,
     RUNNING,
     Completion,
-    InProcess,
     as_failure,
     log_if_left,
     look_at,
     verb,
 )
 from atops.runtime.core.event import Event
+from atops.runtime.core.future import InProcess
 from atops.runtime.executors.executor import HERE, StepWaiter
-from atops.runtime.queues.abort import abort_stream, break_off, catch_up
+from atops.runtime.queues.abort import abort_stream, break_off, cancel_command, catch_up
 from atops.runtime.queues.short_copies import carry_out_run, claim_run, settle_run
 
 __all__ = ("StreamQueue", "submit_items")
@@ -399,6 +399,7 @@ class StreamQueue(InProcess):
                 item.started_ns = now()
             if item.deps is not None:
                 if self._must_wait(item):
+                    catch_up(item)
                     return
                 if tracing:
                     item.started_ns = now()  # the last of them may have ended since the first stamp
@@ -422,10 +423,11 @@ class StreamQueue(InProcess):
     def _must_wait(self, item: Completion) -> bool:
         """Park the head behind the first of its predecessors that is not over, whose end posts the drain."""
         with self.driver.lock:
-            if item.aborted is not None and (not item.duty or item.command.__class__ is Alloc):  # it is dropped
+            dropped = item.aborted is not None and not item.keeps_order
+            if dropped and (not item.duty or item.command.__class__ is Alloc):
                 self.leave_out(item)
                 item.deps = None
-            for place, dep in enumerate(item.deps or ()):
+            for place, dep in enumerate([each.instead or each for each in item.deps or ()]):
                 if dep.stage < DONE and self._park_behind(item, dep):
                     item.deps = item.deps[place:]  # type: ignore[index]  # it is what is gone through here
                     return True
@@ -438,9 +440,8 @@ class StreamQueue(InProcess):
         """Park the head behind one command, unless that is over. With the driver's lock held."""
         if not dep.add_waiter(StepWaiter(self.driver.post, self.drain)):
             return False
-        item.parked = dep
-        item.stage = PENDING
-        if self.driver.tracer.detail:
+        item.parked, item.stage = dep, PENDING
+        if self.driver.tracer.detail and item.command.__class__ is not Cancelled:
             command_trace.park(item, dep)
         return True
 
@@ -607,6 +608,8 @@ class StreamQueue(InProcess):
         begun ends. Duties (frees, callbacks) run. The stream stays usable. 0 amid an enqueue: the driver does it.
         """
         return abort_stream(self, reason)
+
+    cancel_command = staticmethod(cancel_command)
 
     # ---- looking
 

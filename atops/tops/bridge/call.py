@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, TypeVarTuple, overlo
 from weakref import WeakKeyDictionary
 
 from atops.base.result_codes import Result
+from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal
 from atops.runtime.core.command_trace import call_record
@@ -226,6 +227,7 @@ class Bridge(Generic[C]):
             return _make(function, implementation, answer, fail)
 
         async def twin(*arguments: object, **named: object) -> Answer:
+            await checkpoint()  # before it does anything: what is cancelled here has not been done
             driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
             started = -1 if driver is None else driver.now() if driver.tracer.active else None
             try:

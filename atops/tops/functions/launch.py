@@ -23,7 +23,7 @@ import ctypes
 import operator
 import threading
 from collections.abc import Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, Final, NamedTuple
 from weakref import ref
 
@@ -530,7 +530,7 @@ def topsExtLaunchCooperativeKernelMultiCluster(
     clusters = tuple(whole(each.cluster_id, "cluster_id") for each in entries)
     kernels = BlockKernels([_block_kernel(each, geometry, queue) for each in entries])
     config = LaunchConfig(geometry.grid, geometry.block, geometry.shared, True)
-    launch = Launch(kernels, config, LaunchOptions(pinned=clusters))
+    launch = Launch(kernels, config, LaunchOptions(pinned=clusters), copy_context())
     if queue.context.resources is not None:
         launch = queue.context.resources.admit(queue, launch)
     else:

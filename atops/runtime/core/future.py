@@ -1,0 +1,133 @@
+"""What makes completions and events futures to asyncio and to concurrent.futures."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
+
+from atops.base.errors import AtopsError, IllegalState, InvalidType
+from atops.base.waiting.current_loop import running_loop_adapter
+from atops.base.waiting.loop_adapter import LoopAdapter
+
+# What a command gives. With its default a bare `Completion` is complete, too: the runtime settles commands of any kind.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
+__all__ = ("FutureLike", "InProcess", "LoopCallback", "T_co", "call_here", "checked_callback", "ends_a_wait")
+
+log = logging.getLogger("atops.driver")
+
+
+class InProcess:
+    """A driver, or a handle of a part of one, which cannot be copied: a copy would be a second one."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse. Raises InvalidType."""
+        raise InvalidType(f"{self!r} cannot be copied or pickled: a driver and its parts are of one process")
+
+
+class FutureLike(InProcess, Future[Any], Generic[T_co]):
+    """The methods of a future, for what a stream settles.
+
+    asyncio's functions take it for what can be awaited, and make a task of it where they would cancel a future: so the
+    end of a wait never cancels work. `asyncio.wait` takes it as it is, `asyncio.wrap_future` as a future of threads.
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        """Have nothing of Future's: neither its lock nor its state."""
+
+    @abstractmethod
+    def __await__(self) -> Generator[Any, Any, T_co]:
+        """Wait until it is over. Cancelling the wait leaves the work alone."""
+
+    async def wait(self) -> T_co:
+        """Wait as `await` does, as a coroutine: what `asyncio.create_task` and `TaskGroup.create_task` want."""
+        return await self
+
+    @abstractmethod
+    def result(self) -> T_co:  # type: ignore[override]  # it never blocks
+        """Return the result. Raises NotReady when it is not over, or a fresh exception when the command failed."""
+
+    @abstractmethod
+    def exception(self) -> AtopsError | None:  # type: ignore[override]  # it never blocks
+        """Return what the command failed with, or None. Raises NotReady when it is not over."""
+
+    def set_running_or_notify_cancel(self) -> NoReturn:
+        """Refuse. Raises IllegalState: its stream settles it."""
+        raise IllegalState(f"{self!r} is settled by its stream, and by nothing else")
+
+    def set_result(self, result: object) -> NoReturn:
+        """Refuse. Raises IllegalState: its stream settles it."""
+        self.set_running_or_notify_cancel()
+
+    def set_exception(self, exception: object) -> NoReturn:
+        """Refuse. Raises IllegalState: its stream settles it."""
+        self.set_running_or_notify_cancel()
+
+
+class LoopCallback:
+    """A done callback that was added on a loop, and runs there."""
+
+    __slots__ = ("_adapter", "_apart", "_context", "_thing", "function")
+
+    def __init__(
+        self,
+        thing: FutureLike[Any],
+        function: Callable[[Any], object],
+        context: Context,
+        adapter: LoopAdapter,
+        apart: Callable[..., object],
+    ) -> None:
+        self.function = function
+        self._thing = thing
+        self._context = context
+        self._adapter = adapter
+        self._apart = apart  # calls a function on a callback thread
+
+    def wake(self) -> None:
+        """Have the loop call it, or a callback thread if the loop has closed. From any thread."""
+        if not self._adapter.deliver(self._run):
+            self._apart(self._context.run, self.function, self._thing)
+
+    def _run(self) -> None:
+        self._adapter.call(self.function, self._thing, self._context)
+
+
+def checked_callback(thing: FutureLike[Any], function: object, context: Context | None) -> Context:
+    """Return the context of a done callback: the one given, else a copy of this one. Raises InvalidType."""
+    if not callable(function):
+        raise InvalidType(f"add_done_callback() of {thing!r} expects a function, got {function!r}")
+    if context is not None and not isinstance(context, Context):
+        raise InvalidType(f"add_done_callback() of {thing!r} expects a contextvars.Context as context, got {context!r}")
+    return copy_context() if context is None else context
+
+
+def call_here(function: Callable[[Any], object], thing: FutureLike[Any], context: Context) -> None:
+    """Call a done callback of what is over: soon if a loop runs here, else at once. What it raises is logged."""
+    adapter = running_loop_adapter()
+    if adapter is not None and adapter.deliver(lambda: adapter.call(function, thing, context)):
+        return
+    try:
+        context.run(function, thing)
+    except Exception:
+        log.exception("a callback raised: %r", function)
+
+
+def ends_a_wait() -> bool:
+    """Tell whether the caller's caller is asyncio, which passes on that a wait by `wrap_future` was cancelled."""
+    return sys._getframe(2).f_globals.get("__name__") == "asyncio.futures"
