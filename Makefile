@@ -60,6 +60,7 @@ docs: $(DOCS)  ## build the site of the documents in out/site; it needs no netwo
 	@echo "open out/site/index.html"
 
 notebook: $(NOTEBOOKS)  ## open the tour in JupyterLab
+	@mkdir -p out
 	@$(PY) -m jupytext --quiet --update --to ipynb --output out/tour.ipynb examples/tour/tour.py
 	@$(PY) -m jupyterlab out/tour.ipynb $(ARGS)
 
