@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextvars import Context, ContextVar, Token
+from contextvars import Context, ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -84,6 +84,8 @@ class Driver(InProcess):
     # Of which command number, and the commands while a stream has lost them.
     _newest_work: tuple[int, Callable[[], Lost | None]] = -1, lambda: None
     device_type: ClassVar[type[Device]]  # set by the module of Device, which knows drivers
+    _outer: Driver | None = None  # the one that was current where this one was entered
+    _entered = _left = False
     _flush_posted = False  # whether the tracer is about to tell its subscribers
 
     def __init__(self, options: EmulatorOptions | None = None, *, name: str = "", executor: Executor | None = None):
@@ -117,7 +119,6 @@ class Driver(InProcess):
         self._devices: dict[int, Device] = {}  # the Device objects that its parts answer with
         self.retired: dict[DeviceContext, None] = {}  # replaced by a reset, until what ran there is over
         self._stream_numbers, self.event_numbers = itertools.count(1), itertools.count(1)
-        self._token: Token[Driver | None] | None = None
         executor.widen(CALLBACKS, CALLBACK_THREADS)
         executor.widen(COPIES, COPY_THREADS)
         executor.widen(HALVES, COPY_THREADS)
@@ -130,22 +131,24 @@ class Driver(InProcess):
     # ---- lifecycle
 
     async def __aenter__(self) -> Driver:
-        if self._token is not None:
+        if self._entered:
             raise IllegalState(f"{self!r} was entered already; leave that `async with` first")
-        self._token = CURRENT.set(self)
+        self._entered, self._left = True, False
+        outer = CURRENT.get()
+        self._outer = None if outer is self else outer
+        CURRENT.set(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        token, self._token = self._token, None
-        try:
-            if token is not None:
-                CURRENT.reset(token)
-        except ValueError:  # left in another context than it was entered in: there it is not the current driver
-            pass
-        finally:
-            await self.aclose()
+        self._entered, self._left = False, True
+        if CURRENT.get() is self:  # else another was entered since, or this is another context
+            outer = self._outer
+            while outer is not None and outer._left:  # before this one, which was entered in it
+                outer = outer._outer
+            CURRENT.set(outer)
+        await self.aclose()
 
     async def aclose(self) -> None:
         """Drop what is queued, end what runs, free all memory and stop the threads; wait until that is done.

@@ -304,3 +304,22 @@ def test_drivers_are_told_apart():
     named.close()
     with pytest.raises(TypeError, match="the name of a driver is 7; expected a str"):
         atops.Driver(name=7)
+
+
+def test_drivers_left_in_any_order():
+    """What was entered last and is not left yet is current; at the end what was current before."""
+
+    async def main(order):
+        before = CURRENT.get()
+        drivers = [atops.Driver(atops.EmulatorOptions(devices=1)) for _ in order]
+        for driver in drivers:
+            assert await driver.__aenter__() is driver is atops.current_driver()
+        left = list(drivers)
+        for place in order:
+            left.remove(drivers[place])
+            await drivers[place].__aexit__(None, None, None)
+            assert CURRENT.get() is (left[-1] if left else before)
+
+    for order in permutations(range(3)):
+        asyncio.run(main(order))
+        atops.run(main, None, order)
