@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 
@@ -22,7 +22,10 @@ from atops.device.memory.allocation import Allocation
 from atops.device.span.span import ElementType, Space, Span
 from atops.kernels.memory.spaces import LanguageSpace
 
-__all__ = ("MemoryArgument", "Parameter", "aliases", "parameter", "restrict", "restricted_type")
+__all__ = (
+    "Argument", "Arriving", "MemoryArgument", "Parameter", "Plain", "aliases", "parameter", "restrict",
+    "restricted_type",
+)  # fmt: skip
 
 # What an annotation can be, for messages; the types that restrict nothing beyond `_plain`; and numpy's types without a
 # size, each of which stands for several.
@@ -31,6 +34,16 @@ _OPEN: tuple[type, ...] = (cast("type", Callable), tuple, int, float, complex, n
 _ABSTRACT = (np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating)
 
 Number = int | float | complex | np.generic
+# What a launch passes that is no memory; that its type and range fit the parameter is found at the call.
+Plain = Number | np.dtype[Any] | type[Any] | tuple[Any, ...] | Callable[..., Any]
+Arrival_co = TypeVar("Arrival_co", covariant=True)
+
+
+class Argument(Protocol[Arrival_co]):
+    """Memory that a launch passes and that arrives as an `Arrival_co`, for type checkers."""
+
+    def __kernel_parameter__(self) -> Arrival_co:
+        """Say what it arrives as. Nothing calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +243,7 @@ def _type_name(dtype: np.dtype[np.generic] | type) -> str:
     return dtype.__name__ if isinstance(dtype, type) else element_name(dtype)
 
 
-class restrict(Span, Generic[ElementType]):  # the name in the language
+class restrict(Span[ElementType]):  # the name in the language
     """An annotation: device memory that no other argument of the launch reaches. It arrives as a Span.
 
     `x: k.restrict`, or `x: k.restrict[np.float32]` for elements of this type only. Nothing checks it by default; strict
@@ -238,6 +251,15 @@ class restrict(Span, Generic[ElementType]):  # the name in the language
     """
 
     __slots__ = ()
+
+
+if TYPE_CHECKING:
+    from atops.base.dtypes import Scalar_co
+
+    class Arriving(restrict[Scalar_co], np.ndarray[Any, np.dtype[Scalar_co]]):  # type: ignore[misc, override, type-var]  # of no instance
+        """What memory arrives as, whichever way its parameter is annotated: as a Span, as `restrict` or as an array."""
+else:
+    Arriving = restrict
 
 
 def restricted_type(annotation: Any) -> tuple[bool, np.dtype[np.generic] | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, overload
 
 import numpy as np
 
@@ -26,10 +26,20 @@ __all__ = ("Kernel", "cooperative", "kernel")
 
 Function = Callable[..., Any]
 
+# The parameters of a kernel's function, for type checkers. With its default a bare `Kernel` is complete, too.
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    P = ParamSpec("P", default=...)
+else:
+    from typing import ParamSpec
+
+    P = ParamSpec("P")
+
 MOST_CONFIGURED = 64  # geometries that a kernel caches
 
 
-class Kernel:
+class Kernel(Generic[P]):
     """A function that runs once in every thread of a launch: `__global__` (TOPS C++, 8.1).
 
     `name` is what traces and errors call it, `signature` the function's, `cooperative` whether all blocks start
@@ -42,7 +52,7 @@ class Kernel:
     __execution_space__ = ExecutionSpace.GLOBAL
 
     def __init__(
-        self, function: Function, name: str | None = None, cooperative: bool = False, arch: str | None = None
+        self, function: Callable[P, Any], name: str | None = None, cooperative: bool = False, arch: str | None = None
     ) -> None:
         """Make a kernel of `function`.
 
@@ -58,7 +68,7 @@ class Kernel:
         self.name = name or function.__name__
         _check_form(function, self.name)
         functools.update_wrapper(self, function)
-        self.function = function
+        self.function: Function = function
         self.signature = inspect.signature(function)
         self.cooperative = cooperative
         self.arch = arch
@@ -167,7 +177,7 @@ class Kernel:
             raise InvalidType(f"{self.name}[...] expects a Stream in the third place, got {stream!r}")
         return functools.partial(stream.launch, self, geometry, **({} if shared is None else {"shared": shared}))
 
-    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> NoReturn:
         """Refuse: a kernel is launched. Raises IllegalState."""
         thread = maybe_current_thread()
         if thread is not None:
@@ -180,10 +190,10 @@ class Kernel:
         """Refuse to be pickled: another process imports it. Raises InvalidType."""
         raise InvalidType(f"kernel {self.name} cannot be pickled; import {self.__module__} in the other process")
 
-    def __copy__(self) -> Kernel:
+    def __copy__(self) -> Kernel[P]:
         return self  # as a function does
 
-    def __deepcopy__(self, memo: object) -> Kernel:
+    def __deepcopy__(self, memo: object) -> Kernel[P]:
         return self
 
     def __repr__(self) -> str:
@@ -208,14 +218,14 @@ class Kernel:
 
 
 @overload
-def kernel(function: Function, /) -> Kernel: ...
+def kernel(function: Callable[P, Any], /) -> Kernel[P]: ...
 @overload
 def kernel(
     *, name: str | None = None, cooperative: bool = False, arch: str | None = None
-) -> Callable[[Function], Kernel]: ...
+) -> Callable[[Callable[P, Any]], Kernel[P]]: ...
 def kernel(
     function: Function | None = None, /, *, name: str | None = None, cooperative: bool = False, arch: str | None = None
-) -> Kernel | Callable[[Function], Kernel]:
+) -> Kernel[...] | Callable[[Function], Kernel[...]]:
     """Make a kernel of an `async def`, or of a plain `def` that never suspends: `__global__` (TOPS C++, 8.1).
 
     Use it as `@kernel` or as `@kernel(name=..., cooperative=True)`. Parameters annotated with an element type get
@@ -228,7 +238,7 @@ def kernel(
     return Kernel(function, name, cooperative, arch)
 
 
-def cooperative(function: Function | Kernel) -> Kernel:
+def cooperative(function: Callable[P, Any] | Kernel[P]) -> Kernel[P]:
     """Make a cooperative kernel: its blocks start together and may use syncblocks (TOPS C++, 8.1, `__cooperative__`).
 
     Use it as `@cooperative`, alone or above `@kernel`.

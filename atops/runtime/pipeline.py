@@ -4,31 +4,122 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextvars import copy_context
 from functools import partial
 from types import GeneratorType, TracebackType
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 import anyio
+import numpy.typing as npt
 
+from atops.base.dtypes import Scalar
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, PriorLaunchFailure, StreamAborted
 from atops.base.options import whole
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter, running_loop_adapter
 from atops.base.waiting.loop_adapter import HostTask
 from atops.device.call_site import asked_at, caller
 from atops.runtime.commands.call import is_async
-from atops.runtime.core.completion import Completion
+from atops.runtime.core.completion import Completion, T_co
 from atops.runtime.device import Device
 from atops.runtime.executors.executor import Collectable
-from atops.runtime.memory.buffer import Buffer
+from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.stream import Stream
 
-__all__ = ("Pipeline", "Stage", "pipeline")
+__all__ = ("Fetched", "Pipeline", "Stage", "pipeline")
 
 Stage = Callable[[Stream, Any], Any]
+T = TypeVar("T")
+U = TypeVar("U")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
+class Fetched(Protocol[T_co]):
+    """What a last stage returns and a pipeline yields as a `T_co`, for type checkers: a DeviceArray, a Completion."""
+
+    def __fetched__(self) -> T_co:
+        """Say what is yielded. Nothing calls it."""
+
+
+@overload
+def pipeline(
+    source: Iterable[npt.NDArray[Scalar]] | AsyncIterable[npt.NDArray[Scalar]],
+    /, *, device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline[npt.NDArray[Scalar]]: ...  # fmt: skip
+@overload
+def pipeline(
+    source: Iterable[npt.NDArray[Scalar]] | AsyncIterable[npt.NDArray[Scalar]],
+    stage: Callable[[Stream, DeviceArray[Scalar]], Fetched[T]],
+    /, *, device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline[T]: ...  # fmt: skip
+@overload
+def pipeline(
+    source: Iterable[npt.NDArray[Scalar]] | AsyncIterable[npt.NDArray[Scalar]],
+    first: Callable[[Stream, DeviceArray[Scalar]], A],
+    last: Callable[[Stream, A], Fetched[T]],
+    /, *, device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline[T]: ...  # fmt: skip
+@overload
+def pipeline(
+    source: Iterable[npt.NDArray[Scalar]] | AsyncIterable[npt.NDArray[Scalar]],
+    first: Callable[[Stream, DeviceArray[Scalar]], A],
+    second: Callable[[Stream, A], B],
+    last: Callable[[Stream, B], Fetched[T]],
+    /, *, device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline[T]: ...  # fmt: skip
+@overload
+def pipeline(
+    source: Iterable[npt.NDArray[Scalar]] | AsyncIterable[npt.NDArray[Scalar]],
+    stage: Callable[[Stream, DeviceArray[Scalar]], tuple[Fetched[T], Fetched[U]]],
+    /, *, device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline[tuple[T, U]]: ...  # fmt: skip
+@overload
+def pipeline(
+    source: Iterable[npt.NDArray[Scalar]] | AsyncIterable[npt.NDArray[Scalar]],
+    first: Callable[[Stream, DeviceArray[Scalar]], A],
+    last: Callable[[Stream, A], tuple[Fetched[T], Fetched[U]]],
+    /, *, device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline[tuple[T, U]]: ...  # fmt: skip
+@overload
+def pipeline(
+    source: Iterable[npt.NDArray[Scalar]] | AsyncIterable[npt.NDArray[Scalar]],
+    first: Callable[[Stream, DeviceArray[Scalar]], A],
+    second: Callable[[Stream, A], B],
+    last: Callable[[Stream, B], tuple[Fetched[T], Fetched[U]]],
+    /, *, device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline[tuple[T, U]]: ...  # fmt: skip
+@overload
+def pipeline(
+    source: Iterable[npt.NDArray[Scalar]] | AsyncIterable[npt.NDArray[Scalar]],
+    stage: Callable[[Stream, DeviceArray[Scalar]], Sequence[Fetched[T]]],
+    /, *, device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline[tuple[T, ...]]: ...  # fmt: skip
+@overload
+def pipeline(
+    source: Iterable[npt.NDArray[Scalar]] | AsyncIterable[npt.NDArray[Scalar]],
+    first: Callable[[Stream, DeviceArray[Scalar]], A],
+    last: Callable[[Stream, A], Sequence[Fetched[T]]],
+    /, *, device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline[tuple[T, ...]]: ...  # fmt: skip
+@overload
+def pipeline(
+    source: Iterable[npt.NDArray[Scalar]] | AsyncIterable[npt.NDArray[Scalar]],
+    first: Callable[[Stream, DeviceArray[Scalar]], A],
+    second: Callable[[Stream, A], B],
+    last: Callable[[Stream, B], Sequence[Fetched[T]]],
+    /, *, device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline[tuple[T, ...]]: ...  # fmt: skip
+@overload
+def pipeline(
+    source: Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]], /, *stages: Stage,
+    device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline: ...  # fmt: skip
+@overload
+def pipeline(
+    source: Iterable[object] | AsyncIterable[object], first: Stage, second: Stage, third: Stage, fourth: Stage, /,
+    *more: Stage, device: Device | None = None, streams: int = 4, in_flight: int = 8,
+) -> Pipeline: ...  # fmt: skip
 def pipeline(
     source: Iterable[object] | AsyncIterable[object],
     *stages: Stage,
@@ -59,7 +150,7 @@ def pipeline(
     return Pipeline(source, stages, Device() if device is None else device, streams, in_flight)
 
 
-class Pipeline(AsyncIterator[Any], Collectable):
+class Pipeline(AsyncIterator[T_co], Collectable):
     """What `pipeline` returns: an async iterator and an async context manager."""
 
     def __init__(self, source: Any, stages: tuple[Stage, ...], device: Device, streams: int, in_flight: int) -> None:
@@ -100,7 +191,7 @@ class Pipeline(AsyncIterator[Any], Collectable):
 
     # ---- lifecycle
 
-    async def __aenter__(self) -> Pipeline:
+    async def __aenter__(self) -> Pipeline[T_co]:
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._feeding = True
@@ -152,10 +243,10 @@ class Pipeline(AsyncIterator[Any], Collectable):
 
     # ---- the consumer's side
 
-    def __aiter__(self) -> Pipeline:
+    def __aiter__(self) -> Pipeline[T_co]:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> T_co:
         """Return the next result. Raises what its chunk, its stage or the source failed with; then all is closed."""
         if self._closed:
             if self._exhausted and not self._window:
@@ -164,7 +255,7 @@ class Pipeline(AsyncIterator[Any], Collectable):
             raise IllegalState("the pipeline is closed")
         try:
             if await self._fill():
-                return await self._take()
+                return await self._take()  # type: ignore[no-any-return]  # what the stages said
         except StreamAborted:
             if not self._closed:
                 await self._end()
@@ -178,7 +269,7 @@ class Pipeline(AsyncIterator[Any], Collectable):
         await checkpoint()
         raise StopAsyncIteration
 
-    async def _take(self) -> object:
+    async def _take(self) -> Any:
         self._arriving += 1
         try:
             result = await _arrived(self._window.popleft())

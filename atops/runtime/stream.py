@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    NoReturn,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    overload,
+)
 
+from atops.base.dims import DimLike
 from atops.base.errors import AtopsError, IllegalState, InvalidHandle, InvalidType, InvalidValue
 from atops.base.html_table import columns, html_table
 from atops.base.options import whole
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.memory.value_wait import Condition
+from atops.kernels.arguments import Argument, Plain
 from atops.kernels.kernel import Kernel
+from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal, enter, leave, use_stream
 from atops.runtime.board.handles import HANDLES, lend
@@ -36,14 +50,33 @@ from atops.runtime.stream_memory import StreamMemory
 if TYPE_CHECKING:
     from atops.runtime.device import Device
 
-__all__ = ("AutoSynchronize", "Stream", "StreamStatistics", "describe")
+__all__ = ("AutoSynchronize", "LaunchKeywords", "Stream", "StreamStatistics", "describe")
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
+P = ParamSpec("P")
+A1 = TypeVar("A1")  # what the parameters of a kernel are annotated with
+A2 = TypeVar("A2")
+A3 = TypeVar("A3")
+A4 = TypeVar("A4")
+A5 = TypeVar("A5")
+A6 = TypeVar("A6")
+A7 = TypeVar("A7")
+Config = LaunchConfig | Sequence[DimLike]
 new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
 HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
 REMEMBERED = 256  # streams whose events a stream has waited for
 SHOWN = 12  # commands of a queue in a notebook
+
+
+class LaunchKeywords(TypedDict, total=False):
+    """The options of a launch."""
+
+    shared: int | None
+    cooperative: bool | None
+    any_order: bool
+    start: Event | None
+    stop: Event | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +199,62 @@ class Stream(StreamMemory):
 
     # ---- kernels
 
+    @overload
     def launch(
+        self, kernel: Callable[[], NoReturn], config: Config,
+        /, **options: Unpack[LaunchKeywords],
+    ) -> Completion[None]: ...  # fmt: skip
+    @overload
+    def launch(
+        self, kernel: Callable[[A1], NoReturn], config: Config,
+        a1: Argument[A1] | Plain, /, **options: Unpack[LaunchKeywords],
+    ) -> Completion[None]: ...  # fmt: skip
+    @overload
+    def launch(
+        self, kernel: Callable[[A1, A2], NoReturn], config: Config,
+        a1: Argument[A1] | Plain, a2: Argument[A2] | Plain, /, **options: Unpack[LaunchKeywords],
+    ) -> Completion[None]: ...  # fmt: skip
+    @overload
+    def launch(
+        self, kernel: Callable[[A1, A2, A3], NoReturn], config: Config,
+        a1: Argument[A1] | Plain, a2: Argument[A2] | Plain, a3: Argument[A3] | Plain, /,
+        **options: Unpack[LaunchKeywords],
+    ) -> Completion[None]: ...  # fmt: skip
+    @overload
+    def launch(
+        self, kernel: Callable[[A1, A2, A3, A4], NoReturn], config: Config,
+        a1: Argument[A1] | Plain, a2: Argument[A2] | Plain, a3: Argument[A3] | Plain, a4: Argument[A4] | Plain, /,
+        **options: Unpack[LaunchKeywords],
+    ) -> Completion[None]: ...  # fmt: skip
+    @overload
+    def launch(
+        self, kernel: Callable[[A1, A2, A3, A4, A5], NoReturn], config: Config,
+        a1: Argument[A1] | Plain, a2: Argument[A2] | Plain, a3: Argument[A3] | Plain, a4: Argument[A4] | Plain,
+        a5: Argument[A5] | Plain, /, **options: Unpack[LaunchKeywords],
+    ) -> Completion[None]: ...  # fmt: skip
+    @overload
+    def launch(
+        self, kernel: Callable[[A1, A2, A3, A4, A5, A6], NoReturn], config: Config,
+        a1: Argument[A1] | Plain, a2: Argument[A2] | Plain, a3: Argument[A3] | Plain, a4: Argument[A4] | Plain,
+        a5: Argument[A5] | Plain, a6: Argument[A6] | Plain, /, **options: Unpack[LaunchKeywords],
+    ) -> Completion[None]: ...  # fmt: skip
+    @overload
+    def launch(
+        self, kernel: Callable[Concatenate[A1, A2, A3, A4, A5, A6, A7, P], NoReturn], config: Config,
+        a1: Argument[A1] | Plain, a2: Argument[A2] | Plain, a3: Argument[A3] | Plain, a4: Argument[A4] | Plain,
+        a5: Argument[A5] | Plain, a6: Argument[A6] | Plain, a7: Argument[A7] | Plain, /,
+        *more: Argument[Any] | Plain, **options: Unpack[LaunchKeywords],
+    ) -> Completion[None]: ...  # fmt: skip
+    @overload
+    def launch(
+        self, kernel: Kernel[...], config: Config, /, *, shared: int | None = None, cooperative: bool | None = None,
+        any_order: bool = False, start: Event | None = None, stop: Event | None = None, **named: Argument[Any] | Plain,
+    ) -> Completion[None]: ...  # fmt: skip
+    def launch(  # type: ignore[misc]  # mypy finds no options in the keywords
         self,
         kernel: Kernel,
         config: Any,
+        /,
         *arguments: object,
         shared: int | None = None,
         cooperative: bool | None = None,

@@ -9,8 +9,8 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
-from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from types import EllipsisType, GenericAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -99,7 +99,7 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
 
     def __class_getitem__(cls, dtype: DTypeLike) -> GenericAlias:
         """Return the annotation of a parameter that takes memory of `dtype` only: `x: k.Span[np.float32]`."""
-        return GenericAlias(cls, (as_dtype(dtype),))
+        return GenericAlias(cls, (dtype if isinstance(dtype, TypeVar) else as_dtype(dtype),))
 
     # Other views: no access.
 
@@ -121,6 +121,10 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
         """Return the same elements with the dimensions permuted, by default reversed."""
         return self._like(self.array.transpose(*axes))
 
+    @overload
+    def __getitem__(self, key: slice | EllipsisType) -> Span[ElementType]: ...
+    @overload
+    def __getitem__(self, key: Key) -> Any: ...
     def __getitem__(self, key: Key) -> Any:
         """Return a Span for slices; read and return an element for integers, and a copy for masks and index arrays."""
         if type(key) is slice and key.step is None:  # the case of every tile

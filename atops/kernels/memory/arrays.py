@@ -1,18 +1,20 @@
 """The memory that a kernel declares: local in L1, shared in L2, private on the stack, and mdspans of any.
 
-TOPS C++, 8.2 and 8.7. The default mode hands out plain arrays, strict mode spans that observe each access.
+TOPS C++, 8.2 and 8.7. The default mode hands out plain arrays, strict mode spans that observe each access and
+do what arrays do: to type checkers both are arrays.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from typing import Any, overload
 from weakref import ref
 
 import numpy as np
+import numpy.typing as npt
 
-from atops.base.dtypes import DTypeLike, as_dtype, element_name
+from atops.base.dtypes import DTypeLike, Scalar, Typed, as_dtype, element_name
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
 from atops.device.call_site import caller, expression_at
 from atops.device.chip import POISON
@@ -34,6 +36,10 @@ __all__ = (
 Global, Shared, Local = Space.GLOBAL, Space.SHARED, Space.LOCAL
 Generic, Constant, Private = LanguageSpace.GENERIC, LanguageSpace.CONSTANT, LanguageSpace.PRIVATE
 
+@overload
+def local(shape: Shape, dtype: Typed[Scalar]) -> npt.NDArray[Scalar]: ...
+@overload
+def local(shape: Shape, dtype: DTypeLike) -> npt.NDArray[Any]: ...
 def local(shape: Shape, dtype: DTypeLike) -> Any:
     """Return memory of the running thread's L1: `shape` elements of `dtype`, 128-byte aligned, contents stale.
 
@@ -44,6 +50,10 @@ def local(shape: Shape, dtype: DTypeLike) -> Any:
     return _local(current_thread(), shape, dtype)
 
 
+@overload
+def local_variable(shape: Shape, dtype: Typed[Scalar]) -> npt.NDArray[Scalar]: ...
+@overload
+def local_variable(shape: Shape, dtype: DTypeLike) -> npt.NDArray[Any]: ...
 def local_variable(shape: Shape, dtype: DTypeLike) -> Any:
     """Return the running thread's memory of this line: one array for every pass, as long as the thread.
 
@@ -59,6 +69,10 @@ def local_variable(shape: Shape, dtype: DTypeLike) -> Any:
     return _agreed(thread, thread.sites[site][0], shape, dtype, "local", "before")
 
 
+@overload
+def shared(shape: Shape, dtype: Typed[Scalar]) -> npt.NDArray[Scalar]: ...
+@overload
+def shared(shape: Shape, dtype: DTypeLike) -> npt.NDArray[Any]: ...
 def shared(shape: Shape, dtype: DTypeLike) -> Any:
     """Return memory of the block's L2, one and the same for all its threads: `shape` elements of `dtype`.
 
@@ -74,6 +88,10 @@ def shared(shape: Shape, dtype: DTypeLike) -> Any:
     return _agreed(thread, array, shape, dtype, "shared", "by another thread of the block")
 
 
+@overload
+def shared_variable(shape: Shape, dtype: Typed[Scalar]) -> npt.NDArray[Scalar]: ...
+@overload
+def shared_variable(shape: Shape, dtype: DTypeLike) -> npt.NDArray[Any]: ...
 def shared_variable(shape: Shape, dtype: DTypeLike) -> Any:
     """Return the block's memory of this line: one array for all its threads and every pass, as long as the block.
 
@@ -133,6 +151,10 @@ def _agreed(
     return array
 
 
+@overload
+def dynamic_shared(dtype: Typed[Scalar]) -> npt.NDArray[Scalar]: ...
+@overload
+def dynamic_shared(dtype: DTypeLike) -> npt.NDArray[Any]: ...
 def dynamic_shared(dtype: DTypeLike) -> Any:
     """Return the shared memory whose size the launch gives, as one row: `extern __shared__ T x[]` (TOPS C++, 8.2).
 
@@ -212,6 +234,10 @@ def _observed(array: Array, start: int, space: Space) -> Span:
     return Span(None, array, start, space)
 
 
+@overload
+def private(shape: Shape, dtype: Typed[Scalar]) -> npt.NDArray[Scalar]: ...
+@overload
+def private(shape: Shape, dtype: DTypeLike) -> npt.NDArray[Any]: ...
 def private(shape: Shape, dtype: DTypeLike) -> Any:
     """Return an array of the running thread's stack: `shape` elements of `dtype`, for this thread and no DTE.
 

@@ -147,6 +147,10 @@ class Completion(FutureLike[T_co]):
             return False
         return self.stream.cancel_command(self, msg)
 
+    if TYPE_CHECKING:
+
+        def __fetched__(self) -> T_co: ...  # what a pipeline makes of it
+
     # ---- queries
 
     def done(self) -> bool:

@@ -13,6 +13,7 @@ from types import MethodType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from atops.base.dtypes import DType, DTypeLike, Scalar, Scalar_co, Typed, as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfBounds
@@ -23,6 +24,7 @@ from atops.runtime.executors.executor import NOTHING, Collectable
 from atops.trace.text import format_bytes
 
 if TYPE_CHECKING:
+    from atops.kernels.arguments import Arriving
     from atops.runtime.device import Device
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
@@ -223,6 +225,11 @@ class Buffer(Collectable):
     def __kernel_argument__(self) -> tuple[Allocation, int, DType, tuple[int, ...]]:
         return self.allocation, self.offset, np.dtype(np.uint8), (self.nbytes,)
 
+    if TYPE_CHECKING:  # what a kernel and a pipeline make of it
+
+        def __kernel_parameter__(self) -> Arriving[np.uint8]: ...
+        def __fetched__(self) -> npt.NDArray[np.uint8]: ...
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Refuse: numpy would read it element by element. Raises InvalidType."""
         raise InvalidType(f"{self!r} is device memory, no array; await stream.fetch(...) gives one")
@@ -331,6 +338,11 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
 
     def __kernel_argument__(self) -> tuple[Allocation, int, DType, tuple[int, ...]]:
         return self.allocation, self.offset, self.dtype, self.shape
+
+    if TYPE_CHECKING:
+
+        def __kernel_parameter__(self) -> Arriving[Scalar_co]: ...  # type: ignore[override]  # a Buffer has no type
+        def __fetched__(self) -> npt.NDArray[Scalar_co]: ...  # type: ignore[override]  # as above
 
     def __iter__(self) -> Iterator[DeviceArray[Scalar_co]]:
         """Yield the parts along the outermost dimension, which own nothing."""
