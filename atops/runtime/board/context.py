@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ReferenceType, WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from atops.runtime.stream import Stream
 
 __all__ = ("DeviceContext",)
+
+
+class Ends(Protocol):
+    """A wait of the host that a reset ends."""
+
+    def fail(self, error: AtopsError) -> None:
+        """End with an error, unless it is over."""
 
 
 class DeviceContext:
@@ -81,6 +88,7 @@ class DeviceContext:
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
         self.capacities: WeakSet[Capacity] = WeakSet()  # of its streams
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
+        self.word_waits: set[Ends] = set()  # of the host, in no stream, for words of any memory
         self._granted: dict[int, int] = {}  # how often they were granted one allocation elsewhere, by serial
 
     @property
@@ -170,11 +178,14 @@ class DeviceContext:
                 self.capacities.add(capacity)
 
     def fail_all(self, error: ExecutionError) -> None:
-        """Abort every stream that has work, and end requests for room in one and waits for signals."""
+        """Abort every stream that has work, and end requests for room in one and waits for signals and for words."""
         self.signals.refuse(error)
         with self.driver.lock:
             streams = list(self.active)
             capacities = list(self.capacities)
+            waits = list(self.word_waits)
+        for wait in waits:
+            wait.fail(error)
         for capacity in capacities:
             capacity.close(error)
         for stream in streams:

@@ -263,8 +263,8 @@ def _condition(flags: object) -> Condition:
 class _WordWait(Wait):
     """A wait until the 32-bit word at the start of a buffer satisfies a condition against `value`.
 
-    It ends when such a value is stored, when the memory is freed (IllegalAddress; StreamAborted by a reset) or when its
-    waiter gives up. No stream and no device waits for it.
+    It ends when such a value is stored, when the memory is freed (IllegalAddress), when the device is reset, wherever
+    the memory is (StreamAborted), or when its waiter gives up. No stream and no device waits for it.
     """
 
     __slots__ = ("_context", "_error", "_lock", "_lot", "_watch", "is_done")
@@ -281,27 +281,45 @@ class _WordWait(Wait):
     def blocking(self) -> None:
         """Block, polling where the device's flags ask for it. Raises WouldDeadlock on the runtime's own threads."""
         driver = self._context.driver
-        self._watch.arm()  # may end the wait here and now
+        self._begin()
         try:
             if spins(self._context) and not driver.inline and HERE.role in (None, "callback"):
                 while not self.is_done:
                     time.sleep(0)  # gives up the interpreter lock, not the processor
             driver.executor.block(self, None)
         finally:
-            self._watch.cancel()
+            self._give_up()
         self._raise_error()
 
     async def awaiting(self) -> None:
         """Wait on the caller's loop."""
-        self._watch.arm()
+        self._begin()
         try:
             await current_loop_adapter().park(self)
         finally:
-            self._watch.cancel()
+            self._give_up()
         self._raise_error()
 
+    def fail(self, error: AtopsError) -> None:
+        """End with an error, unless it is over."""
+        if self._watch.cancel():
+            self._end(error)
+
+    def _begin(self) -> None:
+        """Arm the watch, which may end the wait here and now."""
+        context = self._context
+        with context.driver.lock:
+            context.check_survived()  # a reset that comes later finds the wait
+            context.word_waits.add(self)
+        self._watch.arm()
+
+    def _give_up(self) -> None:
+        self._watch.cancel()
+        with self._context.driver.lock:
+            self._context.word_waits.discard(self)
+
     def _end(self, error: AtopsError | None = None) -> None:
-        """Wake the waiter, once, in the thread that stored the word or freed the memory."""
+        """Wake the waiter, once, in the thread that stored the word, freed the memory or reset the device."""
         with self._lock:
             self._error = error
             self.is_done = True

@@ -6,6 +6,7 @@ import time
 from typing import Any, ClassVar
 
 import anyio
+import numpy as np
 import pytest
 
 import atops.tops as tops
@@ -373,6 +374,57 @@ def test_a_reset_wakes_a_synchronising_thread(world):
     thread.join(PATIENCE)
     assert answers == [(tops.topsErrorContextIsDestroyed,)]
     assert tops.topsStreamSynchronize(handle) == (tops.topsErrorInvalidHandle,)
+
+
+def pinned(world: World) -> int:
+    """Return a pointer to pinned memory."""
+    return tops.check(tops.topsHostMalloc(64, 0))
+
+
+def registered(world: World) -> int:
+    """Return the address of a registered array."""
+    array = np.zeros(64, np.uint8)
+    tops.check(tops.topsHostRegister(array, 64, 0))
+    world.keep.append(array)
+    return int(array.ctypes.data)
+
+
+def mapped(world: World) -> int:
+    """Return a device's pointer to pinned memory."""
+    return tops.check(tops.topsHostGetDevicePointer(pinned(world), 0))
+
+
+def reset_once_waiting(world: World) -> None:
+    """Reset device 0 as soon as the host waits for a word of it."""
+    context, stop = world.device.context, time.monotonic() + PATIENCE
+    while not context.word_waits:
+        assert time.monotonic() < stop
+        time.sleep(0)
+    tops.check(tops.topsDeviceReset())
+
+
+@pytest.mark.parametrize("make", [pinned, registered, mapped, word])
+def test_a_reset_wakes_the_hosts_waits_for_words(world, make):
+    """Wherever the word is, in plain code and on both loops; the next wait is of the fresh device."""
+    gone, pointer = (tops.topsErrorContextIsDestroyed,), make(world)
+    thread, answers = world.thread(lambda: tops.topsStreamWaitValue32(pointer, 7, 1))
+    reset_once_waiting(world)
+    thread.join(PATIENCE)
+    assert answers == [gone]
+    for backend in ("asyncio", "trio"):
+        pointer = make(world)
+
+        async def main(pointer=pointer) -> None:
+            async with anyio.create_task_group() as group:
+                group.start_soon(anyio.to_thread.run_sync, lambda: reset_once_waiting(world))
+                with anyio.fail_after(PATIENCE):
+                    assert await aio.topsStreamWaitValue32(pointer, 7, 1) == gone
+
+        anyio.run(main, backend=backend)
+    pointer = make(world)
+    tops.check(tops.topsStreamWriteValue32(pointer, 7, 0))
+    assert tops.topsStreamWaitValue32(pointer, 7, 1) == OK
+    assert not world.device.context.word_waits
 
 
 # ---- events in streams
