@@ -98,8 +98,6 @@ class Watchdog:
                 stream.abort()
             if hard:
                 Device(context.ordinal, self._driver).reset_sync()
-                for watch in list(self._driver.poller._watched.copy()):
-                    watch.end()  # no reset ends a wait for a word of the host
 
 
 def check_answer(name: str, text: str, answer: Any) -> None:
