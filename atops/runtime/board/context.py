@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ("DeviceContext",)
 
 
-class Ends(Protocol):
+class _HostWait(Protocol):
     """A wait of the host that a reset ends."""
 
     def fail(self, error: AtopsError) -> None:
@@ -88,7 +88,7 @@ class DeviceContext:
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
         self.capacities: WeakSet[Capacity] = WeakSet()  # of its streams
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
-        self.word_waits: set[Ends] = set()  # of the host, in no stream, for words of any memory
+        self.word_waits: set[_HostWait] = set()  # of the host, in no stream, for words of any memory
         self._granted: dict[int, int] = {}  # how often they were granted one allocation elsewhere, by serial
 
     @property
