@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
 
 __all__ = (
-    "CallbackWaiter", "Completion", "as_failure", "log_if_left", "log_if_unseen", "look_at", "over", "verb",
+    "CallbackWaiter", "Completion", "T_co", "as_failure", "log_if_left", "log_if_unseen", "look_at", "over", "verb",
 )  # fmt: skip
 
 log = logging.getLogger("atops.stream")
