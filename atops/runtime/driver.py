@@ -16,6 +16,8 @@ from contextvars import Context, ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import anyio
+
 from atops.base.clock import Clock, WallClock
 from atops.base.errors import (
     AtopsError,
@@ -154,11 +156,12 @@ class Driver(InProcess):
         """Drop what is queued, end what runs, free all memory and stop the threads; wait until that is done.
 
         Completions that are not over fail with StreamAborted. Idempotent; takes no longer than `abort_grace` and a
-        second, whatever a kernel does.
+        second, whatever a kernel does, and so a cancellation of anyio or trio does not end it.
         """
         closing = self.close()
         if closing is not None and not closing.is_done:
-            await current_loop_adapter().park(closing)
+            with anyio.CancelScope(shield=True):
+                await current_loop_adapter().park(closing)
         else:
             await checkpoint()
 

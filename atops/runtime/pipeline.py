@@ -24,6 +24,7 @@ from atops.runtime.core.completion import Completion, T_co
 from atops.runtime.device import Device
 from atops.runtime.executors.executor import Collectable
 from atops.runtime.memory.buffer import Buffer, DeviceArray
+from atops.runtime.queues.abort import abort_and_wait
 from atops.runtime.stream import Stream
 
 __all__ = ("Fetched", "Pipeline", "Stage", "pipeline")
@@ -216,6 +217,16 @@ class Pipeline(AsyncIterator[T_co], Collectable):
         await checkpoint()
 
     async def _end(self) -> None:
+        try:
+            await self._drop_work()
+        except GeneratorExit:
+            raise
+        except BaseException:
+            await self._end_source()
+            raise
+        await self._end_source()
+
+    async def _drop_work(self) -> None:
         if not self._closed:
             self._closed = True
             self.settled()
@@ -224,9 +235,9 @@ class Pipeline(AsyncIterator[T_co], Collectable):
                 stream.close()
             self._window.clear()
             self._notify()  # waits for a result in other tasks
-            with anyio.CancelScope(shield=True):  # bounded: the work was aborted
-                for stream in self._streams:
-                    await stream.aclose()
+            await abort_and_wait(self._streams)
+
+    async def _end_source(self) -> None:
         if self._feeding:
             self._feeder.cancel()  # it may be inside the source now; the end of the scope waits for it, then closes
             return
@@ -507,8 +518,26 @@ class _SourceReader:
                 return
             self.cancel()
             if self._task_id is not None:  # a task that has not begun never enters the source; a loop may not begin it
-                await self._over.wait()
+                await self._left()
         await self._close_source()
+
+    async def _left(self) -> None:
+        """Wait until the task has ended. What cancels this wait cancels the task again, and is raised in the end.
+
+        As if the source ran in the waiting task: no cancellation leaves it behind, unfinished.
+        """
+        cancelled: BaseException | None = None
+        while not self._over.is_set():
+            try:
+                await self._over.wait()
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                cancelled = error
+                if self._task is not None:
+                    self._task.cancel()
+        if cancelled is not None:
+            raise cancelled
 
     def cancel(self) -> None:
         """Have the task end, without waiting. From any thread."""

@@ -43,6 +43,7 @@ from atops.runtime.driver import current_driver
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import word_of
 from atops.runtime.pools.blocks import order_of
+from atops.runtime.queues.abort import abort_and_wait
 from atops.runtime.queues.deadlock import why
 from atops.runtime.queues.queue import StreamQueue, submit_items
 from atops.runtime.stream_memory import StreamMemory
@@ -146,21 +147,30 @@ class Stream(StreamMemory):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is not None:
+        if kind is None:
+            await self.aclose()
+        elif issubclass(kind, GeneratorExit):  # of a coroutine that is thrown away, which may not wait
             self.abort()
-        await self.aclose()
+            self.close()
+        else:
+            self.close()
+            await abort_and_wait((self,))
 
     async def aclose(self) -> None:
         """Wait for the work, free the stream's buffers and close it. Idempotent.
 
-        When the wait is cancelled the work is aborted; what was allocated is freed in any case. A failure that was
-        never looked at is logged.
+        When the wait is cancelled the work is aborted, and what runs is waited for: at most `abort_grace` and a second,
+        by asyncio, anyio and trio alike. What was allocated is freed in any case. A failure that was never looked at is
+        logged.
         """
         self.close()
         try:
             await over(self.outstanding())
-        except BaseException:
+        except GeneratorExit:
             self.abort()
+            raise
+        except BaseException:
+            await abort_and_wait((self,))
             raise
         if self.failure is not None:
             log_if_unseen(self.label, self.failure)

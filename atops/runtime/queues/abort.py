@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,7 +11,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import anyio
+
 from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, StreamAborted
+from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.board.deferred_free import Lost
 from atops.runtime.commands.call import Call, is_async
@@ -18,12 +22,17 @@ from atops.runtime.commands.events import Cancelled, WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.commands import has_effect
-from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, verb
+from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, log_if_unseen, over, verb
 
 if TYPE_CHECKING:
+    from atops.base.waiting.loop_adapter import LoopAdapter
+    from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("abort_stream", "break_off", "cancel_command", "catch_up", "note")
+__all__ = ("abort_and_wait", "abort_stream", "break_off", "cancel_command", "catch_up", "note")
+
+log = logging.getLogger("atops.stream")
+MARGIN = 1.0  # seconds beyond the abort grace before a scope that was left by an exception waits no longer
 
 
 def abort_stream(
@@ -254,3 +263,41 @@ def catch_up(item: Completion) -> None:
         cancel(error)
     elif isinstance(error, CommandCancelled) and item.stage == PENDING:
         _cancel(item, error)
+
+
+# ---- scopes that are left by an exception
+
+
+async def abort_and_wait(streams: Sequence[StreamQueue]) -> None:
+    """Abort streams and wait until what ran there has ended: `abort_grace` and a second at most.
+
+    A cancellation of anyio or trio, which ends every wait of a task, does not end this one. What has not ended by then
+    is logged, a plain host function, say, which nothing can end; and so are failures that were never looked at.
+    """
+    for stream in streams:
+        stream.abort()
+    driver, adapter = streams[0].driver, current_loop_adapter()
+    with driver.lock:
+        left = [item for stream in streams for item in stream.ends()]
+    if left:
+        await _wait_bounded(left, driver, adapter)
+    else:
+        await checkpoint()
+    for stream in streams:
+        if stream.failure is not None:
+            log_if_unseen(stream.label, stream.failure)
+
+
+async def _wait_bounded(left: list[Completion], driver: Driver, adapter: LoopAdapter) -> None:
+    # By the driver's clock: that of the loop may be one of a test, which jumps when no task runs.
+    bound = anyio.CancelScope(shield=True)
+    nanoseconds = int((driver.options.abort_grace + MARGIN) * 1e9)
+    timer = driver.executor.later(nanoseconds, lambda: adapter.deliver(bound.cancel))
+    try:
+        with bound:
+            await over(left)
+    finally:
+        timer.cancel()
+    for item in left:
+        if not item.over:
+            log.warning("%r did not end within %s s of its abort; it is left running", item, nanoseconds / 1e9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -321,6 +322,189 @@ async def test_a_scope_left_by_an_exception_aborts() -> None:
                 await completion
         latch.close()
         assert leftovers(driver) == {}
+
+
+class Running:
+    """A kernel and a coroutine that never end, each in a stream of its own; `ended` has what has ended of the two."""
+
+    def __init__(self) -> None:
+        self.ended: set[str] = set()
+
+        @k.kernel
+        async def endless() -> None:
+            self._begun.set()
+            try:
+                while True:
+                    await k.syncthreads()
+            finally:
+                self.ended.add("kernel")
+
+        self._kernel = endless
+        self._begun = threading.Event()
+        self.started = anyio.Event()
+
+    async def _endless(self) -> None:
+        while not self._begun.is_set():
+            await checkpoint()
+        self.started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for _ in range(50):  # it takes its time to end
+                    await checkpoint()
+                self.ended.add("coroutine")
+
+    async def begin(self, first: atops.Stream, second: atops.Stream) -> None:
+        """Enqueue both. Returns when they run."""
+        first.launch(self._kernel, (1, 1))
+        second.call(self._endless)
+        await self.started.wait()
+
+
+async def in_its_wait() -> None:
+    """Return when every task that was ready has come to its next wait."""
+    for _ in range(5):
+        await checkpoint()
+
+
+async def left_inside(device: Device, running: Running) -> None:
+    """Leave two streams' blocks from inside."""
+    async with device.create_stream() as first, device.create_stream() as second:
+        await running.begin(first, second)
+        await anyio.sleep_forever()
+
+
+async def left_at_the_end(device: Device, running: Running) -> None:
+    """Leave two streams' blocks while their ends wait for the work."""
+    async with device.create_stream() as first, device.create_stream() as second:
+        await running.begin(first, second)
+
+
+async def closed(device: Device, running: Running) -> None:
+    """Cancel `aclose`, of one stream: the other's block is left by the cancellation."""
+    async with device.create_stream() as first:
+        second = device.create_stream()
+        await running.begin(first, second)
+        await second.aclose()
+
+
+async def left_with_its_driver(device: Device, running: Running) -> None:
+    """Leave a driver's block."""
+    async with device.driver:
+        await running.begin(device.create_stream(), device.create_stream())
+        await anyio.sleep_forever()
+
+
+async def left_as_a_pipeline(device: Device, running: Running) -> None:
+    """Leave a pipeline's block while its stages run."""
+    streams: list[atops.Stream] = []
+
+    def stage(stream: atops.Stream, array: Any) -> Any:
+        streams.append(stream)
+        return array
+
+    async with atops.pipeline([np.arange(4)] * 2, stage, device=device, streams=2) as results:
+        async for _ in results:
+            if len(set(streams)) == 2:
+                break
+        await running.begin(*dict.fromkeys(streams))
+        await anyio.sleep_forever()
+
+
+@anyio_test
+@pytest.mark.parametrize("level", ["level", "edge"])
+@pytest.mark.parametrize("leave", [left_inside, left_at_the_end, closed, left_with_its_driver, left_as_a_pipeline])
+async def test_what_a_cancelled_scope_ran_has_ended_behind_it(
+    anyio_backend_name: str, leave: Callable[[Device, Running], Awaitable[None]], level: str
+) -> None:
+    """Cancelled as anyio and trio do it, at every wait from then on, and as asyncio does, once: nothing runs on."""
+    with board() as driver:
+        device = Device(0, driver)
+        running = Running()
+
+        async def program() -> None:
+            await leave(device, running)
+
+        with anyio.fail_after(PATIENCE):
+            if level == "edge":
+                if anyio_backend_name == "trio":
+                    return  # it has none
+                task = asyncio.ensure_future(program())
+                await running.started.wait()
+                await in_its_wait()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            else:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(program)
+                    await running.started.wait()
+                    await in_its_wait()
+                    tasks.cancel_scope.cancel()
+        assert running.ended == {"kernel", "coroutine"}
+
+
+@anyio_test
+async def test_a_cancelled_scope_waits_for_what_nothing_can_end_no_longer_than_its_bound(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A plain host function that blocks is left running behind the bound, and named in the log."""
+    gate, entered = threading.Event(), threading.Event()
+    with board(abort_grace=0.0) as driver:
+        with anyio.fail_after(PATIENCE), anyio.CancelScope() as scope:
+            async with Device(0, driver).create_stream(name="held") as stream:
+                stream.call(entered.set)
+                stream.call(gate.wait)
+                while not entered.is_set():
+                    await checkpoint()
+                scope.cancel()
+                await checkpoint()
+        gate.set()
+    assert "call on held, running> did not end within 1.0 s of its abort" in caplog.text
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("again", [1, 2, 5])
+@pytest.mark.parametrize("scoped", [True, False])
+async def test_a_source_has_ended_behind_a_consumer_that_was_cancelled_again_and_again(
+    again: int, scoped: bool
+) -> None:
+    """Each cancellation reaches the source, as if it ran in the consumer's task, and none leaves it behind."""
+    cancelled: list[int] = []
+    at_work = asyncio.Event()
+
+    async def source() -> AsyncIterator[Any]:
+        try:
+            yield np.arange(4)
+            at_work.set()
+            await asyncio.sleep(PATIENCE)
+        finally:
+            try:
+                await asyncio.sleep(PATIENCE)
+            finally:
+                cancelled.append(1)
+
+    async def consume(device: Device) -> None:
+        results = pipeline(source(), device=device)
+        if scoped:
+            async with results:
+                async for _ in results:
+                    pass
+        else:
+            async for _ in results:
+                pass
+
+    with board() as driver:
+        task = asyncio.ensure_future(consume(Device(0, driver)))
+        await at_work.wait()
+        task.cancel()
+        while not task.done():
+            for _ in range(again):
+                await asyncio.sleep(0)
+            task.cancel()
+        assert cancelled == [1]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 @anyio_test
