@@ -328,9 +328,11 @@ class Stream(StreamMemory):
         Without an event it makes one, with the options of `Device.create_event`. Raises InvalidHandle for an event of
         another device or driver, InvalidValue for options beside an event (TOPS Runtime API, 2.5 topsEventRecord).
         """
-        if event is None:
+        if timing and queryable and not once:
+            event = Event(self.context) if event is None else event
+        elif event is None:
             event = Event(self.context, timing=timing, once=once, queryable=queryable)
-        elif not timing or once or not queryable:
+        else:
             raise InvalidValue(f"record() got options beside {event!r}; give them to create_event(), or no event")
         self._mark(Completion(self, Record(event)), (event,))
         return event
@@ -340,9 +342,9 @@ class Stream(StreamMemory):
             self.check_ours(event)
             if not isinstance(event, Event):
                 raise InvalidType(f"record() expects an Event or nothing, got {event!r}")
-            if event.device_id != self.context.ordinal:
+            if event._device_id != self.context.ordinal:
                 of = f"{self.label} of device {self.context.ordinal}"
-                raise InvalidHandle(f"{event!r} is of device {event.device_id}, {of}")
+                raise InvalidHandle(f"{event!r} is of device {event._device_id}, {of}")
         submit_items((item,), events, launch)
         return item
 

@@ -27,10 +27,11 @@ def driver() -> Iterator[Driver]:
 
 @pytest.mark.parametrize("host", [np.arange(24, dtype=np.int32), 7, [[1, 2], [3, 4]], np.zeros((0, 3)), b"bytes"])
 async def test_an_upload_is_there_when_it_is_awaited(driver: Driver, host: Any) -> None:
-    """It has the shape and type that numpy gives it, and every stream sees it, with no event in between."""
-    device = Device(1, driver)
+    """It has the shape and type that numpy gives it, bytes are uint8, and every stream sees it without an event."""
+    device, bare = Device(1, driver), host
     array = await device.upload(host)
-    assert (array.device_id, array.shape, array.dtype) == (1, np.shape(host), np.asarray(host).dtype)
+    host = np.frombuffer(bare, np.uint8) if isinstance(bare, bytes) else np.asarray(bare)
+    assert (array.device_id, array.shape, array.dtype) == (1, host.shape, host.dtype)
     for options in ({}, {"nonblocking": True}):
         async with device.create_stream(**options) as stream:
             assert np.array_equal(await stream.fetch(array), host)
