@@ -1,0 +1,409 @@
+"""Everything that can be awaited, and everything that can end the wait, at each turn of each kind of loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple
+
+import anyio
+import numpy as np
+import pytest
+import trio
+import uvloop
+from anyio.lowlevel import checkpoint
+
+import atops
+from atops import tops
+from atops.base.errors import AtopsError
+from atops.runtime.driver import Driver
+from atops.tops import aio
+from tests.loop_guard import no_blocking_on_loops
+from tests.runtime.boards import PATIENCE, board, leftovers, settled, waiters, works
+
+OPENED = 8  # the turn in which what is waited for is let go, where nothing else ends the wait
+TURNS = 40  # more than any wait takes inline
+
+
+class Bench(NamedTuple):
+    """What one wait is about: a stream that waits for a word, and what can be done to it."""
+
+    device: atops.Device
+    word: atops.Buffer
+    stream: atops.Stream
+    opener: atops.Stream
+    signal: int
+    faults: list[Exception]
+
+    @classmethod
+    def of(cls, device: atops.Device) -> Bench:
+        """Hold a stream that fails, once it goes on, with what is in `faults` by then."""
+        word = device.allocate(4)
+        word.allocation.data[:] = 0
+        streams = device.create_stream(name="the stream"), device.create_stream(nonblocking=True, name="opener")
+        bench = cls(device, word, *streams, device.signals.allocate(), [])
+        bench.stream.wait_value(word, 1, "Eq")
+        bench.stream.call(bench.raise_fault)
+        return bench
+
+    def release(self) -> None:
+        """Let the stream go on, and set the signal."""
+        self.opener.write_value(self.word, 1)
+        self.device.signals.write(self.signal, 1)
+
+    def close(self) -> None:
+        """Give back what it has."""
+        for each in (self.stream, self.opener):
+            each.clear_error()
+            each.close()
+        self.word.close()
+        self.device.signals.free(self.signal)
+
+    def raise_fault(self) -> None:
+        """Raise the fault, if there is one. In the stream."""
+        if self.faults:
+            raise self.faults[0]
+
+
+Wait = Callable[[Bench], Awaitable[Any]]
+
+
+# ---- what is awaited
+
+
+async def completion(bench: Bench) -> None:
+    """A command."""
+    await bench.stream.fetch(bench.stream.zeros(30))
+
+
+async def event(bench: Bench) -> None:
+    """A record, by another task's name for it."""
+    await bench.stream.record().wait()
+
+
+async def stream(bench: Bench) -> None:
+    """All of a stream."""
+    bench.stream.zeros(30)
+    await bench.stream
+
+
+async def stream_scope(bench: Bench) -> None:
+    """The exit of a stream's scope."""
+    async with bench.stream as stream:
+        stream.zeros(30)
+
+
+async def null_stream(bench: Bench) -> None:
+    """All blocking streams."""
+    await bench.device.null_stream.call(int)
+
+
+async def device(bench: Bench) -> None:
+    """All of a device."""
+    await bench.device.wait()
+
+
+async def another_stream(bench: Bench) -> None:
+    """A stream that waits for the stream, in a scope of its own."""
+    async with bench.device.create_stream() as other:
+        other.wait(bench.stream)
+        await other.fetch(other.zeros(30))
+
+
+async def room(bench: Bench) -> None:
+    """A place in a full stream."""
+    async with bench.device.create_stream(capacity=1) as full:
+        full.wait_value(bench.word, 1, "Eq")
+        async with full.room(1):
+            full.call(int)
+        full.abort()
+
+
+async def buffer_scope(bench: Bench) -> None:
+    """The scope of a buffer."""
+    async with bench.stream.empty(30) as array:
+        await bench.stream.fill(array, 1)
+
+
+async def pool_scope(bench: Bench) -> None:
+    """The scope of a pool."""
+    async with bench.device.create_pool() as pool:
+        array = bench.stream.empty(30, np.float32, pool)
+        await bench.stream.fill(array, 1)
+
+
+async def coroutine(bench: Bench) -> None:
+    """A coroutine in stream order."""
+    await bench.stream.call(checkpoint)
+
+
+async def pipeline(bench: Bench) -> None:
+    """A pipeline, its source asynchronous, its second chunk behind the stream."""
+
+    async def chunks() -> AsyncIterator[Any]:
+        for _ in range(3):
+            await checkpoint()
+            yield np.zeros(30)
+
+    def stage(stream: Any, array: Any) -> Any:
+        stream.wait(bench.stream)
+        return array
+
+    async with atops.pipeline(chunks(), stage, device=bench.device, streams=2, in_flight=2) as results:
+        async for _ in results:
+            pass
+
+
+async def signal(bench: Bench) -> None:
+    """A kernel signal."""
+    await bench.device.signals.wait(bench.signal, 1)
+
+
+async def c_stream(bench: Bench) -> None:
+    """A C-style wait."""
+    bench.stream.zeros(30)
+    raise_code(await aio.topsStreamSynchronize(bench.stream.__tops_stream__()[1]))
+
+
+async def c_event(bench: Bench) -> None:
+    """A C-style wait for an event."""
+    handle = tops.check(tops.topsEventCreate())
+    try:
+        tops.check(tops.topsEventRecord(handle, bench.stream.__tops_stream__()[1]))
+        raise_code(await aio.topsEventSynchronize(handle))
+    finally:
+        tops.topsEventDestroy(handle)
+
+
+async def in_gather(bench: Bench) -> None:
+    """Several at once, through asyncio where it runs, else in a task group."""
+    things = [bench.stream.call(int), bench.stream.record()]
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        async with anyio.create_task_group() as tasks:
+            for each in things:
+                tasks.start_soon(each.wait)
+    else:
+        await asyncio.gather(*things)
+
+
+async def in_wait(bench: Bench) -> None:
+    """As futures, where asyncio runs."""
+    things = [bench.stream.call(int), bench.stream.record()]
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        await asyncio.wait(things)
+    for each in things:
+        await each
+
+
+def raise_code(answer: tuple[Any, ...]) -> None:
+    """Raise what a C-style call answers."""
+    if answer[0] != tops.topsSuccess:
+        raise tops.TopsError(*answer) if hasattr(tops, "TopsError") else RuntimeError(answer)
+
+
+WAITS: tuple[Wait, ...] = (
+    completion, event, stream, stream_scope, null_stream, device, another_stream, room, buffer_scope, pool_scope,
+    coroutine, pipeline, signal, c_stream, c_event, in_gather, in_wait,
+)  # fmt: skip
+UNTOLD = (room, signal, null_stream, stream_scope)  # wait for something else, or log the failure
+
+
+# ---- what ends the wait
+
+
+class Stop(Exception):
+    """Raised in a sibling."""
+
+
+def cancel(bench: Bench, scope: anyio.CancelScope) -> None:
+    """Cancel the task."""
+    scope.cancel()
+
+
+def time_out(bench: Bench, scope: anyio.CancelScope) -> None:
+    """Let its time be over."""
+    scope.deadline = -math.inf
+
+
+def fail(bench: Bench, scope: anyio.CancelScope) -> None:
+    """Let the stream fail."""
+    bench.faults.append(ZeroDivisionError("on purpose"))
+    bench.release()
+
+
+def abort(bench: Bench, scope: anyio.CancelScope) -> None:
+    """Drop the work."""
+    bench.stream.abort()
+
+
+def cancel_the_command(bench: Bench, scope: anyio.CancelScope) -> None:
+    """Cancel what is waited for, and what it stands behind."""
+    for item in reversed(bench.stream.pending()):
+        item.cancel()
+
+
+def leave(bench: Bench, scope: anyio.CancelScope) -> None:
+    """Leave the scope around the wait by an exception."""
+    raise Stop
+
+
+ACTS = (cancel, time_out, fail, abort, cancel_the_command, leave)
+
+
+async def one(bench: Bench, wait: Wait, act: Any, twice: bool, turn: int) -> tuple[bool, list[BaseException]]:
+    """Wait, and act in a turn of the loop. Returns whether it was over before, and what the wait ended with."""
+    over, told = False, list[BaseException]()
+    scope = anyio.CancelScope()
+
+    async def run() -> None:
+        nonlocal over
+        with scope:
+            try:
+                await wait(bench)
+            except Exception as error:
+                told.append(error)
+        over = True
+
+    before = False
+    with contextlib.suppress(BaseExceptionGroup), anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            for now in range(turn):
+                await checkpoint()
+                if now == OPENED:
+                    bench.release()
+            before = over
+            act(bench, scope)
+            with anyio.CancelScope(shield=True):
+                await checkpoint()
+            if twice:
+                tasks.cancel_scope.cancel()
+            bench.release()
+    bench.release()
+    return before, told
+
+
+async def enumerate_turns(driver: Driver, wait: Wait, act: Any, twice: bool, limit: int) -> None:
+    """Act after 0, 1, 2, ... turns, until the wait is over before; after each the board is empty."""
+    device = atops.Device(0, driver)
+    for turn in range(limit):
+        bench = Bench.of(device)
+        with contextlib.nullcontext() if driver.inline else no_blocking_on_loops():
+            before, told = await one(bench, wait, act, twice, turn)
+        with anyio.CancelScope(shield=True):
+            await settled(driver)
+        assert waiters(driver) == 0, f"a waiter is left, turn {turn}"
+        if act is fail and bench.stream.failure is not None and not before and not twice:
+            assert told or wait in UNTOLD, f"the failure was lost, turn {turn}"
+        assert all(isinstance(each, AtopsError | RuntimeError) for each in flat(told)), (turn, told)
+        bench.close()
+        with anyio.CancelScope(shield=True):
+            await settled(driver)
+        assert leftovers(driver) == {}, f"turn {turn}"
+        if before:
+            return
+    assert not driver.inline, "it never came to its end"
+
+
+def flat(errors: list[BaseException]) -> list[BaseException]:
+    """Return the errors in groups, too."""
+    groups = [error for error in errors if isinstance(error, BaseExceptionGroup)]
+    return [*(set(errors) - set(groups)), *(each for group in groups for each in flat(list(group.exceptions)))]
+
+
+# ---- the loops
+
+
+def on_asyncio(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Asyncio as it comes."""
+    asyncio.run(program())
+
+
+def on_uvloop(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Another loop for asyncio."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(program())
+
+
+def on_eager_tasks(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Tasks that begin where they are made, from Python 3.12 on; else as asyncio comes."""
+
+    async def main() -> None:
+        if sys.version_info >= (3, 12):
+            asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        await program()
+
+    asyncio.run(main())
+
+
+def on_trio(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Trio."""
+    trio.run(program)
+
+
+THREADED = (on_asyncio, on_uvloop, on_eager_tasks, on_trio)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twice", [False, True], ids=["once", "then cancelled"])
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
+@pytest.mark.parametrize("loop", THREADED, ids=lambda loop: loop.__name__)
+def test_every_end_of_every_wait_on_loops(loop: Any, act: Any, twice: bool) -> None:
+    """Nothing is used after it is freed, no failure is lost, nothing is left and nothing blocks the loop."""
+    with board(devices=1) as driver:
+        for wait in WAITS:
+
+            async def main(wait: Wait = wait) -> None:
+                with atops.Device(0, driver):
+                    await enumerate_turns(driver, wait, act, twice, OPENED + 3)
+
+            loop(main)
+        assert works(driver)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
+@pytest.mark.parametrize("wait", WAITS, ids=lambda wait: wait.__name__)
+def test_every_end_of_every_wait_inline(wait: Wait, act: Any, seed: int | None) -> None:
+    """Under `atops.run`, where turns are exact, up to the end of the wait."""
+
+    async def main() -> None:
+        driver = atops.current_driver()
+        await enumerate_turns(driver, wait, act, False, TURNS)
+        assert works(driver)
+
+    atops.run(main, atops.EmulatorOptions(devices=1, seed=seed, trace=0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", THREADED, ids=lambda loop: loop.__name__)
+def test_a_loop_that_closes_in_every_wait(loop: Any) -> None:
+    """The program ends while a task waits: the work goes on, and the board is empty afterwards."""
+    with board(devices=1) as driver:
+        device = atops.Device(0, driver)
+        for wait in WAITS:
+            for turns in range(6):
+                bench = Bench.of(device)
+
+                async def main(wait: Wait = wait, bench: Bench = bench, turns: int = turns) -> None:
+                    with device:
+                        async with anyio.create_task_group() as tasks:
+                            tasks.start_soon(wait, bench)
+                            for _ in range(turns):
+                                await checkpoint()
+                            raise Stop
+
+                with contextlib.suppress(BaseExceptionGroup):
+                    loop(main)
+                bench.release()
+                driver.wait_all(device.outstanding(), PATIENCE)
+                bench.close()
+                assert leftovers(driver) == {}, (wait, turns)
+        assert works(driver)
