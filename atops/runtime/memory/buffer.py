@@ -187,7 +187,7 @@ class Buffer(Collectable):
         """It as one end of a copy. Made by the first copy, for many buffers are in none."""
         if self._end is None:
             allocation, device = self.allocation, self.allocation.device
-            dtype, shape = (self.dtype, self.shape) if isinstance(self, DeviceArray) else (None, None)
+            dtype, shape = (self._dtype, self._shape) if isinstance(self, DeviceArray) else (None, None)
             self._end = End(allocation, self.offset, self.nbytes, dtype, shape, -2 if device is None else device)
         return self._end
 
@@ -265,7 +265,7 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
     To a type checker it is a `DeviceArray[np.float32]`, say, as a numpy array is an `NDArray[np.float32]`.
     """
 
-    __slots__ = ("dtype", "shape")
+    __slots__ = ("_dtype", "_shape")
 
     def __init__(
         self,
@@ -280,8 +280,18 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
         for extent in shape:
             size *= extent
         super().__init__(allocation, offset, size, release, driver)
-        self.dtype: np.dtype[Scalar_co] = dtype
-        self.shape = shape
+        self._dtype: np.dtype[Scalar_co] = dtype
+        self._shape = shape
+
+    @property
+    def dtype(self) -> np.dtype[Scalar_co]:
+        """The type of its elements. `view` gives another."""
+        return self._dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents, outermost first. `reshape` gives others."""
+        return self._shape
 
     @property
     def size(self) -> int:
@@ -337,7 +347,7 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
         return self._view(self.offset + at * row, self.dtype, self.shape[1:])
 
     def __kernel_argument__(self) -> tuple[Allocation, int, DType, tuple[int, ...]]:
-        return self.allocation, self.offset, self.dtype, self.shape
+        return self.allocation, self.offset, self._dtype, self._shape
 
     if TYPE_CHECKING:
 

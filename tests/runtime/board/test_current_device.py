@@ -281,6 +281,7 @@ def test_what_a_device_makes_is_made_by_no_constructor(devices):
         (lambda device: device, "ordinal id driver arch name properties context"),
         (lambda device: device.create_stream(capacity=3), "capacity priority label number device device_id"),
         (lambda device: device.create_stream(), "cluster_mask sip_mask is_done error"),
+        (lambda device: device.empty(4), "shape dtype size ndim device device_id"),
         (lambda device: device.create_event(), "timing once queryable device device_id state record is_done"),
         (lambda device: device.create_pool(max_size=1 << 20), "max_size name device device_id is_destroyed"),
     ],

@@ -13,6 +13,7 @@ from atops.tops.bridge.pointers import (
     add_alias,
     address_of,
     alias_at,
+    check_range,
     device_memory,
     disown,
     find_host,
@@ -170,7 +171,11 @@ def test_aliases(world):
     """A second name resolves to other bytes, whole and in part, until it is taken away; it lies in no memory."""
     device = world.device
     buffer = world.second.allocate(1024)
-    alias = add_alias(device.context, 512, lambda offset, nbytes: buffer[offset + 256 : offset + 256 + nbytes], "test")
+
+    def resolve(offset, nbytes):
+        return Buffer(buffer.allocation, check_range(buffer.allocation, offset + 256, nbytes, "test"), nbytes)
+
+    alias = add_alias(device.context, 512, resolve, "test")
     assert alias.address >> 36 == 1
     assert alias_at(world.driver, alias.address + 511) is alias
     assert alias_at(world.driver, alias.address + 512) is None
