@@ -48,7 +48,7 @@ def test_every_name_is_listed_and_there():
 
 def test_the_language_lists_its_names_only():
     """`dir(atops.kernels)` has the names of the language and its macros; no module or name that it is made of."""
-    macros = {"AGCU_ARCH", "GCU_ARCH", "__AGCU_ARCH__"}
+    macros = {"AGCU_ARCH", "GCU_ARCH", "__AGCU_ARCH__", "__GCU_ARCH__"}
     assert {*kernels.__all__, *macros} <= set(dir(kernels))
     assert {name for name in dir(kernels) if not name.startswith("__")} <= {*kernels.__all__, *macros}
 

@@ -15,7 +15,7 @@ from atops.base.errors import InvalidType
 
 __all__ = (
     "ELEMENTS", "SPELLINGS", "DType", "DTypeLike", "Element", "Scalar", "Scalar_co", "Typed", "as_dtype",
-    "element_name", "quietly", "spelling", "strictly",
+    "element_name", "kernel_dtype", "quietly", "spelling", "strictly",
 )  # fmt: skip
 
 # The element type of an array, as numpy's arrays have it. With its default a bare `DeviceArray` is complete, too.
@@ -120,6 +120,43 @@ def as_dtype(value: DTypeLike) -> DType:
         raise InvalidType(f"element type is {value!r}; expected the machine's byte order, {dtype.newbyteorder('=')!r}")
     if isinstance(value, type | str | np.dtype) and len(_KNOWN) < _MOST_KNOWN:
         _KNOWN[value] = dtype
+    return dtype
+
+
+# Other words of C for the same types, as programs that are ported have them.
+_C_WORDS = {
+    "signed char": "char", "unsigned": "unsigned int", "signed": "int", "signed int": "int", "long int": "long",
+    "long long": "long", "unsigned long long": "unsigned long", "int8_t": "char", "uint8_t": "unsigned char",
+    "int16_t": "short", "uint16_t": "unsigned short", "int32_t": "int", "uint32_t": "unsigned int", "int64_t": "long",
+    "uint64_t": "unsigned long",
+}  # fmt: skip
+_KNOWN_IN_KERNELS: dict[object, DType] = {word: SPELLINGS[_C_WORDS.get(word, word)] for word in (*SPELLINGS, *_C_WORDS)}
+_NO_WIDTH: Mapping[object, str] = MappingProxyType(
+    {
+        int: "np.int32, C's int, or np.int64, its long",
+        float: "np.float32, C's float, or np.float64, its double",
+        complex: "np.complex64 or np.complex128",
+    }
+)
+
+
+def kernel_dtype(value: DTypeLike) -> DType:
+    """Return the dtype that `value` means in the kernel language: what `as_dtype` takes, but C's words mean C's types.
+
+    "float" is float32, "int" int32, "long" int64, "char" int8. Raises InvalidType as `as_dtype` does, and for Python's
+    int, float and complex, which have no width in C.
+    """
+    try:
+        known = _KNOWN_IN_KERNELS.get(value)
+    except TypeError:
+        known = None
+    if known is not None:
+        return known
+    if isinstance(value, type) and value in _NO_WIDTH:
+        raise InvalidType(f"element type is Python's {value.__name__}, which has no width; expected {_NO_WIDTH[value]}")
+    dtype = as_dtype(value)
+    if isinstance(value, type | str | np.dtype) and len(_KNOWN_IN_KERNELS) < _MOST_KNOWN:
+        _KNOWN_IN_KERNELS[value] = dtype
     return dtype
 
 

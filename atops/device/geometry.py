@@ -150,7 +150,10 @@ def check_numbers(op: str, what: str, numbers: Ints, rank: int, least: int = 0) 
             raise TypeError  # an index to Python, a mask to numpy
         count, values = len(numbers), tuple(map(operator.index, numbers))
     except TypeError:
-        raise InvalidType(f"{op}: {what} is {numbers!r}; expected an int for each of {rank} dimensions") from None
+        cure = ""
+        if isinstance(numbers, int) and rank:
+            cure = f", as ({', '.join([str(numbers)] * rank)}{',' * (rank == 1)})"
+        raise InvalidType(f"{op}: {what} is {numbers!r}; expected an int for each of {rank} dimensions{cure}") from None
     if count != rank:
         raise InvalidValue(f"{op}: {what} is {numbers!r}; expected an int for each of {rank} dimensions")
     if values and min(values) < least:

@@ -102,6 +102,11 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(COMPILING[name]), name)
     if name in MACROS:
         return macro(name)
+    if name.endswith(("__syncthreads", "__syncblocks")):
+        own = name.rpartition("__")[2]
+        raise AttributeError(
+            f"module 'atops.kernels' has no attribute {name!r}: inside a class Python renames k.__{own}; write k.{own}"
+        )
     # Importers and inspectors read dunder names often: for those nothing is loaded or searched.
     hint = "" if name.startswith("__") else import_module("atops.kernels.source.diagnostics").nearest(name, __all__)
     raise AttributeError(f"module 'atops.kernels' has no attribute {name!r}{hint}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union, cast, get_args,
 
 import numpy as np
 
-from atops.base.dtypes import as_dtype, element_name, quietly
+from atops.base.dtypes import element_name, kernel_dtype, quietly
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.memory.allocation import Allocation
 from atops.device.span.span import ElementType, Space, Span
@@ -193,7 +193,7 @@ def parameter(kernel: str, given: inspect.Parameter, evaluate: Callable[[str], o
     if _is_template(annotation):
         return Parameter(kernel, given.name, None, False)
     try:
-        return Parameter(kernel, given.name, as_dtype(annotation), False)
+        return Parameter(kernel, given.name, kernel_dtype(annotation), False)
     except InvalidType:
         pass
     raise InvalidType(
@@ -210,7 +210,7 @@ def _evaluated(text: str, evaluate: Callable[[str], object]) -> object:
         return evaluate(text)
     except NameError:
         try:
-            return as_dtype(text)
+            return kernel_dtype(text)
         except InvalidType:
             return Any if _has_names_for_checkers(evaluate) else text
     except Exception:  # no expression, or one without a value

@@ -50,19 +50,47 @@ P = ParamSpec("P")
 Forms = tuple[Callable[P, None], Callable[P, DteEvent]]
 
 _AT_ONCE = """
-def {name}(ctx: DteContext, {arguments}) -> None:
+def {name}(ctx: DteContext, {arguments}) -> None:{respelled}
     event = issue(operation, ctx, dst, {src}, {given}, now=True)
     if ctx.chain is not None:
         event.complete()
 """
 _STARTED = """
-def {name}_async(ctx: DteContext, {arguments}) -> DteEvent:
+def {name}_async(ctx: DteContext, {arguments}) -> DteEvent:{respelled}
     return issue(operation, ctx, dst, {src}, {frozen})
 """
 _CONFIGURE = """
-def config_{name}(self, {arguments}) -> None:
+def config_{name}(self, {arguments}) -> None:{respelled}
     self.configure(operation, dst, {src}, {given})
 """
+
+
+# Where the text has other names for parameters, its names serve too.
+_RESPELLED = """
+    if text or {last} is MISSING:
+        {names}, = respelled(operation, ({names},), text)"""
+MISSING = object()
+
+
+def respelled(operation: Operation[...], given: tuple[object, ...], text: dict[str, object]) -> list[object]:
+    """Return the arguments of an operation, of which `text` were given by the text's names for parameters.
+
+    Raises TypeError as a call does that has a parameter twice, lacks one, or names one that there is not.
+    """
+    names = list(operation.signature.parameters)[1:]
+    values = dict(zip(names, given, strict=True))
+    for spelled, value in text.items():
+        name = operation.respelled.get(spelled)
+        if name is None:
+            known = ", ".join([*names, *operation.respelled])
+            raise TypeError(f"{operation.name}() got an unexpected keyword argument {spelled!r}; it has {known}")
+        if values[name] is not MISSING and values[name] is not operation.defaults.get(name, MISSING):
+            raise TypeError(f"{operation.name}() got {spelled!r} and {name!r}, which are one parameter")
+        values[name] = value
+    lacking = [repr(name) for name, value in values.items() if value is MISSING]
+    if lacking:
+        raise TypeError(f"{operation.name}() missing {' and '.join(lacking)}; its parameters are {', '.join(names)}")
+    return list(values.values())
 
 
 def _forms(operation: Operation[P]) -> Forms[P]:
@@ -94,16 +122,30 @@ def _written(operation: Operation[...], template: str) -> Any:
     """
     _ctx, *arguments = operation.signature.parameters.values()
     lists = {each.name for each in arguments if each.annotation == "Ints"}  # which a kernel may change before the wait
+    shown, check = ", ".join(map(_shown, arguments)), ""
+    if operation.respelled:
+        required = [each.name for each in arguments if each.default is each.empty]
+        absent = {name: " = MISSING" for name in required if name not in ("dst", "src")}
+        shown = ", ".join([*(_shown(each) + absent.get(each.name, "") for each in arguments), "**text: object"])
+        check = _RESPELLED.format(last=required[-1], names=", ".join(each.name for each in arguments))
     text = template.format(
         name=operation.name,
-        arguments=", ".join(map(_shown, arguments)),
+        arguments=shown,
+        respelled=check,
         src="src" if operation.takes_source else None,
         given=f"{{{', '.join(f'{each!r}: {each}' for each in operation.parameters)}}}",
         frozen=f"{{{', '.join(f'{x!r}: frozen({x})' if x in lists else f'{x!r}: {x}' for x in operation.parameters)}}}",
     )
-    names = {"operation": operation, "issue": issue, "frozen": frozen, "DteEvent": DteEvent, "__name__": __name__}
+    names: dict[str, Any] = {
+        "operation": operation, "issue": issue, "frozen": frozen, "DteEvent": DteEvent, "__name__": __name__,
+        "MISSING": MISSING, "respelled": respelled,
+    }  # fmt: skip
     exec(compile(text, f"{__file__} {operation.name}", "exec"), names)
-    return names.popitem()[1]  # what was defined last
+    made = names.popitem()[1]  # what was defined last
+    if operation.respelled:
+        ctx_or_self = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD) if template is _CONFIGURE else _ctx
+        made.__signature__ = operation.signature.replace(parameters=[ctx_or_self, *arguments])
+    return made
 
 
 def _shown(argument: Parameter) -> str:

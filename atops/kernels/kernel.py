@@ -18,7 +18,7 @@ from atops.device.exec.thread import maybe_current_thread
 from atops.kernels.arguments import Parameter, parameter
 from atops.kernels.bound import BoundKernel
 from atops.kernels.execution_spaces import ExecutionSpace, execution_space
-from atops.kernels.inspection import constants_of, dynamic_shared_lines, uses_dynamic_shared
+from atops.kernels.inspection import check_stores, constants_of, dynamic_shared_lines, uses_dynamic_shared
 from atops.kernels.launch_config import LaunchConfig
 from atops.kernels.target import compile_target
 
@@ -272,6 +272,7 @@ def _check_form(function: Function, name: str) -> None:
         raise InvalidType(f"kernel {name} is a generator; a kernel awaits and yields nothing")
     if inspect.signature(function).return_annotation not in (inspect.Signature.empty, None, "None"):
         raise InvalidType(f"kernel {name} is annotated with a result; a kernel returns nothing")
+    check_stores(function, f"kernel {name}")
     lines = dynamic_shared_lines(function)
     if len(lines) > 1:
         raise InvalidValue(

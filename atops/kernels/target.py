@@ -87,7 +87,7 @@ def _agcu_arch(thread: KernelThread) -> int:
 
 
 MACROS: Mapping[str, Callable[[KernelThread], int | None]] = MappingProxyType(
-    {"GCU_ARCH": _gcu_arch, "AGCU_ARCH": _agcu_arch, "__AGCU_ARCH__": _agcu_arch}
+    {"GCU_ARCH": _gcu_arch, "__GCU_ARCH__": _gcu_arch, "AGCU_ARCH": _agcu_arch, "__AGCU_ARCH__": _agcu_arch}
 )
 
 

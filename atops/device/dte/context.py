@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from atops.base.errors import DteError, InvalidType, InvalidValue
+from atops.device.call_site import Site, calling_place
 from atops.device.dte.array_copy import copy_bytes
 from atops.device.dte.operations import Operation
 from atops.device.dte.operations import memcpy as memcpy_operation
@@ -33,7 +34,7 @@ __all__ = ("DteContext", "check_arch", "issue", "lend", "memcpy", "memcpy_async"
 _new_event, _getframe = object.__new__, sys._getframe
 ndarray, GLOBAL = np.ndarray, Space.GLOBAL  # an enumeration's member takes longer to find than a transfer to check
 _NONE: Parameters = {}
-DECLARED, READY, DESTROYED = "declared", "ready", "destroyed"
+DECLARED, READY, DESTROYED = "not initialised", "ready", "destroyed"
 
 
 class DteContext:
@@ -44,10 +45,11 @@ class DteContext:
     in flight at most: from its issue until its event has been waited for.
     """
 
-    __slots__ = ("busy", "chain", "descriptor", "lock", "owner", "scratchpad", "shared", "state", "user")
+    __slots__ = ("busy", "chain", "declared", "descriptor", "lock", "owner", "scratchpad", "shared", "state", "user")
 
     scratchpad: Array  # L1, or L2 for a shared context: plain arrays of it, and their views, are known at sight
     lock: threading.RLock  # of a shared context only
+    declared: tuple[CodeType, int]  # the line of the program
     busy: DteEvent | None
     chain: Chain | None  # what it is connected to
     descriptor: Descriptor | None  # what it is configured to do
@@ -62,6 +64,7 @@ class DteContext:
         self.owner: KernelThread | Block = thread
         self.shared = False
         self.state = DECLARED
+        self.declared = calling_place()
 
     @classmethod
     def of_block(cls, block: Block) -> Self:
@@ -72,6 +75,7 @@ class DteContext:
         context.owner = block
         context.shared = True
         context.state = DECLARED
+        context.declared = calling_place()
         context.lock = threading.RLock()
         return context
 
@@ -113,6 +117,8 @@ class DteContext:
             why = "was not initialised" if self.state is DECLARED else "was destroyed"
             raise fault(thread, f"{what} on {self!r}, which {why}; call init() first")
         if self.busy is not None:
+            if thread.unawaited is not None:  # `k.wait(event)` without an await, for one
+                raise missing_await(thread)
             raise self._in_flight(thread, self.busy, what)
 
     def _check_owner(self, thread: KernelThread, what: str) -> None:
@@ -125,8 +131,8 @@ class DteContext:
                              f"{event.thread}; wait for its event first, or use a second context")  # fmt: skip
 
     def __repr__(self) -> str:
-        kind = "shared" if self.shared else "private"
-        return f"<{kind} DTE context of {self.owner}, {self.state}>"
+        kind, owner = ("shared", f"block {self.owner.index}") if self.shared else ("private", str(self.owner))
+        return f"<{kind} DTE context of {owner}, declared at {Site(*self.declared)}, {self.state}>"
 
 
 def issue(

@@ -64,7 +64,8 @@ class Operation(Generic[P]):
     `check(dst, src, parameters)` raises InvalidValue before anything moves; it reads shapes and element types, and
     places where both are arrays. `apply(dst, src, parameters)` writes into the array `dst` and trusts the check.
     `parameters` are the names beside dst and src in order; those in `defaults` may be left out. `takes_source` is False
-    where there is no src. `summary` is the first paragraph of the documentation. `gcu_arch` is the first architecture
+    where there is no src. `respelled` are the parameters by the names that the text has for them, where it has others.
+    `summary` is the first paragraph of the documentation. `gcu_arch` is the first architecture
     that has it, 210 or 300; `cpp` its parameters in C++, `differs` what is not as there; `section` where it is
     specified.
     """
@@ -83,6 +84,8 @@ class Operation(Generic[P]):
         given = [each for name, each in self.signature.parameters.items() if name not in ("ctx", "dst", "src")]
         self.parameters = tuple(each.name for each in given)
         self.defaults = {each.name: each.default for each in given if each.default is not each.empty}
+        spelled = dict(zip(cpp.split(", "), self.signature.parameters, strict=False))
+        self.respelled = {text: own for text, own in spelled.items() if text != own}
         self.documentation = inspect.getdoc(declared) or ""
         self.summary = self.documentation.partition("\n\n")[0].replace("\n", " ")
 

@@ -370,6 +370,8 @@ def _space_of(thread: KernelThread, array: object, what: str) -> Space:
             return Space.SHARED
         if thread.sites is not None and any(root is each() for each in thread.sites.get(PRIVATE_ARRAYS, ())):
             raise fault(thread, f"{what} lies in private memory, which no DTE reaches; expected k.local")
-        raise fault(thread, f"{what} is an array outside this thread's memories; expected k.local, k.shared or an "
+        computed = root is array or array.base is None
+        why = ", as a computation makes: y + 4 adds to each element, the part from there on is y[4:]" * computed
+        raise fault(thread, f"{what} is an array outside this thread's memories{why}; expected k.local, k.shared or an "
                             "argument of the kernel")  # fmt: skip
     raise fault(thread, f"{what} is {array!r}; expected a span or a k.local or k.shared array")

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
 from types import EllipsisType, GenericAlias
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, overload
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from atops.base.dtypes import DType, DTypeLike, as_dtype, element_name
-from atops.base.errors import IllegalAddress, InvalidValue
+from atops.base.dtypes import DType, DTypeLike, as_dtype, element_name, kernel_dtype
+from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.call_site import caller
 from atops.device.exec.thread import current_thread, get_slot, maybe_current_thread
 from atops.device.geometry import Array, Key, Shaped
@@ -99,7 +99,11 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
 
     def __class_getitem__(cls, dtype: DTypeLike) -> GenericAlias:
         """Return the annotation of a parameter that takes memory of `dtype` only: `x: k.Span[np.float32]`."""
-        return GenericAlias(cls, (dtype if isinstance(dtype, TypeVar) else as_dtype(dtype),))
+        return GenericAlias(cls, (dtype if isinstance(dtype, TypeVar) else kernel_dtype(dtype),))
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse to be pickled: it is memory of a device. Raises InvalidType."""
+        raise InvalidType(f"{self!r} cannot be pickled, it is memory of a device; x.copy() is an array of its elements")
 
     # Other views: no access.
 
@@ -113,7 +117,7 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
     def view(self, dtype: DTypeLike) -> Span:
         """Return the same bytes as elements of another type, as a pointer cast does. Raises InvalidValue if unfit."""
         try:
-            return self._like(self.array.view(as_dtype(dtype)))
+            return self._like(self.array.view(kernel_dtype(dtype)))
         except ValueError as error:
             raise InvalidValue(f"{self!r} cannot be viewed as {element_name(dtype)}: {error}") from None
 

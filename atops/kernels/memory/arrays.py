@@ -14,7 +14,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from atops.base.dtypes import DTypeLike, Scalar, Typed, as_dtype, element_name
+from atops.base.dtypes import DTypeLike, Scalar, Typed, element_name, kernel_dtype
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue, LaunchFailure, LaunchOutOfResources
 from atops.device.call_site import caller, expression_at
 from atops.device.chip import POISON
@@ -162,7 +162,7 @@ def dynamic_shared(dtype: DTypeLike) -> Any:
     LaunchFailure here. Raises InvalidValue where the launch gave no size; a launch may give one that is not used.
     """
     thread = current_thread()
-    element, size = as_dtype(dtype), dynamic_bytes(thread)
+    element, size = kernel_dtype(dtype), dynamic_bytes(thread)
     if not size:
         raise InvalidValue(f"{thread} at {caller()}: dynamic shared memory is used, but the launch gave no size")
     whole = size // element.itemsize

@@ -17,7 +17,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from atops.base.dtypes import DTypeLike, as_dtype, element_name, quietly
+from atops.base.dtypes import DTypeLike, element_name, kernel_dtype, quietly
 from atops.base.errors import IllegalAddress, IllegalState, InvalidType, InvalidValue, LaunchFailure, OutOfMemory
 from atops.base.locks import fork_safe
 from atops.device.arch import ARCHITECTURES
@@ -283,7 +283,7 @@ def _spans(value: Any) -> Any:
 
 def extents_of(shape: Shape, dtype: DTypeLike) -> tuple[tuple[int, ...], np.dtype[np.generic], int]:
     """Return shape, element type and size in bytes. Raises InvalidType and InvalidValue, also for too many extents."""
-    element = as_dtype(dtype)
+    element = kernel_dtype(dtype)
     if type(shape) is int and shape >= 0:
         return (shape,), element, shape * element.itemsize
     if type(shape) is tuple and len(shape) <= MOST_DIMENSIONS:  # most other calls, which take a fraction of the time so

@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from atops.base.dtypes import DTypeLike, as_dtype, element_name
+from atops.base.dtypes import DTypeLike, element_name, kernel_dtype
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.call_site import caller
 from atops.device.exec.thread import current_thread
@@ -55,7 +55,7 @@ class Pointer:
         Raises InvalidValue naming both spaces where the bytes lie elsewhere, InvalidType naming both where no
         conversion exists (TOPS C++, 8.2).
         """
-        element = self.dtype if dtype is None else as_dtype(dtype)
+        element = self.dtype if dtype is None else kernel_dtype(dtype)
         if space is None or is_below(self.space, space):
             return self._like(element, self._offset, space)
         thread = current_thread()

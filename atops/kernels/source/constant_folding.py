@@ -19,7 +19,7 @@ import numpy as np
 from atops.base.dtypes import as_dtype, quietly
 from atops.kernels.target import MACROS
 
-__all__ = ("NotConstant", "fold", "resolve")
+__all__ = ("UNKNOWN", "AlreadyReported", "NotConstant", "fold", "resolve")
 
 Names = Mapping[str, object]
 
@@ -60,6 +60,13 @@ class NotConstant(Exception):
         self.node = node
 
 
+class AlreadyReported(NotConstant):
+    """A name has no value because its own definition is wrong: what follows from that is no error of its own."""
+
+
+UNKNOWN = object()  # the value of a name whose definition is wrong
+
+
 def fold(node: ast.expr, names: Names) -> Any:
     """Return the value of an expression of numbers, texts, tuples, lists, element types and pure functions of them.
 
@@ -84,7 +91,10 @@ def resolve(node: ast.expr, names: Names) -> object:
     if isinstance(node, ast.Name):
         if node.id not in names and node.id not in _BUILTINS:
             raise NotConstant(node, f"'{node.id}' has no value known before the program runs")
-        return names[node.id] if node.id in names else _BUILTINS[node.id]
+        value = names[node.id] if node.id in names else _BUILTINS[node.id]
+        if value is UNKNOWN:
+            raise AlreadyReported(node, f"the definition of '{node.id}' is wrong")
+        return value
     if isinstance(node, ast.Attribute):
         owner = resolve(node.value, names)
         if node.attr in MACROS and node.attr in names and getattr(owner, "__name__", "") == LANGUAGE:

@@ -16,7 +16,7 @@ from types import CodeType, ModuleType, SimpleNamespace
 from atops.base.python_ast import expression_tree
 from atops.kernels.inspection import FunctionNode
 from atops.kernels.memory.device_variables import constant, device_variable
-from atops.kernels.source.constant_folding import NotConstant, fold, resolve
+from atops.kernels.source.constant_folding import UNKNOWN, AlreadyReported, NotConstant, fold, resolve
 from atops.kernels.source.diagnostics import DiagnosticLog, Located, SourceText, nearest
 from atops.kernels.source.function_checks import FunctionChecks
 from atops.kernels.source.names import check_names, importable, predefined
@@ -40,7 +40,6 @@ LANGUAGE = "Python"
 _CXX_MARKS = re.compile(r'__(global|device|host|shared)__|^\s*#\s*include\s*[<"]|<<<|^\s*extern\s+"C"', re.MULTILINE)
 _CXX_FILES = (".cpp", ".cc", ".cxx", ".cu", ".tops", ".hip", ".h", ".hpp", ".c")
 
-_UNKNOWN = object()  # the value of a name whose definition is wrong
 _DECLARATIONS = (device_variable, constant)
 _ALLOWED = "a kernel source has imports, constants, device variables and functions there"
 
@@ -162,6 +161,15 @@ class _Reader:
     def _refuse(self, node: ast.stmt) -> None:
         kind = _KINDS.get(type(node), "this statement")
         self.error(f"{kind} cannot stand at the top of a kernel source; {_ALLOWED}", node)
+        self._forget(node)
+
+    def _forget(self, node: ast.AST) -> None:
+        """Let what a wrong statement would have defined be unknown, so that it is reported once."""
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                self.names.setdefault(each.id, UNKNOWN)
+            elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                self.names.setdefault(each.name, UNKNOWN)
 
     def _expression(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):  # a docstring, or `...`
@@ -171,7 +179,10 @@ class _Reader:
         """Take the branch that the constants choose, as the preprocessor does (TOPS C++, 8.1)."""
         try:
             chosen = fold(node.test, self.names)
+        except AlreadyReported:
+            return self._forget(node)
         except NotConstant as error:
+            self._forget(node)
             return self.error(f"the condition of an `if` at the top of a source is a constant; {error}", error.node)
         self.read(node.body if chosen else node.orelse)
 
@@ -199,13 +210,16 @@ class _Reader:
 
     def _assigned(self, target: ast.expr, value: ast.expr, node: ast.stmt) -> None:
         if not isinstance(target, ast.Name):
+            self._forget(target)
             return self.error("a constant is assigned to one plain name", target)
-        self.names.setdefault(target.id, _UNKNOWN)  # its own faults are reported once
+        self.names.setdefault(target.id, UNKNOWN)  # its own faults are reported once
         if isinstance(value, ast.Call) and self._declares(value):
             return self._declare(target.id, value, node)
         mutable = isinstance(value, ast.List | ast.Dict | ast.Set)
         try:
             folded = None if mutable else fold(value, self.names)
+        except AlreadyReported:
+            return
         except NotConstant as error:
             return self.error(f"'{target.id}' is no constant: {error}", error.node)
         if mutable or isinstance(folded, list):
@@ -224,6 +238,8 @@ class _Reader:
         for each in (*call.args, *(given.value for given in call.keywords)):
             try:
                 fold(each, self.names)
+            except AlreadyReported:
+                return
             except NotConstant as error:
                 return self.error(f"device variable '{name}': {error}", error.node)
         if all(given.arg != "name" for given in call.keywords):
@@ -251,7 +267,7 @@ class _Reader:
         for alias in node.names:
             found, include = self._module(alias.name, alias)
             if found is None:
-                self.names.setdefault(alias.asname or alias.name.partition(".")[0], _UNKNOWN)
+                self.names.setdefault(alias.asname or alias.name.partition(".")[0], UNKNOWN)
             elif alias.asname is None and "." in alias.name:
                 self.error(f"write `import {alias.name} as ...`", alias)
             elif include is None:
@@ -270,7 +286,7 @@ class _Reader:
         found, include = self._module("." * node.level + (node.module or ""), node)
         if found is None:
             self.incomplete |= any(alias.name == "*" for alias in node.names)
-            self.names.update({alias.asname or alias.name: _UNKNOWN for alias in node.names})
+            self.names.update({alias.asname or alias.name: UNKNOWN for alias in node.names})
             return
         offered = {name: each for name, each in vars(found).items() if not name.startswith("__")}
         taken: dict[str, str] = {}
@@ -280,7 +296,7 @@ class _Reader:
                 taken |= {name: name for name in theirs if self._bind(name, offered[name], node)}
             elif alias.name not in offered:
                 self.error(f"'{node.module}' has no '{alias.name}'{nearest(alias.name, offered)}", alias)
-                self.names.setdefault(alias.asname or alias.name, _UNKNOWN)
+                self.names.setdefault(alias.asname or alias.name, UNKNOWN)
             elif include is None:
                 self._import_as(alias.asname or alias.name, offered[alias.name], node)
             elif self._bind(alias.asname or alias.name, offered[alias.name], node):

@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from atops.base.dtypes import as_dtype
+from atops.base.dtypes import kernel_dtype
 from atops.base.errors import InvalidType
 from atops.base.python_ast import expression_tree
 from atops.device.dte.operations import OPERATIONS
 from atops.device.span.span import Span
-from atops.kernels.inspection import FunctionNode, bound_names, own_nodes
+from atops.kernels.inspection import FunctionNode, bound_names, own_nodes, stores_nothing
 from atops.kernels.memory.arrays import dynamic_shared
-from atops.kernels.source.constant_folding import NotConstant, fold, resolve
+from atops.kernels.memory.device_variables import Variable
+from atops.kernels.source.constant_folding import AlreadyReported, NotConstant, fold, resolve
 from atops.kernels.source.diagnostics import DiagnosticLog, Located, SourceText
 from atops.kernels.source.names import DECORATORS, language
 from atops.kernels.sync import syncblocks
@@ -82,6 +83,7 @@ class FunctionChecks:
                 self._dropped(node.value)
             elif isinstance(node, ast.Call):
                 self._kernel_call(node)
+        self._stores()
         if self.is_kernel:
             self._signature()
             self._results()
@@ -92,6 +94,15 @@ class FunctionChecks:
     def error(self, message: str, node: Located) -> None:
         """Report an error in the function's text."""
         self.log.error(message, self.source, node)
+
+    def _stores(self) -> None:
+        """Report assignments to names of device variables, which would bind names of the function."""
+        seen: set[str] = set()
+        for node in ast.walk(self.node):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id not in seen:
+                seen.add(node.id)
+                if isinstance(self.names.get(node.id), ast.Assign | ast.AnnAssign | Variable):
+                    self.error(f"{self.what} {stores_nothing(node.id)}", node)
 
     # How it is declared.
 
@@ -117,6 +128,8 @@ class FunctionChecks:
                 continue
             try:
                 value = fold(each.value, self.names)
+            except AlreadyReported:
+                continue
             except NotConstant as error:
                 self.error(f"the {each.arg} of a kernel is a constant; {error}", error.node)
                 continue
@@ -136,6 +149,8 @@ class FunctionChecks:
             if each is not None:
                 try:
                     fold(each, self.names)
+                except AlreadyReported:
+                    continue
                 except NotConstant as error:
                     self.error(f"a default is a constant; {error}", error.node)
 
@@ -164,6 +179,8 @@ class FunctionChecks:
             return self._is_of_language(node.value) and all(map(self._is_argument, inner))
         try:
             value = resolve(node, {**_PYTHON_TYPES, **self.names})
+        except AlreadyReported:
+            return True
         except NotConstant:
             return False
         return any(value is each for each in _SCALARS) or _is_element(value) or self._is_of_language(node)
@@ -282,7 +299,7 @@ def _is_element(value: object) -> bool:
     if not isinstance(value, type | str | np.dtype):
         return False
     try:
-        as_dtype(value)
+        kernel_dtype(value)
     except InvalidType:
         return False
     return True

@@ -152,7 +152,8 @@ _BUILT_IN = (
     Construct("8.5", "blockIdx", "k.blockIdx", "The block's index in the grid.", ("uint3",)),
     Construct("8.5", "blockDim", "k.blockDim", "How many threads each block has, in x, y and z.", ("dim3",)),
     Construct("8.5", "threadIdx", "k.threadIdx", "The thread's index in its block.", ("uint3",)),
-    Construct("8.6", "GCU_ARCH", "k.GCU_ARCH", f"The chip that the kernel is compiled for: {_NUMBERS}.",
+    Construct("8.6", "GCU_ARCH", "`k.GCU_ARCH`, `k.__GCU_ARCH__`",
+              f"The chip that the kernel is compiled for: {_NUMBERS}.",
               differs="a number in kernels, None on the host and in a kernel for an abstract architecture; read as "
               "`k.GCU_ARCH`, never imported"),
     Construct("8.6", "AGCU_ARCH", "`k.AGCU_ARCH`, `k.__AGCU_ARCH__`",

@@ -121,7 +121,11 @@ def _refused(row: MathFunction, got: object) -> InvalidType:
     if len(row.permitted) <= _MOST_NAMED:
         permitted += ": " + ", ".join(form.cpp for form in FORMS if form.cpp in row.permitted)
     what = f"a {got.type.name}" if isinstance(got, Vector) else f"{type(got).__name__} {got!r:.60}"
-    return InvalidType(f"{here()}{row.name} of {what}; it takes {permitted}")
+    cure = "" if isinstance(got, Vector) else (
+        "; numbers and arrays are for numpy's functions, as np.exp; a vector is made of them by "
+        "k.vector4[np.float32](0.5), or loaded by k.vector4[np.float32].load(x)"
+    )  # fmt: skip
+    return InvalidType(f"{here()}{row.name} of {what}; it takes {permitted}{cure}")
 
 
 abs = _unary("abs")

@@ -13,7 +13,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from atops.base.dtypes import SPELLINGS, DTypeLike, as_dtype, quietly
+from atops.base.dtypes import SPELLINGS, DTypeLike, kernel_dtype, quietly
 from atops.base.errors import InvalidType
 from atops.device.geometry import Array
 from atops.kernels.tables.vectors import FORMS, OPERATORS, TYPE_SETS, VectorForm
@@ -155,7 +155,7 @@ class VectorFamily:
         except (KeyError, TypeError):
             pass
         try:
-            return self._known[as_dtype(element)]
+            return self._known[kernel_dtype(element)]
         except (KeyError, InvalidType):
             pass
         permitted = ", ".join(map(repr, self._types))
