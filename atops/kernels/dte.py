@@ -69,10 +69,10 @@ def config_{name}(self, {arguments}) -> None:{respelled}
 _RESPELLED = """
     if text or {last} is MISSING:
         {names}, = respelled(operation, ({names},), text)"""
-MISSING = object()
+_MISSING = object()
 
 
-def respelled(operation: Operation[...], given: tuple[object, ...], text: dict[str, object]) -> list[object]:
+def _respelled(operation: Operation[...], given: tuple[object, ...], text: dict[str, object]) -> list[object]:
     """Return the arguments of an operation, of which `text` were given by the text's names for parameters.
 
     Raises TypeError as a call does that has a parameter twice, lacks one, or names one that there is not.
@@ -84,10 +84,10 @@ def respelled(operation: Operation[...], given: tuple[object, ...], text: dict[s
         if name is None:
             known = ", ".join([*names, *operation.respelled])
             raise TypeError(f"{operation.name}() got an unexpected keyword argument {spelled!r}; it has {known}")
-        if values[name] is not MISSING and values[name] is not operation.defaults.get(name, MISSING):
+        if values[name] is not _MISSING and values[name] is not operation.defaults.get(name, _MISSING):
             raise TypeError(f"{operation.name}() got {spelled!r} and {name!r}, which are one parameter")
         values[name] = value
-    lacking = [repr(name) for name, value in values.items() if value is MISSING]
+    lacking = [repr(name) for name, value in values.items() if value is _MISSING]
     if lacking:
         raise TypeError(f"{operation.name}() missing {' and '.join(lacking)}; its parameters are {', '.join(names)}")
     return list(values.values())
@@ -138,7 +138,7 @@ def _written(operation: Operation[...], template: str) -> Any:
     )
     names: dict[str, Any] = {
         "operation": operation, "issue": issue, "frozen": frozen, "DteEvent": DteEvent, "__name__": __name__,
-        "MISSING": MISSING, "respelled": respelled,
+        "MISSING": _MISSING, "respelled": _respelled,
     }  # fmt: skip
     exec(compile(text, f"{__file__} {operation.name}", "exec"), names)
     made = names.popitem()[1]  # what was defined last
