@@ -1,0 +1,230 @@
+"""The table of docs/streams.md for users of asyncio: each line of it is a program here."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.errors import CommandCancelled
+from tests.runtime.hosts import board
+from tests.runtime.latch import KernelLatch, hold
+
+PAGE = Path(__file__).parents[3] / "docs" / "streams.md"
+Program = Callable[[atops.Device], Awaitable[None]]
+PROGRAMS: dict[str, Program] = {}
+
+
+def line(left: str) -> Callable[[Program], Program]:
+    """Make a program that of the line whose left side begins so."""
+
+    def enter(program: Program) -> Program:
+        PROGRAMS[left] = program
+        return program
+
+    return enter
+
+
+def two(device: atops.Device) -> tuple[atops.Completion, atops.Event]:
+    """A command with the result 7, and an event behind it."""
+    stream = device.create_stream()
+    return stream.call(lambda: 7), stream.record()
+
+
+@line("await future")
+async def _await(device: atops.Device) -> None:
+    completion, event = two(device)
+    assert await completion == 7 and await event is None
+
+
+@line("queue.put_nowait(job)")
+async def _put(device: atops.Device) -> None:
+    @k.kernel
+    def nothing() -> None:
+        """Do nothing."""
+
+    stream = device.create_stream()
+    for each in (stream.call(int), stream.launch(nothing, (1, 1))):
+        assert isinstance(each, atops.Completion)
+        await each
+
+
+@line("await queue.join()")
+async def _join(device: atops.Device) -> None:
+    stream = device.create_stream()
+    call = stream.call(lambda: 1 / 0)
+    with pytest.raises(atops.errors.HostCallFailure):
+        await stream
+    assert call.done()
+    stream.clear_error()
+
+
+@line("future.done()")
+async def _ask(device: atops.Device) -> None:
+    completion, event = two(device)
+    await event
+    assert completion.done() and event.done() and completion.is_done and event.is_done
+    assert completion.result() == 7 and completion.exception() is None and event.result() is None
+
+
+@line("future.add_done_callback(function)")
+async def _call_back(device: atops.Device) -> None:
+    stream, seen = device.create_stream(), list[object]()
+    latch = hold(stream)
+    completion, here = stream.call(lambda: 7), threading.get_ident()
+    completion.add_done_callback(lambda done: seen.append((done.result(), threading.get_ident() == here)))
+    latch.release()
+    await completion
+    assert seen == [(7, True)]
+
+
+@line("future.remove_done_callback(function)")
+async def _remove(device: atops.Device) -> None:
+    stream, seen = device.create_stream(), list[object]()
+    latch = hold(stream)
+    completion = stream.call(lambda: 7)
+    completion.add_done_callback(seen.append)
+    assert completion.remove_done_callback(seen.append) == 1
+    latch.release()
+    await completion
+    assert not seen
+
+
+@line("future.cancel()")
+async def _cancel(device: atops.Device) -> None:
+    stream = device.create_stream()
+    latch = hold(stream)
+    completion = stream.call(lambda: 7)
+    assert completion.cancel("no") and completion.cancelled()
+    with pytest.raises(CommandCancelled):
+        await completion
+    latch.release()
+    await stream
+
+
+@line("await asyncio.wait({future, ...})")
+async def _wait(device: atops.Device) -> None:
+    things = set(two(device))
+    done, pending = await asyncio.wait(things)
+    assert done == things and not pending
+
+
+@line("asyncio.as_completed([future, ...])")
+async def _as_completed(device: atops.Device) -> None:
+    results = [await each for each in asyncio.as_completed(list(two(device)))]
+    assert sorted(results, key=str) == [7, None]
+
+
+@line("await asyncio.gather(future, ...)")
+async def _gather(device: atops.Device) -> None:
+    assert await asyncio.gather(*two(device)) == [7, None]
+
+
+@line("await asyncio.wait_for(future, 1)")
+async def _wait_for(device: atops.Device) -> None:
+    stream = device.create_stream()
+    latch = hold(stream)
+    completion = stream.call(lambda: 7)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(completion, 0.001)
+    latch.release()
+    assert await asyncio.wait_for(completion, 60) == 7
+
+
+@line("async with asyncio.timeout(1): ...")
+async def _timeout(device: atops.Device) -> None:
+    stream = device.create_stream()
+    latch = hold(stream)
+    completion = stream.call(lambda: 7)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.001):
+            await completion
+    latch.release()
+    assert await completion == 7
+
+
+@line("await asyncio.shield(future)")
+async def _shield(device: atops.Device) -> None:
+    stream = device.create_stream()
+    latch = hold(stream)
+    completion = stream.call(lambda: 7)
+    task = asyncio.create_task(completion.wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    latch.release()
+    assert await completion == 7
+
+
+@line("asyncio.create_task(coroutine())")
+async def _create_task(device: atops.Device) -> None:
+    completion, event = two(device)
+    assert await asyncio.create_task(completion.wait()) == await asyncio.ensure_future(completion) == 7
+    await asyncio.create_task(event.wait())
+
+
+@line("group.create_task(coroutine())")
+async def _group(device: atops.Device) -> None:
+    completion, event = two(device)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(completion.wait()), group.create_task(event.wait())]
+    assert [task.result() for task in tasks] == [7, None]
+
+
+@line("asyncio.wrap_future(future)")
+async def _wrap(device: atops.Device) -> None:
+    completion, event = two(device)
+    assert await asyncio.wrap_future(completion) == 7 and await asyncio.wrap_future(event) is None
+
+
+@line("event.set()")
+async def _event(device: atops.Device) -> None:
+    stream, event = device.create_stream(), device.create_event()
+    stream.record(event)
+    await event
+    assert event.is_done
+
+
+@line("task.cancel()")
+async def _cancel_running(device: atops.Device) -> None:
+    stream, latch, begun = device.create_stream(), KernelLatch(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        await asyncio.sleep(3600)
+
+    call = stream.call(work)
+    await begun.wait()
+    launch = latch.hold(stream)
+    assert call.cancel()
+    assert await asyncio.to_thread(latch.started.wait, 10)
+    assert launch.cancel()
+    for each in (call, launch):
+        with pytest.raises(CommandCancelled):
+            await each
+
+
+def test_each_line_of_the_table_is_a_program() -> None:
+    """The left sides are those of the programs here, in order."""
+    table = PAGE.read_text(encoding="utf-8").split("| an asyncio user writes | here |")[1].split("\n\n")[0]
+    lefts = [match[1] for each in table.splitlines()[2:] if (match := re.match(r"\| `([^`]+)`", each))]
+    assert lefts == list(PROGRAMS)
+
+
+@pytest.mark.parametrize("left", PROGRAMS)
+def test_a_line_of_the_table(left: str) -> None:
+    """It does what the line says."""
+    with board() as device:
+
+        async def main() -> Any:
+            await PROGRAMS[left](device)
+
+        asyncio.run(main())
