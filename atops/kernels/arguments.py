@@ -99,7 +99,7 @@ class Parameter:
             if self.dtype is not None:
                 raise self._wrong(value, f"a scalar of {_type_name(self.dtype)}")
             taken = MemoryArgument(self.name, *region())
-            if not taken.allocation.alive:
+            if taken.allocation.freed_by is not None:
                 what = f"kernel {self.kernel}: parameter {self.name} got {value!r}, which"
                 raise IllegalAddress(taken.allocation.freed_message(what))
             if self.elements is not None and taken.dtype != self.elements:

@@ -86,11 +86,11 @@ class StreamMemory(StreamQueue):
         result = check = None
         if device == -1:
             result = dst
-        elif not into.alive:  # type: ignore[union-attr]  # only host bytes have device -1
+        elif into.freed_by is not None:  # type: ignore[union-attr]  # only host bytes have device -1
             raise IllegalAddress(into.freed_message(f"the destination {dst!r}"))  # type: ignore[union-attr]  # so
         if origin == -1:
             source, check = self._host_source(source, src_offset, size)  # type: ignore[arg-type]  # as above
-        elif not source.alive:  # type: ignore[union-attr]  # as above
+        elif source.freed_by is not None:  # type: ignore[union-attr]  # as above
             raise IllegalAddress(source.freed_message(f"the source {src!r}"))  # type: ignore[union-attr]  # so
         kind = copy_kind(device, origin)
         if into.__class__ is Scattered or source.__class__ is Scattered:

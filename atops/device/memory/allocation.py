@@ -55,8 +55,9 @@ class Allocation:
     `address` is the device address, `host_address` the real one; `size` the requested bytes; `serial` never repeats in
     a process; `device` is None for host memory. `data` (uint8, 1-D) and `view` (memoryview "B") are the same `size`
     bytes, and empty once the allocation is dead. `str` of `site` and `freed_by` says where it came from and what
-    freed it. `host_visible`: stores are possible that the runtime cannot see. `managed`: one pointer for host and
-    device. `watches`: None while there is no wait for a value here.
+    freed it, or will in a stream's order: until then it lives on, for work enqueued before. `host_visible`: stores are
+    possible that the runtime cannot see. `managed`: one pointer for host and device. `watches`: None while there is no
+    wait for a value here.
     """
 
     __slots__ = ("__weakref__", "_data", "_source", "_view", "address", "alive", "bank", "device", "flags", "freed_by",

@@ -95,11 +95,16 @@ class Buffer(Collectable):
         release, finalizer = self._release, self.__del__
         if release is None:
             return False
+        allocation = self.allocation
         self._release, self.__del__ = None, NOTHING
         try:
+            if allocation.freed_by is None:  # from now on every call that names it is refused
+                allocation.freed_by = "its close()" if stream is None else f"a free enqueued in {stream.label}"
             release(stream)
         except BaseException:  # Ctrl-C: it is still to be given back, by another call or by the collector
             self._release, self.__del__ = release, finalizer
+            if allocation.alive:
+                allocation.freed_by = None
             raise
         return True
 
@@ -405,8 +410,8 @@ def bounds(index: slice, extent: int, what: Buffer) -> tuple[int, int]:
 
 
 def alive(buffer: Buffer) -> Buffer:
-    """Return the buffer. Raises InvalidHandle when its memory was given back."""
-    if not buffer.allocation.alive:
+    """Return the buffer. Raises InvalidHandle when its memory was given back, or will be in a stream's order."""
+    if buffer.allocation.freed_by is not None:
         raise InvalidHandle(buffer.allocation.freed_message(repr(buffer)))
     return buffer
 

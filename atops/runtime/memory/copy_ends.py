@@ -43,7 +43,7 @@ def end_of(value: Any, what: str, writable: bool) -> End:
         view = value.data.cast("B") if dtype.char in CAST_CODES and dtype.isnative else host_bytes(value, what)
     elif isinstance(value, Buffer):
         allocation = value.allocation
-        if not allocation.alive:
+        if allocation.freed_by is not None:
             raise IllegalAddress(allocation.freed_message(f"the {what} {value!r}"))
         return value.end
     else:
@@ -225,6 +225,6 @@ def word_of(
     if target.address % size:
         raise InvalidValue(f"{target!r} is at {target.address:#x}; a {width}-bit word is aligned to {size} bytes")
     chosen = Condition.of(condition)
-    if not target.allocation.alive:
+    if target.allocation.freed_by is not None:
         raise IllegalAddress(target.allocation.freed_message(repr(target)))
     return Word(target.allocation, target.offset, chosen)

@@ -227,6 +227,25 @@ def test_memory_that_was_freed(stream: Stream, array: DeviceArray, use: str) -> 
 
 
 @pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("free", [Stream.free, lambda stream, array: array.close()], ids=["free", "close"])
+def test_memory_whose_free_is_enqueued(stream: Stream, array: DeviceArray, free: Calls, use: str) -> None:
+    """It is refused at the call, however far the stream is; work enqueued before has it."""
+    latch, part = Latch(Device(0, stream.driver)), array[0:2]
+    latch.hold(stream)
+    fetched = stream.fetch(array)
+    free(stream, array)
+    before = stream.driver.seq
+    for each in (array, part):
+        with pytest.raises(IllegalAddress, match="freed by"):
+            USES[use](stream, each if use.startswith(("launch", "fetch", "fill", "w")) else array)
+    assert stream.driver.seq == before
+    latch.open()
+    assert (fetched.wait_sync(PATIENCE) == np.arange(24).reshape(6, 4)).all()
+    stream.sync(PATIENCE)
+    latch.close()
+
+
+@pytest.mark.parametrize("use", USES)
 def test_memory_that_is_freed_before_its_turn(stream: Stream, array: DeviceArray, use: str) -> None:
     """What was alive at the call and is freed by another stream before its turn fails then, and poisons its stream."""
     device = Device(0, stream.driver)
