@@ -48,7 +48,8 @@ class Kernel(Generic[P]):
     `stream.launch(kernel, (grid, block), *arguments)`.
     """
 
-    find_stream: ClassVar[list[Callable[[], Any]]] = []  # finds the current stream; put here by the runtime
+    # Finds the stream that an index names, or the current one for None. Put here by the runtime.
+    find_stream: ClassVar[list[Callable[[Any], Any]]] = []
     __execution_space__ = ExecutionSpace.GLOBAL
 
     def __init__(
@@ -162,19 +163,20 @@ class Kernel(Generic[P]):
 
         As `stream.launch(kernel, (grid, block), *args, shared=shared)`, and gives the same completion. Without a
         stream, or with 0 or None, it is the current one of the current device. A LaunchConfig may stand for grid and
-        block. Raises InvalidType for another form, and what `launch` does.
+        block, any object with `__tops_stream__` for the stream. Raises InvalidType for another form, and as `launch`.
         """
         parts = configuration if isinstance(configuration, tuple) else (configuration,)
-        geometry, rest = (parts[0], parts[1:]) if isinstance(parts[0], LaunchConfig) else (parts[:2], parts[2:])
+        whole = bool(parts) and isinstance(parts[0], LaunchConfig)
+        geometry, rest = (parts[0], parts[1:]) if whole else (parts[:2], parts[2:])
         stream, shared = (*rest, None, None)[:2]
         if len(rest) > 2 or (isinstance(geometry, tuple) and len(geometry) < 2):
             raise InvalidType(f"{self.name}[{configuration!r}]; expected {self.name}[grid, block, stream, shared](...)")
-        if stream is None or (type(stream) is int and stream == 0):
-            if not self.find_stream:
-                raise IllegalState(f"{self.name}[...] has no stream to launch on; import atops first")
-            stream = self.find_stream[0]()
-        if not hasattr(stream, "launch"):
+        named: Any = None if type(stream) is int and stream == 0 else stream
+        if named is not None and not hasattr(named, "launch") and not hasattr(named, "__tops_stream__"):
             raise InvalidType(f"{self.name}[...] expects a Stream in the third place, got {stream!r}")
+        if not self.find_stream:
+            raise IllegalState(f"{self.name}[...] has no stream to launch on; import atops first")
+        stream = named if hasattr(named, "launch") else self.find_stream[0](named)
         return functools.partial(stream.launch, self, geometry, **({} if shared is None else {"shared": shared}))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> NoReturn:

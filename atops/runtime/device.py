@@ -32,7 +32,6 @@ from atops.device.arch import Architecture
 from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import MemoryStatistics
-from atops.kernels.kernel import Kernel
 from atops.kernels.memory.device_variables import Variable
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal, current_stream, enter, leave, use_device
@@ -634,7 +633,6 @@ class Device:
 
 
 Driver.device_type = Device
-Kernel.find_stream.append(lambda: Device().current_stream)
 
 
 def close_when_over(old: DeviceContext, items: list[Completion]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from weakref import ref
 
 from atops.base.errors import InvalidHandle, InvalidType
+from atops.kernels.kernel import Kernel
 from atops.runtime.board.handles import HANDLES, Remains
 from atops.runtime.device import Device
 from atops.runtime.stream import Stream
@@ -92,3 +93,11 @@ def _stream_of(handle: int) -> Stream:
         raise InvalidHandle(f"{handle:#x} is no handle of a stream, or the stream was destroyed")
     thing.context.check_alive()
     return thing
+
+
+def _named(stream: object) -> Stream | ExternalStream:
+    """Return the stream that the index of a kernel names: another library's, or the current one for None."""
+    return Device().current_stream if stream is None else ExternalStream(stream)
+
+
+Kernel.find_stream.append(_named)

@@ -15,7 +15,7 @@ from atops import tops
 from atops.errors import InvalidDevice, InvalidHandle, InvalidType, InvalidValue, NotSupported
 from atops.runtime.driver import CURRENT
 from tests.every import every
-from tests.runtime.boards import PATIENCE, Latch, board
+from tests.runtime.boards import PATIENCE, Foreign, Latch, board
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_kernel_is_configured_by_an_index(device):
     for add, (configuration, on) in enumerate((
         ((2, 2), null), ((2, 2, stream), stream), ((2, 2, stream, 64), stream), ((2, 2, 0), null), (config, null),
         ((2, 2, None, 64), null), (((2, 1), (2, 1, 1)), null), ((config, stream), stream),
-        ((2, 2, atops.ExternalStream(stream)), stream),
+        ((2, 2, atops.ExternalStream(stream)), stream), ((2, 2, Foreign(stream.__tops_stream__())), stream),
     )):  # fmt: skip
         item = numbered[configuration](x, add)
         item.wait_sync(PATIENCE)
@@ -135,7 +135,10 @@ def test_a_kernel_is_configured_by_an_index(device):
     atops.Device(1).sync(PATIENCE)
 
 
-@every("configuration", [(2,), 2, (1, 1, 7), (1, 1, None, 0, 0), (1, 1, True), (atops.LaunchConfig(1, 1), None, 0, 0)])
+@every(
+    "configuration",
+    [(2,), 2, (), (1, 1, 7), (1, 1, None, 0, 0), (1, 1, True), (atops.LaunchConfig(1, 1), None, 0, 0)],
+)
 def test_what_configures_no_kernel(device, configuration):
     """Another form, and what is no stream."""
     with pytest.raises(InvalidType, match=r"numbered\["):
