@@ -42,7 +42,7 @@ from atops.kernels.kernel import Kernel
 from atops.kernels.memory.device_variables import Variable, set_aside
 from atops.kernels.source.diagnostics import DiagnosticLog, SourceText, nearest
 from atops.kernels.source.front_end import LANGUAGE, read_source
-from atops.kernels.source.options import CompileOptions, parse_options
+from atops.kernels.source.options import DEFAULT_TARGET, CompileOptions, parse_options
 from atops.kernels.source.python_unit import Definitions, PythonUnit
 from atops.kernels.target import TARGETS, CompileTarget
 
@@ -186,15 +186,16 @@ class Program:
         if expression not in self._expressions:
             self._expressions.append(expression)
 
-    def compile(self, options: Options = ()) -> CompiledProgram:
+    def compile(self, options: Options = (), *, target: str = DEFAULT_TARGET) -> CompiledProgram:
         """Compile the text, as often as wanted; the last time counts (2.10, topsrtcCompileProgram).
 
-        `options` are those of `parse_options`. Raises CompilationError with the log, InvalidOption where an option is
+        `options` are those of `parse_options`; `target` is the architecture where they name none.
+        Raises CompilationError with the log, InvalidOption where an option is
         wrong, InvalidType where options are no sequence of texts.
         """
         self._tried, self._compiled = True, None
         self.log = log = DiagnosticLog()
-        parsed = parse_options(options, self.name, log)
+        parsed = parse_options(options, self.name, log, target)
         if parsed is None:
             raise InvalidOption(str(log))
         self.log = log = DiagnosticLog(parsed.no_warnings, parsed.warnings_as_errors)

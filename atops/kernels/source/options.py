@@ -45,10 +45,10 @@ class CompileOptions:
 class _Parsing:
     """The state of reading a list of options."""
 
-    def __init__(self, name: str, log: DiagnosticLog) -> None:
+    def __init__(self, name: str, log: DiagnosticLog, target: CompileTarget) -> None:
         self.name = name
         self.log = log
-        self.target = TARGETS[DEFAULT_TARGET]
+        self.target = target
         self.defines: dict[str, str] = {}
         self.no_warnings = self.warnings_as_errors = False
 
@@ -90,18 +90,22 @@ _OPTIONS: tuple[tuple[tuple[str, ...], bool, Callable[[_Parsing, str], None]], .
 _SPELLINGS = {spelling: (spelling, valued, act) for spellings, valued, act in _OPTIONS for spelling in spellings}
 
 
-def parse_options(options: CompileOptions | Sequence[str], name: str, log: DiagnosticLog) -> CompileOptions | None:
+def parse_options(
+    options: CompileOptions | Sequence[str], name: str, log: DiagnosticLog, target: str = DEFAULT_TARGET
+) -> CompileOptions | None:
     """Read options as on a command line. Faults go to `log` under `name`, and the result is None then.
 
     Takes `--gpu-architecture=gcu300` (or -arch, --offload-arch, -march; gcu210, gcu300, agcu200, agcu300), `-D NAME`
     and `-D NAME=value` (--define-macro), `-U NAME`, `-w` (no warnings) and `-Werror`. A value follows after `=`, as
-    the next word, or, for options of one letter, at once. Raises InvalidType for what is no sequence of strings.
+    the next word, or, for options of one letter, at once. `target` is the architecture where none is named.
+
+    Raises InvalidType for what is no sequence of strings.
     """
     if isinstance(options, CompileOptions):
         return options
     if isinstance(options, str) or not isinstance(options, Sequence) or any(type(each) is not str for each in options):
         raise InvalidType(f"options expects a sequence of strings, such as ['-DTILE=64'], got {options!r}")
-    before, state = len(log.errors), _Parsing(name, log)
+    before, state = len(log.errors), _Parsing(name, log, TARGETS[target])
     words = iter(options)
     for word in words:
         _read(word.strip(), words, state)

@@ -77,7 +77,7 @@ class Event(FutureLike[None]):
         `timeout` is in seconds. Raises TimeoutError, WouldDeadlock, or what the recorded work failed with.
         """
         self._check_queryable("waited for")
-        if self.shared is not None and self.shared.block(timeout):
+        if (shared := self.shared) is not None and shared.block(timeout):
             return
         record = self.record
         if record is not None:
@@ -165,8 +165,8 @@ class Event(FutureLike[None]):
     @property
     def state(self) -> str:
         """One of "idle" (never recorded), "recording", "recorded", "failed"."""
-        if self.shared is not None:
-            return str(self.shared.state)
+        if (shared := self.shared) is not None:
+            return str(shared.state)
         if self._record is None:
             return "idle"
         return {"pending": "recording", "running": "recording", "done": "recorded"}.get(self._record.state, "failed")
@@ -175,15 +175,15 @@ class Event(FutureLike[None]):
     def is_done(self) -> bool:
         """Whether the current record is complete, or there is none."""
         self._check_queryable("queried")
-        if self.shared is not None:
-            return bool(self.shared.state != "recording")
+        if (shared := self.shared) is not None:
+            return bool(shared.state != "recording")
         return self._record is None or self._record.is_done
 
     @property
     def record(self) -> Completion | None:
         """The current record, or None; None also for one of another process that is complete."""
-        if self.shared is not None:
-            record: Completion | None = self.shared.latest()
+        if (shared := self.shared) is not None:
+            record: Completion | None = shared.latest()
             return record
         return self._record
 
@@ -225,8 +225,14 @@ class Event(FutureLike[None]):
     def recorded_by(self, record: Completion) -> None:
         """Make `record` current. Called in the order of submission."""
         self._record = record
-        if self.shared is not None:
-            self.shared.recorded(record)
+        if (shared := self.shared) is not None:
+            shared.recorded(record)
+
+    def end_sharing(self) -> None:
+        """Have no part in the records of other processes any more, and let go of their page. Waits under way go on."""
+        shared, self.shared = self.shared, None
+        if shared is not None:
+            shared.end()
 
     def stamp(self, record: Completion, time: int) -> None:
         """Note the time of a record that completes; a record that is no longer current does not count."""

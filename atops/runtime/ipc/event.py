@@ -23,7 +23,7 @@ from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import HERE
-from atops.runtime.ipc.lending import Handle, Kind, borrow, exporter
+from atops.runtime.ipc.lending import EXPORTER, Handle, Kind, MapFailed, borrow, exporter, no_descriptor
 from atops.runtime.ipc.page import EventPage, TicketState
 from atops.runtime.queues.queue import StreamQueue
 
@@ -114,6 +114,11 @@ class SharedRecords:
         ticket = self.page.latest
         return STATES[self.page.state(ticket, look=True)] if ticket else "idle"
 
+    def end(self) -> None:
+        """Lend the records no more. Takes no lock: finalizers call it."""
+        for lender in EXPORTER:
+            lender.withdraw(Kind.EVENT, self.serial)
+
     # ---- what others owe
 
     def _wait_for(self, ticket: int) -> Completion:
@@ -198,14 +203,19 @@ class LentEvent:
 def export_event(context: DeviceContext, event: Event) -> bytes:
     """Return the 64 bytes that name an event in other processes, the same each time.
 
-    Raises NotSupported on a board that runs inline: nothing outside may wake it.
+    Raises NotSupported on a board that runs inline: nothing outside may wake it. OutOfMemory: no descriptor is left.
     """
     _check_threads(context)
     lender = exporter()
     with context.driver.lock:
         if event.shared is None:
             record = event.record
-            event.shared = SharedRecords(EventPage(), context)
+            try:
+                page = EventPage()
+            except OSError as error:
+                raise no_descriptor(f"the page of {event!r}", error) from error
+            event.shared = SharedRecords(page, context)
+            weakref.finalize(event, lender.withdraw, Kind.EVENT, event.shared.serial).atexit = False
             if record is not None:
                 event.shared.recorded(record)
     records = event.shared
@@ -221,6 +231,8 @@ def import_event(context: DeviceContext, handle: Handle) -> Event:
     lease = borrow(handle)
     try:
         page = EventPage(lease.descriptor)
+    except OSError as error:
+        raise MapFailed(f"cannot map the page of an event of process {handle.process}: {error}") from error
     finally:
         lease.close()
     event = Event(context, timing=False)

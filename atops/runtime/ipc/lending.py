@@ -15,18 +15,19 @@ import selectors
 import socket
 import struct
 import threading
+import time
 import weakref
 from contextlib import suppress
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
-from atops.base.errors import AtopsError, InvalidHandle, NotSupported
+from atops.base.errors import AtopsError, InvalidHandle, NotSupported, OutOfMemory
 from atops.base.locks import fork_safe
 from atops.base.result_codes import Result
 
 __all__ = (
     "EXPORTER", "HANDLE_SIZE", "Exporter", "Handle", "Kind", "Lease", "Lendable", "MapFailed", "OwnHandle",
-    "address_of", "borrow", "exporter",
+    "address_of", "borrow", "exporter", "no_descriptor",
 )  # fmt: skip
 
 log = logging.getLogger("atops.ipc")
@@ -36,12 +37,14 @@ LAYOUT: Final = struct.Struct("<4sHHIIQQ16s16s")
 HANDLE_SIZE: Final = LAYOUT.size
 MAGIC, VERSION = b"TOPS", 1
 SEAL: Final = 16
-GRANTED, REFUSED = b"\x01", b"\x00"  # the first byte of an answer; the loan's description, or the reason, follows
+# The first byte of an answer; the loan's description, or the reason, follows.
+REFUSED, GRANTED, FAILED = b"\x00", b"\x01", b"\x02"
 CREDENTIALS: Final = struct.Struct("3i")
 BACKLOG: Final = 64
 KEPT: Final = 256  # exports below this many are not looked through for dead ones
 PATIENCE: Final = 5.0  # seconds; an exporter answers in well under a millisecond unless it is stopped
 ANSWER: Final = 4096
+PAUSE: Final = 0.05  # seconds to the next try to answer, when no descriptor is left
 
 
 # ---- handles
@@ -121,8 +124,12 @@ class Exporter:
         self._lock = threading.Lock()
         self._exports: dict[tuple[Kind, int], Lendable] = {}
         self._sweep = KEPT
-        self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._selector = selectors.DefaultSelector()
+        except OSError:
+            self._listener.close()
+            raise
         self._listener.bind(address_of(self.token))
         self._listener.listen(BACKLOG)
         self._listener.setblocking(False)
@@ -135,9 +142,15 @@ class Exporter:
         with self._lock:
             self._exports.setdefault((kind, serial), thing)
             if len(self._exports) > self._sweep:
-                self._exports = {key: each for key, each in self._exports.items() if each.alive}
+                for key, each in self._exports.copy().items():
+                    if not each.alive:
+                        self.withdraw(*key)
                 self._sweep = 2 * len(self._exports) + KEPT
         return Handle(kind, self.process, device, serial, size, self.token).sealed(self._secret).pack()
+
+    def withdraw(self, kind: Kind, serial: int) -> None:
+        """Forget an export; what is lent stays so. Takes no lock: finalizers call it."""
+        self._exports.pop((kind, serial), None)
 
     @property
     def leases(self) -> int:
@@ -164,7 +177,12 @@ class Exporter:
                     log.exception("lending to another process failed")
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
+        try:
+            connection, _ = self._listener.accept()
+        except OSError as error:  # no descriptor is left
+            log.warning("cannot lend to another process: %s", error)
+            time.sleep(PAUSE)
+            return
         if not _same_user(connection):
             connection.close()
             return
@@ -181,8 +199,8 @@ class Exporter:
         if data and self._leases[connection] is None:
             try:
                 thing, descriptor, description = self._lend(data)
-            except AtopsError as error:
-                connection.send(REFUSED + str(error).encode())
+            except (AtopsError, OSError) as error:
+                connection.send((FAILED if isinstance(error, OSError) else REFUSED) + str(error).encode())
                 return
             self._leases[connection] = thing
             try:
@@ -229,13 +247,24 @@ LOCK = fork_safe(threading.Lock())
 
 
 def exporter() -> Exporter:
-    """Return the lender of this process, started on first use. Raises NotSupported where the system has no memfd."""
+    """Return the lender of this process, started on first use.
+
+    Raises NotSupported where the system has no memfd, OutOfMemory where no descriptor is left.
+    """
     if not hasattr(os, "memfd_create"):
         raise NotSupported("memory and events between processes need memfd and abstract sockets, which Linux has")
     with LOCK:
         if not EXPORTER:
-            EXPORTER.append(Exporter())
+            try:
+                EXPORTER.append(Exporter())
+            except OSError as error:
+                raise no_descriptor("the socket of handles between processes", error) from error
         return EXPORTER[0]
+
+
+def no_descriptor(what: str, error: OSError) -> OutOfMemory:
+    """Return the error for a descriptor that the system does not give."""
+    return OutOfMemory(f"the system has no descriptor for {what}: {error}; close some, or raise the limit (ulimit -n)")
 
 
 # ---- the borrower
@@ -276,13 +305,16 @@ def borrow(handle: Handle) -> Lease:
     """Ask the exporter for what a handle names.
 
     Raises OwnHandle when this process made it, InvalidHandle when it is forged or stale or its exporter has ended,
-    MapFailed when the exporter does not answer.
+    MapFailed when the exporter does not answer, or one of the two has no descriptor left.
     """
     if EXPORTER and EXPORTER[0].token == handle.token:
         raise OwnHandle("this process made the handle itself; use what it names directly")
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.settimeout(PATIENCE)
     try:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        raise MapFailed(f"cannot ask process {handle.process} for what the handle names: {error}") from error
+    try:
+        connection.settimeout(PATIENCE)
         try:
             connection.connect(address_of(handle.token))
         except ConnectionRefusedError:
@@ -299,6 +331,9 @@ def borrow(handle: Handle) -> Lease:
         raise
     if answer[:1] != GRANTED or not descriptors:
         connection.close()
+        if answer[:1] in (GRANTED, FAILED):
+            reason = answer[1:].decode(errors="replace") if answer[:1] == FAILED else "no descriptor is left here"
+            raise MapFailed(f"process {handle.process} did not lend what the handle names: {reason}")
         raise InvalidHandle(answer[1:].decode(errors="replace") or f"process {handle.process} ended meanwhile")
     return Lease(connection.detach(), descriptors[0], answer[1:])
 

@@ -46,7 +46,7 @@ class EventPage:
     """One event's page: made here, or mapped from the descriptor that its exporter lent, which is duplicated."""
 
     def __init__(self, descriptor: int | None = None) -> None:
-        """Make or map. Raises NotSupported where there is no futex or no memfd."""
+        """Make or map. Raises NotSupported where there is no futex or no memfd, OSError where no descriptor is left."""
         self._call = FUTEX.get(platform.machine())
         if self._call is None or not hasattr(os, "memfd_create"):
             raise NotSupported("events between processes need Linux on x86-64, AArch64 or RISC-V")

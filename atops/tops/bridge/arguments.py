@@ -9,7 +9,8 @@ import operator
 import os
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import TypeVar, cast
+from itertools import islice
+from typing import Final, TypeVar, cast
 
 from atops.base.dims import Dim3
 from atops.base.errors import InvalidType, InvalidValue
@@ -22,6 +23,7 @@ __all__ = (
     "text_of", "whole",
 )  # fmt: skip
 
+MOST: Final = 1 << 16  # elements of a list that a call takes
 E = TypeVar("E", bound=IntEnum)
 T = TypeVar("T")
 
@@ -110,19 +112,22 @@ def contents_of(path: object, what: str, most: int) -> bytes:
         raise CodeError(Result.FileNotFound, f"cannot read {what} {name!r}: {error.strerror}") from None
 
 
-def listed(values: object, count: object, what: str) -> list[object]:
-    """Return the elements of a sequence whose count stands beside it: None, or its length.
+def listed(values: object, count: object, what: str, most: int = MOST) -> list[object]:
+    """Return the elements of a sequence whose count stands beside it: None, or its length, at most `most`.
 
-    Raises InvalidType for other types, a text among them, InvalidValue for another count.
+    Nothing of one that is too long is read. Raises InvalidType for other types, a text among them, InvalidValue for
+    another count or a longer one.
     """
     if isinstance(values, str | bytes) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
         raise InvalidType(f"{what} must be a sequence, got {values!r}")
-    found = list(cast("Iterable[object]", values))
-    if count is not None and whole(count, f"the count of {what}") != len(found):
-        raise InvalidValue(f"the count of {what} must be None or {len(found)}, their number, got {count}")
-    return found
+    length = len(cast("Sequence[object]", values))
+    if count is not None and whole(count, f"the count of {what}") != length:
+        raise InvalidValue(f"the count of {what} must be None or {length}, their number, got {count}")
+    if length > most:
+        raise InvalidValue(f"{what} must have at most {most} elements, got {length}")
+    return list(islice(cast("Iterable[object]", values), length))
 
 
-def numbers(values: object, count: object, what: str) -> tuple[int, ...]:
+def numbers(values: object, count: object, what: str, most: int = MOST) -> tuple[int, ...]:
     """Return the ints of a sequence whose count stands beside it. Raises as `listed` and `whole` do."""
-    return tuple(whole(value, what) for value in listed(values, count, what))
+    return tuple(whole(value, what) for value in listed(values, count, what, most))

@@ -18,14 +18,14 @@ from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple, overload
 from weakref import ref
 
-from atops.base.errors import AtopsError, InvalidOption, InvalidType, PriorLaunchFailure
+from atops.base.errors import AtopsError, InvalidHandle, InvalidOption, InvalidType, PriorLaunchFailure
 from atops.base.result_codes import Result, explain
 from atops.tops.header.error_codes import topsError_t, topsrtcResult
 from atops.tops.header.functions import Function
 
 __all__ = (
-    "CodeError", "LastError", "Overrides", "ThreadError", "check", "code_of", "forget", "last", "remember",
-    "rtc_code_of", "running_task",
+    "CodeError", "LastError", "NullHandle", "Overrides", "ThreadError", "check", "code_of", "forget", "last",
+    "remember", "rtc_code_of", "running_task",
 )  # fmt: skip
 
 Code = topsError_t | topsrtcResult
@@ -148,9 +148,15 @@ class CodeError(AtopsError):
         return str(self.args[1])
 
 
+class NullHandle(InvalidHandle):
+    """A null in the place of a handle: InvalidHandle where the function's own list has that, else InvalidValue."""
+
+
 def code_of(error: BaseException, function: Function, overrides: Overrides) -> topsError_t:
     """Return the code that `function` answers an exception with. An unexpected one is Unknown, and logged."""
     code = _inner(error, function)
+    if isinstance(error, NullHandle) and code not in function.codes:
+        code = Result.InvalidValue
     if code in overrides:
         return TOPS[overrides[code]]
     for instead in INSTEAD.get(code, ()):

@@ -20,7 +20,7 @@ from atops.runtime.driver import current_driver
 from atops.runtime.external_stream import handle_from
 from atops.runtime.stream import Stream
 from atops.tops.bridge.arguments import whole
-from atops.tops.bridge.codes import CodeError
+from atops.tops.bridge.codes import CodeError, NullHandle
 from atops.tops.header.constants import topsStreamPerThread
 
 __all__ = (
@@ -62,6 +62,8 @@ T = TypeVar("T")
 
 def live(handle: object, kind: type[T]) -> T:
     """Return the object of a handle. Raises InvalidHandle if it is dead, of another board, unknown or not of `kind`."""
+    if handle is None or (type(handle) is int and not handle):
+        raise NullHandle(f"expected the handle of a {kind.__name__}, got {handle!r}")
     number = _number(handle)
     entry = HANDLES.get(number)
     if entry is None:

@@ -37,8 +37,8 @@ from atops.tops.bridge.codes import CodeError
 __all__ = (
     "Alias", "Names", "add_alias", "address_of", "alias_at", "bad_pointer", "check_range", "contents", "device_memory",
     "disown", "find_device", "find_host", "free_after", "give_back", "has_aliases", "host_address", "host_copy",
-    "host_pointer", "host_view", "is_device_address", "is_null", "known_address", "memory_from", "operand", "own",
-    "owned", "pinned_at", "reached_memory", "remove_alias",
+    "host_pointer", "host_view", "is_device_address", "is_null", "known_address", "lendable", "memory_from", "operand",
+    "own", "owned", "pinned_at", "reached_memory", "remove_alias",
 )  # fmt: skip
 
 # ---- second names
@@ -421,6 +421,14 @@ def owned(allocation: Allocation) -> Buffer | None:
     """Return the buffer by which the C-style functions own an allocation: None for one of the object API."""
     entry = OWNED.get(allocation.serial)
     return None if entry is None else entry[1]
+
+
+def lendable(driver: Driver, allocation: Allocation) -> bool:
+    """Tell whether other processes may borrow an allocation: one of topsMalloc, not empty, not of a pool."""
+    device = allocation.device
+    if device is None or not allocation.size or owned(allocation) is None:
+        return False
+    return not any(allocation in pool for pool in driver.context(device).known_pools())
 
 
 def disown(allocation: Allocation) -> Buffer | None:

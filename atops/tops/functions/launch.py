@@ -82,8 +82,8 @@ def topsModuleLaunchKernel(
 ) -> None:
     """Launch a module's function, with arguments by `kernelParams` or by `extra`, which is (1, buffer, 2, size, 3).
 
-    InvalidHandle: null or dead; InvalidDevice: the stream is of another device than the module; InvalidValue: both
-    forms of arguments, wrong arguments or dimensions, too much shared memory.
+    InvalidHandle: dead; InvalidDevice: the stream is of another device than the module; InvalidValue: null, both forms
+    of arguments, wrong arguments or dimensions, too much shared memory.
     """
     function = live(f, LoadedFunction)
     grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)

@@ -47,6 +47,7 @@ from atops.tops.bridge.pointers import (
     host_pointer,
     is_device_address,
     is_null,
+    lendable,
     own,
     reached_memory,
     remove_alias,
@@ -389,7 +390,7 @@ VALUES: Final[dict[topsPointer_attribute, Callable[[_Facts], int | None]]] = {
     Attribute.TOPS_POINTER_ATTRIBUTE_BUFFER_ID: lambda facts: facts.serial,
     Attribute.TOPS_POINTER_ATTRIBUTE_IS_MANAGED: lambda facts: facts.managed,
     Attribute.TOPS_POINTER_ATTRIBUTE_DEVICE_ORDINAL: lambda facts: facts.device,
-    Attribute.TOPS_POINTER_ATTRIBUTE_IS_LEGACY_TOPS_IPC_CAPABLE: lambda facts: facts.bank is not None,
+    Attribute.TOPS_POINTER_ATTRIBUTE_IS_LEGACY_TOPS_IPC_CAPABLE: lambda facts: facts.lendable,
     Attribute.TOPS_POINTER_ATTRIBUTE_RANGE_START_ADDR: lambda facts: facts.start,
     Attribute.TOPS_POINTER_ATTRIBUTE_RANGE_SIZE: lambda facts: facts.size,
     Attribute.TOPS_POINTER_ATTRIBUTE_MAPPED: lambda facts: True,
@@ -469,6 +470,7 @@ class _Facts:
     access: topsMemAccessFlags
     serial: int | None = None
     bank: int | None = None
+    lendable: bool = False  # to other processes
 
 
 def _facts_of(pointer: object) -> _Facts:
@@ -490,6 +492,7 @@ def _facts_of(pointer: object) -> _Facts:
             topsMemoryType.topsMemoryTypeDevice, memory.device, memory.address + offset, 0, False, memory.flags,
             memory.address, memory.size, both if ours.reaches(memory) else none, memory.serial,
             None if imported else owner.bank_of(memory.address + offset),
+            alias is None and lendable(current_driver(), memory),
         )  # fmt: skip
     origin = ORIGINS.get(memory)
     kind = topsMemoryType.topsMemoryTypeUnified if memory.managed else topsMemoryType.topsMemoryTypeHost

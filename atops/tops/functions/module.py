@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from atops.base.errors import CompilationError, InvalidType, InvalidValue
+from atops.base.errors import AtopsError, CompilationError, InvalidType, InvalidValue, UsageError
 from atops.base.locks import fork_safe
 from atops.base.result_codes import Result
 from atops.kernels.compile.image import MOST_BYTES, image_size
@@ -155,7 +155,7 @@ def _image(image: object) -> bytes:
 def topsModuleGetFunction(module: int, kname: str | bytes) -> int:
     """Return the kernel of this name, plain or lowered; the same handle each time.
 
-    InvalidHandle; NotFound: no kernel of this name; InvalidValue: not a text.
+    InvalidHandle; NotFound: no kernel of this name; InvalidValue: null, not a text.
     """
     found = live(module, Module)
     name = text_of(kname, "kname")
@@ -385,7 +385,9 @@ def topsrtcAddNameExpression(program: int, name_expression: Text) -> None:
 
 @rtc_call
 def topsrtcCompileProgram(program: int, num_options: int | None, options: Sequence[Text] | None) -> None:
-    """Compile a program. The log has the errors, each with its place.
+    """Compile a program, for the current device's architecture where no option names another.
+
+    The log has the errors, each with its place.
 
     COMPILATION: errors in the text; INVALID_OPTION; INVALID_INPUT: not texts, or another count;
     INVALID_PROGRAM.
@@ -393,7 +395,7 @@ def topsrtcCompileProgram(program: int, num_options: int | None, options: Sequen
     found = live(program, Program)
     texts = _texts(options, num_options, "options")
     try:
-        found.compile(texts)
+        found.compile(texts, target=current_driver().arch.name)
     except CompilationError as error:  # InvalidOption is one
         first, *others = found.log.errors
         more = f"\n{len(others)} more in topsrtcGetProgramLog" if others else ""
@@ -435,4 +437,10 @@ def topsrtcGetCodeSize(program: int) -> int:
 
 
 def _texts(values: object, count: object, what: str) -> list[str]:
-    return [text_of(each, f"one of {what}") for each in listed(() if is_null(values) else values, count, what)]
+    try:
+        found = listed(() if is_null(values) else values, count, what)
+    except UsageError:
+        raise
+    except AtopsError as error:  # numbers of a launch that is not over, or has failed
+        raise InvalidValue(f"{what} cannot be read: {error}") from error
+    return [text_of(each, f"one of {what}") for each in found]

@@ -37,7 +37,7 @@ from atops.tops.bridge.pointers import (
     check_range,
     device_memory,
     find_device,
-    owned,
+    lendable,
     remove_alias,
 )
 from atops.tops.header.enumerations import topsTopologyMapType
@@ -243,18 +243,17 @@ def topsIpcGetMemHandle(devPtr: int) -> topsIpcMemHandle_t:
     """Return a name of an allocation of topsMalloc for other processes, the same at each call.
 
     InvalidHandle: `devPtr` is not the start of such an allocation, is imported itself, of a pool, or of size 0.
+    OutOfMemory: no descriptor is left.
     """
     driver = current_driver()
     address = address_of(devPtr, "devPtr")
     if alias_at(driver, address) is not None:
         raise InvalidHandle(f"devPtr must be a pointer of topsMalloc, got {address:#x}, a second name")
     allocation = find_device(driver, address, "devPtr")
-    if address != allocation.address or allocation.device is None or not allocation.size or owned(allocation) is None:
-        raise InvalidHandle(f"devPtr must begin an allocation of topsMalloc, got {address:#x} in {allocation!r}")
-    context = driver.context(allocation.device)
-    if any(allocation in pool for pool in context.known_pools()):
-        raise InvalidHandle(f"devPtr must be memory of topsMalloc, got {allocation!r} of a pool")
-    return topsIpcMemHandle_t(export_memory(context, allocation))
+    if address != allocation.address or not lendable(driver, allocation):
+        raise InvalidHandle(f"devPtr must begin memory of topsMalloc, of no pool, got {address:#x} in {allocation!r}")
+    assert allocation.device is not None
+    return topsIpcMemHandle_t(export_memory(driver.context(allocation.device), allocation))
 
 
 @call
@@ -262,7 +261,8 @@ def topsIpcOpenMemHandle(handle: topsIpcMemHandle_t, flags: int) -> int:
     """Return a pointer in the current device's space to memory that another process has exported.
 
     Opening it again gives the same pointer; each open needs its close. InvalidHandle: forged, its memory freed, its
-    process ended. InvalidContext: of this very process. MapFailed: its board is another, or no link joins the devices.
+    process ended. InvalidContext: of this very process. MapFailed: its board is another, no link joins the devices, or
+    no descriptor is left.
     InvalidValue: flags other than topsIpcMemLazyEnablePeerAccess (0), which is implied.
     """
     flags_in(flags, 0)
@@ -313,7 +313,9 @@ def topsIpcCloseMemHandle(devPtr: int) -> None:
 def topsIpcGetEventHandle(event: int) -> topsIpcEventHandle_t:
     """Return a name of an event for other processes, the same at each call.
 
-    InvalidConfiguration: it was made without topsEventInterprocess and topsEventDisableTiming. InvalidHandle: none.
+    InvalidConfiguration: it was made without topsEventInterprocess and topsEventDisableTiming. InvalidValue: null.
+    InvalidHandle: a dead handle. OutOfMemory: no descriptor is left (each exported event keeps two until it is
+    destroyed).
     """
     found = event_of(event)
     if not found.interprocess:

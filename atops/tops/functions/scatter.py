@@ -68,7 +68,8 @@ def topsScatterSetSubMem(
     if allocation.address != address or owned(allocation) is None or allocation.device != parent.device:
         raise InvalidValue(f"sub_dptr must be a pointer of topsMalloc on device {parent.device}, got {address:#x}")
     dims = _DIMS.get(allocation, ())
-    part = _part_of(parent, Buffer(allocation), dims, win_pos, numbers(map_ctrl, map_size, "map_ctrl"), win_size)
+    axes = numbers(map_ctrl, map_size, "map_ctrl", MOST_DIMS)
+    part = _part_of(parent, Buffer(allocation), dims, win_pos, axes, win_size)
     nbytes = math.prod(dims) * parent.itemsize
     if nbytes != allocation.size:
         raise InvalidValue(f"dims {dims} of {parent.itemsize} bytes each must fill {allocation!r}, got {nbytes} bytes")
@@ -239,7 +240,7 @@ def _part_of(
     if not parent.dims:
         raise IllegalState(f"{parent!r} has no dimensions; topsMemorySetDims sets them")
     rank = len(parent.dims)
-    at, order = numbers(anchor, count, "win_pos"), numbers(axes, count, "map_ctrl")
+    at, order = (numbers(*each, MOST_DIMS) for each in ((anchor, count, "win_pos"), (axes, count, "map_ctrl")))
     if len(dims) != rank or len(at) != rank or sorted(order) != list(range(rank)):
         raise InvalidValue(
             f"a part of {parent.dims} needs {rank} numbers each, and as map_ctrl a permutation of 0 to {rank - 1}, got "
@@ -274,7 +275,7 @@ _DIMS: Final[WeakKeyDictionary[Allocation, tuple[int, ...]]] = WeakKeyDictionary
 
 
 def _extents_in(dims: object, count: object, what: str) -> tuple[int, ...]:
-    found = numbers(dims, count, what)
+    found = numbers(dims, count, what, MOST_DIMS)
     if not 1 <= len(found) <= MOST_DIMS or min(found) < 1:
         raise InvalidValue(f"{what} must have 1 to {MOST_DIMS} extents of 1 or more, got {found}")
     return found

@@ -394,8 +394,11 @@ def topsEventRecord(event: int, stream: int | None) -> None:
 
 @call
 def topsEventDestroy(event: int) -> None:
-    """End the handle. Never waits: a record under way completes, and so do the waits for it. InvalidHandle."""
-    take(event, Event)
+    """End the handle. Never waits: a record under way completes, and so do the waits for it.
+
+    InvalidHandle; InvalidValue: null.
+    """
+    take(event, Event).end_sharing()
 
 
 @call

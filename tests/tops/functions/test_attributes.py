@@ -114,6 +114,24 @@ def test_single_attributes(world):
             assert code == 0 or value == 0
 
 
+def test_what_may_be_lent_is_told(world):
+    """A pointer is IPC capable where topsIpcGetMemHandle has a handle for its memory, and nowhere else."""
+    device, pool = world.device, world.device.create_pool(name="lent")
+    stream = device.create_stream()
+    objects = [device.allocate(64), device.malloc_managed(64), stream.allocate(64, pool=pool)]
+    device.enable_peer_access(world.second)
+    far, array = device_pointer(world, device=1), registered(world)
+    kinds = [
+        device_pointer(world), far, tops.check(tops.topsMalloc(0)), tops.check(tops.topsExtMallocWithBank(64, 0)),
+        host_pointer(world), tops.check(tops.topsHostGetDevicePointer(host_pointer(world), 0)), array.ctypes.data,
+        tops.check(tops.topsDeviceEnablePeerAccessRegion(1, far, 16)), *(each.address for each in objects),
+    ]  # fmt: skip
+    asked = tops.TOPS_POINTER_ATTRIBUTE_IS_LEGACY_TOPS_IPC_CAPABLE
+    told = [tops.topsPointerGetAttribute(asked, each)[1] for each in kinds]
+    assert told == [tops.topsIpcGetMemHandle(each)[0] == 0 for each in kinds]
+    assert [bool(each) for each in told[:2]] == [True, True] and sum(told) == 3
+
+
 def test_buffer_ids_differ(world):
     """A buffer id is the allocation's own, also when its address is used again."""
     ids = set()

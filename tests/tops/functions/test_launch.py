@@ -142,7 +142,7 @@ class TestLaunch(Conformance):
         *shapes("topsLaunchKernel", listed=True),
         *shapes("topsConfigureCall"),
         *shapes("__topsPushCallConfiguration"),
-        Case("topsModuleLaunchKernel", "L12 null", lambda w: launched(w, f=None), tops.topsErrorInvalidHandle),
+        Case("topsModuleLaunchKernel", "L12 null", lambda w: launched(w, f=None), tops.topsErrorInvalidValue),
         Case("topsModuleLaunchKernel", "a module", lambda w: launched(w, f=module(w)), tops.topsErrorInvalidHandle),
         Case("topsModuleLaunchKernel", "other device", lambda w: launched(w, stream=other_stream(w)),
              tops.topsErrorInvalidDevice),

@@ -85,7 +85,7 @@ class TestModule(Conformance):
         Case("topsModuleUnload", "a function", lambda w: (function(w),), tops.topsErrorInvalidValue),
         Case("topsModuleGetFunction", "L8 null name", lambda w: (module(w), None), tops.topsErrorInvalidValue),
         Case("topsModuleGetFunction", "L8 no name", lambda w: (module(w), ""), tops.topsErrorInvalidValue),
-        Case("topsModuleGetFunction", "L8 null module", (None, "fill"), tops.topsErrorInvalidHandle),
+        Case("topsModuleGetFunction", "L8 null module", (None, "fill"), tops.topsErrorInvalidValue),
         Case("topsModuleGetFunction", "unloaded", lambda w: (unloaded(w), "fill"), tops.topsErrorInvalidHandle),
         Case("topsModuleGetFunction", "L9 a function", lambda w: (module(w), "twice"), tops.topsErrorNotFound),
         Case("topsModuleGetFunction", "a variable", lambda w: (module(w), "calls"), tops.topsErrorNotFound),

@@ -9,6 +9,9 @@ import pytest
 
 import atops.tops as tops
 from atops.base.errors import AtopsError
+from atops.base.options import EmulatorOptions
+from atops.kernels.compile.program import load_module
+from atops.runtime.driver import CURRENT, Driver
 from atops.tops.bridge.codes import last
 from atops.tops.header.functions import FUNCTIONS
 from tests.tops.conformance import Case, Conformance, World
@@ -122,6 +125,21 @@ def test_error_strings():
 def test_version():
     """The version is that of the release."""
     assert tops.topsrtcVersion() == (tops.TOPSRTC_SUCCESS, 2, 2)
+
+
+def test_the_architecture_is_the_current_devices():
+    """Without an option the code is for the board's chip; a named one counts."""
+    for board in ("gcu210", "gcu300"):
+        driver = Driver(EmulatorOptions(arch=board))
+        token = CURRENT.set(driver)
+        try:
+            for options, meant in (([], board), (["--gpu-architecture=gcu300"], "gcu300")):
+                handle = program()
+                tops.check(tops.topsrtcCompileProgram(handle, len(options), options))
+                assert load_module(tops.check(tops.topsrtcGetCode(handle))).target.name == meant
+        finally:
+            CURRENT.reset(token)
+            driver.close()
 
 
 @pytest.mark.slow
