@@ -43,7 +43,7 @@ def test_long_sequences_are_refused(family):
         if function.family != family:
             continue
         for place, parameter in enumerate(function.parameters):
-            if "*" not in parameter.type:
+            if "*" not in parameter.type or parameter.name == "userData":
                 continue
             for count in ("as it is", None, LONG):
                 with new_world() as world:
