@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from atops.base.errors import InvalidValue, LaunchFailure, PeerAccessNotEnabled
+from atops.device.dte.context import check_destroyed
 from atops.device.dte.transfer import finish_transfers
 from atops.device.memory.allocation import Allocation
 from atops.device.span.span import Span
@@ -95,12 +96,15 @@ class BoundKernel:
     def finish(self, thread: KernelThread, value: object) -> None:
         """Check the result of a thread, and finish its transfers.
 
-        Raises LaunchFailure for a returned value, DteError in strict mode for transfers that were never waited for.
+        Raises LaunchFailure for a returned value, DteError in strict mode for transfers that were never waited for, and
+        at the last thread of a block for contexts that were never destroyed.
         """
         if value is not None:
             raise self.returned(thread, value)
         if thread.transfers:
             finish_transfers(thread)
+        if thread.block.left == thread.block.size:
+            check_destroyed(thread.block)
 
     def returned(self, thread: KernelThread, result: object) -> LaunchFailure:
         """Return the error of a thread that returned a value (TOPS C++, 8.1)."""

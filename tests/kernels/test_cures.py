@@ -179,3 +179,62 @@ def test_a_span_is_not_pickled(bench: Bench):
         assert pickle.loads(pickle.dumps(x.copy())).size == 4
 
     bench.launch(run, (1, 1), bench.empty(4))
+
+
+def _twice(x: Any) -> None:
+    with k.dte_scope() as dte:
+        dte.init()
+
+
+def _kept(x: Any) -> None:
+    k.tops_dte_ctx_t().init()
+
+
+def _shared_kept(x: Any) -> None:
+    ctx = k.shared_dte_ctx()
+    if k.threadIdx.x == 0:
+        ctx.init()
+
+
+async def _overwritten(x: Any) -> None:
+    tile = k.local(8, np.float32)
+    tile[:] = 1
+    with k.dte_scope() as dte:
+        event = k.memcpy_async(dte, x[:8], tile)
+        tile[3] = 2
+        await event
+
+
+async def _well_behaved(x: Any) -> None:
+    tile, ctx = k.local(8, np.float32), k.tops_dte_ctx_t()
+    tile[:] = 1
+    for _ in range(2):
+        ctx.init()
+        await k.slice_async(ctx, tile[4:], tile[:4], (0,))
+        event = k.deslice_async(ctx, x, tile[:4], (4,))
+        tile[4:] = 3  # which is not read
+        await event
+        ctx.destroy()
+
+
+STRICT: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a second init": (_twice, r"init of <private DTE context .* a second time; destroy\(\) it before"),
+    "a context that is kept": (_kept, r"private DTE context .*declared at test_cures\.py:\d+ .* was never destroyed"),
+    "a shared context that is kept": (_shared_kept, r"shared DTE context of block .* was never destroyed"),
+    "a source that is overwritten": (_overwritten, r"source of the memcpy of .* was overwritten in flight"),
+    "none of them": (_well_behaved, ""),
+}
+
+
+@every("case", STRICT)
+@pytest.mark.parametrize("workers", [1, "sip"])
+def test_strict_mode_reports_contexts_and_sources(make_bench: Callable[..., Bench], case: str, workers: int | str):
+    """What the default mode lets pass is a DteError there that names the context or the transfer."""
+    body, said = STRICT[case]
+    make_bench(workers=workers).launch(k.kernel(body), (1, 3), make_bench().empty(16))
+    bench = make_bench(workers=workers, strict=True)
+    if not said:
+        bench.launch(k.kernel(body), (1, 3), bench.empty(16))
+        return
+    with pytest.raises(DteError, match=said):
+        bench.launch(k.kernel(body), (1, 3), bench.empty(16))

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from atops.device.exec.block import Block
     from atops.device.exec.thread import KernelThread
 
-__all__ = ("DteContext", "check_arch", "issue", "lend", "memcpy", "memcpy_async", "start")
+__all__ = ("DteContext", "check_arch", "check_destroyed", "issue", "lend", "memcpy", "memcpy_async", "start")
 
 _new_event, _getframe = object.__new__, sys._getframe
 ndarray, GLOBAL = np.ndarray, Space.GLOBAL  # an enumeration's member takes longer to find than a transfer to check
 _NONE: Parameters = {}
+INITIALISED = "contexts that were initialised"  # where a block keeps them in strict mode
 DECLARED, READY, DESTROYED = "not initialised", "ready", "destroyed"
 
 
@@ -80,7 +81,7 @@ class DteContext:
         return context
 
     def init(self) -> None:
-        """Make the context ready for use; one that is ready stays so.
+        """Make the context ready for use; one that is ready stays so, which strict mode reports as DteError.
 
         Raises DteError on another thread's context, and while a transfer is in flight.
         """
@@ -89,6 +90,11 @@ class DteContext:
             self._check_owner(current_thread(), "init")
         else:
             self.user = cell.thread
+        thread = current_thread()
+        if thread.grid.options.strict:
+            if self.state is READY:
+                raise fault(thread, f"init of {self!r} a second time; destroy() it before")
+            thread.block.shared.setdefault(INITIALISED, []).append(self)
         if self.busy is not None:
             raise self._in_flight(current_thread(), self.busy, "init")
         self.state = READY
@@ -174,6 +180,13 @@ def issue(
     return event
 
 
+def check_destroyed(block: Block) -> None:
+    """Raise DteError, naming each, where contexts of a block that has ended were initialised and never destroyed."""
+    held = [each for each in dict.fromkeys(block.shared.get(INITIALISED, ())) if each.state is READY]
+    if held:
+        raise DteError("; ".join(f"{each!r} was never destroyed; call destroy(), or use dte_scope" for each in held))
+
+
 def _known(operand: Any, pad: Array) -> Array | None:
     """Return the array of what needs no further look: of the context's own scratchpad, or of live global memory."""
     if type(operand) is ndarray:
@@ -206,6 +219,7 @@ def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: Fra
     options = grid.options
     if options.strict and event.state is PENDING:  # the destination of a chained one may be the source of one before
         poison(event.operation, event.into, event.out, event.parameters)
+        event.watch_source()
     if options.dte != "wait" and (options.dte == "eager" or grid.rng.random() < 0.5):
         event.begin()
 

@@ -378,6 +378,10 @@ class Work:
         """Return the part of dst that is written, after a check; None where src is moved onto itself."""
         return dst
 
+    def read(self, dst: Array, src: Array | None, given: Parameters) -> Array | None:
+        """Return the part of src that is read, after a check; None where nothing is."""
+        return src
+
 
 class Stages(Work):
     """Take, turn and land. What moves in its own way, EXPAND, SHRINK and REPLACE, lands in WHOLE or a window."""
@@ -439,13 +443,20 @@ class Stages(Work):
         """Return all of dst, or its window: what src does not reach of it is filled."""
         if src is None:
             return dst
-        take, land = self.take, self.land
+        land, source = self.land, self.read(dst, src, given)
         region = dst if land.region is None else land.region(dst, self.extents(dst, src, given), given)
-        if not self.turn.reads or not may_overlap(region, src):
+        if source is None or not may_overlap(region, source):
             return region
-        if take.view is not None and take.extents is not None:
-            src = take.view(src, take.extents(dst, src, self.turn, given), given)
-        return None if np.shares_memory(region, src) else region
+        return None if np.shares_memory(region, source) else region
+
+    def read(self, dst: Array, src: Array | None, given: Parameters) -> Array | None:
+        """Return all of src, or its window."""
+        if src is None or not self.turn.reads:
+            return None
+        take = self.take
+        if take.view is None or take.extents is None:
+            return src
+        return take.view(src, take.extents(dst, src, self.turn, given), given)
 
 
 class Memcpy(Work):

@@ -52,7 +52,7 @@ class DteEvent(Request):
     event of no transfer, which may be awaited and need not be.
     """
 
-    __slots__ = ("after", "code", "context", "destination", "error", "into", "issued", "operation", "out",
+    __slots__ = ("after", "before", "code", "context", "destination", "error", "into", "issued", "operation", "out",
                  "parameters", "source", "state", "thread", "waiters")  # fmt: skip
 
     # Set at the issue, once the transfer has been checked.
@@ -66,6 +66,7 @@ class DteEvent(Request):
     parameters: Parameters
     code: CodeType  # where it was issued; not the frame, which would keep the kernel's variables alive
     issued: int
+    before: int | None  # in strict mode, what the source held
     after: list[Any]  # of a chained one: the transfers that come first, or the contexts that have yet to start them
 
     reach: ClassVar[Reach] = Reach.OUTSIDE  # a thread parked here waits for a copy thread
@@ -197,6 +198,8 @@ class DteEvent(Request):
         if transfers is not None:
             transfers.remove(self)
         if pending:
+            if thread.grid.options.strict:
+                self._check_source()
             perform(self, thread)
             return True
         for step in getattr(self, "after", ()):  # moved before this one, so a wait for it is one for them
@@ -204,6 +207,19 @@ class DteEvent(Request):
         if self.error is not None:
             raise self.error
         return True
+
+    def watch_source(self) -> None:
+        """Keep what the source holds: strict mode reports a store into it before the wait."""
+        source = self.operation.work.read(self.into, self.out, self.parameters)
+        self.before = None if source is None else hash(source.tobytes())
+
+    def _check_source(self) -> None:
+        before = getattr(self, "before", None)  # of a chained transfer there is none
+        if before is not None:
+            self.watch_source()
+            if self.before != before:
+                raise fault(self.thread, f"the source of the {self.describe()} was overwritten in flight, so that what "
+                                         "arrives is open; await the event before the store")  # fmt: skip
 
     def _steps(self) -> Iterator[DteEvent]:
         """Yield the transfers that come first. Raises DteError at one that was not started."""

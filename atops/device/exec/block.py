@@ -131,7 +131,7 @@ class Block:
         try:
             if thread.unawaited is not None:
                 raise missing_await(thread)
-            if value is not None or thread.transfers:
+            if value is not None or thread.transfers or (self.left == self.size and self.grid.options.strict):
                 thread.grid.entry.finish(thread, value)
         except BaseException as error:
             self.grid.stop(failure_of(thread, error))

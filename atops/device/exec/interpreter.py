@@ -103,7 +103,7 @@ class StepBlock(Block):
         exception says that it has ended: that was half of what an empty launch takes.
         """
         grid = self.grid
-        make, start = grid.entry.make, grid.entry.start
+        make, start, strict = grid.entry.make, grid.entry.start, grid.options.strict
         for thread in threads:
             if grid.error is not None:
                 break
@@ -116,7 +116,7 @@ class StepBlock(Block):
                     raise
                 self.fault(thread, error)
                 continue
-            if value is None and thread.unawaited is None and thread.transfers is None:
+            if value is None and thread.unawaited is None and thread.transfers is None and not strict:
                 thread.ended = True  # it asked for nothing and owes nothing: nothing to settle
                 self.left += 1
             else:
