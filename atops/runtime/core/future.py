@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
-from atops.base.errors import AtopsError, IllegalState, InvalidType
+from atops.base.errors import AtopsError, IllegalState, InvalidType, NotSupported
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.base.waiting.loop_adapter import LoopAdapter
 
@@ -66,6 +66,14 @@ class FutureLike(InProcess, Future[Any], Generic[T_co]):
     @abstractmethod
     def exception(self) -> AtopsError | None:  # type: ignore[override]  # it never blocks
         """Return what the command failed with, or None. Raises NotReady when it is not over."""
+
+    @property
+    def _condition(self) -> NoReturn:  # type: ignore[override]  # what concurrent.futures' functions ask for first
+        """Refuse. Raises NotSupported: they would block a thread and not say so to the runtime."""
+        raise NotSupported(
+            f"concurrent.futures cannot wait for {self!r}; use wait_sync() or sync() in plain code, asyncio.wait in a "
+            "coroutine"
+        )
 
     def set_running_or_notify_cancel(self) -> NoReturn:
         """Refuse. Raises IllegalState: its stream settles it."""

@@ -173,7 +173,8 @@ def _cancel(item: Completion, error: CommandCancelled) -> bool:
     if woken is not None:
         wake(woken)
     if stop is not None:
-        stop(error)
+        stop(error)  # a kernel and a coroutine end later; a copy that moves by now does not end
+        return item.cancelled() or (not item.over and isinstance(item.command, (Launch, Call)))
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import gc
 import logging
@@ -20,7 +21,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.base.errors import CommandCancelled, IllegalState, InvalidType, NotReady, PriorLaunchFailure
+from atops.base.errors import CommandCancelled, IllegalState, InvalidType, NotReady, NotSupported, PriorLaunchFailure
 from tests.every import every
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import KernelLatch, StreamLatch, hold
@@ -164,6 +165,9 @@ async def test_the_protocol_of_a_future(device):
         for ask in (thing.result, thing.exception):
             with pytest.raises(NotReady):
                 ask()
+        for wait in (concurrent.futures.wait, lambda things: next(concurrent.futures.as_completed(things))):
+            with pytest.raises(NotSupported, match=r"cannot wait for .*; use wait_sync"):
+                wait([thing])
         for settle in (thing.set_result, thing.set_exception):
             with pytest.raises(IllegalState, match="settled by its stream"):
                 settle(None)
@@ -421,6 +425,25 @@ def test_what_cannot_be_cancelled(device: atops.Device) -> None:
     assert call.wait_sync() == 7 and not call.cancel()
     callback.wait_sync()
     assert told == [None]
+
+
+def test_cancelling_copies_that_wait_for_an_engine() -> None:
+    """One that moves bytes goes on, and says so; one that waits for the link is dropped."""
+
+    async def main() -> None:
+        device = atops.Device(0)
+        one, two = device.create_stream(), device.create_stream()
+        host = np.zeros(1 << 20, np.uint8)
+        array = device.empty(host.size, np.uint8)
+        moving, waiting = one.copy(array, host), two.fetch(array)
+        await asyncio.sleep(1e-6)
+        assert not moving.cancel() and waiting.cancel()
+        await moving
+        with pytest.raises(CommandCancelled):
+            await waiting
+        await two
+
+    atops.run(main, atops.EmulatorOptions(clock="virtual"))
 
 
 @on_every_host
