@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from atops.runtime.board.context import DeviceContext
     from atops.runtime.stream import Stream
 
-__all__ = ("Level", "current_ordinal", "current_stream", "enter", "leave", "use_device", "use_stream")
+__all__ = (
+    "Level", "current_ordinal", "current_stream", "enter", "leave", "repeat_after_cell", "use_device", "use_stream",
+)  # fmt: skip
 
 BOARDS = 1024  # whose devices may have been chosen in one level
 
@@ -75,7 +77,8 @@ def use_device(board: int, ordinal: int) -> None:
     kept.pop(board, None)
     kept = dict(islice(kept.items(), max(0, len(kept) + 1 - BOARDS), None))  # those chosen longest ago are closed
     CHOSEN.set((*outer, level._replace(ordinals={**kept, board: ordinal})))
-    _repeat_after_cell(partial(use_device, board, ordinal))
+    if not outer:
+        repeat_after_cell(partial(use_device, board, ordinal))
 
 
 def use_stream(stream: Stream) -> None:
@@ -84,17 +87,18 @@ def use_stream(stream: Stream) -> None:
     *outer, level = CHOSEN.get()
     kept = {context: each for context, each in level.streams.items() if context.dead is None and not each._closed}
     CHOSEN.set((*outer, level._replace(streams={**kept, stream.context: stream})))
-    _repeat_after_cell(partial(use_stream, stream))
+    if not outer:
+        repeat_after_cell(partial(use_stream, stream))
 
 
-def _repeat_after_cell(choose: Callable[[], None]) -> None:
+def repeat_after_cell(choose: Callable[[], None]) -> None:
     """Make a choice again in the notebook's own context when this cell is over, where the cell is a task of its own.
 
-    IPython runs cells without an `await` in one context, and each of the others in a task with a copy of it. Inside a
-    block nothing is repeated. `post_execute` is called in the notebook's context, of several threads in the cell's.
+    IPython runs cells without an `await` in one context, and each of the others in a task with a copy of it.
+    `post_execute` is called in the notebook's context, of several threads in the cell's.
     """
     shells = sys.modules.get("IPython.core.interactiveshell")
-    if shells is None or not shells.InteractiveShell.initialized() or len(CHOSEN.get()) > 1:
+    if shells is None or not shells.InteractiveShell.initialized():
         return
     with suppress(RuntimeError):  # no asyncio loop runs here: the cell is not a task
         task = asyncio.current_task()

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from enum import Enum
 from functools import partial
 
 from atops.base.dims import Dim3
@@ -24,6 +23,7 @@ from atops.device.copy_engine import CopyEngines
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import DeviceMemory
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.current_device import repeat_after_cell
 from atops.runtime.board.deferred_free import free_when_idle, when_over
 from atops.runtime.commands.launch import Launch
 from atops.runtime.core.completion import Completion
@@ -41,42 +41,25 @@ from atops.runtime.resources.placement import (
 )
 
 __all__ = (
-    "ReservedMemory", "ResourceBundle", "Resources", "ThreadBundle", "Unset", "bundle_of", "chosen_bundle",
+    "ReservedMemory", "ResourceBundle", "Resources", "bundle_of", "chosen_bundle",
     "create_bundle", "resources_of", "set_chosen_bundle", "within",
 )  # fmt: skip
 
 
-# ---- which bundle is meant when none is named: a context variable over a thread's default, as the device is
+# ---- which bundle is meant when none is named: a context variable, as the current device is
 
-
-class Unset(Enum):
-    """The choice of a task that has made none: it reads its thread's."""
-
-    UNSET = 0
-
-
-TASK: ContextVar[ResourceBundle | Unset | None] = ContextVar("atops_default_bundle", default=Unset.UNSET)
-
-
-class ThreadBundle(threading.local):
-    """The choice of one thread."""
-
-    bundle: ResourceBundle | None = None
-
-
-THREAD = ThreadBundle()
+TASK: ContextVar[ResourceBundle | None] = ContextVar("atops_default_bundle", default=None)
 
 
 def chosen_bundle() -> ResourceBundle | None:
     """Return the default bundle of this task, which may be of any device, or None."""
-    chosen = TASK.get()
-    return THREAD.bundle if chosen is Unset.UNSET else chosen
+    return TASK.get()
 
 
 def set_chosen_bundle(bundle: ResourceBundle | None) -> None:
-    """Make a bundle, or none, the default of this task and of this thread."""
-    THREAD.bundle = bundle
+    """Make a bundle, or none, the default of this task, or of this thread outside of tasks."""
     TASK.set(bundle)
+    repeat_after_cell(partial(set_chosen_bundle, bundle))
 
 
 @contextmanager

@@ -136,7 +136,7 @@ def topsMallocForResource(size: int, res: int) -> int:
 
 @call
 def topsDeviceSetResource(res: int | None) -> None:
-    """Make a bundle the default of this task and this thread: later launches on its device run in it.
+    """Make a bundle the default of this task, or of this thread outside of tasks: later launches there run in it.
 
     None, or 0, restores the device's own. InvalidHandle.
     """

@@ -93,6 +93,7 @@ def test_tasks_inherit_a_default_and_keep_their_own():
             return (*found, chosen_bundle())
 
         assert asyncio.run(main()) == (one, other, one)
+        assert chosen_bundle() is None  # the run leaves nothing behind for the thread's next one
 
 
 def test_it_works_inline():

@@ -16,7 +16,7 @@ from atops.base.options import EmulatorOptions
 from atops.device.exec.thread import current_thread
 from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.executables.file import ExecutableFile, SectionKind
-from atops.runtime.resources.bundle import THREAD, set_chosen_bundle
+from atops.runtime.resources.bundle import chosen_bundle, set_chosen_bundle
 from atops.tops.bridge.handles import stream_of
 from tests.runtime.boards import PATIENCE, Latch
 from tests.runtime.executable_models import fixed
@@ -357,7 +357,7 @@ def test_cooperative_grids_fit_the_bundle(world):
 def test_the_default_is_of_the_calling_thread(world):
     """Another thread launches without it; None and 0 restore the device's own."""
     using(one(world))
-    thread, found = world.thread(lambda: (THREAD.bundle, clusters(1)))
+    thread, found = world.thread(lambda: (chosen_bundle(), clusters(1)))
     thread.join(PATIENCE)
     assert found[0] == (None, {0})
     assert clusters(1) == {1}
