@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import contextvars
 import gc
 import logging
@@ -492,6 +493,34 @@ async def test_a_cancelled_commands_order_stays(device):
     await late
     assert log[0] == "first" and log.index("other") < log.index("late") and "synchronised" in log
     assert {"last", "null", "behind"}.isdisjoint(log)
+
+
+@on_every_host
+@pytest.mark.parametrize("which", ["a parked wait", "a wait that has not started", "the record waited for"])
+async def test_memory_is_safe_where_a_wait_is_cancelled(device, which):
+    """What a stream frees after a wait that was cancelled is given to nothing until what it waited for is over."""
+    user, owner = device.create_stream(nonblocking=True), device.create_stream(nonblocking=True)
+    x = owner.zeros(64, np.int32)
+    await owner
+    latch, other = hold(user), StreamLatch(device)
+    used = user.fill(x, 1)
+    event = user.record()
+    if which == "a wait that has not started":
+        other.hold(owner)
+    wait = owner.wait(event)
+    owner.free(x)
+    await latch.passed()
+    assert (event if which == "the record waited for" else wait).cancel()
+    other.release()
+    with contextlib.suppress(atops.errors.ExecutionError):
+        await owner
+    owner.clear_error()
+    y = owner.zeros(64, np.int32)
+    assert not used.done() and y.address != x.address
+    zeros = await owner.fetch(y)
+    latch.release()
+    await user
+    assert not zeros.any() and not (await owner.fetch(y)).any()
 
 
 @on_every_host
