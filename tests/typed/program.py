@@ -141,6 +141,8 @@ def in_plain_code(device: atops.Device) -> npt.NDArray[np.int32]:
     with device.host_malloc(SIZE, np.int32) as pinned:
         assert_type(pinned, atops.HostArray[np.int32])
         assert_type(pinned.array, npt.NDArray[np.int32])
+        assert_type(np.asarray(pinned), npt.NDArray[np.int32])
+        pinned[...] = 3
         stream = device.null_stream
         stream.fill(pinned, 7).wait_sync()
         stream.launch(count, (1, 1), pinned)

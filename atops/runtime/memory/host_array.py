@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +69,10 @@ class HostArray(DeviceArray[Scalar_co]):
         alive(self)
         return self.array.data
 
+    @overload
+    def __array__(self, dtype: None = None, copy: bool | None = None) -> npt.NDArray[Scalar_co]: ...
+    @overload
+    def __array__(self, dtype: Any, copy: bool | None = None) -> npt.NDArray[Any]: ...
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.array, dtype=dtype, copy=copy)
 
