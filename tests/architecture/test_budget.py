@@ -35,7 +35,6 @@ SHORT_FILES: dict[str, str] = {
     "atops.runtime.commands.cost_model": "every figure of the virtual clock in one place",
     "atops.runtime.commands.fill": "a family of commands has a file",
     "atops.runtime.core.poller": "a timer, tested by itself, for two kinds of waits",
-    "atops.runtime.memory.host_array": "a type that a user names",
     "atops.tops.aio": "a public name",
 }
 LONG_FUNCTIONS: dict[str, str] = {
