@@ -52,7 +52,7 @@ def test_two_that_wait_start_one_after_the_other(devices: int, urgent: int) -> N
         blocks = clusters // (3 - devices)
         items = gang(streams(boards), blocks) + gang(streams(boards, urgent), blocks)
         beside = Device(1, driver).create_stream(nonblocking=True)
-        assert not any(item.over for item in items)
+        assert not any(item.over for item in items), (held, items, [item.failure for item in items])
         boards[0].context.chip.signals.set(0, 1)
         for item in (held, *items, beside.launch(meet, (1, 1))):
             item.wait_sync(PATIENCE)

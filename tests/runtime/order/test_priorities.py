@@ -50,14 +50,14 @@ async def test_clusters_go_to_the_most_urgent(device):
     """While all clusters are busy launches queue up; then they start by priority, and by ticket among equals."""
     latch, log = KernelLatch(), []
     blocker = device.create_stream()
-    latch.hold(blocker, (device.arch.clusters, 1))
+    held = latch.hold(blocker, (device.arch.clusters, 1))
     await StreamLatch(device).passed()
     launches = [
         device.create_stream(priority=priority).launch(noting(log, name), (device.arch.clusters, 1))
         for name, priority in (("low", 0), ("mid", -1), ("top", -2), ("low2", 0))
     ]
     await StreamLatch(device).passed()
-    assert not log
+    assert not log, (log, held, held.failure, latch.closed)
     latch.release()
     for launch in launches:
         await launch
