@@ -69,7 +69,8 @@ class LaunchConfig:
 
         Raises InvalidValue for dimensions that the chip cannot have and for dynamic shared memory without a size,
         LaunchOutOfResources for too many threads or bytes, CooperativeLaunchTooLarge for more cooperative blocks
-        than clusters, NotSupported for a chip that the kernel is not compiled for. Each names the limit.
+        than clusters or more shared memory than theirs, NotSupported for a chip that the kernel is not compiled for.
+        Each names the limit.
         """
         _check_target(arch, kernel)
         for axis, blocks, threads in zip("xyz", self.grid, self.block, strict=True):
@@ -82,8 +83,9 @@ class LaunchConfig:
                 f"{arch.max_threads_per_block} at most"
             )
         _check_extents(kernel, "block", self.block, arch.max_block, arch)
+        together = self.cooperative or kernel.cooperative
         if self.shared > arch.l2_usable:
-            raise LaunchOutOfResources(
+            raise (CooperativeLaunchTooLarge if together else LaunchOutOfResources)(
                 f"{kernel.name}: {self.shared} bytes of dynamic shared memory; {arch.name} has {arch.l2_usable} at most"
             )
         if kernel.constant_bytes > arch.constant_bytes:
@@ -93,7 +95,6 @@ class LaunchConfig:
             )
         if not self.shared and kernel.uses_dynamic_shared:
             raise InvalidValue(f"{kernel.name} uses dynamic shared memory; give a size, as (grid, block, bytes)")
-        together = self.cooperative or kernel.cooperative
         if together and self.grid.volume > arch.clusters:
             raise CooperativeLaunchTooLarge(
                 f"{kernel.name} is cooperative with {self.grid.volume} blocks; {arch.name} has {arch.clusters} clusters"

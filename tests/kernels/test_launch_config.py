@@ -83,6 +83,9 @@ def test_cooperative_launches_fit_the_clusters():
     for config, kernel in ((LaunchConfig(3, 1), together), (LaunchConfig(3, 1, 0, True), nothing)):
         with pytest.raises(CooperativeLaunchTooLarge, match="with 3 blocks; gcu300 has 2 clusters"):
             config.validate(ARCH, kernel)
+    for config, kernel in ((LaunchConfig(1, 1, 1 << 30), together), (LaunchConfig(1, 1, 1 << 30, True), nothing)):
+        with pytest.raises(CooperativeLaunchTooLarge, match="bytes of dynamic shared memory"):
+            config.validate(ARCH, kernel)
 
 
 def test_dynamic_shared_memory_needs_a_size():

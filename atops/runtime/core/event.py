@@ -68,6 +68,7 @@ class Event(FutureLike[None]):
         record = self.record
         if record is not None:
             yield from record.__await__()
+            record.stream.context.release_excess()
         else:
             yield from checkpoint().__await__()
 
@@ -82,6 +83,7 @@ class Event(FutureLike[None]):
         record = self.record
         if record is not None:
             record.wait_sync(timeout)
+            record.stream.context.release_excess()
 
     # ---- as a future
 

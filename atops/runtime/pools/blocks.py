@@ -216,6 +216,10 @@ class FreeBlocks:
         """Return the block that has been idle longest. There must be one."""
         return next(iter(self._age))
 
+    def by_age(self) -> list[Block]:
+        """Return the idle blocks, the one that has been idle longest first."""
+        return list(self._age)
+
     @property
     def promised_bytes(self) -> int:
         """Bytes of the promised blocks."""

@@ -61,7 +61,7 @@ class Ledger:
                         block = Block(allocation, need)
                         self.reserved_high = max(self.reserved_high, self.reserved + need)
                         block.since = now
-                        self.lend(block, allocation, need, Origin.FRESH)
+                        self.lend(block, allocation, Origin.FRESH)
                     except BaseException:  # Ctrl-C: it was not given out
                         self.memory.free(allocation, "Ctrl-C")
                         raise
@@ -69,21 +69,21 @@ class Ledger:
                     return allocation
             if not self.blocks.idle.total:
                 return None
-            self._release_eldest()
+            self._release(self.blocks.eldest())
 
-    def lend(self, block: Block, allocation: Allocation, need: int, origin: Origin) -> None:
+    def lend(self, block: Block, allocation: Allocation, origin: Origin) -> None:
         """Note that `allocation` has the block now."""
         block.newest = allocation
-        block.used = need
+        block.used = allocation.size
         block.lent = True
         self.lent[allocation.serial] = block
         self.counts[origin] += 1
-        self.used = used = self.used + need
+        self.used = used = self.used + block.used
         if used > self.used_high:
             self.used_high = used
 
     def reissue(
-        self, block: Block, size: int, need: int, origin: Origin, site: object, stream: int, now: int
+        self, block: Block, size: int, origin: Origin, site: object, stream: int, now: int
     ) -> Allocation:
         """Lend a free block to a new allocation. `now` is the number of the board's newest command."""
         old = block.newest
@@ -92,7 +92,7 @@ class Ledger:
             if not block.left:
                 block.since = now
             allocation = self.memory.renew(old, size, site, stream=stream)
-            self.lend(block, allocation, need, origin)
+            self.lend(block, allocation, origin)
         except BaseException:  # Ctrl-C, perhaps after the range got its new allocation
             block.newest = self.memory.newest_at(old.offset) or old
             if block.newest is not old:
@@ -174,7 +174,13 @@ class Ledger:
         """Give idle blocks back to the device, the oldest first, until at most `keep` bytes are reserved."""
         idle = self.blocks.idle
         while idle.total and self.reserved > keep:
-            self._release_eldest()
+            self._release(self.blocks.eldest())
+
+    def trim(self, keep: int) -> None:
+        """Give idle blocks back to the device, the oldest first, as long as at least `keep` bytes stay reserved."""
+        for block in self.blocks.by_age():
+            if self.reserved - block.size >= keep:
+                self._release(block)
 
     def _put(self, block: Block) -> None:
         if block.left:
@@ -188,8 +194,7 @@ class Ledger:
             elif (idle := self.blocks.idle.total) > UNSYNCHRONISED:
                 self.shrink(max(self.threshold, self.reserved - idle) + UNSYNCHRONISED)
 
-    def _release_eldest(self) -> None:
-        block = self.blocks.eldest()
+    def _release(self, block: Block) -> None:
         self.blocks.drop(block)
         self.reserved -= block.size
         try:

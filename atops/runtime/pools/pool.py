@@ -7,7 +7,7 @@ they enqueue and what has run. Inside its lock only the lock of the device memor
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -91,8 +91,9 @@ class MemoryPool(InProcess, Collectable):
 
     What a stream was to wait for and did not may still use what it frees: until that is over no rule gives it out.
 
-    All switches are on by default. Idle memory goes back to the device, down to `release_threshold` reserved bytes (0),
-    at a synchronisation; up to then 32 MiB more may be idle. Any thread may call anything.
+    All switches are on by default. Idle memory goes back to the device, until at most `release_threshold` bytes (0) are
+    reserved, when a stream, an event or the device is synchronised; up to then 32 MiB more may be idle. Any
+    thread may call anything.
     """
 
     __slots__ = (
@@ -196,7 +197,7 @@ class MemoryPool(InProcess, Collectable):
                     if found is None:
                         raise self._out_of_memory(size)
                 block, origin = found
-                allocation = ledger.reissue(block, size, need, origin, site, stream.number, now)
+                allocation = ledger.reissue(block, size, origin, site, stream.number, now)
                 if not block.left:
                     return allocation, (), ()
                 after = tuple(free for other, (_, free) in block.frees.items() if other != order)
@@ -257,29 +258,33 @@ class MemoryPool(InProcess, Collectable):
     # ---- keeping and giving back
 
     def trim(self, min_bytes_to_keep: int = 0) -> int:
-        """Give idle memory back to the device until no more than so many bytes are reserved. Returns the bytes given.
+        """Give idle memory back to the device, the oldest first, and leave at least so many bytes reserved.
 
-        Raises InvalidValue for a negative number, InvalidType for no int.
+        Returns the bytes given. Raises InvalidValue for a negative number, InvalidType for no int.
         """
         if not isinstance(min_bytes_to_keep, int):
             raise InvalidType(f"{min_bytes_to_keep!r} bytes to keep; expected an int")
         if min_bytes_to_keep < 0:
             raise InvalidValue(f"{min_bytes_to_keep} bytes to keep; expected 0 or more")
-        ledger = self._ledger
-        if self.lock._is_owned():  # a finalizer or a signal handler in the middle of an allocation
-            return 0
-        with self.lock:
-            ledger.settle()
-            before = ledger.reserved
-            ledger.shrink(min_bytes_to_keep)
-            return before - ledger.reserved
+        return self._give_back(lambda ledger: ledger.trim(min_bytes_to_keep))
 
     def release_excess(self) -> int:
         """Give back what exceeds the release threshold, after synchronising. Returns the bytes given."""
         ledger = self._ledger
         if ledger.reserved <= ledger.threshold and not ledger.given:
             return 0  # a snapshot, which a lock would not make more exact
-        return self.trim(self._ledger.threshold)
+        return self._give_back(lambda ledger: ledger.shrink(ledger.threshold))
+
+    def _give_back(self, shrink: Callable[[Ledger], None]) -> int:
+        """Return how many bytes `shrink` gives back to the device."""
+        ledger = self._ledger
+        if self.lock._is_owned():  # a finalizer or a signal handler in the middle of an allocation
+            return 0
+        with self.lock:
+            ledger.settle()
+            before = ledger.reserved
+            shrink(ledger)
+            return before - ledger.reserved
 
     # ---- access
 
@@ -409,7 +414,7 @@ class MemoryPool(InProcess, Collectable):
 
     @property
     def used_current(self) -> int:
-        """Bytes of allocations that are not freed, in whole granules. A free counts when it is enqueued."""
+        """Bytes of allocations that are not freed, as they were asked for. A free counts when it is enqueued."""
         return self.statistics().used_current
 
     @property

@@ -108,8 +108,8 @@ def topsLaunchCooperativeKernel(
 ) -> None:
     """Launch a kernel, or the function of a handle, whose blocks start together and may wait for each other.
 
-    CooperativeLaunchTooLarge: more blocks than clusters. InvalidDeviceFunction: `f` is null or not a kernel; the rest
-    as topsModuleLaunchKernel.
+    CooperativeLaunchTooLarge: more blocks than clusters, or too much shared memory. InvalidDeviceFunction: `f` is null
+    or not a kernel; the rest as topsModuleLaunchKernel.
     """
     function = function_of(f)
     geometry = _geometry_of(gridDim, blockDimX, sharedMemBytes, stream)
@@ -199,7 +199,7 @@ def _start(
     the kernel is compiled for another chip; CooperativeLaunchTooLarge.
     """
     kernel = function.kernel
-    stream = _stream_for(function, geometry, too_large)
+    stream = _stream_for(function, geometry, too_large, cooperative)
     config = LaunchConfig(geometry.grid, geometry.block, geometry.shared)
     stream.submit(stream.prepare_launch(kernel, config, *_split(kernel, arguments), None, cooperative))
 
@@ -211,7 +211,10 @@ def _split(kernel: Kernel, arguments: list[object]) -> tuple[tuple[object, ...],
     return tuple(arguments[:split]), named
 
 
-def _stream_for(function: LoadedFunction, geometry: _Geometry, too_large: Result = Result.InvalidValue) -> Stream:
+def _stream_for(
+    function: LoadedFunction, geometry: _Geometry, too_large: Result = Result.InvalidValue,
+    cooperative: bool | None = None,
+) -> Stream:  # fmt: skip
     """Return the stream of a launch whose geometry its device can have. Raises as `_start` does."""
     kernel = function.kernel
     stream = usable_stream_of(geometry.stream)
@@ -233,7 +236,8 @@ def _stream_for(function: LoadedFunction, geometry: _Geometry, too_large: Result
         )
     if geometry.shared > arch.l2_usable:
         most = f"{arch.l2_usable} on {arch.name}"
-        raise InvalidValue(f"{kernel.name}: sharedMemBytes must be at most {most}, got {geometry.shared}")
+        error = CooperativeLaunchTooLarge if cooperative or kernel.cooperative else InvalidValue
+        raise error(f"{kernel.name}: sharedMemBytes must be at most {most}, got {geometry.shared}")
     return stream
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+import atops.tops as tops
 from atops.base.errors import IllegalAddress, InvalidDevice, InvalidHandle, InvalidValue, OutOfMemory
 from atops.device.memory.allocation import fill
 from atops.runtime.pools.pool import Access, MemoryPool
+from tests.runtime.hosts import board
 from tests.runtime.pool_fakes import MIB, Item, Lane, make_context
 
 
@@ -33,7 +36,7 @@ def lane(context: Any) -> Lane:
 def test_a_free_counts_when_it_is_enqueued(pool: MemoryPool, lane: Lane) -> None:
     """Used bytes fall at the call of free, while the stream has still to come there; reserved bytes stay."""
     allocation = lane.take(pool, 1000)
-    assert (pool.used_current, pool.reserved_current) == (1024, 1024)
+    assert (pool.used_current, pool.reserved_current) == (1000, 1024)
     lane.free(pool, allocation)
     assert (pool.used_current, pool.reserved_current) == (0, 1024)
     assert pool.statistics().promised == 1024
@@ -97,6 +100,29 @@ def test_synchronising_releases_what_exceeds_the_threshold(context: Any, pool: M
     assert pool.reserved_current == 2 * MIB
     assert {lane.take(pool, MIB).address, lane.take(pool, MIB).address} == {first.address, third.address}
     assert context.memory.statistics().used == 2 * MIB
+
+
+@pytest.mark.parametrize(("keep", "left"), [(0, 0), (1, 32), (40, 64), (64, 64), (65, 96), (96, 96), (1000, 96)])
+def test_trim_leaves_at_least_what_is_to_be_kept(pool: MemoryPool, lane: Lane, keep: int, left: int) -> None:
+    """Of three idle blocks as many go back as can; the threshold is the most that stays, trim's number the least."""
+    unit = 4096
+    for allocation in [lane.take(pool, 32 * unit) for _ in range(3)]:
+        lane.free(pool, allocation)
+    lane.run_all()
+    assert pool.trim(keep * unit) == (96 - left) * unit
+    pool.release_threshold = 40 * unit
+    pool.release_excess()
+    assert pool.reserved_current == min(32, left) * unit
+
+
+def test_used_bytes_are_those_asked_for(pool: MemoryPool, lane: Lane) -> None:
+    """What is used counts exactly, what is reserved in whole granules."""
+    held = [lane.take(pool, size) for size in (1000, 1, 0)]
+    assert pool.used_current == pool.used_high == 1001 <= pool.reserved_current
+    lane.free(pool, held[0])
+    lane.run_all()
+    assert pool.used_current == 1
+    assert lane.take(pool, 1010).size == 1010 and pool.used_current == 1011
 
 
 def test_what_is_used_counts_for_the_threshold(pool: MemoryPool, lane: Lane) -> None:
@@ -444,6 +470,28 @@ def test_streams_of_other_devices(context: Any, pool: MemoryPool) -> None:
 def test_figures(pool: MemoryPool, lane: Lane) -> None:
     """A pool says how full it is."""
     lane.take(pool, 1000)
-    assert repr(pool) == "<MemoryPool 'test pool': 1024 bytes used, 1024 reserved>"
+    assert repr(pool) == "<MemoryPool 'test pool': 1000 bytes used, 1024 reserved>"
     statistics = pool.statistics()
     assert (statistics.device, statistics.name, statistics.live, statistics.fresh) == (0, "test pool", 1, 1)
+
+
+@pytest.mark.parametrize("wait", ["sync", "await", "C-style"])
+def test_synchronising_an_event_releases_what_exceeds_the_threshold(wait: str) -> None:
+    """As synchronising a stream does; asking whether it is complete releases nothing."""
+    with board() as device:
+        stream, pool = device.create_stream(), device.context.default_pool
+        stream.allocate(MIB).close()
+        event = stream.record()
+        event.completion.wait_sync(20)
+        assert event.is_done and pool.reserved_current == MIB
+        if wait == "sync":
+            event.sync()
+        elif wait == "C-style":
+            tops.check(tops.topsEventSynchronize(event))
+        else:
+
+            async def main() -> None:
+                await event
+
+            asyncio.run(main())
+        assert pool.reserved_current == 0

@@ -348,7 +348,7 @@ def test_no_two_owners_at_once(actions: list[tuple[str, int, int]]) -> None:
     for verb, lane, number in actions:
         model.act(verb, model.lanes[lane], number)
         statistics = pool.statistics()
-        assert statistics.used_current == sum(max(256, -(-each.size // 256) * 256) for each in model.live)
+        assert statistics.used_current == sum(each.size for each in model.live)
         assert statistics.used_current <= statistics.reserved_current <= 16 << 10
         assert statistics.reserved_current == memory.statistics().used
         assert all(each.alive and memory.find(each.address) is each for each in model.live)

@@ -115,7 +115,8 @@ def shapes(name: str, *, listed: bool = False) -> Iterator[Case]:
         large = tops.topsErrorInvalidConfiguration if name == "topsLaunchKernel" else INVALID
         yield Case(name, "L14 L22 block over the limit", call(block=(13, 1, 1)), large)
         yield Case(name, "L16 L22 threads over the limit", call(block=(12, 2, 1)), large)
-        yield Case(name, "L17 too much shared memory", call(shared=1 << 40), INVALID)
+        much = tops.topsErrorCooperativeLaunchTooLarge if name == "topsLaunchCooperativeKernel" else INVALID
+        yield Case(name, "L17 L26 too much shared memory", call(shared=1 << 40), much)
 
 
 class TestLaunch(Conformance):
