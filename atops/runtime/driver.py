@@ -53,7 +53,7 @@ from atops.runtime.executors.executor import Executor, Step
 from atops.runtime.executors.inline import InlineExecutor
 from atops.runtime.executors.threaded import ThreadedExecutor
 from atops.runtime.pools.pool import MemoryPool
-from atops.runtime.queues.deadlock import StallWatch, check_blocking
+from atops.runtime.queues.deadlock import StallWatch, check_awaiting, check_blocking
 from atops.runtime.queues.queue import StreamQueue
 
 if TYPE_CHECKING:
@@ -309,6 +309,13 @@ class Driver(InProcess):
         if self.forked and self.closed is not None:
             raise self.closed.fresh()
         check_blocking(items, self.holds_a_lock(), what)
+
+    def guard_awaiting(self, item: Completion, awaited: Completion) -> None:
+        """Name the cycle that a coroutine in a stream closes by awaiting a command that waits for it.
+
+        Inline raises WouldDeadlock; where threads run it is logged, for one of them may still cancel a part of it.
+        """
+        check_awaiting(item, awaited, self.inline)
 
     def wait_all(self, items: list[Completion], timeout: float | None = None) -> None:
         """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock, as `seconds`."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextvars import Context
 from typing import Any
 
-from atops.base.waiting.loop_adapter import HostTask, LoopAdapter, LoopWaiter, WaitSource
+from atops.base.waiting.loop_adapter import INSIDE, HostTask, LoopAdapter, LoopWaiter, WaitSource
 
 __all__ = ("AsyncioHostTask", "AsyncioLoop", "TaskWaiter")
 
@@ -24,7 +24,7 @@ class TaskWaiter(LoopWaiter):
     A future would not resume the task but schedule that for the loop's next turn; this saves the turn.
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_loop", "_source", "_wakeup")
+    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_failure", "_loop", "_source", "_wakeup")
 
     def __init__(self, adapter: LoopAdapter, loop: asyncio.AbstractEventLoop, source: WaitSource) -> None:
         super().__init__(adapter)
@@ -32,6 +32,7 @@ class TaskWaiter(LoopWaiter):
         self._source = source
         self._asyncio_future_blocking = True
         self._cancelled: tuple[object, ...] | None = None
+        self._failure: BaseException | None = None
         self._wakeup: Callable[[Any], object] | None = None
 
     def __await__(self) -> Generator[TaskWaiter, None, None]:
@@ -65,12 +66,19 @@ class TaskWaiter(LoopWaiter):
         self._loop.call_soon(self._wakeup, self, context=self._context)
         return True
 
+    def fail(self, error: BaseException) -> None:
+        """Have the task resumed with an error, unless it is being resumed already. On the loop."""
+        if self.cancel():
+            self._failure = error
+
     def done(self) -> bool:
         """Return whether the task is about to go on; anyio looks at this."""
         return not self.live or self._cancelled is not None
 
     def result(self) -> None:
         """Raise CancelledError in the task that was cancelled, which asks for this when it is resumed."""
+        if self._failure is not None:
+            raise self._failure
         if self._cancelled is not None:
             raise asyncio.CancelledError(*self._cancelled)
 
@@ -94,7 +102,15 @@ class AsyncioHostTask(HostTask):
         self._task.add_done_callback(self._ended)
 
     async def _run(self) -> object:
-        return await self._function()
+        return await self._call()
+
+    def _waits_here(self) -> bool:
+        own: Any = self._task
+        here = asyncio.current_task()
+        if here is own:
+            return True
+        waits_for = getattr(own, "_fut_waiter", None)
+        return here is not None and (waits_for is here or here in getattr(waits_for, "_children", ()))
 
     def _ended(self, task: asyncio.Task[object]) -> None:
         error: BaseException | None
@@ -197,9 +213,14 @@ class AsyncioLoop(LoopAdapter):
         waiter = TaskWaiter(self, asyncio.get_running_loop(), source)
         if not source.add_waiter(waiter):
             return
+        host = INSIDE.get()
         try:
+            if host is not None:
+                host.begins_to_wait(source)
             await waiter
         finally:
+            if host is not None:
+                host.has_waited(source)
             if waiter.live:  # cancelled, or the loop is going down
                 waiter.live = False
                 source.discard_waiter(waiter)

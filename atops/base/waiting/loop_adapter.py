@@ -8,10 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextvars import Context
+from contextlib import suppress
+from contextvars import Context, ContextVar
 from typing import Any, Protocol, TypeAlias
 
-__all__ = ("HostFunction", "HostTask", "LoopAdapter", "LoopWaiter", "Report", "WaitSource")
+__all__ = ("INSIDE", "HostFunction", "HostTask", "LoopAdapter", "LoopWaiter", "Report", "WaitSource")
 
 HostFunction: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
 Report: TypeAlias = Callable[[BaseException | None, Any], None]  # takes an error, or None and a value
@@ -51,14 +52,42 @@ class LoopWaiter(ABC):
             self.resume()
 
 
+INSIDE: ContextVar[HostTask | None] = ContextVar("atops coroutine in a stream", default=None)
+
+
 class HostTask(ABC):
     """A coroutine of the host's, run in a task of the adapter's loop. Its outcome is reported exactly once."""
+
+    on_wait: Callable[[WaitSource, bool], None] | None = None  # told what it begins to wait for (True), and the end
 
     def __init__(self, adapter: LoopAdapter, function: HostFunction, context: Context, done: Report) -> None:
         self._adapter = adapter
         self._function = function
         self._context = context
         self._done = done
+
+    async def _call(self) -> object:
+        """Run the coroutine, known to the waits inside it."""
+        token = INSIDE.set(self)
+        try:
+            return await self._function()
+        finally:
+            with suppress(ValueError):  # closed from another context: a loop that was left
+                INSIDE.reset(token)
+
+    def begins_to_wait(self, source: WaitSource) -> None:
+        """Report that the running task waits for `source`, if this one cannot go on before that task does."""
+        if self.on_wait is not None and self._waits_here():
+            self.on_wait(source, True)
+
+    def has_waited(self, source: WaitSource) -> None:
+        """Report the end of a wait, which may not have been reported."""
+        if self.on_wait is not None:
+            self.on_wait(source, False)
+
+    @abstractmethod
+    def _waits_here(self) -> bool:
+        """Whether it cannot go on before the running task does: it is that task, or waits for it. On the loop."""
 
     @abstractmethod
     def start(self) -> None:
@@ -132,12 +161,19 @@ class LoopAdapter(ABC):
     def call(self, function: Callable[[Any], object], argument: object, context: Context) -> None:
         """Call user code in `context`, as the loop calls what `call_soon` was given. On the loop only."""
 
-    def spawn(self, function: HostFunction, context: Context, done: Report) -> HostTask:
+    def spawn(
+        self,
+        function: HostFunction,
+        context: Context,
+        done: Report,
+        on_wait: Callable[[WaitSource, bool], None] | None = None,
+    ) -> HostTask:
         """Run `function()` as a task of the loop in `context`; call `done(error, value)` once, when it ended.
 
         From any thread. When the loop is closed already, `done` is called at once with `RuntimeError`.
         """
         task = self.host_task(self, function, context, done)
+        task.on_wait = on_wait
         if not self.deliver(task.start):
             done(RuntimeError("the event loop is closed"), None)
         return task

@@ -11,7 +11,7 @@ from typing import Any
 
 import trio
 
-from atops.base.waiting.loop_adapter import HostFunction, HostTask, LoopAdapter, LoopWaiter, Report, WaitSource
+from atops.base.waiting.loop_adapter import INSIDE, HostFunction, HostTask, LoopAdapter, LoopWaiter, Report, WaitSource
 
 __all__ = ("TrioHostTask", "TrioLoop", "TrioWaiter")
 
@@ -38,6 +38,7 @@ class TrioHostTask(HostTask):
     def __init__(self, adapter: LoopAdapter, function: HostFunction, context: Context, done: Report) -> None:
         super().__init__(adapter, function, context, done)
         self._scope = trio.CancelScope()
+        self._task: trio.lowlevel.Task | None = None
 
     def start(self) -> None:
         """Make the system task. In the run."""
@@ -50,7 +51,8 @@ class TrioHostTask(HostTask):
         value = None
         try:
             with self._scope:
-                value = await self._function()
+                self._task = trio.lowlevel.current_task()
+                value = await self._call()
                 error = None
         except BaseException as raised:  # a system task that raises would crash the whole run
             error = raised
@@ -58,6 +60,13 @@ class TrioHostTask(HostTask):
                 raise
         finally:
             self._done(error, value)
+
+    def _waits_here(self) -> bool:
+        task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
+        while task is not None and task is not self._task:  # a nursery's block waits for the tasks in it
+            nursery = task.parent_nursery
+            task = None if nursery is None else nursery.parent_task
+        return task is not None
 
     def cancel(self) -> None:
         """Cancel the task on its run. From any thread."""
@@ -110,7 +119,15 @@ class TrioLoop(LoopAdapter):
             source.discard_waiter(waiter)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        await trio.lowlevel.wait_task_rescheduled(give_up)
+        host = INSIDE.get()
+        if host is None:
+            await trio.lowlevel.wait_task_rescheduled(give_up)
+            return
+        try:
+            host.begins_to_wait(source)
+            await trio.lowlevel.wait_task_rescheduled(give_up)
+        finally:
+            host.has_waited(source)
 
     def call(self, function: Callable[[Any], object], argument: object, context: Context) -> None:
         """Call it here and now, and log what it raises: it would crash the whole run."""

@@ -149,12 +149,23 @@ def _start_on_loop(command: Call, item: Completion) -> None:
             task.cancel()
 
     try:
-        task = adapter.spawn(lambda: command.function(*_arguments(command, item)), command.context, done)
+        begin = lambda: command.function(*_arguments(command, item))  # noqa: E731  # arguments when it begins
+        task = adapter.spawn(begin, command.context, done, partial(_note_wait, item))
     except BaseException:
         driver.host_tasks.remove(owed)
         raise
     if not item.duty:
         item.stop = cancel
+
+
+def _note_wait(item: Completion, source: object, begins: bool) -> None:
+    """Note what a coroutine awaits. Raises WouldDeadlock, or has it logged, where that waits for the coroutine."""
+    if isinstance(source, Completion) and begins:
+        item.awaits = (*item.awaits, source)
+        item.stream.driver.guard_awaiting(item, source)
+    elif source in item.awaits:
+        at = item.awaits.index(source)
+        item.awaits = item.awaits[:at] + item.awaits[at + 1 :]
 
 
 def _ended(item: Completion, error: AtopsError | None) -> None:

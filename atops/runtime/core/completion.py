@@ -52,6 +52,7 @@ class Completion(FutureLike[T_co]):
     duty = False  # runs in spite of poison and abort
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
     place: Place | None = None  # in a stream with a capacity; it gives itself back
+    awaits: tuple[Completion, ...] = ()  # of a coroutine: the commands that it awaits now
     parked: Any = None  # what it waits for now, for reports
     begin: Callable[[], None] | None = None  # of a call: how it is started, for when it stands in line
     stop: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs

@@ -37,6 +37,11 @@ class Poller(Generic[T]):
         with self._lock:
             self._watched.pop(watched, None)
 
+    @property
+    def runs(self) -> bool:
+        """Whether its timer runs."""
+        return self._running
+
     def __len__(self) -> int:
         """Return how many objects are watched."""
         return len(self._watched)

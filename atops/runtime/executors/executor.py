@@ -158,6 +158,12 @@ class Executor(ABC):
     def asked_in_vain(self, thing: object) -> None:  # noqa: B027  # most have nothing to do
         """Note that the program asked whether something is over, and it is not. It may do nothing else."""
 
+    def stalled(self, report: str, timers: int) -> None:  # noqa: B027  # where threads run, one of them may still end it
+        """End the awaits of a program that can never go on: every stream stands still, as the report says.
+
+        `timers` are the driver's own that end nothing.
+        """
+
     @abstractmethod
     def check_caller(self) -> None:
         """Raise IllegalState if the calling thread may not use this executor's driver."""

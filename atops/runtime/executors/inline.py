@@ -20,6 +20,7 @@ from typing import Any
 
 from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, WouldDeadlock
+from atops.base.waiting.asyncio_loop import TaskWaiter
 from atops.base.waiting.parking_lot import seconds
 from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
 
@@ -152,6 +153,19 @@ class InlineExecutor(Executor):
                 self._await_timer(None)
             self.questions = {id(thing): POLLING}  # what it waits for may take many steps
 
+    def stalled(self, report: str, timers: int) -> None:
+        """Raise WouldDeadlock in every task that awaits the driver, if nothing is left that could let any task go on.
+
+        A file, a timer, a signal or another thread may do that, unless each task waits for a stream or another task.
+        """
+        if self._steps or self.loop.may_go_on() or sum(timer.live for *_, timer in self._timers) > timers:
+            return
+        waits = [getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks(self.loop)]
+        if None not in waits and (threading.active_count() == 1 or all(map(_stands, waits))):
+            for each in waits:
+                if isinstance(each, TaskWaiter):
+                    each.fail(WouldDeadlock(f"nothing is left to run that could end this wait; {report}"))
+
     def check_caller(self) -> None:
         """Raise IllegalState in any thread but the one that runs the program."""
         if threading.get_ident() != self._thread:
@@ -202,6 +216,14 @@ class InlineExecutor(Executor):
         return True
 
 
+def _stands(wait: Any) -> bool:
+    """Whether what a task waits for is ended by a stream or by other tasks alone."""
+    if isinstance(wait, TaskWaiter | asyncio.Task):
+        return True
+    children = getattr(wait, "_children", ())  # of asyncio.gather
+    return bool(children) and all(map(_stands, children))
+
+
 class InlineLoop(asyncio.SelectorEventLoop):
     """An asyncio loop whose next step a policy chooses, and whose time may be virtual."""
 
@@ -214,6 +236,13 @@ class InlineLoop(asyncio.SelectorEventLoop):
     def has_steps(self) -> bool:
         """Say whether a step is ready."""
         return bool(self._ready)
+
+    def may_go_on(self) -> bool:
+        """Say whether a step is ready, or a timer or a file may make one so."""
+        timers = self._scheduled  # type: ignore[attr-defined]  # the heap of BaseEventLoop
+        files = len(self._selector.get_map())  # type: ignore[attr-defined]  # two are the loop's own
+        signals = bool(self._signal_handlers)  # type: ignore[attr-defined]  # those of add_signal_handler
+        return self.has_steps() or signals or files > 2 or any(not timer.cancelled() for timer in timers)
 
     def only(self, call: Callable[[], object]) -> bool:
         """Say whether every step that is ready is this one."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("StallWatch", "check_blocking", "why")
+__all__ = ("StallWatch", "check_awaiting", "check_blocking", "why")
 
 log = logging.getLogger("atops.stall")
 
@@ -41,9 +41,15 @@ def _upstream(targets: Sequence[Completion]) -> Iterator[tuple[Completion, Compl
 
 
 def _before(
-    target: Completion, seen: set[Completion], walked: dict[tuple[StreamQueue, int], int]
+    target: Completion,
+    seen: set[Completion],
+    walked: dict[tuple[StreamQueue, int], int],
+    via: dict[Completion, Completion] | None = None,
 ) -> Iterator[Completion]:
-    """As `_upstream` of one target, without what was `seen` and the parts of streams that were `walked`."""
+    """As `_upstream` of one target, without what was `seen` and the parts of streams that were `walked`.
+
+    `via` is given for each command the one that waits for it.
+    """
     todo = [target]
     while todo:
         item = todo.pop()
@@ -54,16 +60,22 @@ def _before(
             todo += [item.instead] if item.instead is not None else []
             continue
         yield item
+        found: list[Completion] = []
         # First its own stream: the queue before it and, for a call, the detached calls before it, for which only later
         # calls wait.
         for part in (0, 1) if isinstance(item.command, Call) else (1,):
             since = walked.get((item.stream, part), 0)
             if item.seq > since:
                 walked[item.stream, part] = item.seq
-                todo += [each for each in item.stream.snapshot()[part] if since < each.seq < item.seq]
-        todo += item.deps or ()
+                found += [each for each in item.stream.snapshot()[part] if since < each.seq < item.seq]
+        found += item.deps or ()
         if isinstance(item.command, WaitEvent) and (record := item.command.record) is not None:
-            todo.append(record)
+            found.append(record)
+        found += item.awaits
+        if via is not None:
+            for each in found:
+                via.setdefault(each, item)
+        todo += found
 
 
 def check_blocking(items: Sequence[Completion], holds_a_lock: bool, what: object = None) -> None:
@@ -105,6 +117,31 @@ def check_blocking(items: Sequence[Completion], holds_a_lock: bool, what: object
             )
 
 
+def check_awaiting(coroutine: Completion, target: Completion, refuse: bool) -> None:
+    """Raise WouldDeadlock, or log a report, if the command that a coroutine in a stream awaits waits for the coroutine.
+
+    No later one can change that: what comes before a command is known when it is enqueued, but for what coroutines
+    await; and they are looked at one by one, when each begins to.
+    """
+    via: dict[Completion, Completion] = {}
+    if not any(item is coroutine for item in _before(target, set(), {}, via)):
+        return
+    cycle = [coroutine]
+    while cycle[-1] is not target:
+        cycle.append(via[cycle[-1]])
+    cycle.append(coroutine)
+    cycle.reverse()
+    words = [f"{item!r}, which waits for " for item in cycle[1:-1]]
+    text = (
+        f"the coroutine {coroutine.command.name} in {coroutine.stream.label} awaits what waits for it: {coroutine!r} "
+        f"awaits {''.join(words)}{coroutine!r}"
+    )
+    if refuse:
+        raise WouldDeadlock(f"{text}; await it outside of the coroutine, or enqueue it in another stream")
+    lines = [f"  {item.stream.label}: {item!r} {why(item)}" for item in dict.fromkeys(cycle)]
+    log.warning("%s", f"{text}; none of these can end:\n" + "\n".join(lines))
+
+
 def why(item: Completion) -> str:
     """Say in words what a command waits for now."""
     command = item.command
@@ -113,7 +150,8 @@ def why(item: Completion) -> str:
     if isinstance(command, WaitValue):
         return f"waits for a value: {item.parked!r}"
     if isinstance(command, Call):
-        return f"waits for the host callable {command.name}"
+        awaits = ", which awaits " + ", ".join(map(repr, item.awaits)) if item.awaits else ""
+        return f"waits for the host callable {command.name}{awaits}"
     if isinstance(item.parked, Completion):
         cause = "its memory" if isinstance(command, Alloc) and item.parked in command.after else "null-stream order"
         return f"waits for {item.parked!r} ({cause})"
@@ -150,9 +188,12 @@ class StallWatch:
         if parked and standing == self._last:
             if standing != self._reported:
                 self._reported = standing
-                log.warning("%s", self.report(heads))
+                log.warning("%s", report := self.report(heads))
+                self._driver.executor.stalled(report, self._driver.host_tasks.runs)
             self._looking = False  # reported; the next head that parks starts it again
             return
+        if all(item.parked is not None or isinstance(item.command, Call) for _, item in heads):
+            self._driver.executor.stalled(self.report(heads), self._driver.host_tasks.runs)
         self._last = standing if parked else ()
         self._driver.executor.later(PATIENCE_NS, self._look)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -13,7 +15,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.base.errors import HostCallFailure, IllegalState, LaunchFailure, WouldDeadlock
+from atops.base.errors import AtopsError, HostCallFailure, IllegalState, LaunchFailure, WouldDeadlock
 from atops.kernels.sync import signal_wait
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import StreamLatch, hold
@@ -314,3 +316,245 @@ async def test_a_stream_that_moves_slowly_is_no_stall(device, reports):
         latch.release()
     await stream
     assert reports == []
+
+
+# ---- coroutines that await what waits for them
+
+Build = Callable[[atops.Device, atops.Stream, atops.Stream], atops.Completion]
+
+
+def awaits_its_stream(device: atops.Device, first: atops.Stream, second: atops.Stream) -> atops.Completion:
+    """Enqueue a coroutine that awaits its own stream."""
+
+    async def coroutine() -> None:
+        await first
+
+    return first.call(coroutine)
+
+
+def awaits_itself(device: atops.Device, first: atops.Stream, second: atops.Stream) -> atops.Completion:
+    """Enqueue a coroutine that awaits its own completion."""
+
+    async def coroutine() -> None:
+        await own
+
+    own = first.call(coroutine)
+    return own
+
+
+def awaits_what_is_behind_it(device: atops.Device, first: atops.Stream, second: atops.Stream) -> atops.Completion:
+    """Enqueue a coroutine that awaits a later event of its stream."""
+
+    async def coroutine() -> None:
+        await first.record()
+
+    return first.call(coroutine)
+
+
+def awaits_a_stream_that_waits_for_its_own(
+    device: atops.Device, first: atops.Stream, second: atops.Stream
+) -> atops.Completion:
+    """Enqueue a coroutine that awaits another stream's work, which waits for its own."""
+
+    async def coroutine() -> None:
+        second.wait(first.record())
+        await second.record()
+
+    return first.call(coroutine)
+
+
+def awaits_the_null_stream(device: atops.Device, first: atops.Stream, second: atops.Stream) -> atops.Completion:
+    """Enqueue a coroutine that awaits a command of the null stream, which comes after it."""
+
+    async def coroutine() -> None:
+        await device.null_stream.record()
+
+    return first.call(coroutine)
+
+
+def awaits_its_device(device: atops.Device, first: atops.Stream, second: atops.Stream) -> atops.Completion:
+    """Enqueue a coroutine that holds nothing and awaits all of the device: itself, too."""
+    return first.call(device.wait, holds=False)
+
+
+def awaits_the_other(device: atops.Device, first: atops.Stream, second: atops.Stream) -> atops.Completion:
+    """Enqueue two coroutines that await each other."""
+
+    async def one() -> None:
+        await there
+
+    async def other() -> None:
+        await here
+
+    here = first.call(one)
+    there = second.call(other)
+    return here
+
+
+CYCLES = [
+    awaits_its_stream, awaits_itself, awaits_what_is_behind_it, awaits_a_stream_that_waits_for_its_own,
+    awaits_the_null_stream, awaits_its_device, awaits_the_other,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("build", CYCLES)
+@on_hosts("inline", "shuffled")
+async def test_a_coroutine_must_not_await_what_waits_for_it(device, build: Build):
+    """Inline the await raises WouldDeadlock, which names the cycle; the streams are usable afterwards."""
+    first, second = device.create_stream(name="first"), device.create_stream(name="second")
+    with anyio.fail_after(5):
+        message = await refused(build(device, first, second))
+    assert "awaits what waits for it: <Completion" in message
+    for stream in (first, second, device.null_stream):
+        with suppress(AtopsError):  # what came behind fails with it
+            await stream
+        stream.clear_error()
+    assert await first.call(int) == await second.call(int) == 0
+
+
+@pytest.mark.parametrize("build", CYCLES)
+@on_hosts("asyncio", "trio")
+async def test_a_coroutine_that_awaits_what_waits_for_it_is_reported(device, build: Build):
+    """Where threads run, the cycle is logged within a second, once; an abort ends it."""
+    first, second = device.create_stream(name="first"), device.create_stream(name="second")
+    said: list[str] = []
+    news = anyio.Event()
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+            news.set()
+
+    handler = Heard()
+    logging.getLogger("atops.stall").addHandler(handler)
+    try:
+        stuck = build(device, first, second)
+        with anyio.fail_after(1):
+            await news.wait()
+        first.abort()
+        second.abort()
+        with pytest.raises((atops.errors.StreamAborted, HostCallFailure)):  # the latter where its wait ended first
+            await stuck
+    finally:
+        logging.getLogger("atops.stall").removeHandler(handler)
+    assert len(said) == 1
+    assert "awaits what waits for it" in said[0]
+    assert "waits for the host callable" in said[0] and "which awaits <Completion" in said[0]
+
+
+@on_every_host
+async def test_a_coroutine_may_await_other_work(device):
+    """Another stream, and later work of its own stream that does not wait for it; a task of its own may await more."""
+    first, second = device.create_stream(), device.create_stream()
+    behind: list[int] = []
+
+    async def other_stream() -> None:
+        await second.record()
+
+    async def later_work() -> int:
+        return len(await first.fetch(first.zeros(3)))
+
+    with anyio.fail_after(20):
+        await first.call(other_stream)
+        assert await second.call(later_work) == 3
+        assert await first.call(later_work, holds=False) == 3
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                await first.record()
+                behind.append(1)
+
+            async def leaves_a_task() -> None:
+                tasks.start_soon(watch)
+
+            await first.call(leaves_a_task)
+    assert behind == [1]
+
+
+async def awaits_a_value(device: atops.Device, stream: atops.Stream) -> None:
+    """Await a word that nothing writes."""
+    await stream.wait_value(stream.zeros(1, "int32"), 1)
+
+
+async def awaits_values_in_a_group(device: atops.Device, stream: atops.Stream) -> None:
+    """Await two of them, in tasks."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(awaits_a_value(device, stream))
+        tasks.create_task(awaits_a_value(device, device.create_stream()))
+
+
+async def awaits_values_together(device: atops.Device, stream: atops.Stream) -> None:
+    """Await two of them by gather."""
+    await asyncio.gather(awaits_a_value(device, stream), awaits_a_value(device, device.create_stream()))
+
+
+async def awaits_room(device: atops.Device, stream: atops.Stream) -> None:
+    """Await room in a stream whose only command waits for a word."""
+    narrow = device.create_stream(capacity=1)
+    narrow.wait_value(stream.zeros(1, "int32"), 1)
+    async with narrow.room(1):
+        raise AssertionError
+
+
+async def awaits_a_task_that_awaits_its_stream(device: atops.Device, stream: atops.Stream) -> None:
+    """Await a coroutine in a stream that awaits a task group, a task of which awaits what is behind the coroutine."""
+
+    async def inner() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(awaits_a_record(stream))
+
+    await stream.call(inner)
+
+
+async def awaits_a_record(stream: atops.Stream) -> None:
+    """Await an event of the stream."""
+    await stream.record()
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield every exception that an error consists of or comes from."""
+    yield error
+    for each in (error.__cause__, *getattr(error, "exceptions", ())):
+        if each is not None:
+            yield from causes(each)
+
+
+@pytest.mark.parametrize("clock", ["virtual", pytest.param("wall", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "wait",
+    [
+        awaits_a_value, awaits_values_in_a_group, awaits_values_together, awaits_room,
+        awaits_a_task_that_awaits_its_stream,
+    ],
+)  # fmt: skip
+def test_an_await_that_nothing_can_end_is_refused(wait: Callable[..., Any], clock: str, monkeypatch) -> None:
+    """Inline, as the blocking form is: WouldDeadlock says what each stream waits for."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1)  # other tests' threads
+
+    async def main() -> None:
+        device = atops.Device(0)
+        with pytest.raises((WouldDeadlock, HostCallFailure, BaseExceptionGroup)) as caught:
+            await wait(device, device.create_stream(name="alone"))
+        (found, *_) = [each for each in causes(caught.value) if isinstance(each, WouldDeadlock)]
+        assert "nothing is left to run that could end this wait" in str(found)
+        assert "waits for" in str(found)
+
+    atops.run(main, atops.EmulatorOptions(clock=clock))
+
+
+@on_hosts("inline", clock="virtual")
+async def test_an_await_that_a_timer_may_end_goes_on(device):
+    """A task that sleeps may write the word, however late; a deadline ends the wait as a deadline."""
+    stream, other = device.create_stream(), device.create_stream(nonblocking=True)
+    word = other.zeros(1, "int32")
+    await other
+
+    async def late() -> None:
+        await anyio.sleep(30)
+        other.write_value(word, 1)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(late)
+        await stream.wait_value(word, 1)
+    with pytest.raises(TimeoutError), anyio.fail_after(10):
+        await stream.wait_value(word, 5)
