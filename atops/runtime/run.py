@@ -46,17 +46,37 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
         raise InvalidValue(f"workers is {options.workers!r}; an inline run has one thread, workers=1")
     clock = VirtualClock() if options.clock == "virtual" else None
     executor = InlineExecutor(options.seed, clock)
-    with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
-        driver = Driver(options, executor=executor)
-        token = CURRENT.set(driver)
-        # Not the task's own result: asyncio formats the finished task, and with it what may be millions of numbers.
-        results: list[T] = []
-        program = drive(main, arguments, driver, results)
-        try:
-            runner.run(interruptible(program) if takes_interrupts() else program)
-        finally:
-            CURRENT.reset(token)
+    results: list[T] = []
+    interrupts = takes_interrupts()
+    try:
+        with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
+            driver = Driver(options, executor=executor)
+            token = CURRENT.set(driver)
+            # Not the task's own result: asyncio formats the finished task, and with it perhaps millions of numbers.
+            program = drive(main, arguments, driver, results)
+            try:
+                runner.run(interruptible(program) if interrupts else program)
+            finally:
+                CURRENT.reset(token)
+    finally:
+        if interrupts:
+            _take_back_interrupts()
     return results.pop()
+
+
+def _take_back_interrupts() -> None:
+    """Put back Python's own handler of Ctrl-C, which was there. A Ctrl-C meanwhile is raised once that is done.
+
+    The runner puts it back only where it finds its own, and a program that Ctrl-C broke off ends after it has looked.
+    """
+    pressed: KeyboardInterrupt | None = None
+    while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        except KeyboardInterrupt as error:  # it looks for signals before it does anything
+            pressed = error
+    if pressed is not None:
+        raise pressed
 
 
 async def drive(

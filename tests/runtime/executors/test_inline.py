@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from typing import Any
@@ -489,3 +490,29 @@ def test_a_question_before_anything_ran() -> None:
         assert executor.questions == {id(executor): 1}
     finally:
         executor.loop.close()
+
+
+@pytest.mark.parametrize("where", ["in a task", "between tasks", "in a call", "in a call and between tasks"])
+def test_ctrl_c_leaves_the_handler_that_was_there(where: str) -> None:
+    """Pressed once or twice, wherever: KeyboardInterrupt comes out, and Ctrl-C does what it did before the run."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def press() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    async def main() -> None:
+        if "call" in where:
+            atops.Device(0).create_stream().call(press)
+        if "between" in where:
+            asyncio.get_running_loop().call_soon(lambda: (press(), press()))
+        else:
+            press()
+        await asyncio.sleep(60)
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            atops.run(main)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
