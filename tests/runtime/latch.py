@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import anyio
+
 import atops
 from atops import kernels as k
 
@@ -31,10 +33,20 @@ class StreamLatch:
         while self._words:
             self._opener.write_value(self._words.pop(0), 1)
 
-    async def passed(self) -> None:
-        """Return when the driver has looked at everything enqueued before: what can run by then has begun."""
-        for _ in range(3):  # a command may need a step for its predecessor's end and one for itself
+    async def passed(self, *launches: atops.Completion) -> None:
+        """Return when the driver has looked at everything enqueued before: what can run by then has begun.
+
+        Name launches that must have come to the clusters: the thread that steps kernels starts some of them, and it may
+        come to an earlier launch later than the driver's thread to a later one.
+        """
+        turns = 0
+        while turns < 3 or any(item.state == "pending" for item in launches):
             await self._opener.write_value(self._device.allocate(4), 0)
+            turns += 1  # a command may need a step for its predecessor's end and one for itself
+
+    def passed_sync(self, *launches: atops.Completion) -> None:
+        """As `passed`, for plain code."""
+        anyio.run(lambda: self.passed(*launches))
 
 
 def hold(stream: atops.Stream) -> StreamLatch:

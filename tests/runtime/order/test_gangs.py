@@ -16,6 +16,7 @@ from atops.runtime.commands.launch import Rendezvous
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
 from tests.runtime.boards import PATIENCE, Latch, board, works
+from tests.runtime.latch import StreamLatch
 
 
 @k.cooperative
@@ -49,10 +50,11 @@ def test_two_that_wait_start_one_after_the_other(devices: int, urgent: int) -> N
         busy = boards[0].create_stream(nonblocking=True)
         clusters = boards[0].context.arch.clusters
         held = busy.launch(occupy, (1, 1))
+        StreamLatch(boards[0]).passed_sync(held)
         blocks = clusters // (3 - devices)
         items = gang(streams(boards), blocks) + gang(streams(boards, urgent), blocks)
         beside = Device(1, driver).create_stream(nonblocking=True)
-        assert not any(item.over for item in items), (held, items, [item.failure for item in items])
+        assert not any(item.over for item in items)
         boards[0].context.chip.signals.set(0, 1)
         for item in (held, *items, beside.launch(meet, (1, 1))):
             item.wait_sync(PATIENCE)
@@ -106,6 +108,7 @@ def test_one_that_is_aborted_while_it_waits_takes_the_others_along(which: int) -
     with board(devices=2) as driver:
         boards = [Device(0, driver), Device(1, driver)]
         held = boards[0].create_stream(nonblocking=True).launch(occupy, (1, 1))
+        StreamLatch(boards[0]).passed_sync(held)
         ways = streams(boards)
         items = gang(ways, boards[0].context.arch.clusters)
         ways[which].abort()

@@ -51,13 +51,13 @@ async def test_clusters_go_to_the_most_urgent(device):
     latch, log = KernelLatch(), []
     blocker = device.create_stream()
     held = latch.hold(blocker, (device.arch.clusters, 1))
-    await StreamLatch(device).passed()
+    await StreamLatch(device).passed(held)
     launches = [
         device.create_stream(priority=priority).launch(noting(log, name), (device.arch.clusters, 1))
         for name, priority in (("low", 0), ("mid", -1), ("top", -2), ("low2", 0))
     ]
-    await StreamLatch(device).passed()
-    assert not log, (log, held, held.failure, latch.closed)
+    await StreamLatch(device).passed(*launches)
+    assert not log
     latch.release()
     for launch in launches:
         await launch
@@ -70,11 +70,12 @@ async def test_an_urgent_launch_takes_the_next_cluster(device):
     """An urgent launch gets the next free cluster before what is left of a launch that began earlier."""
     latch, log = KernelLatch(), []
     low, top = device.create_stream(), device.create_stream(priority=-2)
-    latch.hold(device.create_stream(), (device.arch.clusters, 1))
+    held = latch.hold(device.create_stream(), (device.arch.clusters, 1))
+    await StreamLatch(device).passed(held)
     first = low.launch(noting(log, "low"), (4 * device.arch.clusters, 1))
-    await StreamLatch(device).passed()
+    await StreamLatch(device).passed(first)
     second = top.launch(noting(log, "top"), (1, 1))
-    await StreamLatch(device).passed()
+    await StreamLatch(device).passed(second)
     latch.release()
     await second
     await first
@@ -86,13 +87,14 @@ async def test_a_cooperative_launch_waits_for_all_its_clusters(device):
     """It holds nothing while it waits and keeps equal and lesser launches back, but not a more urgent one."""
     latch, log = KernelLatch(), []
     clusters = device.arch.clusters
-    latch.hold(device.create_stream(), (clusters - 1, 1))  # one cluster stays free
+    held = latch.hold(device.create_stream(), (clusters - 1, 1))  # one cluster stays free
+    await StreamLatch(device).passed(held)
     whole, same, top = device.create_stream(), device.create_stream(), device.create_stream(priority=-1)
     items = [
         whole.launch(noting(log, "whole", cooperative=True), (clusters, 1)),
         same.launch(noting(log, "same"), (1, 1)),
     ]
-    await StreamLatch(device).passed()
+    await StreamLatch(device).passed(*items)
     await top.launch(noting(log, "top"), (1, 1))
     assert log == [("top", 0)]
     latch.release()
