@@ -169,7 +169,7 @@ def test_the_default_driver_starts_anew() -> None:
 
 def use(stream: Stream) -> dict[str, Callable[[], Any]]:
     """Return every verb of a stream, ready to be called."""
-    array = stream.zeros(24, "int32")
+    array = stream.device.zeros(24, "int32")  # outlives the stream
     event = stream.record()
     stream.sync(PATIENCE)
     return {

@@ -451,11 +451,15 @@ async def test_a_cancelled_scope_waits_for_what_nothing_can_end_no_longer_than_i
 ) -> None:
     """A plain host function that blocks is left running behind the bound, and named in the log."""
     gate, entered = threading.Event(), threading.Event()
+
+    def block() -> None:
+        entered.set()
+        gate.wait()
+
     with board(abort_grace=0.0) as driver:
         with anyio.fail_after(PATIENCE), anyio.CancelScope() as scope:
             async with Device(0, driver).create_stream(name="held") as stream:
-                stream.call(entered.set)
-                stream.call(gate.wait)
+                stream.call(block)
                 while not entered.is_set():
                     await checkpoint()
                 scope.cancel()
