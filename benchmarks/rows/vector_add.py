@@ -29,6 +29,9 @@ async def add_tiles(x: k.Span, y: k.Span, z: k.Span) -> None:
 
     Each of the two sides has three tiles and a DTE context for each of them.
     """
+    parts = list(k.tiles(x.size, TILE))
+    if not parts:
+        return
     a, b, c = (k.local((2, TILE), np.float32) for _ in "abc")
     contexts = [[k.tops_dte_ctx_t() for _ in "abc"] for _ in range(2)]
     for context in contexts[0] + contexts[1]:
@@ -42,9 +45,6 @@ async def add_tiles(x: k.Span, y: k.Span, z: k.Span) -> None:
             tile_a, tile_b = tile_a[:size], tile_b[:size]
         return k.memcpy_async(of_a, tile_a, x[part]), k.memcpy_async(of_b, tile_b, y[part])
 
-    parts = list(k.tiles(x.size, TILE))
-    if not parts:
-        return
     first, second = load(here, parts[0])
     before, leaving = k.event(), k.event()  # of no transfer yet
     for turn, part in enumerate(parts, 1):
@@ -62,6 +62,8 @@ async def add_tiles(x: k.Span, y: k.Span, z: k.Span) -> None:
         here, there = there, here
     await before
     await leaving
+    for context in contexts[0] + contexts[1]:
+        context.destroy()
 
 
 @k.kernel
