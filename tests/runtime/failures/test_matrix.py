@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple
@@ -13,7 +15,6 @@ import anyio
 import numpy as np
 import pytest
 import trio
-import uvloop
 from anyio.lowlevel import checkpoint
 
 import atops
@@ -327,6 +328,8 @@ def on_asyncio(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def on_uvloop(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Another loop for asyncio."""
+    import uvloop
+
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(program())
 
@@ -347,7 +350,9 @@ def on_trio(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
     trio.run(program)
 
 
-THREADED = (on_asyncio, on_uvloop, on_eager_tasks, on_trio)
+THREADED = (on_asyncio, on_eager_tasks, on_trio)
+if os.environ.get("ATOPS_ON_UVLOOP"):
+    THREADED = (on_uvloop,)
 
 
 @pytest.mark.slow
@@ -407,3 +412,14 @@ def test_a_loop_that_closes_in_every_wait(loop: Any) -> None:
                 bench.close()
                 assert leftovers(driver) == {}, (wait, turns)
         assert works(driver)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("ATOPS_ON_UVLOOP" in os.environ, reason="this is the process of its own")
+def test_uvloop_in_a_process_of_its_own() -> None:
+    """The tests on loops hold on uvloop too; its C code stays out of the process that runs the other tests."""
+    plugins = ("-p", "no:xdist", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-k", "on_uvloop", __file__]
+    done = subprocess.run(command, env={**os.environ, "ATOPS_ON_UVLOOP": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
