@@ -32,8 +32,7 @@ from atops.base.locks import fork_safe, make_lock
 from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
-from atops.base.waiting.loop_adapter import LoopWaiter
-from atops.base.waiting.parking_lot import ParkingLot, Waiter, seconds, wake
+from atops.base.waiting.parking_lot import Ending, seconds
 from atops.device.arch import architecture
 from atops.device.memory.host_memory import AddressSpace, HostMemory
 from atops.device.memory.value_wait import Watch
@@ -397,15 +396,13 @@ def _named(function: object, arguments: tuple[object, ...]) -> object:
     return arguments[0] if isinstance(getattr(function, "__self__", None), Context) else function
 
 
-class Closing:
+class Closing(Ending):
     """The end of one driver, as something that can be waited for: work is dropped, what runs has its grace."""
 
     def __init__(self, driver: Driver) -> None:
-        self.is_done = False
+        super().__init__("the end of a driver")
         self.begun = False  # whether its steps are posted
         self._driver = driver
-        self._lock = threading.Lock()
-        self._lot: ParkingLot[Waiter] = ParkingLot("the end of a driver")
         self._until = driver.executor.now() + int((driver.options.abort_grace + MARGIN) * 1e9)
 
     def look(self) -> None:
@@ -428,24 +425,8 @@ class Closing:
         driver.host.close("the driver's close")
         bury(driver.contexts)
         driver.call_apart(driver.tracer.flush)
-        with self._lock:
-            self.is_done = True
-            waiters = self._lot.take_all()
-        wake(waiters)
+        self.end()
         driver.executor.close()
-
-    def add_waiter(self, waiter: Waiter) -> bool:
-        """Park a waiter. Returns False when the driver has stopped."""
-        with self._lock:
-            if self.is_done:
-                return False
-            self._lot.park(waiter)
-            return True
-
-    def discard_waiter(self, waiter: LoopWaiter) -> None:
-        """Forget a waiter that gave up."""
-        with self._lock:
-            self._lot.discard(waiter)
 
     def __repr__(self) -> str:
         state = "all has ended" if self.is_done else "ending what runs; `await driver.aclose()` waits for it"

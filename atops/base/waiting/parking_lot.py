@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 from atops.base.errors import InvalidType, InvalidValue
 
-__all__ = ("ParkingLot", "ThreadWaiter", "Waiter", "seconds", "wake")
+__all__ = ("Ending", "ParkingLot", "ThreadWaiter", "Waiter", "seconds", "wake")
 
 log = logging.getLogger("atops.driver")
 
@@ -104,6 +104,35 @@ def wake(waiters: Collection[Waiter]) -> None:
     except BaseException:
         wake(waiters)
         raise
+
+
+class Ending:
+    """What is over once, from any thread, and has a lot and a lock of its own for its waiters."""
+
+    def __init__(self, what: str) -> None:
+        self.is_done = False
+        self._lock = threading.Lock()
+        self._lot: ParkingLot[Waiter] = ParkingLot(what)
+
+    def add_waiter(self, waiter: Waiter) -> bool:
+        """Park a waiter. Returns False when there is nothing left to wait for."""
+        with self._lock:
+            if self.is_done:
+                return False
+            self._lot.park(waiter)
+            return True
+
+    def discard_waiter(self, waiter: Waiter) -> None:
+        """Forget a waiter that gave up."""
+        with self._lock:
+            self._lot.discard(waiter)
+
+    def end(self) -> None:
+        """Be over, and wake the waiters."""
+        with self._lock:
+            self.is_done = True
+            waiters = self._lot.take_all()
+        wake(waiters)
 
 
 class ThreadWaiter:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -11,7 +10,7 @@ from typing import Any, Final
 from atops.base.errors import AtopsError, InvalidHandle, InvalidType, InvalidValue, NotSupported
 from atops.base.result_codes import Result
 from atops.base.waiting.current_loop import current_loop_adapter
-from atops.base.waiting.parking_lot import ParkingLot, Waiter, wake
+from atops.base.waiting.parking_lot import Ending
 from atops.device.memory.allocation import fill
 from atops.device.memory.value_wait import Condition, Watch
 from atops.runtime.board.context import DeviceContext
@@ -260,21 +259,17 @@ def _condition(flags: object) -> Condition:
 # ---- the host's wait for a word
 
 
-class _WordWait(Wait):
+class _WordWait(Ending, Wait):
     """A wait until the 32-bit word at the start of a buffer satisfies a condition against `value`.
 
     It ends when such a value is stored, when the memory is freed (IllegalAddress), when the device is reset, wherever
     the memory is (StreamAborted), or when its waiter gives up. No stream and no device waits for it.
     """
 
-    __slots__ = ("_context", "_error", "_lock", "_lot", "_watch", "is_done")
-
     def __init__(self, context: DeviceContext, word: Buffer, value: int, condition: Condition) -> None:
-        self.is_done = False
+        super().__init__("a word in memory")
         self._context = context
         self._error: AtopsError | None = None
-        self._lock = threading.Lock()
-        self._lot: ParkingLot[Waiter] = ParkingLot("a word in memory")
         poll = context.driver.poller.add
         self._watch = Watch(word.allocation, word.offset, 32, value, condition, None, self._end, self._end, poll)
 
@@ -320,31 +315,13 @@ class _WordWait(Wait):
 
     def _end(self, error: AtopsError | None = None) -> None:
         """Wake the waiter, once, in the thread that stored the word, freed the memory or reset the device."""
-        with self._lock:
-            self._error = error
-            self.is_done = True
-            waiters = self._lot.take_all()
-        wake(waiters)
+        self._error = error
+        self.end()
 
     def _raise_error(self) -> None:
         if self._error is not None:
             self._context.check_survived()
             raise self._error.fresh()
-
-    # ---- for executors and loops
-
-    def add_waiter(self, waiter: Waiter) -> bool:
-        """Park a waiter. Returns False when there is nothing left to wait for."""
-        with self._lock:
-            if self.is_done:
-                return False
-            self._lot.park(waiter)
-            return True
-
-    def discard_waiter(self, waiter: Waiter) -> None:
-        """Forget a waiter that gave up."""
-        with self._lock:
-            self._lot.discard(waiter)
 
 
 # ---- events (2.5)

@@ -497,7 +497,7 @@ def test_shared_memory_of_some_threads_says_the_cure(bench: Bench):
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_variables_of_a_line(make_bench: Callable[..., Bench], strict: bool):
-    """One memory for each line, whoever passes it how often, as long as the thread or the block; scalars too."""
+    """Each line has one memory, however often it runs, for the life of the thread or block; scalars too."""
     bench = make_bench(strict=strict)
     x = bench.empty((2, 12), np.int32)
 
