@@ -12,7 +12,8 @@ SHELL := /bin/bash
 
 PY := $(VENV)/bin/python
 # No bytecode at the installation: Python writes that of the modules which are used.
-INSTALL := $(PY) -m pip --disable-pip-version-check --quiet install --no-compile --constraint constraints.txt
+UNCONSTRAINED := $(PY) -m pip --disable-pip-version-check --quiet install --no-compile
+INSTALL := $(UNCONSTRAINED) --constraint constraints.txt
 PACKAGE := $(INSTALL) --no-build-isolation --editable
 BASE := $(VENV)/.made
 DEV := $(VENV)/.dev
@@ -104,9 +105,10 @@ $(NOTEBOOKS): $(BASE)
 	@touch $@
 
 # The older ipykernel in a folder of its own, which tests put before the environment's; all that it needs is there already.
+# The constraints name the newer one.
 $(KERNEL6)/.made: $(DEV)
 	@echo "adding ipykernel 6"
-	@$(INSTALL) --no-deps --upgrade --target $(KERNEL6) ipykernel==6.31.0 nest-asyncio==1.6.0
+	@$(UNCONSTRAINED) --no-deps --upgrade --target $(KERNEL6) ipykernel==6.31.0 nest-asyncio==1.6.0
 	@touch $@
 
 $(PEERS): $(DEV)
