@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from tests.architecture.source_tree import ROOT
 
-LIMIT = 30.0  # seconds that a child may take before it is killed
+LIMIT = 100.0  # seconds that a child may take before it is killed; on a quiet machine the longest takes 20
 
 
 def environment(changes: Mapping[str, str]) -> dict[str, str]:

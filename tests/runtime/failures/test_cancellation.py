@@ -167,7 +167,7 @@ async def cancelled_after(turns: int, work: Callable[[], Awaitable[Any]]) -> boo
 @pytest.mark.parametrize("wait", [*WAITS, await_the_device])
 async def test_a_cancelled_wait_leaves_nothing(wait: Work) -> None:
     """Whatever is awaited, cancelling it after 1, 2, 3 ... turns of the loop leaves a board that is empty and works."""
-    with board() as driver:
+    with board(abort_grace=PATIENCE) as driver:  # no kernel is given up because the machine is busy
         device = Device(0, driver)
         latch = Latch(device)
         for turns in range(1, 20):
@@ -419,7 +419,7 @@ async def test_what_a_cancelled_scope_ran_has_ended_behind_it(
     anyio_backend_name: str, leave: Callable[[Device, Running], Awaitable[None]], level: str
 ) -> None:
     """Cancelled as anyio and trio do it, at every wait from then on, and as asyncio does, once: nothing runs on."""
-    with board() as driver:
+    with board(abort_grace=PATIENCE) as driver:  # no kernel is given up because the machine is busy
         device = Device(0, driver)
         running = Running()
 
