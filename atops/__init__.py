@@ -11,7 +11,7 @@ A stream is an asyncio task queue, an event is an awaitable future, a kernel is 
     floor 0  atops.base                             errors, dims, dtypes, clock, options, waiting, trace records
 
 Imports go down only; the first lines of each package say what its modules and folders are. The way down,
-of a copy: stream.copy -> commands.copy -> the drain in queues.queue -> device.copy_engine -> device.memory.allocation;
+of a copy: stream.copy -> commands.copy -> queues.drain -> device.copy_engine -> device.memory.allocation;
 of a launch: stream.launch -> commands.launch -> device.exec: grid, block_scheduler, interpreter -> device.dte.
 Every `def` enqueues or answers at once; only an `async def` waits; blocking twins are called `sync` or `wait_sync`.
 """

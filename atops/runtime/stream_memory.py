@@ -24,7 +24,8 @@ from atops.runtime.memory.buffer import Buffer, DeviceArray, End, extents_of
 from atops.runtime.memory.copy_ends import check_shapes, copy_kind, end_of, fill_pattern, host_array, mismatch
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.pools.pool import MemoryPool
-from atops.runtime.queues.queue import StreamQueue, submit_items
+from atops.runtime.queues.drain import DrainedQueue
+from atops.runtime.queues.queue import submit_items
 
 if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
@@ -39,7 +40,7 @@ ALIGNED_FROM, ALIGNED_TO, LINE = 4 << 10, 1 << 20, 64
 TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is enqueued
 
 
-class StreamMemory(StreamQueue):
+class StreamMemory(DrainedQueue):
     """Enqueue copies, fills, allocations and frees; own the buffers that were made here."""
 
     __slots__ = ("_owned", "waited")

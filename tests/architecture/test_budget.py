@@ -38,7 +38,7 @@ SHORT_FILES: dict[str, str] = {
     "atops.tops.aio": "a public name",
 }
 LONG_FUNCTIONS: dict[str, str] = {
-    "atops.runtime.queues.queue:StreamQueue.drain": "the hot loop of every stream: a call costs a tenth of its rate",
+    "atops.runtime.queues.drain:DrainedQueue.drain": "the hot loop of every stream: a call costs a tenth of its rate",
 }
 SHADOWING_NAMES: dict[str, str] = {
     "atops.runtime.commands.copy": "the family of copies",

@@ -25,6 +25,7 @@ from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import HERE
 from atops.runtime.ipc.lending import EXPORTER, Handle, Kind, MapFailed, borrow, exporter, no_descriptor
 from atops.runtime.ipc.page import EventPage, TicketState
+from atops.runtime.queues.drain import DrainedQueue
 from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("LentEvent", "SharedRecords", "export_event", "import_event")
@@ -137,7 +138,7 @@ class SharedRecords:
         context = self._context()
         if context is None:
             raise InvalidHandle("the device of this event was reset")
-        stream = StreamQueue(context, blocking=False, label=f"a record of process {self.page.process(ticket)}")
+        stream = DrainedQueue(context, blocking=False, label=f"a record of process {self.page.process(ticket)}")
         return stream, WaitValue(self.page.words, self.page.slot(ticket), 32, ticket, Condition.Gte, None)
 
     def _failure(self, ticket: int, state: int) -> LaunchFailure:

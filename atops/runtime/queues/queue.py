@@ -1,4 +1,4 @@
-"""The queue of one stream and the drain that empties it: order, failure, abort, capacity.
+"""The queue of one stream: submitting, order, failure, abort, capacity. What empties it is in `drain` beside it.
 
 A stream with work has exactly one drain on the driver; an idle one has none. `submit` numbers a command, resolves its
 null-stream predecessors, appends it and, if the stream was idle, posts the drain: all under the driver's one lock, so
@@ -8,53 +8,42 @@ Everything here that touches the queue holds that lock; nothing that is called b
 
 from __future__ import annotations
 
-import logging
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from weakref import finalize, ref
+from weakref import finalize
 
-from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, LoopClosed, PriorLaunchFailure, StreamAborted
-from atops.base.locks import reentered, take_patiently
-from atops.base.waiting.parking_lot import Waiter, wake
+from atops.base.errors import AtopsError, ExecutionError, InvalidHandle
+from atops.base.locks import reentered
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import Lost, lost_with, newest, unfinished, when_over
 from atops.runtime.commands.call import Call
 from atops.runtime.commands.copy import Copy
-from atops.runtime.commands.events import Cancelled, WaitEvent
+from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
 from atops.runtime.commands.values import WaitValue
 from atops.runtime.core import command_trace
 from atops.runtime.core.capacity import Capacity
-from atops.runtime.core.commands import PERHAPS_NOTHING, SILENT, Command, has_effect
+from atops.runtime.core.commands import PERHAPS_NOTHING, Command, has_effect
 from atops.runtime.core.completion import (
     DONE,
-    PENDING,
     RUNNING,
     Completion,
-    as_failure,
-    log_if_left,
     look_at,
     verb,
 )
 from atops.runtime.core.event import Event
 from atops.runtime.core.future import InProcess
-from atops.runtime.executors.executor import HERE, StepWaiter
 from atops.runtime.queues.abort import abort_stream, break_off, cancel_command, catch_up
-from atops.runtime.queues.short_copies import carry_out_run, claim_run, settle_run
 
 __all__ = ("StreamQueue", "submit_items")
 
-log = logging.getLogger("atops.stream")
-
-DRAIN_COMMANDS = 64  # a drain lets others run after so many commands ...
-DRAIN_NS = 500_000  # ... or after so long, whichever comes first ...
 new_object = object.__new__
-NEVER = 1 << 63  # ... but inline by count alone: how long something takes must not change the order of a replay
 
 
 class StreamQueue(InProcess):
-    """The commands of one stream in order, and the drain that runs them. The driver's lock guards all of it."""
+    """The commands of one stream in order. The driver's lock guards all of it."""
 
     __slots__ = (
         "__weakref__",
@@ -335,199 +324,15 @@ class StreamQueue(InProcess):
             if last is not None and last.seq > since and last.stage < DONE:
                 item.deps = (*(item.deps or ()), last)
 
-    # ---- the drain
+    # ---- running, in `drain`
 
-    def drain(self) -> None:  # noqa: C901  # the hot loop: its branches are spelled out, not called
+    @abstractmethod
+    def drain(self) -> None:
         """Run commands from the head until one must wait, none is left, or other streams are due. On the driver."""
-        driver = self.driver
-        lock, now, execute = driver.lock, driver.now, driver.execute
-        tracing = driver.tracer.active
-        limited = self._capacity is not None
-        plain = not tracing and not limited
-        left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
-        item: Completion | None = None
-        over: Completion | None
-        run: list[Completion] = []
-        error: AtopsError | None = None
-        while True:
-            waiters, left = None, left - 1
-            take_patiently(lock)
-            try:
-                queue = self._queue
-                if item is not None:
-                    if plain and error is None and item.stage < DONE:
-                        queue.popleft()  # type: ignore[union-attr]  # the head is the item: only its end takes it
-                        if self.lost is not None:
-                            item.lost = self.lost
-                        item.stage = DONE
-                        waiters = None if item.waiters is None else item.take_waiters()
-                    else:
-                        waiters = self._settle(item, error)
-                over, item = item, None
-                others = left < 0 or now() > until
-                if not queue:
-                    self.retire()
-                elif not others and queue[0].stage == PENDING:
-                    item = queue[0]
-                    item.stage = RUNNING
-                    if item.command.__class__ is Copy and not limited and self._error is None:
-                        run = claim_run(queue, self.context)
-            finally:
-                lock.release()
-            over = None  # noqa: F841  # not under the lock: what it held may have a finalizer, which may call anything
-            if waiters is not None:
-                wake(waiters)
-            if run:
-                left -= len(run)
-                done, error = carry_out_run(run, driver)
-                take_patiently(lock)
-                try:
-                    waiters = settle_run(run, done, self._queue)  # type: ignore[arg-type]  # it holds the run
-                    if not self._queue:
-                        self.retire()  # before a waiter looks
-                finally:
-                    lock.release()
-                wake(waiters)
-                item = None if error is None else run[done]
-                run = []
-                continue
-            if item is None:
-                if others and queue:
-                    driver.post(self.drain)
-                return  # a head that runs elsewhere posts the next drain when it settles
-            if tracing:
-                item.started_ns = now()
-            if item.deps is not None:
-                if self._must_wait(item):
-                    catch_up(item)
-                    return
-                if tracing:
-                    item.started_ns = now()  # the last of them may have ended since the first stamp
-            if tracing and driver.tracer.detail and item.command.__class__ not in SILENT:
-                command_trace.begin(item, self._error)
-            if item.aborted is not None and not item.duty:
-                error = item.aborted
-                continue
-            if self._error is not None and not item.duty:
-                error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {self._error}")
-                continue
-            try:
-                error = None
-                if not execute[item.command.__class__](item.command, item):
-                    driver.stall.look_later()
-                    catch_up(item)
-                    return
-            except Exception as failure:
-                error = as_failure(failure, item)
 
-    def _must_wait(self, item: Completion) -> bool:
-        """Park the head behind the first of its predecessors that is not over, whose end posts the drain."""
-        with self.driver.lock:
-            dropped = item.aborted is not None and not item.keeps_order
-            if dropped and (not item.duty or item.command.__class__ is Alloc):
-                self.leave_out(item)
-                item.deps = None
-            for place, dep in enumerate([each.instead or each for each in item.deps or ()]):
-                if dep.stage < DONE and self._park_behind(item, dep):
-                    item.deps = item.deps[place:]  # type: ignore[index]  # it is what is gone through here
-                    return True
-                if dep.lost is not None:
-                    self.lose(dep.lost)
-            item.parked = item.deps = None
-        return False
-
-    def _park_behind(self, item: Completion, dep: Completion) -> bool:
-        """Park the head behind one command, unless that is over. With the driver's lock held."""
-        if not dep.add_waiter(StepWaiter(self.driver.post, self.drain)):
-            return False
-        item.parked, item.stage = dep, PENDING
-        if self.driver.tracer.detail and item.command.__class__ is not Cancelled:
-            command_trace.park(item, dep)
-        return True
-
-    def _settle(self, item: Completion, error: AtopsError | None) -> list[Waiter] | None:
-        """Take a settled head off the queue. With the driver's lock held; returns the waiters to wake after it."""
-        if item.stage >= DONE:
-            return None  # an abort was faster
-        queue = self._queue
-        if queue and queue[0] is item:
-            queue.popleft()
-        elif self._detached:
-            self._detached.pop(item, None)
-            if not self._scheduled and not self._detached:
-                self.context.active.pop(self, None)
-        if self.driver.tracer.active:
-            error = self.driver.trace(item, error)
-        if error is not None:
-            self._fail(item, error)
-        if self.lost is not None:
-            item.lost = self.lost
-        return item.settle(error)
-
-    def _fail(self, item: Completion, error: AtopsError) -> None:
-        self.leave_out(item)
-        if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
-            error.__cause__ = self._error
-        if self._error is None and not isinstance(error, StreamAborted):
-            self._error = error
-            self.context.poisoned.add(self)
-            if getattr(error.__cause__, "_seen", False):
-                look_at(error)
-            if not isinstance(error, LoopClosed):  # asyncio itself reports that
-                # For a stream that is collected without a close.
-                self._left = finalize(self, log_if_left, self.label, str(error), vars(error), ref(self.driver))
-                self._left.atexit = False
-
+    @abstractmethod
     def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
-        """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored.
-
-        `here`: the calling thread, one of the runtime's own, has nothing else to do, and drains what comes next.
-        """
-        driver = self.driver
-        waiters: list[Waiter] | None = None
-        try:
-            with driver.lock:
-                if item.stage >= DONE:
-                    return
-                at_head = bool(self._queue) and self._queue[0] is item  # type: ignore[index]  # a non-empty deque
-                waiters = self._settle(item, error)
-                post = at_head and bool(self._queue)
-                if at_head and not post:
-                    self.retire()
-                launches = post and self._queue[0].command.__class__ is Launch  # type: ignore[index]  # as above
-        except BaseException:  # Ctrl-C, where an abort or a store of the program's thread ends the command
-            driver.post(self.drain)
-            wake(waiters or ())
-            raise
-        lane = self.context.lane
-        # A kernel that ended well was the last thing in its lane's step. One that failed may have been stopped by
-        # another in the middle of that one's step, as a value wait is ended in the middle of the kernel that stores the
-        # value: then this thread may never be given back, and what comes next is not for it.
-        last = HERE.lane is lane and item.command.__class__ is Launch and item.stage == DONE
-        if waiters is not None:
-            if last:
-                lane.wake_last(waiters)
-            else:
-                wake(waiters)
-        if not post:
-            return
-        if here:
-            self.drain()
-        else:
-            self._drain_after(last, launches)
-
-    def _drain_after(self, last: bool, launches: bool) -> None:
-        """Have the drain go on after a command that ended on another thread, with the fewest thread hops.
-
-        `last`: that was the last thing in this lane's step; `launches`: a launch comes next.
-        """
-        driver, lane = self.driver, self.context.lane
-        if last and lane.free:
-            lane.drain_next(self.drain)
-        elif launches and self.context.clusters.idle and not driver.inline:
-            lane.run_drain(self.drain)
-        else:
-            driver.post(self.drain)
+        """Settle a command that did not end inside the drain. From any thread, once; late calls are ignored."""
 
     def detach(self, item: Completion) -> None:
         """Let the head leave the queue unfinished: later commands go on, synchronising still waits for it."""

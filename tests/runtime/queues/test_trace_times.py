@@ -10,7 +10,7 @@ import atops
 from atops import kernels as k
 from atops.base.trace.records import Kind, TraceRecord
 from atops.device.copy_engine import CopyJob, Direction
-from atops.runtime.queues import queue as stream_queue
+from atops.runtime.queues import drain
 from tests.runtime.boards import device
 from tests.runtime.latch import KernelLatch, StreamLatch
 
@@ -89,7 +89,7 @@ def test_slow_commands_do_not_change_an_inline_run(seed: int | None, monkeypatch
         return [record.seq for record in device.driver.tracer.records()]
 
     usual = atops.run(main, atops.EmulatorOptions(seed=seed))
-    monkeypatch.setattr(stream_queue, "DRAIN_NS", -1)  # everything has taken too long
+    monkeypatch.setattr(drain, "DRAIN_NS", -1)  # everything has taken too long
     assert atops.run(main, atops.EmulatorOptions(seed=seed)) == usual
 
 
