@@ -10,7 +10,7 @@
     │   ├── InvalidConfiguration   a launch geometry that the architecture cannot have
     │   ├── LaunchOutOfResources   more L1, L2, threads or clusters than there are
     │   ├── CooperativeLaunchTooLarge  more cooperative blocks than clusters
-    │   ├── StreamFull             a stream with a capacity has no room left
+    │   ├── StreamFull             a stream with a capacity has no room left (also an asyncio.QueueFull)
     │   ├── WouldDeadlock          a blocking wait that could never end
     │   ├── IllegalState           calls in an order that has no meaning
     │   ├── NotInitialized         the driver is closed, or this is a forked child
@@ -44,6 +44,7 @@ Exceptions live inside; `Result` codes exist only at the C edge, which reads `co
 
 from __future__ import annotations
 
+from asyncio import QueueFull
 from typing import ClassVar
 
 from atops.base.result_codes import Result
@@ -153,7 +154,7 @@ class CooperativeLaunchTooLarge(UsageError, ValueError):
     code = Result.CooperativeLaunchTooLarge
 
 
-class StreamFull(UsageError):
+class StreamFull(UsageError, QueueFull):
     """A stream with a capacity has no room left. Await `stream.room(n)`, or enqueue less."""
 
     code = Result.NotReady

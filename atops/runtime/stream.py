@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractContextManager
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from types import TracebackType
 from typing import (
@@ -33,8 +34,9 @@ from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal, enter, leave, use_stream
 from atops.runtime.board.handles import HANDLES, lend
 from atops.runtime.commands.call import Call, is_async
-from atops.runtime.commands.events import Record, WaitEvent
+from atops.runtime.commands.events import Cancelled, Record, WaitEvent
 from atops.runtime.commands.launch import PLAIN_LAUNCH, Launch, LaunchOptions
+from atops.runtime.commands.task import StreamTask
 from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.capacity import Capacity, Room
 from atops.runtime.core.completion import Completion, log_if_unseen, over, verb
@@ -448,9 +450,35 @@ class Stream(StreamMemory):
         """
         return self._call(function, arguments, holds, wants_error=True)
 
+    def create_task(
+        self, coro: Coroutine[Any, Any, T], *, name: object = None, context: Context | None = None
+    ) -> StreamTask[T]:
+        """Enqueue a coroutine, as `asyncio.create_task` takes it: it runs on this task's own loop, in stream order.
+
+        It begins when the stream comes to it, in `context` or a copy of this one, and later work waits for its end.
+        Returned is a completion with `get_name`, `set_name`, `get_coro` and `get_context`. What it raises fails the
+        stream, as with `call`. A coroutine that is refused, skipped or dropped is closed.
+        Raises InvalidType for what is no coroutine or no context, IllegalState where no loop runs, and what enqueueing
+        raises: StreamFull, InvalidHandle.
+        """
+        if not isinstance(coro, Coroutine):
+            raise InvalidType(f"create_task() expects a coroutine, got {coro!r}; {_instead_of_a_task(coro)}")
+        task: StreamTask[T] | None = None
+        try:
+            task = StreamTask(self, coro, name, context)
+            submit_items((task,))
+        except BaseException:
+            if task is None or not task.seq:  # else it is in the queue
+                coro.close()
+            raise
+        return task
+
     def _call(
         self, function: Callable[..., object], arguments: tuple[object, ...], holds: bool, wants_error: bool
     ) -> Completion:
+        if isinstance(function, Coroutine):
+            function.close()
+            raise InvalidType(f"a call of {function!r}; use create_task() for it, or call() with the function itself")
         if not callable(function):
             raise InvalidType(f"a call of {function!r}; expected a function or a coroutine function")
         if wants_error and (self._closed or self.context.dead is not None):  # as a duty it would be admitted
@@ -480,6 +508,34 @@ class Stream(StreamMemory):
         `timeout` is in seconds. Raises TimeoutError, or WouldDeadlock where the wait could never end.
         """
         return self.room(places).entered_sync(timeout)
+
+    # ---- as a queue
+
+    async def join(self) -> None:
+        """Wait until nothing is left, of what is enqueued meanwhile too, as `asyncio.Queue.join` does.
+
+        Then raise the stream's failure if there is one. `await stream` waits for what is enqueued by now.
+        """
+        self.context.check_alive()
+        await over(self.outstanding())
+        while items := self.outstanding():
+            await over(items)
+        self.context.release_excess()
+        self.raise_error()
+
+    def qsize(self) -> int:
+        """Return how many commands are not over, the running one too. (`empty()` allocates: ask `is_done`.)"""
+        count = sum(item.command.__class__ is not Cancelled for item in self.pending())
+        if count:
+            self.driver.asked_in_vain(self)
+        return count
+
+    def full(self) -> bool:
+        """Return whether one more command would raise StreamFull here. False without a capacity."""
+        if self._capacity is None or self._capacity.takes(self, 1):
+            return False
+        self.driver.asked_in_vain(self)
+        return True
 
     # ---- waiting
 
@@ -597,6 +653,15 @@ class AutoSynchronize:
     ) -> None:
         if kind is None:
             await self._stream
+
+
+def _instead_of_a_task(thing: object) -> str:
+    """Return what to do with what create_task() does not take."""
+    if inspect.iscoroutinefunction(thing):
+        return "call the coroutine function: create_task(function())"
+    if inspect.isawaitable(thing):
+        return "have the stream wait for it: wait(awaitable)"
+    return "use call(function, *arguments) for a function"
 
 
 # ---- reports

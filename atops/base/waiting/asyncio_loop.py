@@ -97,7 +97,8 @@ class AsyncioHostTask(HostTask):
         if self._cancelled:
             self._done(asyncio.CancelledError(), None)
             return
-        self._task = asyncio.get_running_loop().create_task(self._run(), context=self._context)
+        name = None if self.named is None else self.named()
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=name, context=self._context)
         # A task cancelled before its first step never enters `_run`: the callback sees every ending.
         self._task.add_done_callback(self._ended)
 

@@ -59,6 +59,7 @@ class HostTask(ABC):
     """A coroutine of the host's, run in a task of the adapter's loop. Its outcome is reported exactly once."""
 
     on_wait: Callable[[WaitSource, bool], None] | None = None  # told what it begins to wait for (True), and the end
+    named: Callable[[], str] | None = None  # asked for the name of the loop's task when that is made
 
     def __init__(self, adapter: LoopAdapter, function: HostFunction, context: Context, done: Report) -> None:
         self._adapter = adapter
@@ -167,13 +168,15 @@ class LoopAdapter(ABC):
         context: Context,
         done: Report,
         on_wait: Callable[[WaitSource, bool], None] | None = None,
+        named: Callable[[], str] | None = None,
     ) -> HostTask:
         """Run `function()` as a task of the loop in `context`; call `done(error, value)` once, when it ended.
 
-        From any thread. When the loop is closed already, `done` is called at once with `RuntimeError`.
+        `on_wait` and `named` are as in HostTask. From any thread.
+        When the loop is closed already, `done` is called at once with `RuntimeError`.
         """
         task = self.host_task(self, function, context, done)
-        task.on_wait = on_wait
+        task.on_wait, task.named = on_wait, named
         if not self.deliver(task.start):
             done(RuntimeError("the event loop is closed"), None)
         return task

@@ -44,7 +44,8 @@ class TrioHostTask(HostTask):
         """Make the system task. In the run."""
         # A run that is ending takes none and would crash by the refusal. Whoever is owed one asks whether it closed.
         with suppress(RuntimeError):
-            trio.lowlevel.spawn_system_task(self._run, context=self._context)
+            name = None if self.named is None else self.named()
+            trio.lowlevel.spawn_system_task(self._run, name=name, context=self._context)
 
     async def _run(self) -> None:
         error: BaseException | None = RuntimeError("cancelled")

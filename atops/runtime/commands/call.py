@@ -119,21 +119,13 @@ def _start_on_loop(command: Call, item: Completion) -> None:
     """Run a coroutine function on the loop that enqueued it; notice when that loop closes first."""
     adapter, driver = command.adapter, item.stream.driver
     assert adapter is not None, "checked when it was enqueued"
+    task: HostTask | None = None
 
     def done(failure: BaseException | None, value: object) -> None:
         driver.host_tasks.remove(owed)
-        error: AtopsError | None = None
         if failure is None:
             item.give(value)
-        elif isinstance(item.parked, AtopsError):  # asyncio and trio report a cancellation in different ways
-            error = _stopped(command, item, item.parked)
-        elif adapter.closed() or not isinstance(failure, Exception):  # mostly the end of a loop cancels it
-            error = _loop_closed(command)
-        else:
-            error = _host_failure(command, failure)
-        _ended(item, error)
-
-    task: HostTask | None = None
+        _ended(item, None if failure is None else _coroutine_failure(command, item, failure))
 
     def lost() -> None:
         if task is not None:
@@ -148,9 +140,10 @@ def _start_on_loop(command: Call, item: Completion) -> None:
         if task is not None:
             task.cancel()
 
+    begin = lambda: command.function(*_arguments(command, item))  # noqa: E731  # arguments when it begins
     try:
-        begin = lambda: command.function(*_arguments(command, item))  # noqa: E731  # arguments when it begins
-        task = adapter.spawn(begin, command.context, done, partial(_note_wait, item))
+        on_wait, named = partial(_note_wait, item), getattr(item, "get_name", None)  # a stream's task has a name
+        task = adapter.spawn(begin, command.context, done, on_wait, named)
     except BaseException:
         driver.host_tasks.remove(owed)
         raise
@@ -171,6 +164,16 @@ def _note_wait(item: Completion, source: object, begins: bool) -> None:
 def _ended(item: Completion, error: AtopsError | None) -> None:
     item.finish(error)  # first: when the next one starts, this one is done
     item.stream.call_over(item)
+
+
+def _coroutine_failure(command: Call, item: Completion, failure: BaseException) -> AtopsError:
+    """Return what a coroutine's command fails with."""
+    assert command.adapter is not None, "it ran there"
+    if isinstance(item.parked, AtopsError):  # asyncio and trio report a cancellation in different ways
+        return _stopped(command, item, item.parked)
+    if command.adapter.closed() or not isinstance(failure, Exception):  # mostly the end of a loop cancels it
+        return _loop_closed(command)
+    return _host_failure(command, failure)
 
 
 def _stopped(command: Call, item: Completion, error: AtopsError) -> AtopsError:

@@ -91,11 +91,15 @@ class Capacity:
 
     def check(self, stream: StreamQueue, places: int) -> None:
         """Raise StreamFull unless so many commands in a row would be taken here now."""
+        if not self.takes(stream, places):
+            raise self._full(stream, f"{places} more are")
+
+    def takes(self, stream: StreamQueue, places: int) -> bool:
+        """Return whether so many commands in a row would be taken here now."""
         rooms = _rooms_in(stream)
         limited = bool(rooms) and all(room.places for room in rooms)
         free = 0 if limited or self.parked else self.free
-        if places > free + sum(room.left for room in rooms):
-            raise self._full(stream, f"{places} more are")
+        return places <= free + sum(room.left for room in rooms)
 
     def _full(self, stream: StreamQueue, wanted: str) -> StreamFull:
         return StreamFull(

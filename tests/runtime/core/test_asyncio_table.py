@@ -60,10 +60,50 @@ async def _put(device: atops.Device) -> None:
 async def _join(device: atops.Device) -> None:
     stream = device.create_stream()
     call = stream.call(lambda: 1 / 0)
-    with pytest.raises(atops.errors.HostCallFailure):
-        await stream
+    for wait in (stream.join(), stream):
+        with pytest.raises(atops.errors.HostCallFailure):
+            await wait
     assert call.done()
     stream.clear_error()
+
+
+@line("queue.qsize()")
+async def _count(device: atops.Device) -> None:
+    stream = device.create_stream(capacity=2)
+    latch = hold(stream)
+    assert (stream.qsize(), stream.full(), stream.is_done) == (1, False, False)
+    stream.call(int)
+    assert (stream.qsize(), stream.full()) == (2, True)
+    latch.release()
+    await stream.join()
+    assert (stream.qsize(), stream.full(), stream.is_done) == (0, False, True)
+
+
+@line("except asyncio.QueueFull")
+async def _queue_full(device: atops.Device) -> None:
+    stream = device.create_stream(capacity=1)
+    latch = hold(stream)
+    with pytest.raises(asyncio.QueueFull) as caught:
+        stream.call(int)
+    assert isinstance(caught.value, atops.errors.StreamFull)
+    latch.release()
+    await stream
+
+
+@line("asyncio.create_task(work())")
+async def _task_in_order(device: atops.Device) -> None:
+    stream, log = device.create_stream(), list[str]()
+
+    async def work(name: str) -> str:
+        await asyncio.sleep(0)
+        log.append(name)
+        return name
+
+    tasks = [stream.create_task(work("first")), stream.create_task(work("second"), name="last")]
+    stream.call(log.append, "after")
+    assert await asyncio.gather(*tasks) == ["first", "second"] and tasks[1].get_name() == "last"
+    await stream
+    assert log == ["first", "second", "after"]
 
 
 @line("future.done()")
