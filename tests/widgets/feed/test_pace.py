@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from atops_widgets.feed import pace
-from atops_widgets.feed.pace import FRAME_S, IDLE_S, PATIENCE_S, QUIET_S, SHARE, Flow, Pace
+from atops_widgets.feed.pace import FRAME_S, IDLE_S, LONGEST_PAUSE_S, PATIENCE_S, QUIET_S, SHARE, Flow, Pace
 
 
 class Clocks:
@@ -78,6 +78,20 @@ def test_a_working_driver_keeps_its_processor(monkeypatch: pytest.MonkeyPatch) -
     clocks.turn()
     assert fed.ticks == 51
     assert clocks.worked / clocks.wall <= SHARE * 1.05
+
+
+def test_one_costly_reading_does_not_stop_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first reading may take long; what a page asks for then is answered within two seconds all the same."""
+    clocks = Clocks(monkeypatch)
+    fed = Fed(clocks, rows=1, cost=0.5)
+    paced = Pace(fed)  # type: ignore[arg-type]
+    paced.wake()
+    clocks.turn()
+    asked_at = clocks.wall
+    paced.wake()
+    clocks.turn()
+    assert fed.ticks == 2
+    assert clocks.wall - asked_at <= LONGEST_PAUSE_S + fed.cost
 
 
 def test_a_cheap_feed_is_read_at_the_rate_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:

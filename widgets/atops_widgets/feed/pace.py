@@ -97,6 +97,7 @@ LOG: Final = logging.getLogger("atops.widgets")
 SHARE: Final = 0.015  # of one processor, at most, while the driver works; details cost it more, in its own threads
 PORTION: Final = 4096  # rows of a kind that are read at once; what is left waits in the driver's ring
 IDLE_S: Final = 0.1  # between readings while nothing happens
+LONGEST_PAUSE_S: Final = 2.0  # what cost more than 30 ms is not made up for: the picture would stand
 QUIET_S: Final = 1.0  # without news for so long, the widgets write what a saved notebook shows
 
 
@@ -140,7 +141,7 @@ class Pace:
         waits = [wait for wait in asked if wait is not None]
         if fresh:
             self._news_at = now
-            self._not_before = time.monotonic() + (time.thread_time() - began) / SHARE
+            self._not_before = time.monotonic() + min((time.thread_time() - began) / SHARE, LONGEST_PAUSE_S)
         else:
             self._rest(feed, now)
         if feed.live and not feed.paused:
