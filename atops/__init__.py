@@ -28,6 +28,7 @@ from atops.base.options import EmulatorOptions
 from atops.base.trace.records import Kind, Status, Trace, TraceRecord
 from atops.device.memory.value_wait import Condition
 from atops.kernels.launch_config import LaunchConfig
+from atops.runtime.board.handles import IsStream
 from atops.runtime.commands.task import StreamTask
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.core.completion import Completion
@@ -63,6 +64,7 @@ __all__ = (
     "Event",
     "ExternalStream",
     "HostArray",
+    "IsStream",
     "Kind",
     "LaunchConfig",
     "MemoryPool",

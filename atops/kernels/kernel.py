@@ -172,11 +172,11 @@ class Kernel(Generic[P]):
         if len(rest) > 2 or (isinstance(geometry, tuple) and len(geometry) < 2):
             raise InvalidType(f"{self.name}[{configuration!r}]; expected {self.name}[grid, block, stream, shared](...)")
         named: Any = None if type(stream) is int and stream == 0 else stream
-        if named is not None and not hasattr(named, "launch") and not hasattr(named, "__tops_stream__"):
+        if named is not None and not hasattr(type(named), "__tops_stream__"):
             raise InvalidType(f"{self.name}[...] expects a Stream in the third place, got {stream!r}")
         if not self.find_stream:
             raise IllegalState(f"{self.name}[...] has no stream to launch on; import atops first")
-        stream = named if hasattr(named, "launch") else self.find_stream[0](named)
+        stream = self.find_stream[0](named)
         return functools.partial(stream.launch, self, geometry, **({} if shared is None else {"shared": shared}))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> NoReturn:

@@ -10,7 +10,7 @@ from atops.runtime.commands.launch import Launch, Rendezvous
 from atops.runtime.core.commands import Command
 from atops.runtime.core.completion import Completion
 from atops.runtime.queues.queue import StreamQueue, submit_items
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, stream_from
 
 __all__ = ("launch_together", "submit_together")
 
@@ -29,14 +29,15 @@ def launch_together(
     if not isinstance(launches, Sequence):
         raise InvalidType(f"the launches are {launches!r}; expected a list of (stream, kernel, config, *arguments)")
     for entry in launches:
-        if not isinstance(entry, Sequence) or len(entry) < 3 or not isinstance(entry[0], Stream):
+        named = isinstance(entry, Sequence) and len(entry) > 2 and hasattr(type(entry[0]), "__tops_stream__")
+        if not named:
             raise InvalidType(f"a launch {entry!r}; expected (stream, kernel, config, *arguments)")
-    streams: list[Stream] = [entry[0] for entry in launches]
+    streams = [stream_from(entry[0]) for entry in launches]
     if cooperative:
         _check_streams(streams)
     meeting = Rendezvous(len(launches), min((each.priority for each in streams), default=0)) if cooperative else None
     prepared = []
-    for stream, kernel, config, *arguments in launches:
+    for stream, (_, kernel, config, *arguments) in zip(streams, launches, strict=True):
         launch = stream.prepare_launch(kernel, config, tuple(arguments), {}, shared, cooperative or None)
         prepared.append((stream, launch.of_meeting(meeting)))
     if cooperative:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
@@ -12,6 +13,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
+    Final,
     NoReturn,
     ParamSpec,
     TypedDict,
@@ -20,6 +22,7 @@ from typing import (
     Unpack,
     overload,
 )
+from weakref import ref
 
 from atops.base.dims import DimLike
 from atops.base.errors import AtopsError, IllegalState, InvalidHandle, InvalidType, InvalidValue
@@ -32,7 +35,7 @@ from atops.kernels.kernel import Kernel
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal, enter, leave, use_stream
-from atops.runtime.board.handles import HANDLES, lend
+from atops.runtime.board.handles import HANDLES, IsStream, Remains, handle_from, lend
 from atops.runtime.commands.call import Call, is_async
 from atops.runtime.commands.events import Cancelled, Record, WaitEvent
 from atops.runtime.commands.launch import PLAIN_LAUNCH, Launch, LaunchOptions
@@ -53,7 +56,7 @@ from atops.runtime.stream_memory import StreamMemory
 if TYPE_CHECKING:
     from atops.runtime.device import Device
 
-__all__ = ("AutoSynchronize", "LaunchKeywords", "Stream", "StreamStatistics", "describe")
+__all__ = ("PER_THREAD", "AutoSynchronize", "LaunchKeywords", "Stream", "StreamStatistics", "describe", "stream_from")
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -68,6 +71,7 @@ A7 = TypeVar("A7")
 Config = LaunchConfig | Sequence[DimLike]
 new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
 HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
+PER_THREAD: Final = 2  # the handle of each thread's own stream, as 0 is that of the null stream
 REMEMBERED = 256  # streams whose events a stream has waited for
 SHOWN = 12  # commands of a queue in a notebook
 
@@ -350,15 +354,15 @@ class Stream(StreamMemory):
         submit_items((item,), events, launch)
         return item
 
-    def wait(self, event: Event | Stream) -> Completion[None]:
+    def wait(self, event: Event | IsStream) -> Completion[None]:
         """Enqueue a wait: later work starts after the event's current record. Never recorded: no wait.
 
         The event may be of another stream or device (TOPS Runtime API, 2.4 topsStreamWaitEvent). For another stream
-        itself the wait is for all that it has been given so far: an event is recorded there. Raises InvalidHandle for
-        an event or a stream of another driver.
+        itself, any object with `__tops_stream__`, the wait is for all that it has been given so far: an event is
+        recorded there. Raises InvalidHandle for an event or a stream of another driver.
         """
-        if isinstance(event, Stream):
-            event = self._reached(event)
+        if hasattr(type(event), "__tops_stream__"):
+            event = self._reached(stream_from(event))
         if not isinstance(event, Event):
             raise InvalidType(f"wait for {event!r}; expected an Event or a Stream")
         self.check_ours(event)
@@ -594,6 +598,30 @@ class Stream(StreamMemory):
         driver = current_driver()
         return driver._device(current_ordinal(driver.serial)).per_thread_stream
 
+    @staticmethod
+    def from_handle(handle: int) -> Stream:
+        """Return the stream of a handle: what `__tops_stream__` of another stream names, or a C-style call returned.
+
+        0 is the null stream of the current device, 2 this thread's own stream there. Raises InvalidType for what is no
+        int, InvalidHandle for a handle of no stream or of one that is destroyed, closed or collected; what a reset or a
+        closed driver has to say of its streams.
+        """
+        if isinstance(handle, bool) or not hasattr(handle, "__index__"):
+            raise InvalidType(f"from_handle() expects the handle of a stream, which is an int, got {handle!r}")
+        handle = operator.index(handle)
+        if handle == 0:
+            return Stream.legacy_default()
+        if handle == PER_THREAD:
+            return Stream.per_thread_default()
+        entry = HANDLES.get(handle)
+        if entry is not None and isinstance(entry.context, Remains) and entry.context.dead is not None:
+            raise entry.context.dead.fresh()
+        thing = None if entry is None else entry.thing() if type(entry.thing) is ref else entry.thing
+        if not isinstance(thing, Stream):
+            raise InvalidHandle(f"{handle:#x} is no handle of a stream, or the stream was destroyed")
+        thing.context.check_alive()
+        return thing
+
     @property
     def device(self) -> Device:
         """Its device."""
@@ -662,6 +690,11 @@ def _instead_of_a_task(thing: object) -> str:
     if inspect.isawaitable(thing):
         return "have the stream wait for it: wait(awaitable)"
     return "use call(function, *arguments) for a function"
+
+
+def stream_from(thing: object) -> Stream:
+    """Return the Stream that `thing` is, or names by `__tops_stream__`. Raises as `from_handle`, and InvalidType."""
+    return thing if issubclass(type(thing), Stream) else Stream.from_handle(handle_from(thing))
 
 
 # ---- reports

@@ -31,7 +31,6 @@ SHORT_FILES: dict[str, str] = {
     "atops.executable": "a public name",
     "atops.kernels.memory.spaces": "the order of spaces, below all that has a space",
     "atops.kernels.output": "what a user names: printf and assert, a section of the text",
-    "atops.runtime.board.handles": "numbers for every kind of object, and so of none of their files",
     "atops.runtime.commands.cost_model": "every figure of the virtual clock in one place",
     "atops.runtime.commands.fill": "a family of commands has a file",
     "atops.runtime.core.poller": "a timer, tested by itself, for two kinds of waits",

@@ -205,7 +205,7 @@ def test_m10_a_stream_says_its_handle(device):
     gone = device.create_stream().__tops_stream__()
     gc.collect()
     stream.close()
-    for dead in (stream, Foreign((0, handle)), Foreign(gone), Foreign((0, 2)), Foreign((0, -1))):
+    for dead in (stream, Foreign((0, handle)), Foreign(gone), Foreign((0, 1)), Foreign((0, -1))):
         with pytest.raises(InvalidHandle):
             atops.ExternalStream(dead)
 

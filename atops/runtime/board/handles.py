@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Collection
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 from weakref import ref
 
-from atops.base.errors import AtopsError
+from atops.base.errors import AtopsError, InvalidType
 from atops.runtime.board.context import DeviceContext
 
-__all__ = ("HANDLES", "Entry", "Remains", "bury", "lend", "register")
+__all__ = ("HANDLES", "Entry", "IsStream", "Remains", "bury", "handle_from", "lend", "register")
+
+PROTOCOL: Final = 0  # the version that `__tops_stream__` names
 
 FIRST: Final = 1 << 48  # above every device address, so that no pointer passes for a handle
 STEP: Final = 16
@@ -67,4 +70,32 @@ def lend(thing: object, context: DeviceContext) -> int:
     """Return a new handle that is good as long as `thing` lives: it has another owner."""
     handle, handles = next(NUMBERS), HANDLES  # bound here: the module may be gone when the thing goes
     handles[handle] = Entry(ref(thing, lambda _: handles.pop(handle, None)), context)
+    return handle
+
+
+@runtime_checkable
+class IsStream(Protocol):
+    """What works wherever a Stream does: an object, of any library, whose type has `__tops_stream__`.
+
+    The method returns (0, handle): the protocol's version, and a handle that a C-style call returned, another Stream's,
+    0 for the null stream of the current device, or 2 for this thread's own stream there.
+    """
+
+    def __tops_stream__(self) -> tuple[int, int]:
+        """Return (0, handle)."""
+        ...
+
+
+def handle_from(owner: object) -> int:
+    """Return the handle that an object names by `__tops_stream__`. Raises InvalidType for any other answer."""
+    method = getattr(type(owner), "__tops_stream__", None)
+    if method is None:
+        raise InvalidType(f"{owner!r} is no stream; expected an object whose __tops_stream__ returns (0, handle)")
+    answer = method(owner)
+    try:
+        version, handle = (operator.index(each) for each in answer)
+    except (TypeError, ValueError):
+        version, handle = -1, 0
+    if version != PROTOCOL or isinstance(answer, str | bytes):
+        raise InvalidType(f"__tops_stream__ of {type(owner).__name__} returned {answer!r}; expected (0, handle)")
     return handle

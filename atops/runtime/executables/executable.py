@@ -28,6 +28,7 @@ from atops.base.errors import (
 from atops.device.memory.allocation import Allocation
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.handles import IsStream
 from atops.runtime.commands.launch import Launch, LaunchOptions
 from atops.runtime.core.completion import Completion
 from atops.runtime.driver import Driver
@@ -45,7 +46,7 @@ from atops.runtime.executables.graph import Graph
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.memory.scatter import read_from, write_to
 from atops.runtime.resources.bundle import ResourceBundle
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, stream_from
 
 __all__ = ("Executable", "SectionInfo")
 
@@ -121,7 +122,7 @@ class Executable:
 
     def launch(
         self,
-        stream: Stream,
+        stream: IsStream,
         inputs: Sequence[DeviceArray],
         outputs: Sequence[Buffer],
         *,
@@ -138,6 +139,7 @@ class Executable:
         does not fit.
         """
         self._check_open()
+        stream = stream_from(stream)
         _check_count("inputs", inputs, self.inputs)
         _check_count("outputs", outputs, self.outputs)
         ends = [self._input(record, array, exact) for record, array in zip(self.inputs, inputs, strict=True)]
@@ -153,7 +155,7 @@ class Executable:
         return self._submit(stream, ends, results, constants, bundle)
 
     def call(
-        self, stream: Stream, function: str, inputs: Sequence[DeviceArray], outputs: Sequence[Buffer]
+        self, stream: IsStream, function: str, inputs: Sequence[DeviceArray], outputs: Sequence[Buffer]
     ) -> Completion:
         """Enqueue a call of one of its functions; the result is the list of the outputs' shapes.
 
@@ -170,15 +172,16 @@ class Executable:
             ends.append(_InputOperand(parameter.name, array, array.dtype, array.shape))
         ready = zip(record.outputs, outputs, strict=True)
         results = [_OutputOperand(each.name, memory, each.kind) for each, memory in ready]
-        return _GraphLaunch(f"{self.name}.{record.name}", self._graph, ends, results, record).enqueue(stream)
+        launch = _GraphLaunch(f"{self.name}.{record.name}", self._graph, ends, results, record)
+        return launch.enqueue(stream_from(stream))
 
-    def load_constants(self, stream: Stream, bundle: ResourceBundle | None = None) -> list[Buffer]:
+    def load_constants(self, stream: IsStream, bundle: ResourceBundle | None = None) -> list[Buffer]:
         """Return memory of its own for each constant, uploaded in the order of `stream`; close each when done.
 
         `launch(..., constants=...)` takes them. Raises OutOfMemory, and what the stream raises; then nothing is left.
         """
         self._check_open()
-        return self._constants.load(stream, bundle)
+        return self._constants.load(stream_from(stream), bundle)
 
     def _submit(
         self,
@@ -238,13 +241,13 @@ class Executable:
         self._check_open()
         self._refit.check_call()
 
-    def update(self, stream: Stream, bundle: ResourceBundle | None = None) -> None:
+    def update(self, stream: IsStream, bundle: ResourceBundle | None = None) -> None:
         """Take over the constants whose flag is set and upload them in the order of `stream`: the third step.
 
         Raises IllegalState before the first, NotSupported, OutOfMemory, and what the stream raises.
         """
         self._check_open()
-        self._refit.update(stream, bundle)
+        self._refit.update(stream_from(stream), bundle)
 
     def renew_key(self) -> None:
         """Let the key be that of the constants as they are: the last step, before it can be saved again.

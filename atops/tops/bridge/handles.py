@@ -13,11 +13,10 @@ from atops.base.errors import InvalidHandle, InvalidType
 from atops.base.result_codes import Result
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal
-from atops.runtime.board.handles import HANDLES, register
+from atops.runtime.board.handles import HANDLES, handle_from, register
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
 from atops.runtime.driver import current_driver
-from atops.runtime.external_stream import handle_from
 from atops.runtime.stream import Stream
 from atops.tops.bridge.arguments import whole
 from atops.tops.bridge.codes import CodeError, NullHandle
@@ -108,7 +107,8 @@ def stream_of(handle: object) -> Stream:
     A stream of the object API is its own handle, and an object with `__tops_stream__` gives its handle by that. Raises
     InvalidHandle, InvalidType for a `__tops_stream__` of another form.
     """
-    if isinstance(handle, Stream):
+    if issubclass(type(handle), Stream):  # and no wrapper of one
+        assert isinstance(handle, Stream)
         context = handle.context
         if handle._closed or context.dead is not None or context.driver is not current_driver():
             raise InvalidHandle(f"{handle!r} is closed, dead or of another driver")

@@ -33,7 +33,7 @@ from atops.runtime.executables.graph import Graph
 from atops.runtime.resources.bundle import create_bundle
 from atops.runtime.resources.placement import BundleRequest
 from tests.every import every
-from tests.runtime.boards import PATIENCE, Latch, board, device, leftovers, works
+from tests.runtime.boards import PATIENCE, Foreign, Latch, board, device, leftovers, works
 from tests.runtime.executable_models import BIAS, SHAPE, WEIGHT, endless, fixed, linear, model, picked, places, tensor
 
 ROWS = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
@@ -173,7 +173,7 @@ def test_it_runs_inline_too():
     async def main():
         async with Device(0).create_stream() as stream:
             x, y = stream.upload(ROWS), stream.empty((5, 3))
-            assert await exe.launch(stream, [x], [y]) == [(5, 3)]
+            assert await exe.launch(Foreign(stream.__tops_stream__()), [x], [y]) == [(5, 3)]  # any library's stream
             return await stream.fetch(y)
 
     np.testing.assert_allclose(atops.run(main, EmulatorOptions(seed=3)), ROWS @ WEIGHT + BIAS, rtol=1e-6)
