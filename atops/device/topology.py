@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from atops.base.errors import InvalidDevice, InvalidValue
 from atops.base.options import EmulatorOptions
@@ -31,6 +32,14 @@ class LinkKind(IntEnum):
     CLS_AS_DEV = 4
 
 
+NAMES: Final = {
+    LinkKind.LOCAL: "local",
+    LinkKind.ESL: "ESL",
+    LinkKind.P2P: "P2P (PCIe)",
+    LinkKind.CLS_AS_DEV: "clusters",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """One way from a device to another: its kind, the first device's ESL port (None elsewhere), bytes per second."""
@@ -38,6 +47,11 @@ class Link:
     kind: LinkKind
     port: int | None
     bandwidth: int
+
+    @property
+    def name(self) -> str:
+        """What traces call it: "ESL port 0", "P2P (PCIe)", "local", "clusters"."""
+        return NAMES[self.kind] if self.port is None else f"{NAMES[self.kind]} port {self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +117,7 @@ class Topology:
         return self._port_bits(i, j) | self._pcie(i, j) << 8 | int(self.clusters_as_devices) << 16
 
     def links(self, i: int, j: int) -> tuple[Link, ...]:
-        """Return every link from device i to device j, in the order of AUTO's preference. Raises InvalidDevice."""
+        """Return every link from device i to device j: within the chip, ESL by port, PCIe. Raises InvalidDevice."""
         self._check(i, j)
         if i == j:
             return (Link(LinkKind.LOCAL, None, self.local_bandwidth),)
@@ -117,21 +131,20 @@ class Topology:
     def route(self, i: int, j: int, kind: int = LinkKind.AUTO, port_mask: int = -1) -> Link | None:
         """Return the link that a transfer from device i to device j takes.
 
-        AUTO takes the first that exists of LOCAL, CLS_AS_DEV, ESL and P2P, and is None where none does. ESL takes the
-        lowest of i's ports that leads to j and whose bit is set in `port_mask` (-1: any); other kinds ignore the mask.
-        Raises InvalidDevice, and InvalidValue for an explicit link that does not exist.
+        AUTO takes the fastest, of equal ones the first in the order of `links`, and is None where there is none. ESL
+        takes the lowest of i's ports that leads to j and whose bit is set in `port_mask` (-1: any), and AUTO leaves out
+        the others; other kinds ignore the mask. Raises InvalidDevice, and InvalidValue for an explicit link that does
+        not exist.
         """
         try:
             wanted = LinkKind(kind)
         except ValueError:
             raise InvalidValue(f"link kind is {kind!r}; expected one of {', '.join(LinkKind.__members__)}") from None
         links = self.links(i, j)
-        for link in links:
-            if wanted not in (LinkKind.AUTO, link.kind) or (link.port is not None and not port_mask >> link.port & 1):
-                continue
-            return link
-        if wanted is LinkKind.AUTO:
-            return None
+        fit = [link for link in links if wanted in (LinkKind.AUTO, link.kind)]
+        fit = [link for link in fit if link.port is None or port_mask >> link.port & 1]
+        if fit or wanted is LinkKind.AUTO:
+            return max(fit, key=lambda link: link.bandwidth, default=None)  # the first of those that are equal
         ports = f" with ports {port_mask:#x}" if wanted is LinkKind.ESL and port_mask != -1 else ""
         raise InvalidValue(f"no {wanted.name} link{ports} joins device {i} to {j}; there is {_names(links)}")
 

@@ -13,7 +13,10 @@ from atops.runtime.stream import Stream, stream_from
 
 __all__ = ("ExternalStream",)
 
-Base: type = Stream if TYPE_CHECKING else object  # it passes for a Stream, and has no queue of its own
+if TYPE_CHECKING:
+    Base = Stream
+else:
+    Base = object  # it passes for a Stream, and has no queue of its own
 
 
 class ExternalStream(Base):

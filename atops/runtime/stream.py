@@ -694,7 +694,10 @@ def _instead_of_a_task(thing: object) -> str:
 
 def stream_from(thing: object) -> Stream:
     """Return the Stream that `thing` is, or names by `__tops_stream__`. Raises as `from_handle`, and InvalidType."""
-    return thing if issubclass(type(thing), Stream) else Stream.from_handle(handle_from(thing))
+    if issubclass(type(thing), Stream):  # and no wrapper of one
+        assert isinstance(thing, Stream)
+        return thing
+    return Stream.from_handle(handle_from(thing))
 
 
 # ---- reports

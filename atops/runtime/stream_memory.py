@@ -29,6 +29,7 @@ from atops.runtime.queues.queue import submit_items
 
 if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
+    from atops.device.topology import Link
 
 __all__ = ("Shape", "StreamMemory", "aligned_empty", "taken")
 
@@ -37,6 +38,7 @@ Shape = int | tuple[int, ...]
 new_tuple = tuple.__new__
 OWNED = (Buffer, Event)  # what belongs to a driver and is given to its streams
 ALIGNED_FROM, ALIGNED_TO, LINE = 4 << 10, 1 << 20, 64
+PEER = int(Kind.COPY_PEER)
 TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is enqueued
 
 
@@ -53,11 +55,15 @@ class StreamMemory(DrainedQueue):
     # ---- moving bytes
 
     @overload
-    def copy(self, dst: Buffer, src: Any, nbytes: int | None = None) -> Completion[None]: ...
+    def copy(
+        self, dst: Buffer, src: Any, nbytes: int | None = None, *, link: Link | None = None
+    ) -> Completion[None]: ...
     @overload
     def copy(self, dst: Host, src: Any, nbytes: int | None = None) -> Completion[Host]: ...
-    def copy(self, dst: Any, src: Any, nbytes: int | None = None) -> Completion:  # noqa: C901  # a call would show
+    def copy(self, dst: Any, src: Any, nbytes: int | None = None, *, link: Any = None) -> Completion:  # noqa: C901  # fast
         """Enqueue a copy of `src` to `dst`: each a Buffer, a DeviceArray or host memory (numpy, a buffer, DLPack).
+
+        Between two devices it takes the fastest link there is, or `link`, one of `driver.topology.links(i, j)`.
 
         Sizes and shapes are equal, leading extents of 1 apart, unless `nbytes` says how much; typed ends have equal
         dtypes. Host memory is touched when the copy runs: leave it alone until the completion (sources up to 64 KiB are
@@ -94,13 +100,26 @@ class StreamMemory(DrainedQueue):
         elif source.freed_by is not None:  # type: ignore[union-attr]  # as above
             raise IllegalAddress(source.freed_message(f"the source {src!r}"))  # type: ignore[union-attr]  # so
         kind = copy_kind(device, origin)
+        if kind == PEER or link is not None:
+            link = self._link(origin, device, link)
         if into.__class__ is Scattered or source.__class__ is Scattered:
-            scattered = ScatteredCopy(into, dst_offset, source, src_offset, size, kind)  # type: ignore[arg-type]  # no bytes
-            return self.submit(scattered, result)
+            ends = into, dst_offset, source, src_offset
+            return self.submit(new_tuple(ScatteredCopy, (*ends, size, kind, link)), result)
         # What the class itself would do, without the Python frame that a named tuple puts before it.
-        copy = new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check))
+        copy = new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check, link))
         share = None if self.context.resources is None else self.context.resources.engines
         return self.submit(copy, result) if share is None else self._copy_on(share, copy, result)
+
+    def _link(self, source: int, target: int, link: Link | None) -> Link | None:
+        """Return the link of a copy between two devices, which are negative for the host: the fastest unless told."""
+        if link is None:
+            return self.driver.topology.route(source, target)
+        links = () if min(source, target) < 0 else self.driver.topology.links(source, target)
+        if link not in links:
+            ends = " to ".join("the host" if end < 0 else f"device {end}" for end in (source, target))
+            there = ", ".join(each.name for each in links) or "none"
+            raise InvalidValue(f"a copy from {ends} over {getattr(link, 'name', link)!r}; the links there: {there}")
+        return link
 
     def _copy_on(self, share: CopyEngines, copy: Copy, result: object) -> Completion:
         item = Completion(self, copy)

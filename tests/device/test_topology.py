@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from atops.base.errors import InvalidDevice, InvalidValue
@@ -52,7 +54,7 @@ def test_two_devices_are_joined_by_both_ports() -> None:
     assert [link.port for link in pair.links(0, 1)] == [0, 1, None]
 
 
-def test_links_are_in_the_order_of_preference() -> None:
+def test_links_are_in_a_fixed_order() -> None:
     """ESL comes before PCIe, and a device reaches itself locally."""
     assert RING.links(0, 1) == (Link(LinkKind.ESL, 0, 25_000_000_000), Link(LinkKind.PCIE, None, 63_000_000_000))
     assert RING.links(2, 2) == (Link(LinkKind.LOCAL, None, 672_000_000_000),)
@@ -62,11 +64,14 @@ def test_links_are_in_the_order_of_preference() -> None:
     assert chip.access_word(0, 1) == 0x010103
 
 
-def test_auto_takes_the_first_link() -> None:
-    """Local, then ESL with an allowed port, then PCIe."""
+def test_auto_takes_the_fastest_link() -> None:
+    """Of equal ones the first: within the chip, then ESL with an allowed port, then PCIe."""
     assert RING.route(1, 1) == Link(LinkKind.LOCAL, None, 672_000_000_000)
-    assert RING.route(0, 5) == Link(LinkKind.ESL, 1, 25_000_000_000)
-    assert RING.route(0, 5, port_mask=0b01) == Link(LinkKind.PCIE, None, 63_000_000_000)
+    assert RING.route(0, 5) == Link(LinkKind.PCIE, None, 63_000_000_000)
+    equal = replace(RING, pcie_bandwidth=RING.esl_bandwidth)
+    assert equal.route(0, 5) == Link(LinkKind.ESL, 1, 25_000_000_000)
+    assert equal.route(0, 5, port_mask=0b01) == Link(LinkKind.PCIE, None, 25_000_000_000)
+    assert replace(RING, pcie_bandwidth=1).route(0, 5) == Link(LinkKind.ESL, 1, 25_000_000_000)
     assert RING.route(0, 3) == Link(LinkKind.PCIE, None, 63_000_000_000)
 
 

@@ -22,12 +22,12 @@ class Rates(NamedTuple):
     link: int
     l3: int
     l2: int
-    peer: int  # the ESL ring of gcu300; PCIe between devices of gcu210
+    peer: int  # PCIe, which is faster than a port of gcu300's ring
 
 
 RATES = {
     "gcu210": Rates(31_500_000_000, 819_000_000_000, 2_150_400_000_000, 31_500_000_000),
-    "gcu300": Rates(63_000_000_000, 672_000_000_000, 2_150_400_000_000, 25_000_000_000),
+    "gcu300": Rates(63_000_000_000, 672_000_000_000, 2_150_400_000_000, 63_000_000_000),
 }
 UP = ODD * 10**9 // RATES["gcu300"].link + 1  # ns of a copy of ODD bytes over the host link of gcu300
 MOVE = 2 * ODD * 10**9 // RATES["gcu300"].l3 + 1  # and of one within it

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from atops.base.errors import AtopsError, ExecutionError, IllegalState
+from atops.base.errors import AtopsError, ExecutionError
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.parking_lot import ThreadWaiter
 from atops.device.copy_engine import CopyEngines, CopyJob, Direction
@@ -26,6 +26,7 @@ from atops.runtime.executors.executor import Lane
 from atops.runtime.memory.scatter import ranges_of, read_from, write_to
 
 if TYPE_CHECKING:
+    from atops.device.topology import Link
     from atops.runtime.driver import Driver
 
 __all__ = (
@@ -46,6 +47,7 @@ __all__ = (
 
 COPIES = Lane("copy")
 HALVES = Lane("copy half")
+SCATTERED = "scatter memory"  # its name in traces
 SPLIT = 8 << 20  # from here on two threads share a copy
 DIRECT = 64 << 10  # up to here a copy costs less than the hop to a copy thread
 KEEPS_GIL = 128 << 10  # up to here a memoryview moves bytes faster than numpy, and does not give up the GIL
@@ -66,6 +68,7 @@ class Copy(NamedTuple):
     size: int
     kind: int
     checksum: int | None = None
+    link: Link | None = None  # between two devices; None where none joins them
 
     def part(self, start: int, size: int) -> Copy:
         """Return the copy of `size` bytes of it from byte `start` on, whose source is not checked again."""
@@ -81,6 +84,7 @@ class ScatteredCopy(NamedTuple):
     src_offset: int
     size: int
     kind: int
+    link: Link | None = None
 
 
 # ---- how they run
@@ -89,7 +93,7 @@ class ScatteredCopy(NamedTuple):
 def _run_copy(command: Copy, item: Completion) -> bool:
     """Copy here if it is short and nothing holds the link the other way; else when an engine is free."""
     driver = item.stream.driver
-    if command.kind == Kind.COPY_PEER and not _linked(command, driver):
+    if command.kind == Kind.COPY_PEER and command.link is None:
         return _stage_through_host(command, item, timed=False)
     direction = DIRECTIONS.get(command.kind, Direction.NONE)
     context = _copying_context(command, item)
@@ -104,7 +108,7 @@ def _run_copy(command: Copy, item: Completion) -> bool:
 
 def _run_timed_copy(command: Copy, item: Completion) -> bool:
     """Copy on an engine, however short; between devices without a link in two halves, on an engine of each."""
-    if command.kind == Kind.COPY_PEER and not _linked(command, item.stream.driver):
+    if command.kind == Kind.COPY_PEER and command.link is None:
         return _stage_through_host(command, item, timed=True)
     context = _copying_context(command, item)
     direction = DIRECTIONS.get(command.kind, Direction.NONE)
@@ -192,15 +196,6 @@ def _copying_context(command: Copy | ScatteredCopy, item: Completion) -> DeviceC
             owner: DeviceContext = item.stream.driver.context(end.device)
             return owner
     return context
-
-
-def _linked(command: Copy, driver: Driver) -> bool:
-    """Return whether the two devices of a peer copy have a link and the access to use it."""
-    src, dst = command.src, command.dst
-    if not isinstance(src, Allocation) or not isinstance(dst, Allocation):
-        raise IllegalState(f"a copy between devices needs two allocations, got {src!r} and {dst!r}")
-    assert src.device is not None and dst.device is not None
-    return driver.topology.route(src.device, dst.device) is not None
 
 
 def run_on_engine(
@@ -399,15 +394,16 @@ def _carry_out_scattered(command: ScatteredCopy) -> None:
 
 
 def _describe_copy(command: Copy, item: Completion) -> Described:
-    """Describe a copy: its way, its bytes, both ends."""
+    """Describe a copy: its way, its bytes, both ends, and as its name the link between two devices."""
     ends = *place(command.dst, command.dst_offset), *place(command.src, command.src_offset)
-    return (command.kind, command.size, *ends, -1, "")
+    return (command.kind, command.size, *ends, -1, "" if command.link is None else command.link.name)
 
 
 def _describe_scattered(command: ScatteredCopy, item: Completion) -> Described:
     """Describe a copy of scatter memory, which has no one place, and so is called by its name."""
     ends = *place(command.dst, command.dst_offset), *place(command.src, command.src_offset)
-    return (command.kind, command.size, *ends, -1, "scatter memory")
+    name = SCATTERED if command.link is None else f"{SCATTERED}, {command.link.name}"
+    return (command.kind, command.size, *ends, -1, name)
 
 
 def _ranges_of_scattered(command: ScatteredCopy) -> Iterable[UsedRange]:

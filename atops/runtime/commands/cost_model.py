@@ -65,9 +65,9 @@ def copy_legs(context: DeviceContext, command: Any) -> Legs:
             return _link(context, size)
         case Kind.COPY_D2D:
             return *read_legs(context, src, src_offset, size), *write_legs(context, dst, size)
-        case Kind.COPY_PEER:  # over the link that joins the two, else through the host, over the links of both
-            route = context.driver.topology.route(src.device, dst.device)
-            return _link(context, size) * 2 if route is None else (Leg(size, route.bandwidth),)
+        case Kind.COPY_PEER:  # over the link that the copy takes, else through the host, over the links of both
+            link = command.link
+            return _link(context, size) * 2 if link is None else (Leg(size, link.bandwidth),)
         case Kind.FILL:
             return write_legs(context, dst, size)
     return ()  # between two places of the host: its memory is no figure of the chip

@@ -77,7 +77,7 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
                 return done, item.aborted
             # `carry_out` inlined, which saves a tenth. The range was checked at the call, and an allocation never
             # shrinks: only whether it is alive is asked, after its view was taken, which keeps the bytes mapped.
-            dst, at, src, start, size, kind, check = item.command
+            dst, at, src, start, size, kind, check, _ = item.command
             stores, loads = dst.__class__ is Allocation, src.__class__ is Allocation
             into, out = dst.view if stores else dst, src.view if loads else src
             if (stores and not dst.alive) or (loads and not src.alive) or check is not None:

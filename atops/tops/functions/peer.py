@@ -16,6 +16,7 @@ from atops.base.locks import fork_safe
 from atops.base.result_codes import Result
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.host_memory import SLOT_SHIFT
+from atops.device.topology import Link
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.core.completion import Completion
@@ -169,7 +170,7 @@ def topsMemcpyPeerAsync(
 async def topsMemcpyPeerExt(
     dst: int, dstDevice: int, src: int, srcDevice: int, sizeBytes: int, map: topsTopologyMapType, port: int
 ) -> None:
-    """As topsMemcpyPeer, over a chosen kind of link: Auto takes the first there is of Local, ClsAsDev, ESL and P2P.
+    """As topsMemcpyPeer, over a chosen kind of link: Auto takes the fastest there is of Local, ClsAsDev, ESL and P2P.
 
     ESL goes by a port of the source device whose bit is set in `port`: a mask as the low byte of
     topsDeviceCanAccessPeer's word, so `1 << 1` is port 1, and -1 any. Other kinds ignore it.
@@ -177,8 +178,8 @@ async def topsMemcpyPeerExt(
     InvalidValue: no such link.
     """
     stream = usable_stream_of(None)
-    _check_route(srcDevice, dstDevice, map, port)
-    await until(_copy(stream, (dst, dstDevice), (src, srcDevice), sizeBytes))
+    link = _link(srcDevice, dstDevice, map, port)
+    await until(_copy(stream, (dst, dstDevice), (src, srcDevice), sizeBytes, link))
 
 
 @call
@@ -188,26 +189,28 @@ def topsMemcpyPeerExtAsync(
 ) -> None:  # fmt: skip
     """As topsMemcpyPeerExt, in the order of a stream."""
     queue = usable_stream_of(stream)
-    _check_route(srcDevice, dstDevice, map, port)
-    _copy(queue, (dst, dstDevice), (src, srcDevice), sizeBytes)
+    link = _link(srcDevice, dstDevice, map, port)
+    _copy(queue, (dst, dstDevice), (src, srcDevice), sizeBytes, link)
 
 
-def _copy(stream: Stream, to: tuple[object, object], source: tuple[object, object], size: object) -> Completion:
+def _copy(
+    stream: Stream, to: tuple[object, object], source: tuple[object, object], size: object, link: Link | None = None
+) -> Completion:
     """Enqueue a copy between pointers that lie where the call says. Returns its completion."""
     nbytes = size_of(size, "sizeBytes")
     dst, src = (
         device_memory(pointer, nbytes, what, device=device_at(device).ordinal, plain=False)
         for (pointer, device), what in ((to, "dst"), (source, "src"))
     )
-    return stream.copy(dst, src)
+    return stream.copy(dst, src, link=link)
 
 
-def _check_route(source: object, target: object, kind: object, port: object) -> None:
-    """Raise InvalidValue for a link that does not exist. Auto may have none: the copy goes through the host then."""
+def _link(source: object, target: object, kind: object, port: object) -> Link | None:
+    """Return the link that is named. Raises InvalidValue where it does not exist; Auto has None then: via the host."""
     wanted, ports = member(topsTopologyMapType, kind, "map"), whole(port, "port")
     if not -1 <= ports <= WORD:
         raise InvalidValue(f"port must have a bit for each port (1 << 0 is port 0), or be -1 for any, got {ports}")
-    current_driver().topology.route(device_at(source).ordinal, device_at(target).ordinal, wanted, ports)
+    return current_driver().topology.route(device_at(source).ordinal, device_at(target).ordinal, wanted, ports)
 
 
 # ---- memory of other processes (2.2)

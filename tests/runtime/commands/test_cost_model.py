@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import atops
+from atops import tops
 from atops.base.trace.records import Kind
-from atops.device.topology import LinkKind, Topology
+from atops.device.topology import Link, LinkKind, Topology
+from atops.errors import InvalidValue
 from atops.runtime.commands.cost_model import Leg, legs_ns
 from tests.runtime.boards import add_one
 from tests.runtime.virtual_time import MOVE, ODD, RATES, UP, ceil, host, now, span, taken, virtual
@@ -108,7 +110,7 @@ def test_the_figures_are_the_architectures(kind: LinkKind) -> None:
         if kind is LinkKind.PCIE:
             one.driver.topology = Topology(2, pcie_bandwidth=1000)
         elif kind is LinkKind.ESL:
-            one.driver.topology = Topology(2, esl=True, esl_bandwidth=1000)
+            one.driver.topology = Topology(2, esl=True, esl_bandwidth=1000, pcie_bandwidth=999)
         else:
             one.context.arch = replace(one.arch, l3_bandwidth=2000)
         stream, source = one.create_stream(), one.empty(3, np.uint8)
@@ -116,6 +118,40 @@ def test_the_figures_are_the_architectures(kind: LinkKind) -> None:
         assert now() == 3_000_000
 
     virtual(main)
+
+
+def test_the_link_that_is_named_is_charged() -> None:
+    """By C-style calls and by `link=`, of memory in one piece and of scatter memory; the trace names it."""
+    size = 1 << 20
+
+    async def main() -> None:
+        one, two = atops.Device(0), atops.Device(1)
+        one.driver.topology = Topology(2, esl=True, esl_bandwidth=2 << 20, pcie_bandwidth=1 << 20, switch=1)
+        source, target = one.empty(size, np.uint8), two.empty(size, np.uint8)
+        stream, auto = one.create_stream(), tops.topsTopologyMapTypeAuto
+        esl, p2p = tops.topsTopologyMapTypeEsl, tops.topsTopologyMapTypeP2P
+        ends = target.address, 1, source.address, 0, size
+        for map_, port, seconds, name in (
+            (esl, 1, 0.5, "ESL port 0"), (esl, 2, 0.5, "ESL port 1"), (esl, -1, 0.5, "ESL port 0"),
+            (p2p, -1, 1, "P2P (PCIe)"), (auto, -1, 0.5, "ESL port 0"), (auto, 0, 1, "P2P (PCIe)"),
+        ):  # fmt: skip
+            link = one.driver.topology.route(0, 1, map_, port)
+            started = now()
+            assert await tops.aio.topsMemcpyPeerExt(*ends, map_, port) == (0,)
+            assert tops.topsMemcpyPeerExtAsync(*ends, map_, port, stream) == (0,)
+            await stream
+            item = stream.copy(target, source, link=link)
+            await item
+            assert now() - started == 3 * seconds * 10**9 and taken(item) == seconds * 10**9
+            copies = [each for each in one.driver.tracer.snapshot().records if each.kind == Kind.COPY_PEER][-3:]
+            assert {each.name for each in copies} == {name} and len(copies) == 3
+        for link in (Link(LinkKind.ESL, 3, 1), "ESL", Link(LinkKind.LOCAL, None, 1)):
+            with pytest.raises(InvalidValue, match="ESL port 0, ESL port 1, P2P"):
+                stream.copy(target, source, link=link)
+        with pytest.raises(InvalidValue, match=r"from the host to device 1 .*none"):
+            stream.copy(target, np.zeros(size, np.uint8), link=one.driver.topology.links(0, 1)[0])
+
+    virtual(main, trace=1 << 10)
 
 
 # ---- what is prefetched
@@ -169,7 +205,8 @@ def test_only_reads_within_the_device_gain() -> None:
         items = [stream.copy(target, source), stream.fill(target, 1), stream.copy(target, host()), stream.fetch(target)]
         items.append(stream.copy(source, far))
         await stream
-        assert [taken(each) for each in items] == [MOVE, ceil(ODD, RATES["gcu300"].l3), UP, UP, ceil(ODD, 25 * 10**9)]
+        rates = RATES["gcu300"]
+        assert [taken(each) for each in items] == [MOVE, ceil(ODD, rates.l3), UP, UP, ceil(ODD, rates.peer)]
 
     virtual(main)
 
