@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import itertools
 import logging
+import math
 import os
 import threading
 import weakref
@@ -300,14 +301,18 @@ class Driver(InProcess):
         if not self.lock._is_owned():  # else it is a finalizer or a signal handler, which may only look
             self.executor.asked_in_vain(thing)
 
-    def guard_blocking(self, items: Sequence[Completion], what: object = None) -> None:
+    def guard_blocking(self, items: Sequence[Completion], timeout: float | None = None, what: object = None) -> None:
         """Raise WouldDeadlock if blocking here until all of `items` are over could never end.
 
-        `what` is the wait for a report, of that for the items. Raises NotInitialized after a fork.
+        `timeout` is that of the wait, in seconds; `what` is the wait for a report, of that for the items. Raises
+        NotInitialized after a fork, and as `seconds`.
         """
         if self.forked and self.closed is not None:
             raise self.closed.fresh()
-        check_blocking(items, self.holds_a_lock(), what)
+        limit = seconds(timeout)
+        if limit is None or self.inline:  # inline, what is found must not depend on how fast the machine is
+            limit = math.inf
+        check_blocking(items, self.holds_a_lock(), limit, what)
 
     def guard_awaiting(self, item: Completion, awaited: Completion) -> None:
         """Name the cycle that a coroutine in a stream closes by awaiting a command that waits for it.
@@ -321,7 +326,7 @@ class Driver(InProcess):
         limit = seconds(timeout)
         deadline = None if limit is None else self.now() + int(limit * 1e9)
         items = [item for each in items if not (item := each.instead or each).over]
-        self.guard_blocking(items)  # of all, before the first blocks what the last needs
+        self.guard_blocking(items, limit)  # of all, before the first blocks what the last needs
         for item in items:
             each: Completion | None = item
             while each is not None:

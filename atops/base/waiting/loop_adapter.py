@@ -113,6 +113,7 @@ class LoopAdapter(ABC):
         # of a deque are atomic, with and without the GIL. A reader first says that the bell is silent, then looks.
         self._mail: deque[Callable[[], object]] = deque()
         self._ringing = False
+        self.owed: dict[Any, None] = {}  # commands that end only while this loop runs, till they are over or soon after
 
     def deliver(self, call: Callable[[], object]) -> bool:
         """Run `call` on the loop, soon. Returns False when the loop is closed; the call is then dropped."""

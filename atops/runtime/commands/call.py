@@ -21,7 +21,7 @@ from atops.runtime.core.commands import NOWHERE, always, define, never, nothing
 from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.executors.executor import HERE, Lane
 
-__all__ = ("CALLBACKS", "Call", "HostCoroutine", "is_async")
+__all__ = ("CALLBACKS", "Call", "HostCoroutine", "is_async", "owe")
 
 CALLBACKS = Lane("callback")
 
@@ -57,6 +57,27 @@ class HostCoroutine:
         if closed := self.adapter.closed():
             self.lost()
         return closed
+
+
+class _Paid:
+    """Takes a coroutine that is over from what its loop owes."""
+
+    __slots__ = ("_item", "_owed")
+
+    def __init__(self, owed: dict[Completion, None], item: Completion) -> None:
+        self._owed, self._item = owed, item
+
+    def wake(self) -> None:
+        """Take it out."""
+        self._owed.pop(self._item, None)
+
+
+def owe(adapter: LoopAdapter, item: Completion) -> None:
+    """Note until it is over that a command ends only while a loop runs: blocking that loop for it would never end."""
+    adapter.owed[item] = None
+    paid = _Paid(adapter.owed, item)
+    if not item.add_waiter(paid):
+        paid.wake()
 
 
 def _run_call(command: Call, item: Completion) -> bool:

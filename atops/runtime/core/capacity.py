@@ -236,7 +236,7 @@ class Room:
         try:
             self._ask()
             if not self.is_done:
-                driver.guard_blocking(self.stream.pending(), self)  # their ends give places back
+                driver.guard_blocking(self.stream.pending(), timeout, self)  # their ends give places back
             if not driver.executor.block(self, timeout):
                 raise TimeoutError(f"there was no room in {self.stream.label} within {timeout} s")
             self._enter()

@@ -94,7 +94,7 @@ class Completion(FutureLike[T_co]):
         """
         if self.stage < DONE:
             driver = self.stream.driver
-            driver.guard_blocking((self,))
+            driver.guard_blocking((self,), timeout)
             if not driver.executor.block(self, timeout):
                 raise TimeoutError(f"{self!r} was not done within {timeout} s")
         return self.result()

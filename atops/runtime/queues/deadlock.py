@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import math
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from atops.base.errors import WouldDeadlock
@@ -28,60 +32,123 @@ log = logging.getLogger("atops.stall")
 PATIENCE_NS = 1_000_000_000
 
 
-def _upstream(targets: Sequence[Completion]) -> Iterator[tuple[Completion, Completion]]:
-    """Yield every unfinished command that must be over before one of `targets` is, themselves included, and that one.
+LINKED = frozenset((Call, WaitEvent))  # what waits for more than the commands before it and its `deps`
+LOOK = 4_000  # commands to look at before the time is looked at
 
-    Each queue as found, and each command once: so from the newest target on.
+
+class _Upstream:
+    """A search through all that must be over before given commands are: every queue once, whatever leads to it.
+
+    `goals` are the commands that are looked for. When `time.monotonic` says `end` it gives up, and finds none. `via`,
+    if given, gets the command that waits for each one that was come to.
     """
-    seen: set[Completion] = set()
-    walked: dict[tuple[StreamQueue, int], int] = {}
-    for target in sorted(targets, key=lambda item: item.seq, reverse=True):
-        for item in _before(target, seen, walked):
-            yield item, target
+
+    def __init__(
+        self, goals: Collection[Completion], end: float = math.inf, via: dict[Completion, Completion] | None = None
+    ) -> None:
+        self._goals, self._end, self._via = goals, end, via
+        self._seen: set[Completion] = set()
+        self._todo: list[Completion] = []
+        self._queues: dict[StreamQueue, tuple[tuple[Completion, ...], tuple[Completion, ...]]] = {}
+        self._ordered: dict[StreamQueue, int] = {}  # up to which of its commands a stream was looked through
+        self._lined: dict[StreamQueue, int] = {}  # and its calls, which wait for each other
+
+    def goal(self, targets: Iterable[Completion]) -> tuple[Completion, Completion] | None:
+        """Return one of the goals that must be over before one of `targets` is, and that one; None without one."""
+        looked, todo = 0, self._todo
+        for target in targets:
+            todo.append(target)
+            while todo:
+                item = todo.pop()
+                if item in self._seen:
+                    continue
+                self._seen.add(item)
+                if item.over:
+                    if item.instead is not None:
+                        self._come_to(item.instead, item)
+                    continue
+                if item in self._goals:
+                    return item, target
+                looked += self._look_before(item)
+                self._follow(item)
+                if looked > LOOK:
+                    if time.monotonic() > self._end:
+                        return None
+                    looked = 0
+        return None
+
+    def _come_to(self, item: Completion, waits: Completion) -> None:
+        self._todo.append(item)
+        if self._via is not None:
+            self._via.setdefault(item, waits)
+
+    def _look_before(self, item: Completion) -> int:
+        """Look through the commands before one in its queue. Returns how many were new."""
+        goals, since = self._goals, self._ordered.get(item.stream, 0)
+        if item.seq <= since:
+            return 1
+        self._ordered[item.stream] = item.seq
+        before = _between(self._parts(item.stream)[1], since, item.seq)
+        for each in [
+            each for each in before if each.deps is not None or each.command.__class__ in LINKED or each in goals
+        ]:
+            if not getattr(each.command, "holds", True):  # a call that holds nothing only has to begin
+                self._follow_deps(each)
+            elif each.command.__class__ is Call or each in goals:
+                self._come_to(each, item)
+            else:
+                if self._via is not None:
+                    self._via.setdefault(each, item)
+                self._follow(each)
+        return len(before) + 1
+
+    def _follow(self, item: Completion) -> None:
+        """Come to what a command waits for beside the order of its stream."""
+        command = item.command
+        if item.deps is not None:
+            self._follow_deps(item)
+        if command.__class__ is WaitEvent:
+            record = command.record
+            if record is not None and record.seq > self._ordered.get(record.stream, 0):
+                self._come_to(record, item)
+        elif command.__class__ is Call:
+            for each in item.awaits:
+                self._come_to(each, item)
+            since = self._lined.get(item.stream, 0)
+            self._lined[item.stream] = max(since, item.seq)
+            for part in self._parts(item.stream):
+                for each in _between(part, since, item.seq):
+                    if each.command.__class__ is Call:
+                        self._come_to(each, item)
+
+    def _follow_deps(self, item: Completion) -> None:
+        ordered = self._ordered
+        for dep in item.deps or ():
+            if dep.seq > ordered.get(dep.stream, 0) or dep.command.__class__ is Call:
+                self._come_to(dep, item)
+
+    def _parts(self, stream: StreamQueue) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
+        """Return the detached commands of a stream and its queue, as they were at the first look."""
+        if (parts := self._queues.get(stream)) is None:
+            parts = self._queues[stream] = stream.snapshot()
+        return parts
 
 
-def _before(
-    target: Completion,
-    seen: set[Completion],
-    walked: dict[tuple[StreamQueue, int], int],
-    via: dict[Completion, Completion] | None = None,
-) -> Iterator[Completion]:
-    """As `_upstream` of one target, without what was `seen` and the parts of streams that were `walked`.
-
-    `via` is given for each command the one that waits for it.
-    """
-    todo = [target]
-    while todo:
-        item = todo.pop()
-        if item in seen:
-            continue
-        seen.add(item)
-        if item.over:
-            todo += [item.instead] if item.instead is not None else []
-            continue
-        yield item
-        found: list[Completion] = []
-        # First its own stream: the queue before it and, for a call, the detached calls before it, for which only later
-        # calls wait.
-        for part in (0, 1) if isinstance(item.command, Call) else (1,):
-            since = walked.get((item.stream, part), 0)
-            if item.seq > since:
-                walked[item.stream, part] = item.seq
-                found += [each for each in item.stream.snapshot()[part] if since < each.seq < item.seq]
-        found += item.deps or ()
-        if isinstance(item.command, WaitEvent) and (record := item.command.record) is not None:
-            found.append(record)
-        found += item.awaits
-        if via is not None:
-            for each in found:
-                via.setdefault(each, item)
-        todo += found
+def _between(items: tuple[Completion, ...], since: int, until: int) -> tuple[Completion, ...]:
+    """Return the part of commands in order whose numbers are above `since` and below `until`."""
+    return items[bisect_right(items, since, key=_seq) : bisect_left(items, until, key=_seq)]
 
 
-def check_blocking(items: Sequence[Completion], holds_a_lock: bool, what: object = None) -> None:
+_seq = attrgetter("seq")
+
+
+def check_blocking(
+    items: Sequence[Completion], holds_a_lock: bool, timeout: float = math.inf, what: object = None
+) -> None:
     """Raise WouldDeadlock if blocking this thread until all of `items` are over would block what one of them needs.
 
-    `what` is what the thread waits for, where that is not the items themselves.
+    `what` is what the thread waits for, where that is not the items themselves. In plain code, and in a loop that owes
+    no coroutine, nothing is looked through; else for no longer than the wait's `timeout`, in seconds.
 
     1. A thread that holds a lock of the board, which the work may need, never blocks. Only a finalizer or a signal
        handler can be there: it runs in the middle of another call, which may hold one.
@@ -102,19 +169,25 @@ def check_blocking(items: Sequence[Completion], holds_a_lock: bool, what: object
         raise WouldDeadlock(f"a blocking wait for {what!r} on the runtime's own {HERE.role} thread would never end")
     adapter = running_loop_adapter()
     callback = HERE.callback
-    if callback is None and adapter is None:
+    goals = set() if adapter is None else {item for item in list(adapter.owed) if not item.over}
+    if callback is not None:
+        goals.add(callback)
+    if not goals:
         return
-    for item, target in _upstream(items):
-        if item is callback:
-            raise WouldDeadlock(
-                f"a callback waits for {target!r}, which waits for the callback, or what a signal handler came in the "
-                f"middle of: {item!r}"
-            )
-        if adapter is not None and isinstance(item.command, Call) and item.command.adapter is adapter:
-            raise WouldDeadlock(
-                f"blocking this event loop until {target!r} is done would never end: the loop itself must run "
-                f"{item!r}; await it"
-            )
+    newest_first = sorted(items, key=_seq, reverse=True)
+    found = _Upstream(goals, time.monotonic() + timeout).goal(newest_first)
+    if found is None:
+        return
+    item, target = found
+    if item is callback:
+        raise WouldDeadlock(
+            f"a callback waits for {target!r}, which waits for the callback, or what a signal handler came in the "
+            f"middle of: {item!r}"
+        )
+    raise WouldDeadlock(
+        f"blocking this event loop until {target!r} is done would never end: the loop itself must run {item!r}; "
+        "await it"
+    )
 
 
 def check_awaiting(coroutine: Completion, target: Completion, refuse: bool) -> None:
@@ -124,7 +197,7 @@ def check_awaiting(coroutine: Completion, target: Completion, refuse: bool) -> N
     await; and they are looked at one by one, when each begins to.
     """
     via: dict[Completion, Completion] = {}
-    if not any(item is coroutine for item in _before(target, set(), {}, via)):
+    if _Upstream((coroutine,), via=via).goal((target,)) is None:
         return
     cycle = [coroutine]
     while cycle[-1] is not target:

@@ -17,7 +17,7 @@ from atops.base.errors import AtopsError, ExecutionError, InvalidHandle
 from atops.base.locks import reentered
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import Lost, lost_with, newest, unfinished, when_over
-from atops.runtime.commands.call import Call
+from atops.runtime.commands.call import Call, owe
 from atops.runtime.commands.copy import Copy
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
@@ -186,9 +186,9 @@ class StreamQueue(InProcess):
         """Number and append an admitted command. With the lock held; returns whether a drain must be posted."""
         driver = self.driver
         kind = item.command.__class__
-        ordered = self.blocking
-        if ordered and kind in PERHAPS_NOTHING:
-            ordered = bool(item.command[4]) if kind is Copy else has_effect(item.command)
+        ordered = self.blocking and (
+            kind not in PERHAPS_NOTHING or (bool(item.command[4]) if kind is Copy else has_effect(item.command))
+        )
         # A wait in a blocking stream does not wait for the null stream (TOPS Runtime API, 2.4 topsStreamWaitEvent).
         if in_order := ordered and (self.null or (self.context.null_last is not None and kind is not WaitEvent)):
             self._order(item)
@@ -200,6 +200,8 @@ class StreamQueue(InProcess):
         queue = self._queue
         if queue is None:
             queue = self._queue = deque()
+        if kind is Call and item.command.adapter is not None:
+            owe(item.command.adapter, item)
         item.seq = driver.seq = driver.seq + 1
         if driver.tracer.active:
             item.submitted_ns = driver.now()
