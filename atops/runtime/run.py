@@ -18,7 +18,7 @@ from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.executors.executor import HERE
 from atops.runtime.executors.inline import InlineExecutor
 
-__all__ = ("drive", "interruptible", "run", "takes_interrupts")
+__all__ = ("drive", "interruptible", "run", "take_back_interrupts", "takes_interrupts")
 
 T = TypeVar("T")
 
@@ -60,11 +60,11 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
                 CURRENT.reset(token)
     finally:
         if interrupts:
-            _take_back_interrupts()
+            take_back_interrupts()
     return results.pop()
 
 
-def _take_back_interrupts() -> None:
+def take_back_interrupts() -> None:
     """Put back Python's own handler of Ctrl-C, which was there. A Ctrl-C meanwhile is raised once that is done.
 
     The runner puts it back only where it finds its own, and a program that Ctrl-C broke off ends after it has looked.

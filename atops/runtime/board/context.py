@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from atops.runtime.resources.bundle import Resources
     from atops.runtime.stream import Stream
 
-__all__ = ("DeviceContext",)
+__all__ = ("MADE", "DeviceContext")
+
+MADE: list[Callable[[StreamQueue], object]] = []  # called with each new stream, by what looks for streams left open
 
 
 class _HostWait(Protocol):
@@ -169,6 +171,8 @@ class DeviceContext:
 
     def add_stream(self, stream: StreamQueue, named: bool) -> None:
         """Tell the tracer the name and the capacity of a new stream, as far as it has them, and keep the capacity."""
+        for tell in MADE:
+            tell(stream)
         tracer, capacity = self.driver.tracer, stream._capacity
         if named:
             tracer.label_stream(self.ordinal, stream.number, stream.label)

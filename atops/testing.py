@@ -1,0 +1,227 @@
+"""What the pytest plugin stands on: a board for one test, and what a test has left behind.
+
+The plugin itself is the module `_atops_pytest` beside this package, so that pytest can load it without the runtime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from atops.base.clock import VirtualClock
+from atops.base.errors import AtopsError, InvalidValue, LoopClosed
+from atops.base.options import EmulatorOptions
+from atops.base.waiting.parking_lot import Ending
+from atops.device.call_site import Site, caller
+from atops.device.memory.allocation import Allocation
+from atops.runtime.board.context import MADE, DeviceContext
+from atops.runtime.core.completion import UNSEEN, over
+from atops.runtime.driver import DEFAULT, DRIVERS, Driver
+from atops.runtime.executors.inline import InlineExecutor
+from atops.runtime.queues.queue import StreamQueue
+from atops.runtime.run import interruptible, take_back_interrupts, takes_interrupts
+from atops.runtime.stream import Stream
+from atops.trace.text import format_bytes
+
+__all__ = ("Board", "Key", "Leaks")
+
+Key = tuple[str, int, int]  # memory, streams, failures and drivers, each by numbers that do not come again
+PATIENCE = 2.0  # seconds that work which a test has left may take before it is called a leak
+MARGIN = 2.0  # seconds beyond the abort grace that the end of a driver may take
+ENDLESS: WeakSet[StreamQueue] = WeakSet()  # whose work was waited for in vain
+PER_THREAD = "per-thread stream of "  # how their labels begin: they live as long as their threads
+
+
+class Board:
+    """A driver for one test, which is the process's default driver until it is closed.
+
+    `inline`: driver and test share one loop and one thread, so that a seed repeats the run; then `run` runs the test.
+    """
+
+    def __init__(self, options: EmulatorOptions, name: str, inline: bool) -> None:
+        if inline and options.workers != 1:
+            raise InvalidValue(f"workers is {options.workers!r}; a test that runs inline has one thread, workers=1")
+        executor: InlineExecutor | None = None
+        if inline:
+            executor = InlineExecutor(options.seed, VirtualClock() if options.clock == "virtual" else None)
+            loop = executor.loop
+            self._loop = asyncio.Runner(loop_factory=lambda: loop)
+        self.inline = inline
+        self.driver = Driver(options, name=name, executor=executor)
+        self._before = DEFAULT[:]
+        DEFAULT[:] = [self.driver]
+
+    def run(self, test: Callable[..., Coroutine[Any, Any, object]], arguments: dict[str, object]) -> None:
+        """Run a coroutine function to its end on the board's own loop. For an inline board."""
+
+        async def program() -> None:
+            await test(**arguments)
+
+        interrupts = takes_interrupts()
+        try:
+            self._loop.run(interruptible(program()) if interrupts else program())
+        finally:
+            if interrupts:
+                take_back_interrupts()
+
+    def end(self, stream: Stream, passed: bool) -> None:
+        """End the stream of a test that is over: its work is waited for or, where the test failed, dropped.
+
+        Work that does not end leaves it open, which is told as a leak.
+        """
+        if not passed:
+            stream.abort()
+        try:
+            if self.inline:
+                self._loop.run(_within_patience(over(stream.outstanding())))
+            else:
+                self.driver.wait_all(stream.outstanding(), PATIENCE)
+        except (AtopsError, TimeoutError):
+            ENDLESS.add(stream)
+        else:
+            stream.close()
+
+    def restore(self) -> None:
+        """Let the default driver be the one that was before."""
+        DEFAULT[:] = self._before
+
+    def close(self) -> None:
+        """End the driver, wait for that, and close the loop."""
+        if self.inline:
+            try:
+                self._loop.run(self.driver.aclose())
+            finally:
+                self._loop.close()
+        elif (closing := self.driver.close()) is not None and not closing.is_done:
+            self.driver.executor.block(closing, self.driver.options.abort_grace + MARGIN)
+
+
+async def _within_patience(wait: Coroutine[Any, Any, object]) -> None:
+    await asyncio.wait_for(wait, PATIENCE)
+
+
+class Leaks(logging.Handler):
+    """What is alive on the boards of this process: device and host memory, streams, failures, drivers.
+
+    Made once; from then on it notes where streams are made, and the failures that the runtime logs because nothing
+    has looked at them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self._streams: WeakKeyDictionary[StreamQueue, Site] = WeakKeyDictionary()
+        self._unseen: list[str] = []
+        self._newest: dict[int, int] = {}  # of each driver, the number of its newest command when the test began
+        MADE.append(self._made)
+        logging.getLogger("atops.stream").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note a failure that was never looked at."""
+        if record.msg == UNSEEN:
+            self._unseen.append(record.getMessage())
+
+    def begin(self) -> None:
+        """Forget the failures that were logged so far, and note how far the drivers are."""
+        self._unseen.clear()
+        self._newest = {driver.serial: driver.seq for driver in DRIVERS}
+
+    def alive(self) -> set[Key]:
+        """Return what there is now."""
+        return set(self._found(DRIVERS))
+
+    def left(self, before: set[Key], let_go: Callable[[], object]) -> list[str]:
+        """Return what is there now and was not `before`, each with the line that made it where that is known.
+
+        What nothing refers to any more is no leak: if there seems to be one, `let_go` is called to let go of the test's
+        values, the collector runs, and the work enqueued has two seconds to end.
+        """
+        drivers = [driver for driver in DRIVERS if driver.closed is None]
+        for driver in drivers:
+            if driver.seq != self._newest.get(driver.serial, 0):
+                _settle(driver)
+        if self._found(drivers).keys() - before:
+            let_go()
+            gc.collect()
+            for driver in drivers:
+                _settle(driver)
+        found = self._found(drivers)
+        unseen, self._unseen = self._unseen, []
+        return [text for key, text in sorted(found.items()) if key not in before] + unseen
+
+    def _made(self, stream: StreamQueue) -> None:
+        if not stream.null and not stream.label.startswith(PER_THREAD):
+            self._streams[stream] = caller(1)
+
+    def _found(self, drivers: Iterable[Driver]) -> dict[Key, str]:
+        drivers = [driver for driver in drivers if driver.closed is None]
+        found: dict[Key, str] = {}
+        for driver in drivers:
+            if driver not in DEFAULT:
+                found["driver", driver.serial, 0] = f"{driver!r} is not closed"
+            for context in driver.contexts:
+                held = {id(each.allocation) for each in list(context.chip.variables.values())}  # lasting, by contract
+                _add_memory(found, [each for each in context.memory.live() if id(each) not in held])
+                _add_failures(found, driver, context)
+            _add_memory(found, driver.host.live())
+        for stream, site in list(self._streams.items()):
+            if stream.driver in drivers and not stream._closed and stream.context.dead is None:
+                key = "stream", stream.driver.serial, stream.number
+                found[key] = f"{_named(stream)} is open{_busy(stream)}; made at {site}"
+        return found
+
+
+def _add_memory(found: dict[Key, str], allocations: Iterable[Allocation]) -> None:
+    for each in allocations:
+        if each.freed_by is None:
+            where = "host memory" if each.device is None else f"memory of device {each.device}"
+            label = f" ({each.label})" if each.label else ""
+            size = format_bytes(each.size)
+            found["memory", each.serial, 0] = f"{size} of {where}{label} are held; made at {each.site}"
+
+
+def _add_failures(found: dict[Key, str], driver: Driver, context: DeviceContext) -> None:
+    for stream in list(context.poisoned):
+        failure = stream.failure
+        if failure is not None and not getattr(failure, "_seen", False) and not isinstance(failure, LoopClosed):
+            found["failure", driver.serial, stream.number] = UNSEEN % (_named(stream), failure)
+
+
+def _named(stream: StreamQueue) -> str:
+    return stream.label if stream.label in ("null stream", f"stream {stream.number}") else f"stream {stream.label!r}"
+
+
+def _busy(stream: StreamQueue) -> str:
+    left = stream.pending()
+    return f", {len(left)} of its commands not over, the first {left[0]!r}" if left else ""
+
+
+def _settle(driver: Driver) -> None:
+    """Let what the collector gave back be freed: it is posted to the driver, and freed behind the work that uses it."""
+    for _ in range(2):
+        _turn(driver)
+        with driver.lock:
+            streams = [stream for stream in driver.active_streams() if stream not in ENDLESS]
+            items = [item for stream in streams for item in stream.ends()]
+        try:
+            driver.wait_all(items, PATIENCE)
+        except (AtopsError, TimeoutError):  # it is told as a stream that is busy
+            return
+    _turn(driver)
+    if not driver.inline:  # a callback thread logs the failures of what was collected
+        done = Ending("the callbacks before it")
+        driver.run_callback(done.end)
+        driver.executor.block(done, PATIENCE)
+
+
+def _turn(driver: Driver) -> None:
+    """Wait until the steps that are posted have run."""
+    turn = Ending("the steps before it")
+    try:
+        driver.post(turn.end)
+        driver.executor.block(turn, PATIENCE)
+    except AtopsError:  # it runs inline in another thread, which has its own test
+        pass
