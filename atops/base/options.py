@@ -15,6 +15,7 @@ MAX_DEVICES = 8
 ARCHITECTURE_NAMES = ("gcu210", "gcu300")  # of the chips in device/arch.py, which is above this file
 KNOWN_ARCHITECTURES = " or ".join(map(repr, ARCHITECTURE_NAMES))
 MAX_SECONDS = 1_000_000
+MAX_THREADS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class EmulatorOptions:
       and always the same; docs/tracing.md has the table. Kernels and host callables take none: there is no cost model
       of kernels yet that would be better than a guess, and what the host does is not the chip's affair.
     - `abort_grace`: seconds that an aborted kernel may go on before it is named and abandoned.
+    - `callback_threads`: how many host calls (`Stream.call`, `add_callback`) may run at once, 1 to 4096. Their threads
+      start with need, and end after ten idle seconds. Done callbacks and observers have as many of their own.
     - `slice`: how many suspensions of a block's threads are served before other work gets a turn.
     - `warm_bytes`: freed device memory that stays resident before pages go back to the system.
     - `esl`: True or False gives or takes the ESL ring of a gcu300 board; None is the architecture's default.
@@ -50,6 +53,7 @@ class EmulatorOptions:
     clock: Literal["wall", "virtual"] = "wall"
     abort_grace: float = 5.0
     slice: int = 256
+    callback_threads: int = 64
     warm_bytes: int = 256 << 20
     esl: bool | None = None
 
@@ -62,6 +66,8 @@ class EmulatorOptions:
         if self.workers != "sip" and not (whole(self.workers) and 1 <= self.workers <= 256):
             raise InvalidValue(f"workers is {self.workers!r}; expected 1 to 256 or 'sip'")
         self._check_numbers()
+        if not whole(self.callback_threads) or not 1 <= self.callback_threads <= MAX_THREADS:
+            raise InvalidValue(f"callback_threads is {self.callback_threads!r}; expected 1 to {MAX_THREADS}")
         if self.dte not in ("wait", "eager", "seeded"):
             raise InvalidValue(f"dte is {self.dte!r}; expected 'wait', 'eager' or 'seeded'")
         if self.seed is not None and not whole(self.seed):

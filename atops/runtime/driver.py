@@ -41,7 +41,7 @@ from atops.device.topology import Topology
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import Lost, newest
 from atops.runtime.board.handles import bury
-from atops.runtime.commands.call import CALLBACKS, HostCoroutine
+from atops.runtime.commands.call import CALLBACKS, OBSERVERS, HostCoroutine
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
 from atops.runtime.commands.events import Cancelled
 from atops.runtime.core.command_trace import teller, trace_tuple
@@ -65,7 +65,6 @@ LOG = logging.getLogger("atops.driver")
 DRIVERS: weakref.WeakSet[Driver] = weakref.WeakSet()
 SERIALS = itertools.count(1)  # of drivers
 CURRENT: ContextVar[Driver | None] = ContextVar("atops_driver", default=None)
-CALLBACK_THREADS = 4
 COPY_THREADS = 2  # more do not copy faster: two saturate the memory of a small machine
 STORES_NS = 500_000  # between two looks for stores that nothing reports: they are found a millisecond late at most
 LOOPS_NS = 20_000_000  # between two looks whether an event loop has closed
@@ -121,7 +120,8 @@ class Driver(InProcess):
         self._devices: dict[int, Device] = {}  # the Device objects that its parts answer with
         self.retired: dict[DeviceContext, None] = {}  # replaced by a reset, until what ran there is over
         self._stream_numbers, self.event_numbers = itertools.count(1), itertools.count(1)
-        executor.widen(CALLBACKS, CALLBACK_THREADS)
+        executor.grow(CALLBACKS, self.options.callback_threads)
+        executor.grow(OBSERVERS, self.options.callback_threads)
         executor.widen(COPIES, COPY_THREADS)
         executor.widen(HALVES, COPY_THREADS)
         DRIVERS.add(self)
@@ -336,8 +336,11 @@ class Driver(InProcess):
                 each = each.instead  # what has the place of a cancelled command
 
     def run_callback(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call user code on a callback thread (a step of its own, inline). What it raises is logged."""
-        self.executor.run(CALLBACKS, lambda: self.call_apart(function, *arguments))
+        """Call user code on a thread for done callbacks and observers (a step of its own, inline). Logs what it raises.
+
+        Host calls have other threads: whatever they wait for, this begins.
+        """
+        self.executor.run(OBSERVERS, lambda: self.call_apart(function, *arguments))
 
     def call_apart(self, function: Callable[..., object], *arguments: object) -> None:
         """Call user code on a thread of the runtime. Whatever it raises is logged: it must not end the thread."""

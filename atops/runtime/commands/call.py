@@ -21,9 +21,10 @@ from atops.runtime.core.commands import NOWHERE, always, define, never, nothing
 from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.executors.executor import HERE, Lane
 
-__all__ = ("CALLBACKS", "Call", "HostCoroutine", "is_async", "owe")
+__all__ = ("CALLBACKS", "OBSERVERS", "Call", "HostCoroutine", "is_async", "owe")
 
-CALLBACKS = Lane("callback")
+CALLBACKS = Lane("callback")  # for host calls, which may wait for each other
+OBSERVERS = Lane("done callback")  # for done callbacks and those that read traces, which must not wait for host calls
 
 
 class Call(NamedTuple):

@@ -145,6 +145,14 @@ class Executor(ABC):
         """Say how many pieces of work a lane may run at once (1 unless told)."""
 
     @abstractmethod
+    def grow(self, lane: Lane, threads: int) -> None:
+        """Have a lane where every piece of work begins at once, as long as no more than so many run at once."""
+
+    def crowd(self, lane: Lane) -> tuple[int, int]:
+        """Return how much work waits because a growing lane has all the threads it may have, and how much has begun."""
+        return 0, 0
+
+    @abstractmethod
     def abandon(self, lane: Lane) -> None:
         """Replace a thread of the lane that never comes back."""
 

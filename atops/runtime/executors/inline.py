@@ -124,6 +124,9 @@ class InlineExecutor(Executor):
     def widen(self, lane: Lane, threads: int) -> None:
         """Do nothing: one thread runs every lane."""
 
+    def grow(self, lane: Lane, threads: int) -> None:
+        """Do nothing: one thread runs every lane."""
+
     def abandon(self, lane: Lane) -> None:
         """Do nothing: a kernel that never suspends holds the only thread, so no other could abandon it."""
 

@@ -19,10 +19,11 @@ from atops.base.errors import WouldDeadlock
 from atops.base.waiting.parking_lot import ThreadWaiter
 from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
 
-__all__ = ("ThreadedExecutor", "WorkerLane")
+__all__ = ("GrowingLane", "ThreadedExecutor", "WorkerLane")
 
 log = logging.getLogger("atops.driver")
 SERIAL = itertools.count()
+IDLE = 10.0  # seconds after which a thread ends that came with need
 
 
 class ThreadedExecutor(Executor):
@@ -89,6 +90,15 @@ class ThreadedExecutor(Executor):
         """Set how many threads a lane may have."""
         self._lane(lane).width = threads
 
+    def grow(self, lane: Lane, threads: int) -> None:
+        """Have a lane of at most so many threads, which come with need and go when they are idle. Before its use."""
+        self._lanes[lane] = GrowingLane(self._name_of(lane), threads)
+
+    def crowd(self, lane: Lane) -> tuple[int, int]:
+        """Return how much work waits while each thread that a growing lane may have is busy, and how much has begun."""
+        found = self._lane(lane)
+        return found.crowd() if isinstance(found, GrowingLane) else (0, 0)
+
     def abandon(self, lane: Lane) -> None:
         """Let another thread take the place of one that never comes back."""
         self._lane(lane).abandon()
@@ -97,8 +107,11 @@ class ThreadedExecutor(Executor):
         lane = self._lanes.get(name)
         if lane is None:
             with self._lock:
-                lane = self._lanes.setdefault(name, WorkerLane(f"{self.name}-{name.replace(' ', '-')}"))
+                lane = self._lanes.setdefault(name, WorkerLane(self._name_of(name)))
         return lane
+
+    def _name_of(self, lane: Lane) -> str:
+        return f"{self.name}-{lane.replace(' ', '-')}"
 
     def block(self, source: Any, timeout: float | None) -> bool:
         """Block the calling thread. Raises WouldDeadlock on the threads of the runtime itself."""
@@ -168,7 +181,7 @@ class WorkerLane:
         self.width = width
         self._work: SimpleQueue[Step | None] = SimpleQueue()
         self.empty = self._work.empty
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler or a finalizer may put work in the middle of a `put`
         self._threads = 0
         self._newest: threading.Thread | None = None
         self._closed = False
@@ -215,7 +228,7 @@ class WorkerLane:
                         self._newest = before
 
     def _serve(self) -> None:
-        HERE.role = "callback" if "callback" in self.name else "executor"
+        HERE.role = "executor"
         get, me = self._work.get, threading.current_thread()
         while (work := get()) is not None:
             try:
@@ -225,6 +238,64 @@ class WorkerLane:
             work = None
             if self.width == 1 and me is not self._newest:
                 return  # it was abandoned and came back after all: a lane of one has its one already
+
+
+class GrowingLane(WorkerLane):
+    """A queue of work for which there is always a thread, up to `width` of them; idle ones end after `IDLE` seconds.
+
+    For work that may block until other work of the lane has run. A thread that takes a piece of work, and leaves none
+    idle, starts another one first: so the callers of `put`, the driver's thread above all, start the first one only.
+    """
+
+    def __init__(self, name: str, width: int) -> None:
+        super().__init__(name, width)
+        self._busy = 0
+        self._begun = 0
+
+    def put(self, work: Step) -> None:
+        """Queue work."""
+        with self._lock:  # so that the last thread does not end in between
+            if self._threads == 0:
+                self._start()
+            self._work.put(work)
+
+    def crowd(self) -> tuple[int, int]:
+        """Return how much work waits for a thread though there are all that may be, and how much has begun."""
+        with self._lock:
+            return self._work.qsize() if self._busy >= self.width else 0, self._begun
+
+    def _serve(self) -> None:
+        HERE.role = "callback"
+        while True:
+            try:
+                work = self._work.get(timeout=IDLE)
+            except Empty:
+                if self._leave():
+                    return
+                continue
+            if work is None:
+                return
+            with self._lock:
+                self._busy += 1
+                self._begun += 1
+                last = self._busy == self._threads
+            if last:
+                self._start()
+            try:
+                work()
+            except BaseException:
+                log.exception("work on lane %s failed; this is a bug in atops", self.name)
+            work = None
+            with self._lock:
+                self._busy -= 1
+
+    def _leave(self) -> bool:
+        """Count out an idle thread, unless it is the one that waits for work while others are busy."""
+        with self._lock:
+            if not self._work.empty() or (self._busy and self._threads - self._busy == 1):
+                return False
+            self._threads -= 1
+            return True
 
 
 class _Server(threading.Thread):

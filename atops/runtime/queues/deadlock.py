@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from atops.base.errors import WouldDeadlock
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.exec.grid import Grid
-from atops.runtime.commands.call import Call
+from atops.runtime.commands.call import CALLBACKS, Call
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
@@ -234,6 +234,10 @@ def why(item: Completion) -> str:
     return f"waits for {item.parked!r}" if item.parked is not None else item.state
 
 
+def _is_call(item: Completion) -> bool:
+    return isinstance(item.command, Call) and item.command.adapter is None
+
+
 class StallWatch:
     """A check, once a second while a stream of the driver is parked, whether any stream has moved."""
 
@@ -242,6 +246,7 @@ class StallWatch:
         self._looking = False
         self._last: tuple[int, ...] = ()
         self._reported: tuple[int, ...] = ()
+        self._calls = self._crowd = -1  # how many host calls had begun at the last look, and at the last report
 
     def look_later(self) -> None:
         """Start looking. Called when a head parks; cheap when looking already."""
@@ -256,6 +261,7 @@ class StallWatch:
         if not heads:
             self._last = self._reported = ()
             return
+        self._look_for_threads(heads)
         standing = tuple(sorted(item.seq for _, item in heads))
         parked = all(item.parked is not None and not self._moves(item) for _, item in heads)
         if parked and standing == self._last:
@@ -269,6 +275,20 @@ class StallWatch:
             self._driver.executor.stalled(self.report(heads), self._driver.host_tasks.runs)
         self._last = standing if parked else ()
         self._driver.executor.later(PATIENCE_NS, self._look)
+
+    def _look_for_threads(self, heads: list[tuple[StreamQueue, Completion]]) -> None:
+        """Report host calls that wait for a thread, where no call has begun since the last look."""
+        waiting, begun = self._driver.executor.crowd(CALLBACKS)
+        if waiting and begun == self._calls != self._crowd:
+            self._crowd = begun
+            most = self._driver.options.callback_threads
+            lines = [f"  {stream.label}: {item!r} {why(item)}" for stream, item in heads if _is_call(item)]
+            log.warning(
+                "host calls that have not ended for a second have all %d threads, and %d more wait for one; if the "
+                "first wait for these, raise EmulatorOptions(callback_threads=%d):\n%s",
+                most, waiting, most, "\n".join(lines),
+            )  # fmt: skip
+        self._calls = begun
 
     def _active(self, streams: dict[StreamQueue, None]) -> list[StreamQueue]:
         with self._driver.lock:
