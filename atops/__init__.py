@@ -42,7 +42,8 @@ from atops.runtime.pipeline import Pipeline, pipeline
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.properties import DeviceProperties
 from atops.runtime.run import run
-from atops.runtime.stream import Stream, StreamStatistics
+from atops.runtime.stream import Stream
+from atops.runtime.stream_reports import StreamStatistics
 from atops.runtime.symbols import Symbol
 
 if TYPE_CHECKING:

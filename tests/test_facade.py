@@ -16,7 +16,7 @@ HOMES = {
     "runtime.device": ("Device", "DeviceStatistics"),
     "runtime.memory.host_array": ("HostArray",),
     "runtime.properties": ("DeviceProperties",),
-    "runtime.stream": ("StreamStatistics",),
+    "runtime.stream_reports": ("StreamStatistics",),
     "runtime.symbols": ("Symbol",),
 }
 

@@ -30,7 +30,8 @@
         │   ├── KernelAssert       a condition that a kernel asserted does not hold (also an AssertionError)
         │   ├── MissingAwait       a kernel made a request and never awaited it
         │   └── DteError           a DTE context or transfer was misused
-        ├── HostCallFailure        a host callable in stream order raised
+        ├── HostCallFailure        a host callable in stream order, or what a stream waited for, raised
+        │   └── AwaitableCancelled what a stream waited for was cancelled
         ├── PriorLaunchFailure     skipped, because an earlier command of the stream failed
         ├── StreamAborted          dropped by abort, close or reset before it could finish
         │   └── CommandCancelled   dropped by `cancel` of its completion
@@ -51,6 +52,7 @@ from atops.base.result_codes import Result
 
 __all__ = (
     "AtopsError",
+    "AwaitableCancelled",
     "CommandCancelled",
     "CompilationError",
     "CooperativeLaunchTooLarge",
@@ -270,7 +272,11 @@ class DteError(LaunchFailure):
 
 
 class HostCallFailure(ExecutionError):
-    """A host callable in stream order raised. `__cause__` is its exception."""
+    """A host callable in stream order, or what a stream waited for, raised. `__cause__` is its exception."""
+
+
+class AwaitableCancelled(HostCallFailure):
+    """The future, task or coroutine that a stream waited for was cancelled."""
 
 
 class PriorLaunchFailure(ExecutionError):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
-from dataclasses import dataclass
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
@@ -26,7 +26,6 @@ from weakref import ref
 
 from atops.base.dims import DimLike
 from atops.base.errors import AtopsError, IllegalState, InvalidHandle, InvalidType, InvalidValue
-from atops.base.html_table import columns, html_table
 from atops.base.options import whole
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.memory.value_wait import Condition
@@ -36,27 +35,28 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal, enter, leave, use_stream
 from atops.runtime.board.handles import HANDLES, IsStream, Remains, handle_from, lend
+from atops.runtime.commands.awaited import Awaited, WaitAwaited
 from atops.runtime.commands.call import Call, is_async
 from atops.runtime.commands.events import Cancelled, Record, WaitEvent
 from atops.runtime.commands.launch import PLAIN_LAUNCH, Launch, LaunchOptions
 from atops.runtime.commands.task import StreamTask
 from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.capacity import Capacity, Room
-from atops.runtime.core.completion import Completion, log_if_unseen, over, verb
+from atops.runtime.core.completion import Completion, log_if_unseen, over
 from atops.runtime.core.event import Event
 from atops.runtime.driver import current_driver
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import word_of
 from atops.runtime.pools.blocks import order_of
 from atops.runtime.queues.abort import abort_and_wait
-from atops.runtime.queues.deadlock import why
-from atops.runtime.queues.queue import StreamQueue, submit_items
+from atops.runtime.queues.queue import submit_items
 from atops.runtime.stream_memory import StreamMemory
+from atops.runtime.stream_reports import StreamStatistics, describe, html_of, statistics_of
 
 if TYPE_CHECKING:
     from atops.runtime.device import Device
 
-__all__ = ("PER_THREAD", "AutoSynchronize", "LaunchKeywords", "Stream", "StreamStatistics", "describe", "stream_from")
+__all__ = ("PER_THREAD", "AutoSynchronize", "LaunchKeywords", "Stream", "stream_from")
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -73,7 +73,6 @@ new_tuple = tuple.__new__  # what a named tuple does, without the Python frame t
 HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
 PER_THREAD: Final = 2  # the handle of each thread's own stream, as 0 is that of the null stream
 REMEMBERED = 256  # streams whose events a stream has waited for
-SHOWN = 12  # commands of a queue in a notebook
 
 
 class LaunchKeywords(TypedDict, total=False):
@@ -84,22 +83,6 @@ class LaunchKeywords(TypedDict, total=False):
     any_order: bool
     start: Event | None
     stop: Event | None
-
-
-@dataclass(frozen=True, slots=True)
-class StreamStatistics:
-    """A snapshot of one stream. `capacity` and `free` are commands, None where there is no limit."""
-
-    label: str
-    device: int
-    pending: int
-    running: int
-    detached: int
-    capacity: int | None
-    free: int | None
-    waiting_for_room: int
-    error: str | None
-    head: str | None
 
 
 class Stream(StreamMemory):
@@ -354,24 +337,46 @@ class Stream(StreamMemory):
         submit_items((item,), events, launch)
         return item
 
-    def wait(self, event: Event | IsStream) -> Completion[None]:
+    def wait(self, event: Event | IsStream | Awaitable[object] | Future[Any]) -> Completion[None]:
         """Enqueue a wait: later work starts after the event's current record. Never recorded: no wait.
 
         The event may be of another stream or device (TOPS Runtime API, 2.4 topsStreamWaitEvent). For another stream
         itself, any object with `__tops_stream__`, the wait is for all that it has been given so far: an event is
-        recorded there. Raises InvalidHandle for an event or a stream of another driver.
+        recorded there; for a completion, for its command. Of what else can be awaited, a future or a task is waited for
+        on its own loop, a future of concurrent.futures in any thread, and a coroutine is begun on this task's loop at
+        once. What it raises fails the wait with HostCallFailure, a cancellation with AwaitableCancelled, a loop that
+        closes first with LoopClosed.
+        Raises InvalidHandle for an event or a stream of another driver, InvalidType for what cannot be awaited,
+        IllegalState for a coroutine where no loop runs.
         """
-        if hasattr(type(event), "__tops_stream__"):
-            event = self._reached(stream_from(event))
-        if not isinstance(event, Event):
-            raise InvalidType(f"wait for {event!r}; expected an Event or a Stream")
-        self.check_ours(event)
-        if event.shared is not None and self.driver.options.strict:
-            event.shared.waited_by(self.label)
-        record = event.record
-        item = self.submit(WaitEvent(event, record))
+        is_stream = hasattr(type(event), "__tops_stream__")
+        what: object = self._reached(stream_from(event)) if is_stream else event
+        if not isinstance(what, Event | Completion):
+            return self._wait_awaited(Awaited(self, what))
+        self.check_ours(what)
+        if isinstance(what, Event):
+            if what.shared is not None and self.driver.options.strict:
+                what.shared.waited_by(self.label)
+            record = what.record
+        elif what.stream.driver is self.driver:
+            record = what
+        else:
+            raise InvalidHandle(f"{what!r} is of {what.stream.driver!r}; {self.label} is of {self.driver!r}")
+        item = self.submit(WaitEvent(what, record))
         if record is not None:
             self._note_wait(record)
+        return item
+
+    def _wait_awaited(self, awaited: Awaited) -> Completion[None]:
+        item: Completion[None] = Completion(self, WaitAwaited(awaited))
+        item.add_waiter(awaited)
+        try:
+            submit_items((item,))
+        except BaseException:
+            if not item.seq:  # else it is in the queue
+                awaited.close_unstarted()
+            raise
+        awaited.begin(item)
         return item
 
     def _reached(self, other: Stream) -> Event:
@@ -647,13 +652,13 @@ class Stream(StreamMemory):
 
     def statistics(self) -> StreamStatistics:
         """Return a snapshot: how many commands wait, what the head waits for, the capacity and the failure."""
-        return _statistics(self)
+        return statistics_of(self)
 
     def __repr__(self) -> str:
         return describe(self)
 
     def _repr_html_(self) -> str:
-        return _html_of(self)
+        return html_of(self)
 
 
 class AutoSynchronize:
@@ -698,62 +703,3 @@ def stream_from(thing: object) -> Stream:
         assert isinstance(thing, Stream)
         return thing
     return Stream.from_handle(handle_from(thing))
-
-
-# ---- reports
-
-
-def _statistics(stream: StreamQueue) -> StreamStatistics:
-    detached, queued = stream.snapshot()
-    capacity = stream._capacity
-    return StreamStatistics(
-        label=stream.label,
-        device=stream.context.ordinal,
-        pending=sum(item.state == "pending" for item in queued),
-        running=sum(item.state == "running" for item in queued),
-        detached=len(detached),
-        capacity=None if capacity is None else capacity.limit,
-        free=None if capacity is None else capacity.free,
-        waiting_for_room=0 if capacity is None else capacity.waiting,
-        error=None if stream.failure is None else str(stream.failure),
-        head=f"{queued[0]!r} {why(queued[0])}" if queued else None,
-    )
-
-
-def describe(stream: StreamQueue) -> str:
-    """Return the repr of a stream: its place, what it holds, and its failure."""
-    state = _statistics(stream)
-    parts = [f"{state.label} on device {state.device}"]
-    if stream.priority:
-        parts.append(f"priority {stream.priority}")
-    if not stream.blocking:
-        parts.append("non-blocking")
-    busy = state.pending + state.running + state.detached
-    parts.append(f"{busy} command{'s' * (busy != 1)}" if busy else "idle")
-    if stream._closed:
-        parts.append("closed")
-    if state.error is not None:
-        parts.append(f"failed: {state.error}")
-    return f"<Stream {', '.join(parts)}>"
-
-
-def _html_of(stream: StreamQueue) -> str:
-    state = _statistics(stream)
-    items = stream.pending()
-    queue = columns(
-        ("command", "what", "state"),
-        [(item.seq, verb(item), why(item) if item.state == "running" or item.parked else item.state)
-         for item in items[:SHOWN]],
-    )  # fmt: skip
-    limit = None if state.capacity is None else f"{state.capacity} commands, {state.free} free"
-    return html_table(f"Stream {state.label} on device {state.device}", (
-        ("priority", stream.priority),
-        ("order", None if stream.blocking else "non-blocking"),
-        ("commands", f"{state.running} running, {state.pending} pending, {state.detached} beside it"),
-        ("capacity", limit),
-        ("waiting for room", state.waiting_for_room or None),
-        ("queue", queue if items else "idle"),
-        ("not shown", f"{len(items) - SHOWN} more" if len(items) > SHOWN else None),
-        ("closed", "yes" if stream._closed else None),
-        ("failed", state.error),
-    ))  # fmt: skip

@@ -100,6 +100,8 @@ async def on_a_stream(device: atops.Device) -> float:
         event = stream.record()
         assert_type(event, atops.Event)
         await stream.wait(event)
+        await stream.wait(stream.wait(later("word")))
+        assert_type(await stream.create_task(later("word"), name="words"), list[str])
         assert_type((await stream.fetch(whole)).dtype, np.dtype[np.int32])
         return result
 

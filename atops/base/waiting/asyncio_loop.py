@@ -8,10 +8,11 @@ import os
 import weakref
 from asyncio import _get_running_loop
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
-from atops.base.waiting.loop_adapter import INSIDE, HostTask, LoopAdapter, LoopWaiter, WaitSource
+from atops.base.waiting.loop_adapter import INSIDE, CancelledElsewhere, HostTask, LoopAdapter, LoopWaiter, WaitSource
 
 __all__ = ("AsyncioHostTask", "AsyncioLoop", "TaskWaiter")
 
@@ -120,7 +121,7 @@ class AsyncioHostTask(HostTask):
         elif task.cancelling():
             error = asyncio.CancelledError()
         else:  # what it waited for was cancelled, say: a failure of its own
-            error = RuntimeError("CancelledError, though it was not cancelled")
+            error = CancelledElsewhere("CancelledError, though it was not cancelled")
         self._done(error, None if error else task.result())
 
     def cancel(self) -> None:
@@ -174,8 +175,17 @@ class AsyncioLoop(LoopAdapter):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self._loop = weakref.ref(loop)  # ADAPTERS is keyed by the loop: a strong reference would keep it for ever
-        self._bell = _hang_bell(loop, self._answer)
+        self._bell: int | None = None
         self._answering = False  # a task that runs the loop itself in there cannot hear the bell: its handle is busy
+        if _get_running_loop() is loop:
+            self._hang_bell()
+        else:
+            with suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(self._hang_bell)
+
+    def _hang_bell(self) -> None:
+        if (loop := self._loop()) is not None:
+            self._bell = _hang_bell(loop, self._answer)
 
     def ring(self) -> bool:
         """Have the loop read its mail. Returns False when the loop is closed or gone."""

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, ref
 from atops.base.waiting.asyncio_loop import AsyncioLoop
 from atops.base.waiting.loop_adapter import LoopAdapter
 
-__all__ = ("checkpoint", "current_loop_adapter", "make_trio_loop", "running_loop_adapter", "trio_token")
+__all__ = ("adapter_of", "checkpoint", "current_loop_adapter", "make_trio_loop", "running_loop_adapter", "trio_token")
 
 # An adapter lives as long as its loop, so that all waiters of one loop share one mailbox.
 ADAPTERS: WeakKeyDictionary[object, LoopAdapter] = WeakKeyDictionary()
@@ -32,9 +32,14 @@ def running_loop_adapter() -> LoopAdapter | None:
     global LATEST
     latest, adapter = LATEST
     if latest() is not loop:
-        adapter = ADAPTERS.get(loop) or ADAPTERS.setdefault(loop, AsyncioLoop(loop))
+        adapter = adapter_of(loop)
         LATEST = ref(loop), adapter
     return adapter
+
+
+def adapter_of(loop: asyncio.AbstractEventLoop) -> LoopAdapter:
+    """Return the adapter of an asyncio loop, which may run in another thread, or not yet."""
+    return ADAPTERS.get(loop) or ADAPTERS.setdefault(loop, AsyncioLoop(loop))
 
 
 def current_loop_adapter() -> LoopAdapter:

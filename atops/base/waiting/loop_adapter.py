@@ -12,10 +12,16 @@ from contextlib import suppress
 from contextvars import Context, ContextVar
 from typing import Any, Protocol, TypeAlias
 
-__all__ = ("INSIDE", "HostFunction", "HostTask", "LoopAdapter", "LoopWaiter", "Report", "WaitSource")
+__all__ = (
+    "INSIDE", "CancelledElsewhere", "HostFunction", "HostTask", "LoopAdapter", "LoopWaiter", "Report", "WaitSource",
+)  # fmt: skip
 
 HostFunction: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
 Report: TypeAlias = Callable[[BaseException | None, Any], None]  # takes an error, or None and a value
+
+
+class CancelledElsewhere(RuntimeError):
+    """A coroutine ended by a cancellation that was not its own: of what it awaited, say."""
 
 
 class WaitSource(Protocol):

@@ -21,7 +21,7 @@ from atops.runtime.core.commands import NOWHERE, always, define, never, nothing
 from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.executors.executor import HERE, Lane
 
-__all__ = ("CALLBACKS", "OBSERVERS", "Call", "HostCoroutine", "is_async", "owe")
+__all__ = ("CALLBACKS", "OBSERVERS", "Call", "HostCoroutine", "is_async", "note_wait", "owe", "said_of")
 
 CALLBACKS = Lane("callback")  # for host calls, which may wait for each other
 OBSERVERS = Lane("done callback")  # for done callbacks and those that read traces, which must not wait for host calls
@@ -164,7 +164,7 @@ def _start_on_loop(command: Call, item: Completion) -> None:
 
     begin = lambda: command.function(*_arguments(command, item))  # noqa: E731  # arguments when it begins
     try:
-        on_wait, named = partial(_note_wait, item), getattr(item, "get_name", None)  # a stream's task has a name
+        on_wait, named = partial(note_wait, item), getattr(item, "get_name", None)  # a stream's task has a name
         task = adapter.spawn(begin, command.context, done, on_wait, named)
     except BaseException:
         driver.host_tasks.remove(owed)
@@ -173,7 +173,7 @@ def _start_on_loop(command: Call, item: Completion) -> None:
         item.stop = cancel
 
 
-def _note_wait(item: Completion, source: object, begins: bool) -> None:
+def note_wait(item: Completion, source: object, begins: bool) -> None:
     """Note what a coroutine awaits. Raises WouldDeadlock, or has it logged, where that waits for the coroutine."""
     if isinstance(source, Completion) and begins:
         item.awaits = (*item.awaits, source)
@@ -206,13 +206,17 @@ def _stopped(command: Call, item: Completion, error: AtopsError) -> AtopsError:
 
 
 def _host_failure(command: Call, failure: BaseException) -> AtopsError:
-    try:
-        said = repr(failure)
-    except Exception:  # the program's own: whatever it does, the call must end
-        said = type(failure).__name__
-    error = HostCallFailure(f"{command.name} raised {said} in stream order")
+    error = HostCallFailure(f"{command.name} raised {said_of(failure)} in stream order")
     error.__cause__ = failure
     return error
+
+
+def said_of(thing: object) -> str:
+    """Return the repr of a thing of the program's own: whatever it does, a command must end."""
+    try:
+        return repr(thing)
+    except Exception:
+        return type(thing).__name__
 
 
 def _loop_closed(command: Call) -> LoopClosed:

@@ -8,7 +8,7 @@ from atops.base.errors import PriorLaunchFailure
 from atops.base.trace.tracer import Kind
 from atops.runtime.core import command_trace
 from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing
-from atops.runtime.core.completion import Completion
+from atops.runtime.core.completion import Completion, verb
 from atops.runtime.core.event import Event
 
 __all__ = ("Cancelled", "Record", "WaitEvent")
@@ -21,9 +21,12 @@ class Record(NamedTuple):
 
 
 class WaitEvent(NamedTuple):
-    """Wait for the record that an event held when the wait was enqueued (None: never recorded, no wait)."""
+    """Wait for the record that an event held when the wait was enqueued (None: never recorded, no wait).
 
-    event: Event
+    Of a command's completion it is both.
+    """
+
+    event: Event | Completion
     record: Completion | None
 
 
@@ -77,7 +80,8 @@ class _WaitOver:
         cause = self._record.failure
         if cause is None:
             return None
-        error = PriorLaunchFailure(f"{stream.label} waited for an event whose work failed: {cause}")
+        what = "an event whose work" if isinstance(self._record.command, Record) else f"{verb(self._record)}, which"
+        error = PriorLaunchFailure(f"{stream.label} waited for {what} failed: {cause}")
         error.__cause__ = cause
         return error
 

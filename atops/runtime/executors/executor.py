@@ -166,10 +166,12 @@ class Executor(ABC):
     def asked_in_vain(self, thing: object) -> None:  # noqa: B027  # most have nothing to do
         """Note that the program asked whether something is over, and it is not. It may do nothing else."""
 
-    def stalled(self, report: str, timers: int) -> None:  # noqa: B027  # where threads run, one of them may still end it
+    def stalled(  # noqa: B027  # where threads run, one of them may still end it
+        self, report: str, timers: int, outside: list[object]
+    ) -> None:
         """End the awaits of a program that can never go on: every stream stands still, as the report says.
 
-        `timers` are the driver's own that end nothing.
+        `timers` are the driver's own that end nothing, `outside` what streams wait for outside of the board.
         """
 
     @abstractmethod

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from atops.base.clock import VirtualClock
@@ -156,7 +157,7 @@ class InlineExecutor(Executor):
                 self._await_timer(None)
             self.questions = {id(thing): POLLING}  # what it waits for may take many steps
 
-    def stalled(self, report: str, timers: int) -> None:
+    def stalled(self, report: str, timers: int, outside: list[object]) -> None:
         """Raise WouldDeadlock in every task that awaits the driver, if nothing is left that could let any task go on.
 
         A file, a timer, a signal or another thread may do that, unless each task waits for a stream or another task.
@@ -164,10 +165,20 @@ class InlineExecutor(Executor):
         if self._steps or self.loop.may_go_on() or sum(timer.live for *_, timer in self._timers) > timers:
             return
         waits = [getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks(self.loop)]
-        if None not in waits and (threading.active_count() == 1 or all(map(_stands, waits))):
+        futures = [each for each in outside if isinstance(each, asyncio.Future | Future)]
+        if None not in waits and (threading.active_count() == 1 or all(map(self._stands, (*waits, *futures)))):
             for each in waits:
                 if isinstance(each, TaskWaiter):
                     each.fail(WouldDeadlock(f"nothing is left to run that could end this wait; {report}"))
+
+    def _stands(self, wait: Any) -> bool:
+        """Whether what a task or a stream waits for is ended by streams or by other tasks of the loop alone."""
+        if isinstance(wait, TaskWaiter):
+            return True
+        if isinstance(wait, asyncio.Task):
+            return wait.get_loop() is self.loop
+        children = getattr(wait, "_children", ())  # of asyncio.gather
+        return bool(children) and all(map(self._stands, children))
 
     def check_caller(self) -> None:
         """Raise IllegalState in any thread but the one that runs the program."""
@@ -217,14 +228,6 @@ class InlineExecutor(Executor):
             time.sleep(max(0, due - self.now()) / 1e9)
         self.run_timers()
         return True
-
-
-def _stands(wait: Any) -> bool:
-    """Whether what a task waits for is ended by a stream or by other tasks alone."""
-    if isinstance(wait, TaskWaiter | asyncio.Task):
-        return True
-    children = getattr(wait, "_children", ())  # of asyncio.gather
-    return bool(children) and all(map(_stands, children))
 
 
 class InlineLoop(asyncio.SelectorEventLoop):

@@ -17,6 +17,7 @@ from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, Stre
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.board.deferred_free import Lost
+from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call, is_async
 from atops.runtime.commands.events import Cancelled, WaitEvent
 from atops.runtime.commands.launch import Launch
@@ -183,7 +184,7 @@ def _can_be_ended(item: Completion) -> bool:
     command = item.command
     if isinstance(command, Call):
         return is_async(command.function)
-    return isinstance(command, (Launch, WaitEvent, WaitValue))
+    return isinstance(command, (Launch, WaitEvent, WaitValue, WaitAwaited))
 
 
 def _withdraw(item: Completion, error: CommandCancelled) -> list[Waiter]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from atops.base.errors import WouldDeadlock
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.exec.grid import Grid
+from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import CALLBACKS, Call
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
@@ -32,7 +33,7 @@ log = logging.getLogger("atops.stall")
 PATIENCE_NS = 1_000_000_000
 
 
-LINKED = frozenset((Call, WaitEvent))  # what waits for more than the commands before it and its `deps`
+LINKED = frozenset((Call, WaitAwaited, WaitEvent))  # what waits for more than the commands before it and its `deps`
 LOOK = 4_000  # commands to look at before the time is looked at
 
 
@@ -111,6 +112,9 @@ class _Upstream:
             record = command.record
             if record is not None and record.seq > self._ordered.get(record.stream, 0):
                 self._come_to(record, item)
+        elif command.__class__ is WaitAwaited:
+            for each in item.awaits:
+                self._come_to(each, item)
         elif command.__class__ is Call:
             for each in item.awaits:
                 self._come_to(each, item)
@@ -169,7 +173,7 @@ def check_blocking(
         raise WouldDeadlock(f"a blocking wait for {what!r} on the runtime's own {HERE.role} thread would never end")
     adapter = running_loop_adapter()
     callback = HERE.callback
-    goals = set() if adapter is None else {item for item in list(adapter.owed) if not item.over}
+    goals = set() if adapter is None else set(filter(_is_open, list(adapter.owed)))
     if callback is not None:
         goals.add(callback)
     if not goals:
@@ -218,13 +222,17 @@ def check_awaiting(coroutine: Completion, target: Completion, refuse: bool) -> N
 def why(item: Completion) -> str:
     """Say in words what a command waits for now."""
     command = item.command
+    awaits = ", which awaits " + ", ".join(map(repr, item.awaits)) if item.awaits else ""
     if isinstance(command, WaitEvent):
+        if isinstance(command.event, Completion):
+            return f"waits for {command.event!r}"
         return f"waits for {command.event!r}, recorded by {command.record!r}"
     if isinstance(command, WaitValue):
         return f"waits for a value: {item.parked!r}"
     if isinstance(command, Call):
-        awaits = ", which awaits " + ", ".join(map(repr, item.awaits)) if item.awaits else ""
         return f"waits for the host callable {command.name}{awaits}"
+    if isinstance(command, WaitAwaited):
+        return f"waits for {command.awaited!r}{awaits}"
     if isinstance(item.parked, Completion):
         cause = "its memory" if isinstance(command, Alloc) and item.parked in command.after else "null-stream order"
         return f"waits for {item.parked!r} ({cause})"
@@ -232,6 +240,11 @@ def why(item: Completion) -> str:
         waits = [] if (grid := item.parked) is None else grid.waits()
         return f"runs kernel {command.bound.name}" + "".join(f"; {wait}" for wait in waits)
     return f"waits for {item.parked!r}" if item.parked is not None else item.state
+
+
+def _is_open(item: Completion) -> bool:
+    """Whether its loop must run before a command can be over: it must not end a future that is done already."""
+    return not item.over and item.command.adapter is not None
 
 
 def _is_call(item: Completion) -> bool:
@@ -268,11 +281,11 @@ class StallWatch:
             if standing != self._reported:
                 self._reported = standing
                 log.warning("%s", report := self.report(heads))
-                self._driver.executor.stalled(report, self._driver.host_tasks.runs)
+                self._stalled(report, heads)
             self._looking = False  # reported; the next head that parks starts it again
             return
         if all(item.parked is not None or isinstance(item.command, Call) for _, item in heads):
-            self._driver.executor.stalled(self.report(heads), self._driver.host_tasks.runs)
+            self._stalled(self.report(heads), heads)
         self._last = standing if parked else ()
         self._driver.executor.later(PATIENCE_NS, self._look)
 
@@ -290,11 +303,17 @@ class StallWatch:
             )  # fmt: skip
         self._calls = begun
 
+    def _stalled(self, report: str, heads: list[tuple[StreamQueue, Completion]]) -> None:
+        outside = [item.command.awaited.thing for _, item in heads if isinstance(item.command, WaitAwaited)]
+        self._driver.executor.stalled(report, self._driver.host_tasks.runs, outside)
+
     def _active(self, streams: dict[StreamQueue, None]) -> list[StreamQueue]:
         with self._driver.lock:
             return list(streams)
 
     def _moves(self, item: Completion) -> bool:
+        if isinstance(item.command, WaitAwaited):  # a loop or a thread may end it, or else one of the streams
+            return not item.awaits and not item.command.awaited.stands
         if not isinstance(item.command, Launch):
             return False
         grid = item.parked  # None where it has just ended; a command where null-stream order holds it

@@ -17,6 +17,7 @@ from atops.base.errors import AtopsError, ExecutionError, InvalidHandle
 from atops.base.locks import reentered
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import Lost, lost_with, newest, unfinished, when_over
+from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call, owe
 from atops.runtime.commands.copy import Copy
 from atops.runtime.commands.events import WaitEvent
@@ -40,6 +41,7 @@ from atops.runtime.queues.abort import abort_stream, break_off, cancel_command, 
 __all__ = ("StreamQueue", "submit_items")
 
 new_object = object.__new__
+OPEN_WAITS = (WaitValue, WaitAwaited, Call)  # what ends them may be anything
 
 
 class StreamQueue(InProcess):
@@ -274,8 +276,8 @@ class StreamQueue(InProcess):
             deps = (*deps, item.command.record)
         if (lost := newest(unfinished(deps))) is not None:
             self.lose(lost)
-        # The word may be written behind anything that the board has been given up to now.
-        if kind is WaitValue and (lost := self.driver.newest_work()) is not None:
+        # What it waits for may come behind anything that the board has been given up to now.
+        if kind in OPEN_WAITS and (lost := self.driver.newest_work()) is not None:
             self.lose(lost)
 
     def lose(self, more: Lost) -> None:

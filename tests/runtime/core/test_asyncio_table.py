@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import re
 import threading
 from collections.abc import Awaitable, Callable
@@ -223,6 +224,23 @@ async def _group(device: atops.Device) -> None:
 async def _wrap(device: atops.Device) -> None:
     completion, event = two(device)
     assert await asyncio.wrap_future(completion) == 7 and await asyncio.wrap_future(event) is None
+
+
+@line("await future; work()")
+async def _wait_for_outside(device: atops.Device) -> None:
+    stream, log = device.create_stream(), list[str]()
+    future, event = asyncio.get_running_loop().create_future(), asyncio.Event()
+    threads = concurrent.futures.Future[None]()
+    for each in (future, asyncio.create_task(event.wait()), event.wait(), threads):
+        stream.wait(each)
+    after = stream.call(log.append, "after")
+    future.set_result(None)
+    event.set()
+    await asyncio.sleep(0)
+    assert not log
+    threads.set_result(None)
+    await after
+    assert log == ["after"]
 
 
 @line("event.set()")
