@@ -183,7 +183,9 @@ def _write(arguments: argparse.Namespace, outcome: Outcome, console: Console) ->
     trace, say = outcome.trace, partial(console.print, markup=False, highlight=False, soft_wrap=True)
     if arguments.trace:
         with _naming(arguments.trace):
-            write_chrome(arguments.trace, trace.records, counters=trace.counters, names=trace.names)
+            write_chrome(
+                arguments.trace, trace.records, counters=trace.counters, names=trace.names, anchor_ns=trace.anchor_ns
+            )
         say(f"trace: {arguments.trace} (ui.perfetto.dev opens it)")
     if arguments.records:
         with _naming(arguments.records):

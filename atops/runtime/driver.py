@@ -44,7 +44,7 @@ from atops.runtime.board.handles import bury
 from atops.runtime.commands.call import CALLBACKS, OBSERVERS, HostCoroutine
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
 from atops.runtime.commands.events import Cancelled
-from atops.runtime.core.command_trace import teller, trace_tuple
+from atops.runtime.core.command_trace import in_context, teller, trace_tuple
 from atops.runtime.core.commands import how_to_run
 from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.core.future import InProcess
@@ -367,7 +367,8 @@ class Driver(InProcess):
         try:
             if item.untold is not None:
                 raise item.untold
-            tracer.emit(trace_tuple(item, error, self.now(), tracer))
+            record = trace_tuple(item, error, self.now(), tracer)
+            tracer.emit(record if item.context is None else in_context(record, item, error))
         except Exception as failure:
             return error or as_failure(failure, item, "making a trace record of ")
         self.tell_subscribers()
@@ -385,6 +386,7 @@ class Driver(InProcess):
             return None
         step = Completion(item.stream, part)
         step.seq, step.submitted_ns, step.started_ns = item.seq, item.submitted_ns, item.started_ns
+        step.context = item.context
         error = self.trace(step, None)
         item.started_ns = self.now()
         return error

@@ -11,6 +11,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
@@ -28,7 +29,7 @@ from atops.base.trace.records import (
 from atops.device.call_site import file_shown
 from atops.trace.summary import KIND_NAMES, in_lanes, interval, rows
 
-__all__ = ("Event", "micros", "thread_tracks", "to_chrome", "track", "write_chrome")
+__all__ = ("Event", "micros", "thread_tracks", "time_of_day", "to_chrome", "track", "write_chrome")
 
 # Viewers take process 0 for the idle task, and a thread numbered as its process for the main thread: avoid both.
 HOST_PROCESS: Final = 1
@@ -56,12 +57,14 @@ def to_chrome(
     counters: Iterable[CounterSample] = (),
     names: TraceNames | None = None,
     steps: Sequence[ThreadEvent] = (),
+    anchor_ns: int | None = None,
 ) -> dict[str, object]:
     """Return the trace as the JSON object of the Chrome trace event format.
 
     Times are microseconds from the start of the first record. Arrows lead from a record or a write of a value to the
     wait it satisfied. Every slice carries its record's fields as arguments. `steps` of kernel threads make a track a
-    thread, in a process of its own for each launch.
+    thread, in a process of its own for each launch. With the trace's `anchor_ns` the time of day of the first record
+    stands in `otherData`, and as an event at its begin.
     """
     names = names or TraceNames()
     counters = list(counters)
@@ -88,7 +91,23 @@ def to_chrome(
     metadata += more
     timed += [(at, 0, 4, event) for at, event in turns]
     timed.sort(key=lambda entry: entry[:3])
-    return {"traceEvents": metadata + [event for *_, event in timed], "displayTimeUnit": "ns"}
+    events = metadata + [event for *_, event in timed]
+    if anchor_ns is None:
+        return {"traceEvents": events, "displayTimeUnit": "ns"}
+    day = _day(anchor_ns + origin)
+    moment: Event = {"ph": "i", "s": "g", "name": day["utc"], "cat": "time of day", "ts": 0.0, "args": day}
+    events.insert(len(metadata), {**moment, "pid": HOST_PROCESS, "tid": FIRST_TRACK})
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": day}
+
+
+def _day(unix_ns: int) -> dict[str, str]:
+    return {"utc": time_of_day(unix_ns), "unix_ns": str(unix_ns)}  # as text: viewers read numbers as doubles
+
+
+def time_of_day(unix_ns: int) -> str:
+    """Return nanoseconds since 1970 as UTC in the form of ISO 8601, to the nanosecond."""
+    seconds, rest = divmod(unix_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
 
 
 def write_chrome(
@@ -98,9 +117,11 @@ def write_chrome(
     counters: Iterable[CounterSample] = (),
     names: TraceNames | None = None,
     steps: Sequence[ThreadEvent] = (),
+    anchor_ns: int | None = None,
 ) -> None:
     """Write the trace to a path (compressed when it ends in .gz, which Perfetto reads too) or to an open text file."""
-    text = json.dumps(to_chrome(records, counters=counters, names=names, steps=steps), separators=(",", ":"))
+    trace = to_chrome(records, counters=counters, names=names, steps=steps, anchor_ns=anchor_ns)
+    text = json.dumps(trace, separators=(",", ":"))
     if not isinstance(target, str | PathLike):
         target.write(text)
     elif Path(target).suffix == ".gz":

@@ -98,6 +98,7 @@ def records_to_json(trace: Trace) -> str:
             "names": list(texts),
             "counters": [list(sample) for sample in trace.counters],
             "dropped": trace.dropped,
+            **({} if trace.anchor_ns is None else {"anchor_ns": trace.anchor_ns}),
             "devices": sorted(trace.names.devices.items()),
             "streams": [[*key, name] for key, name in sorted(trace.names.streams.items())],
             "capacities": [[*key, most] for key, most in sorted(trace.names.capacities.items())],
@@ -152,6 +153,7 @@ def _trace(content: dict[str, Any]) -> Trace:
         _read(AllocationEvent, content.get("changes", ()), tables),
         _read(ThreadEvent, content.get("steps", ()), tables),
         _read(MemoryUse, content.get("uses", ()), tables),
+        None if "anchor_ns" not in content else _integers([content["anchor_ns"]], 1)[0],  # as above
     )
 
 

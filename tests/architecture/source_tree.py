@@ -32,6 +32,7 @@ FLOORS = {
     "atops.executable": 5,
     "atops.tops": 5,
     "atops.apps": APPS,
+    "atops.otel": APPS,
     "atops.testing": APPS,
     "atops.cli": APPS,
     "atops.__main__": APPS,

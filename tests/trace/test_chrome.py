@@ -307,3 +307,16 @@ def test_a_file_has_them_too(tmp_path: Path) -> None:
     """What is written is what `to_chrome` makes."""
     write_chrome(tmp_path / "t.json", [], steps=STEPS)
     assert json.loads((tmp_path / "t.json").read_text(encoding="utf-8")) == to_chrome([], steps=STEPS)
+
+
+def test_the_anchor_gives_the_time_of_day_of_the_first_record() -> None:
+    """It stands in the trace's metadata and as an event at its begin; without an anchor there is neither."""
+    records = [record(0, Kind.FILL, 2_000_000_005, 3_000_000_000), record(1, Kind.FILL, 3_000_000_000, 4_000_000_000)]
+    trace = to_chrome(records, anchor_ns=1_700_000_000_000_000_000)
+    day = {"utc": "2023-11-14T22:13:22.000000005Z", "unix_ns": "1700000002000000005"}
+    assert trace["otherData"] == day
+    events: Any = trace["traceEvents"]
+    (moment,) = [event for event in events if event.get("cat") == "time of day"]
+    assert (moment["ph"], moment["ts"], moment["name"], moment["args"]) == ("i", 0.0, day["utc"], day)
+    assert [event for event in events if event is not moment] == to_chrome(records)["traceEvents"]
+    assert "otherData" not in to_chrome(records)

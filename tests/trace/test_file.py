@@ -42,6 +42,7 @@ SAMPLE = Trace(
     changes=(AllocationEvent(4, 0, 256, 100, 1, Change.ALLOCATED, 0, 512),),
     steps=(ThreadEvent(6, 0, 0, 1, ThreadState.BARRIER, 0),),
     uses=(MemoryUse(0, 0, 256, 100), MemoryUse(0, 1, 0, 4096)),
+    anchor_ns=1_700_000_000_123_456_789,
 )
 
 
@@ -141,7 +142,7 @@ def test_what_contradicts_itself_is_refused_with_the_reason(what: str) -> None:
 def test_a_file_of_before_there_were_details() -> None:
     """A file without details has none, and is otherwise what it was."""
     content = json.loads(records_to_json(SAMPLE))
-    for part in ("moments", "changes", "steps", "uses", "sites", "phases", "sorts_of_change", "turns"):
+    for part in ("moments", "changes", "steps", "uses", "sites", "phases", "sorts_of_change", "turns", "anchor_ns"):
         del content[part]
     names = TraceNames(streams=SAMPLE.names.streams, notes=SAMPLE.names.notes)
     assert records_from_json(json.dumps(content)) == Trace(SAMPLE.records, SAMPLE.counters, names, SAMPLE.dropped)
@@ -167,3 +168,16 @@ def test_kinds_are_stored_by_name() -> None:
     for row, kind in [(content["records"][0], 1), (content["records"][1], 1), (content["moments"][0], 3)]:
         row[kind] = {5: 6, 6: 5}[row[kind]]
     assert records_from_json(json.dumps(content)) == SAMPLE
+
+
+def test_a_file_without_a_time_of_day_has_none() -> None:
+    """A file from before there was an anchor, and the trace of a virtual clock, are read without one."""
+    text = records_to_json(replace(SAMPLE, anchor_ns=None))
+    assert "anchor_ns" not in text and records_from_json(text).anchor_ns is None
+
+
+@pytest.mark.parametrize("anchor", ['"noon"', "null", "1.5", "[3]"])
+def test_an_anchor_that_is_no_number_is_refused(anchor: str) -> None:
+    """The error says that the trace is damaged."""
+    with pytest.raises(InvalidValue, match="damaged"):
+        records_from_json(records_to_json(SAMPLE).replace("1700000000123456789", anchor))

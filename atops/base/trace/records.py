@@ -7,14 +7,17 @@ Details are of commands under way, uses of memory and kernel threads. Places of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
+from atops.base.errors import AtopsError
+
 __all__ = (
-    "COPIES", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "CounterSample", "DetailBatch",
-    "Kind", "MemoryUse", "Phase", "Place", "Position", "Status", "ThreadEvent", "ThreadState", "Trace", "TraceBatch",
-    "TraceNames", "TraceRecord", "TraceStatistics", "TraceTuple",
+    "COPIES", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "ContextTuple", "CounterSample",
+    "DetailBatch", "ExportRecord", "Kind", "MemoryUse", "Phase", "Place", "Position", "Status", "ThreadEvent",
+    "ThreadState", "Trace", "TraceBatch", "TraceNames", "TraceRecord", "TraceStatistics", "TraceTuple",
 )  # fmt: skip
 
 Position: TypeAlias = tuple[int, int, int, int]  # opaque to readers: a place in each of the four rings
@@ -119,6 +122,24 @@ class TraceRecord(NamedTuple):
     def cause(self) -> int:
         """Return the seq of what satisfied this wait; -1 when that is unknown, or this is no wait."""
         return self.correlation if self.kind in WAITS else -1
+
+
+class ExportRecord(TraceRecord):
+    """A record for a subscriber that asked for contexts: equal to the record without them.
+
+    `context` is a copy of the context variables where the command was submitted, None where that was before anything
+    asked for them, or of an API call; `failure` is what it failed with, or None.
+    """
+
+    context: Context | None = None
+    failure: AtopsError | None = None
+
+
+class ContextTuple(tuple[int, ...]):
+    """What is emitted of a command while contexts are asked for: a `TraceTuple` that has them until it is delivered."""
+
+    context: Context | None = None
+    failure: AtopsError | None = None
 
 
 class CounterSample(NamedTuple):
@@ -279,7 +300,11 @@ class TraceNames:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A whole trace as a value: what a viewer needs, and what a trace file holds."""
+    """A whole trace as a value: what a viewer needs, and what a trace file holds.
+
+    `anchor_ns` is the time of day when the driver's clock was at 0, in nanoseconds since 1970 (UTC), so that a record
+    began at `anchor_ns + started_ns`; None under a virtual clock, which has no time of day.
+    """
 
     records: Sequence[TraceRecord] = ()
     counters: Sequence[CounterSample] = ()
@@ -289,6 +314,7 @@ class Trace:
     changes: Sequence[AllocationEvent] = ()
     steps: Sequence[ThreadEvent] = ()
     uses: Sequence[MemoryUse] = ()
+    anchor_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, Literal, TypeVar, overload
 
-from atops.base.clock import Clock
+from atops.base.clock import Clock, VirtualClock
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.trace.event_log import Closable, Detailing, DetailLog, Ring
 from atops.base.trace.records import (
@@ -24,8 +25,10 @@ from atops.base.trace.records import (
     AllocationEvent,
     Change,
     CommandEvent,
+    ContextTuple,
     CounterSample,
     DetailBatch,
+    ExportRecord,
     Kind,
     MemoryUse,
     Phase,
@@ -44,7 +47,8 @@ from atops.base.trace.records import (
 
 __all__ = (
     "COPIES", "FIELDS", "MOVES", "WAITS", "AllocationEvent", "Change", "CommandEvent", "CounterSample", "DetailBatch",
-    "Detailing", "Kind", "MemoryUse", "Phase", "Place", "Status", "Subscription", "ThreadEvent", "ThreadState", "Trace",
+    "Detailing", "ExportRecord", "Kind", "MemoryUse", "Phase", "Place", "Status", "Subscription", "ThreadEvent",
+    "ThreadState", "Trace",
     "TraceBatch", "TraceNames", "TraceRecord", "TraceStatistics", "TraceTuple", "Tracer",
 )  # fmt: skip
 
@@ -61,11 +65,12 @@ STATUSES: Final = tuple(Status)
 class Subscription(Closable):
     """A callback that gets each batch of new records until it is closed, by its owner or because it raised."""
 
-    __slots__ = ("callback", "missed", "position")
+    __slots__ = ("callback", "contexts", "missed", "position")
 
-    def __init__(self, tracer: Tracer, callback: Callable[[list[TraceRecord]], object], position: int) -> None:
+    def __init__(self, tracer: Tracer, callback: Callable[[list[Any]], object], position: int, contexts: bool) -> None:
         super().__init__(partial(tracer._unsubscribe, self))
         self.callback = callback
+        self.contexts = contexts
         self.position = position
         self.missed = 0
 
@@ -83,13 +88,16 @@ class Tracer:
 
     __slots__ = (
         "_asked", "_capacities", "_counters", "_deliverer", "_labels", "_lock", "_name_ids", "_names", "_notes",
-        "_ring", "_subscriptions", "active", "capacity", "clock", "detail", "details", "emit", "emit_all",
-        "on_detailed", "thread_detail",
+        "_ring", "_subscriptions", "active", "anchor_ns", "capacity", "clock", "contexts", "detail", "details", "emit",
+        "emit_all", "observed", "on_detailed", "thread_detail",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, capacity: int) -> None:
         """Make a tracer that holds the last `capacity` records; 0 holds none. Raises InvalidValue below that."""
         self.clock = clock
+        # The time of day at the clock's 0; a virtual clock has none, and two runs the same trace.
+        self.anchor_ns = None if isinstance(clock, VirtualClock) else time.time_ns() - clock.now()
+        self.contexts = 0  # how many subscribers want the contexts of submission
         self._ring: Ring[TraceTuple] = Ring(0)
         self._lock = self._ring.lock
         self.emit, self.emit_all = self._ring.add, self._ring.add_all
@@ -210,7 +218,7 @@ class Tracer:
         details = self.details_since(None)
         return Trace(
             tuple(self.records()), tuple(self.counters()), self.names(), self.dropped,
-            tuple(details.moments), tuple(details.changes), tuple(details.steps), tuple(details.uses),
+            tuple(details.moments), tuple(details.changes), tuple(details.steps), tuple(details.uses), self.anchor_ns,
         )  # fmt: skip
 
     def detailed(self, threads: bool = False) -> Detailing:
@@ -243,18 +251,48 @@ class Tracer:
         self._counters.clear()
         self.details.clear()
 
-    def subscribe(self, callback: Callable[[list[TraceRecord]], object]) -> Subscription:
-        """Call `callback` with the records as they come, on the thread that flushes, until closed. InvalidType."""
+    @overload
+    def subscribe(self, callback: Callable[[list[TraceRecord]], object]) -> Subscription: ...
+    @overload
+    def subscribe(
+        self, callback: Callable[[list[ExportRecord]], object], *, contexts: Literal[True]
+    ) -> Subscription: ...
+    def subscribe(self, callback: Callable[[list[Any]], object], *, contexts: bool = False) -> Subscription:
+        """Call `callback` with the records as they come, on the thread that flushes, until closed. InvalidType.
+
+        `contexts`: with an `ExportRecord` for each, which has the context variables of its submission and its failure.
+        Each command costs a copy of the context then.
+        """
         if not callable(callback):
             raise InvalidType(f"the subscriber of a tracer is {callback!r}; expected a function of a list of records")
         with self._lock:
             self._ring.settle()
             if self._ring.outbox is None:
                 self._ring.outbox = deque(maxlen=OUTBOX)
-            subscription = Subscription(self, callback, self._ring.total)
+            subscription = Subscription(self, callback, self._ring.total, contexts)
             self._subscriptions = (*self._subscriptions, subscription)
-            self.active = True
+            self.contexts += contexts
+            self._activate()
         return subscription
+
+    def deliver(self, patience: float = 1.0) -> bool:
+        """Give subscribers what has ended so far, and wait while another thread does: at most `patience` seconds.
+
+        Returns whether they have all of it. For the end of an exporter; not inside a subscriber.
+        """
+        until = time.monotonic() + patience
+        while True:
+            self.flush()
+            with self._lock:
+                if self._deliverer is None:
+                    return True
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.001)
+
+    def label_of(self, device: int, stream: int) -> str:
+        """Return the name of a stream, "" where it has none of its own."""
+        return self._labels.get((device, stream), "")
 
     @property
     def pending(self) -> bool:
@@ -286,6 +324,7 @@ class Tracer:
     def _activate(self) -> None:
         """See whether anybody looks. The lock is held."""
         self.active = self.capacity > 0 or bool(self._subscriptions) or self.detail > 0
+        self.observed = self.detail > 0 or self.contexts > 0
 
     def _record(self, raw: TraceTuple) -> TraceRecord:
         kind, status, name = KINDS[raw[1]], STATUSES[raw[7]], self._names[raw[14]]
@@ -306,11 +345,13 @@ class Tracer:
             return batch, ring.total, self._subscriptions
 
     def _deliver(self, raws: list[TraceTuple], end: int, subscriptions: tuple[Subscription, ...]) -> int:
-        records = [self._record(raw) for raw in raws]
+        records = [self._told(raw) if raw.__class__ is ContextTuple else self._record(raw) for raw in raws]
         start = end - len(records)  # the position of the first record
         for subscription in subscriptions:
             subscription.missed += max(0, start - subscription.position)
             fresh = records[max(0, subscription.position - start) :]
+            if subscription.contexts:
+                fresh = [each if isinstance(each, ExportRecord) else ExportRecord(*each) for each in fresh]
             subscription.position = end
             if not fresh or subscription.closed:
                 continue
@@ -321,11 +362,20 @@ class Tracer:
             except BaseException:  # SystemExit, a cancellation: they would end the thread that delivers
                 subscription.close()
                 logger.exception("a trace subscriber raised and was removed: %r", subscription.callback)
+        for raw in raws:
+            if isinstance(raw, ContextTuple):
+                raw.context = raw.failure = None  # the ring holds it for long yet
         return len(records)
+
+    def _told(self, raw: Any) -> TraceRecord:  # a ContextTuple, which is as long as every other
+        record = ExportRecord(*self._record(raw))
+        record.context, record.failure = raw.context, raw.failure
+        return record
 
     def _unsubscribe(self, subscription: Subscription) -> None:
         with self._lock:
             self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
+            self.contexts -= subscription.contexts
             self._activate()
             if not self._subscriptions:
                 self._ring.outbox = None

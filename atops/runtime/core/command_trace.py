@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from atops.base.errors import AtopsError, PriorLaunchFailure, StreamAborted
-from atops.base.trace.records import Phase
+from atops.base.trace.records import ContextTuple, Phase
 from atops.base.trace.tracer import Kind, Status, Tracer, TraceTuple
 from atops.device.call_site import calling_place
 from atops.device.memory.allocation import Allocation
@@ -21,7 +22,7 @@ from atops.runtime.core.completion import PENDING, Completion
 if TYPE_CHECKING:
     from atops.runtime.driver import Driver
 
-__all__ = ("begin", "call_record", "copy_record", "park", "start", "submit", "teller", "trace_tuple")
+__all__ = ("begin", "call_record", "copy_record", "in_context", "park", "start", "submit", "teller", "trace_tuple")
 
 API, WENT_WELL, FAILED = int(Kind.API), int(Status.DONE), int(Status.FAILED)
 SUBMITTED, STARTED, PARKED = (int(phase) for phase in Phase)
@@ -70,6 +71,14 @@ def trace_tuple(item: Completion, error: AtopsError | None, now: int, tracer: Tr
     )  # fmt: skip
 
 
+def in_context(record: TraceTuple, item: Completion, error: AtopsError | None) -> TraceTuple:
+    """Return a record with the context of its command, which forgets it, and its failure, for subscribers."""
+    told = ContextTuple(record)
+    told.context, told.failure = item.context, error
+    item.context = None
+    return told  # type: ignore[return-value]  # sixteen integers, as they were
+
+
 def _status_of(error: AtopsError | None) -> Status:
     if error is None:
         return Status.DONE
@@ -82,9 +91,17 @@ def _status_of(error: AtopsError | None) -> Status:
 
 
 def submit(item: Completion) -> None:
-    """Tell that a command was enqueued, where in the program, and what memory it was given."""
+    """Keep the context in which a command is enqueued; tell that it is, where in the program, with what memory.
+
+    Each where a reader wants it.
+    """
+    tracer = item.stream.driver.tracer
+    if tracer.contexts:
+        item.context = copy_context()
+    if not tracer.detail:
+        return
     place = calling_place(ENQUEUEING)
-    _tell(item, SUBMITTED, item.submitted_ns, -1, item.stream.driver.tracer.details.site(*place))
+    _tell(item, SUBMITTED, item.submitted_ns, -1, tracer.details.site(*place))
     _tell_uses(item)
 
 

@@ -59,6 +59,7 @@ class Completion(FutureLike[T_co]):
     aborted: ExecutionError | None = None  # set by an abort that found no `stop`, or a duty
     keeps_order = False  # whether it was `cancel` that set `aborted`: the stream still waits for its `deps`
     submitted_ns = 0
+    context: Context | None = None  # where it was submitted, for a subscriber of the trace that wants to know
     started_ns = -1
     share: CopyEngines | None = None  # of a copy: the engines of its resource bundle, if it is held to them
     told: tuple[int, int, int, int, int] | None = None  # what its events for viewers share, once one was told

@@ -207,7 +207,7 @@ class StreamQueue(InProcess):
         item.seq = driver.seq = driver.seq + 1
         if driver.tracer.active:
             item.submitted_ns = driver.now()
-            if driver.tracer.detail:
+            if driver.tracer.observed:
                 command_trace.submit(item)
         # From here on nothing is called before the queue has the command: no Ctrl-C comes in between.
         self._last = item

@@ -17,7 +17,7 @@ from atops.base.waiting.parking_lot import Waiter
 from atops.device.memory.allocation import FENCED, Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.copy import COPY_D2D, COPY_D2H, COPY_H2D, DIRECT, DIRECTIONS, Copy, carry_out
-from atops.runtime.core.command_trace import copy_record
+from atops.runtime.core.command_trace import copy_record, in_context
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, as_failure
 from atops.runtime.executors.executor import HERE
 
@@ -88,11 +88,10 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
                     dst.wrote(at, size)
             if tracing:
                 ended = now()
-                records.append(
-                    copy_record(
-                        item.seq, kind, device, number, item.submitted_ns, begun, ended, size, dst, at, src, start
-                    )
+                record = copy_record(
+                    item.seq, kind, device, number, item.submitted_ns, begun, ended, size, dst, at, src, start
                 )
+                records.append(record if item.context is None else in_context(record, item, None))
                 begun = ended
             done += 1
     except Exception as failure:
@@ -138,7 +137,7 @@ def copy_at_once(
     driver, context = stream.driver, stream.context
     tracer, engines = driver.tracer, context.engines
     kind = COPY_H2D if upload else COPY_D2H
-    if HERE.role is not None or driver.inline or tracer.detail or context.prefetched.watched:
+    if HERE.role is not None or driver.inline or tracer.observed or context.prefetched.watched:
         return False
     if driver.lock._is_owned():
         return False

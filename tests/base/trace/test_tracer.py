@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atops.base.clock import VirtualClock
+from atops.base.clock import VirtualClock, WallClock
 from atops.base.errors import InvalidValue
 from atops.base.trace.tracer import Kind, Status, Tracer, TraceRecord, TraceTuple
 
@@ -332,3 +333,14 @@ def test_the_repr_gives_the_figures() -> None:
     for seq in range(3):
         trace.emit(raw(seq))
     assert repr(trace) == "<Tracer 2 of 2 records, 1 dropped>"
+
+
+def test_the_anchor_is_the_time_of_day_at_the_clocks_zero() -> None:
+    """A moment of the wall clock plus the anchor is the time of day; a virtual clock has none."""
+    clock = WallClock()
+    before = time.time_ns()
+    trace = Tracer(clock, 10)
+    anchor = trace.snapshot().anchor_ns
+    assert anchor is not None and abs(anchor + clock.now() - before) < 1_000_000_000
+    assert trace.snapshot().anchor_ns == anchor
+    assert tracer().snapshot().anchor_ns is None
