@@ -40,6 +40,7 @@ from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.completion import Completion, look_at, over
 from atops.runtime.core.event import Event
+from atops.runtime.core.order import EVERYTHING, NOTHING
 from atops.runtime.driver import Driver, current_driver
 from atops.runtime.executors.executor import StepWaiter
 from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of
@@ -487,7 +488,7 @@ class Device:
         """Do what follows the wait for all work: give back what pools keep too much, raise the first failure."""
         context = context or self.context
         context.check_survived()
-        context.release_excess()
+        context.synchronised((NOTHING, EVERYTHING, self.driver.seq) if context.order.host_asked else None)
         self.raise_error()
 
     @property

@@ -88,6 +88,7 @@ class Driver(InProcess):
     _outer: Driver | None = None  # the one that was current where this one was entered
     _entered = _left = False
     _flush_posted = False  # whether the tracer is about to tell its subscribers
+    frees = False  # whether a stream has freed memory: from then on pools need to know what comes before what
 
     def __init__(self, options: EmulatorOptions | None = None, *, name: str = "", executor: Executor | None = None):
         self.options, self.name = options_of(options), _name_of(name)

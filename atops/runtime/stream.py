@@ -44,10 +44,10 @@ from atops.runtime.commands.values import WaitValue, WriteValue
 from atops.runtime.core.capacity import Capacity, Room
 from atops.runtime.core.completion import Completion, log_if_unseen, over
 from atops.runtime.core.event import Event
+from atops.runtime.core.order import after_wait, before_end, seen_at_record
 from atops.runtime.driver import current_driver
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import word_of
-from atops.runtime.pools.blocks import order_of
 from atops.runtime.queues.abort import abort_and_wait
 from atops.runtime.queues.queue import submit_items
 from atops.runtime.stream_memory import StreamMemory
@@ -72,7 +72,6 @@ Config = LaunchConfig | Sequence[DimLike]
 new_tuple = tuple.__new__  # what a named tuple does, without the Python frame that it puts before it
 HIGHEST, LOWEST = -2, 0  # priorities: a lower number is more urgent
 PER_THREAD: Final = 2  # the handle of each thread's own stream, as 0 is that of the null stream
-REMEMBERED = 256  # streams whose events a stream has waited for
 
 
 class LaunchKeywords(TypedDict, total=False):
@@ -271,7 +270,7 @@ class Stream(StreamMemory):
         (TOPS Runtime API, 2.9; TOPS C++, 8.1).
         """
         plain = start is None and stop is None
-        options = PLAIN_LAUNCH if plain else LaunchOptions(start, stop)
+        options = PLAIN_LAUNCH if plain else LaunchOptions(start, stop, seen=seen_at_record(self))
         launch = self.prepare_launch(kernel, config, arguments, named, shared, cooperative, options)
         if plain:
             return self.submit(launch)
@@ -323,7 +322,7 @@ class Stream(StreamMemory):
             event = Event(self.context, timing=timing, once=once, queryable=queryable)
         else:
             raise InvalidValue(f"record() got options beside {event!r}; give them to create_event(), or no event")
-        self._mark(Completion(self, Record(event)), (event,))
+        self._mark(Completion(self, Record(event, seen_at_record(self))), (event,))
         return event
 
     def _mark(self, item: Completion, events: tuple[Event, ...], launch: Completion | None = None) -> Completion:
@@ -363,8 +362,8 @@ class Stream(StreamMemory):
         else:
             raise InvalidHandle(f"{what!r} is of {what.stream.driver!r}; {self.label} is of {self.driver!r}")
         item = self.submit(WaitEvent(what, record))
-        if record is not None:
-            self._note_wait(record)
+        if record is not None and self.driver.frees:
+            after_wait(self, record)
         return item
 
     def _wait_awaited(self, awaited: Awaited) -> Completion[None]:
@@ -387,14 +386,6 @@ class Stream(StreamMemory):
             raise InvalidHandle(f"cannot wait: {self.label} is closed")
         self._check_room(1)
         return other.record(Event(other.context, timing=False))
-
-    def _note_wait(self, record: Completion) -> None:
-        """Remember that what is enqueued from now on comes after `record`, for pools."""
-        waited = self.waited = self.waited or {}
-        order = order_of(record.stream)
-        waited[order] = max(record.seq, waited.pop(order, 0))
-        if len(waited) > REMEMBERED:  # those waited for longest ago are of streams that may be gone
-            self.waited = dict(list(waited.copy().items())[REMEMBERED // 2 :])
 
     def wait_value(
         self,
@@ -529,7 +520,7 @@ class Stream(StreamMemory):
         await over(self.outstanding())
         while items := self.outstanding():
             await over(items)
-        self.context.release_excess()
+        self.context.synchronised()
         self.raise_error()
 
     def qsize(self) -> int:
@@ -549,9 +540,11 @@ class Stream(StreamMemory):
     # ---- waiting
 
     def __await__(self) -> Generator[Any, Any, Stream]:
-        self.context.check_alive()
+        context = self.context
+        context.check_alive()
+        before = before_end(self) if context.order.host_asked else None
         yield from over(self.outstanding()).__await__()
-        self.context.release_excess()
+        context.synchronised(before)
         self.raise_error()
         return self
 
@@ -561,9 +554,11 @@ class Stream(StreamMemory):
         `timeout` is in seconds. Raises TimeoutError, or WouldDeadlock where the wait could never end
         (TOPS Runtime API, 2.4 topsStreamSynchronize).
         """
-        self.context.check_alive()
+        context = self.context
+        context.check_alive()
+        before = before_end(self) if context.order.host_asked else None
         self.driver.wait_all(self.outstanding(), timeout)
-        self.context.release_excess()
+        context.synchronised(before)
         self.raise_error()
 
     def auto_synchronize(self) -> AutoSynchronize:

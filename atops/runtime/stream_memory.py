@@ -45,12 +45,13 @@ TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is 
 class StreamMemory(DrainedQueue):
     """Enqueue copies, fills, allocations and frees; own the buffers that were made here."""
 
-    __slots__ = ("_owned", "waited")
+    __slots__ = ("_owned", "waited", "waited_kept")
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._owned: dict[Allocation, Buffer] | None = None
-        self.waited: dict[int, int] | None = None  # by another stream's order: the newest record of its waited for
+        self.waited: dict[int, int] | None = None  # by another order, the newest command that comes before (`order`)
+        self.waited_kept = False  # whether a record keeps it: then a copy is changed
 
     # ---- moving bytes
 

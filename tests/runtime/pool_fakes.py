@@ -12,7 +12,7 @@ from atops.base.locks import make_lock
 from atops.device.arch import architecture
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import DeviceMemory
-from atops.runtime.pools.blocks import order_of
+from atops.runtime.core.order import NullOrder, order_of
 from atops.runtime.pools.pool import MemoryPool
 
 MIB = 1 << 20
@@ -25,6 +25,7 @@ def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) ->
     driver = driver or SimpleNamespace(options=options, lock=threading.Lock(), seq=0, executor=executor)
     memory = DeviceMemory(total, 1, ordinal, (2 * ordinal + 1) << 36, 0)
     context = SimpleNamespace(driver=driver, ordinal=ordinal, memory=memory, arch=architecture("gcu300"), dead=None)
+    context.order = NullOrder()
     context.pools = WeakSet()
     context.known_pools = lambda: list(context.pools)
     context.trim_pools = lambda but: sum(pool.trim() for pool in list(context.pools) if pool is not but)
@@ -45,6 +46,7 @@ class Lane:
     """A stream that frees: its frees run when the test says so. It leaves out no wait."""
 
     lost = None
+    blocking = null = False
 
     def __init__(self, context: Any, number: int) -> None:
         self.context = context

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sortedcontainers import SortedList
@@ -450,6 +450,30 @@ class DeviceMemory:
             kept = dict(item for item in self._kept.items() if item[0] in self._at)
             taken = ((offset, kept.get(offset) or each.size) for offset, each in self._at.items())
             self._banks, self._kept, self._starts = self._banks.renewed(sorted((*taken, *self._lost))), kept, None
+
+    def join_kept(self, owners: Sequence[Allocation]) -> None:
+        """Make ranges that follow one another, each by its newest allocation, one range: that of the first.
+
+        The allocations are left as they are. Raises IllegalAddress when a range is not set aside for its owner, or
+        does not follow the one before it.
+        """
+        with self.lock:
+            rooms = [self._kept.get(each.offset) or self._rounded(each.size) for each in owners]
+            place = owners[0].offset
+            for each, room in zip(owners, rooms, strict=True):
+                if each.offset != place or each.bank != owners[0].bank or self._at.get(place) is not each:
+                    raise IllegalAddress(f"the range of {each!r} does not follow that of {owners[0]!r}")
+                place += room
+            self._starts = None
+            try:
+                self._kept[owners[0].offset] = sum(rooms)
+                for each in owners[1:]:
+                    self._at.pop(each.offset)
+                    self._kept.pop(each.offset, None)
+            except BaseException:  # Ctrl-C: as it was
+                self._at.update({each.offset: each for each in owners})
+                self._kept.update({each.offset: room for each, room in zip(owners, rooms, strict=True)})
+                raise
 
     def _forget(self, ended: Allocation) -> int:
         """Take the range of an ended allocation out of the index and return its bytes; -1 if it is not its own now.

@@ -19,6 +19,7 @@ from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.completion import Completion, log_if_unseen
+from atops.runtime.core.order import NullOrder
 from atops.runtime.executors.kernel_lane import KernelLane
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.constants import ConstantBuffers
@@ -26,6 +27,7 @@ from atops.runtime.memory.prefetch import PrefetchBuffer
 
 if TYPE_CHECKING:
     from atops.runtime.board.deferred_free import Lost
+    from atops.runtime.core.order import Over
     from atops.runtime.driver import Driver
     from atops.runtime.pools.pool import MemoryPool
     from atops.runtime.queues.queue import StreamQueue
@@ -80,6 +82,7 @@ class DeviceContext:
         self.active: dict[StreamQueue, None] = {}  # streams with unfinished work
         self.poisoned: WeakSet[StreamQueue] = WeakSet()
         self.null_last: Completion | None = None  # the null stream's newest command
+        self.order = NullOrder()
         self.lost: Lost | None = None  # by all streams in null-stream order, the null stream too
         self.null_stream: Stream | None = None
         self.pools: WeakSet[MemoryPool] = WeakSet()
@@ -118,8 +121,11 @@ class DeviceContext:
         pools = [pool for context in self.driver.contexts for pool in context.known_pools()]
         return any(pool.opens(serial, self.ordinal) for pool in pools)
 
-    def release_excess(self) -> None:
-        """Let every pool give back what it keeps beyond its threshold: what synchronising does."""
+    def synchronised(self, over: Over | None = None) -> None:
+        """Note, where a pool asks, what is over now that the host has waited, and let pools give back their excess."""
+        if over is not None:
+            seen, order, seq = over
+            seen.merge(self.order.host, order, seq)
         for pool in self.known_pools() if len(self.pools) > 1 else (self.default_pool,):
             pool.release_excess()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from atops.base.errors import PriorLaunchFailure
 from atops.base.trace.tracer import Kind
@@ -11,6 +11,9 @@ from atops.runtime.core.commands import NOWHERE, Described, always, define, neve
 from atops.runtime.core.completion import Completion, verb
 from atops.runtime.core.event import Event
 
+if TYPE_CHECKING:
+    from atops.runtime.core.order import Seen
+
 __all__ = ("Cancelled", "Record", "WaitEvent")
 
 
@@ -18,6 +21,7 @@ class Record(NamedTuple):
     """Mark this point of the stream in an event."""
 
     event: Event
+    seen: Seen | None = None  # what comes before it in other streams, for pools
 
 
 class WaitEvent(NamedTuple):

@@ -25,6 +25,7 @@ from atops.runtime.core.event import Event
 from atops.runtime.memory.scatter import ranges_of
 
 if TYPE_CHECKING:
+    from atops.runtime.core.order import Seen
     from atops.runtime.resources.bundle import ResourceBundle
 
 __all__ = ("PLAIN_LAUNCH", "Launch", "LaunchOptions", "Rendezvous")
@@ -45,6 +46,11 @@ class Launch(NamedTuple):
         """Return the launch as one of the grids that meet there."""
         return self._replace(options=self.options._replace(meeting=meeting))
 
+    @property
+    def seen(self) -> Seen | None:
+        """Of one that is a record, what comes before it in other streams."""
+        return self.options.seen
+
     def in_bundle(self, bundle: ResourceBundle | None) -> Launch:
         """Return the launch as one that runs in a resource bundle."""
         return self._replace(options=self.options._replace(bundle=bundle))
@@ -58,6 +64,7 @@ class LaunchOptions(NamedTuple):
     meeting: Rendezvous | None = None  # of a cooperative launch over several streams
     bundle: ResourceBundle | None = None  # the resource bundle that it runs in
     pinned: tuple[int, ...] | None = None  # the cluster of each block
+    seen: Seen | None = None  # of one that is a record, what comes before it in other streams, for pools
 
 
 PLAIN_LAUNCH = LaunchOptions()  # of a launch that carries nothing: known by being this very tuple

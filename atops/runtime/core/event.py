@@ -11,6 +11,7 @@ from atops.base.html_table import html_table
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.future import FutureLike, call_here, checked_callback, ends_a_wait
+from atops.runtime.core.order import synchronised_with
 
 if TYPE_CHECKING:
     from atops.runtime.board.context import DeviceContext
@@ -68,7 +69,7 @@ class Event(FutureLike[None]):
         record = self.record
         if record is not None:
             yield from record.__await__()
-            record.stream.context.release_excess()
+            synchronised_with(record)
         else:
             yield from checkpoint().__await__()
 
@@ -83,7 +84,7 @@ class Event(FutureLike[None]):
         record = self.record
         if record is not None:
             record.wait_sync(timeout)
-            record.stream.context.release_excess()
+            synchronised_with(record)
 
     # ---- as a future
 

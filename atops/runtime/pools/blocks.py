@@ -10,17 +10,20 @@ from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterator
 from enum import IntEnum
+from itertools import islice
 from typing import TYPE_CHECKING
+
+from atops.runtime.core.order import EVERYTHING, NOTHING, seen_by
 
 if TYPE_CHECKING:
     from atops.device.memory.allocation import Allocation
     from atops.runtime.core.completion import Completion
-    from atops.runtime.queues.queue import StreamQueue
     from atops.runtime.stream_memory import StreamMemory
 
-__all__ = ("ANY", "Block", "FreeBlocks", "Origin", "Shelf", "order_of", "waited_for")
+__all__ = ("ANY", "Block", "FreeBlocks", "Origin", "Shelf")
 
 ANY = 1 << 63  # no block is larger
+LOOKED_AT = 256  # free blocks, the largest, that are looked at for neighbours
 
 
 class Block:
@@ -28,11 +31,15 @@ class Block:
 
     `frees`: by stream order, the newest free that is enqueued and has not run, with the serial of its allocation; older
     ones of that order end before it. `left` counts all such frees, and `held` those that have run and are put off.
-    `order` and `seq`: the stream order and the command number of the last free. `since`: the board's newest command
-    when nothing used it. `spoiled`: an allocation of it was ended otherwise, and may still be written to.
+    `order`, `group` and `seq`: the stream order, its group and the command number of the last free. `since`: the
+    board's newest command when nothing used it. `joined`: the block that this one is part of now. `spoiled`: an
+    allocation of it was ended otherwise, and may still be written to.
     """
 
-    __slots__ = ("frees", "held", "left", "lent", "newest", "order", "seq", "since", "size", "spoiled", "used")
+    __slots__ = (
+        "frees", "group", "held", "joined", "left", "lent", "newest", "order", "seq", "since", "size", "spoiled",
+        "used",
+    )  # fmt: skip
 
     def __init__(self, newest: Allocation, size: int) -> None:
         self.newest = newest
@@ -41,9 +48,10 @@ class Block:
         self.lent = True
         self.frees: dict[int, tuple[int, Completion]] = {}
         self.left = self.held = 0
-        self.order = 0
+        self.order = self.group = 0
         self.seq = self.since = 0
         self.spoiled = False
+        self.joined: Block | None = None
 
     def forget(self, serial: int) -> None:
         """Note that the free of an allocation has given the block back, if that is the newest of its order."""
@@ -56,9 +64,10 @@ class Block:
 class Shelf:
     """Free blocks, by size; of one size in the order in which they came."""
 
-    __slots__ = ("_rows", "_sizes", "total")
+    __slots__ = ("_rows", "_sizes", "group", "total")
 
     def __init__(self) -> None:
+        self.group = 0  # of the order whose blocks are here
         self._rows: dict[int, dict[Block, None]] = {}
         self._sizes: list[int] = []
         self.total = 0  # bytes
@@ -103,6 +112,10 @@ class Shelf:
                 return block
         return None
 
+    def largest(self, count: int) -> Iterator[Block]:
+        """Yield so many blocks, the largest first."""
+        return islice((block for size in reversed(self._sizes) for block in self._rows[size]), count)
+
     def between(self, least: int, most: int) -> Iterator[Block]:
         """Yield the blocks of sizes from `least` to `most`, the smallest first, of one size the newest first."""
         for size in self._sizes[bisect_left(self._sizes, least) :]:
@@ -142,10 +155,11 @@ class FreeBlocks:
     theirs is put off. `opportunistic` and `events` switch two of the rules.
     """
 
-    __slots__ = ("_age", "_spare", "events", "held", "idle", "opportunistic", "promised")
+    __slots__ = ("_age", "_spare", "events", "held", "host", "idle", "opportunistic", "promised")
 
     def __init__(self) -> None:
         self.opportunistic = self.events = True
+        self.host: dict[int, int] = {}  # by order, the newest command behind which the host has synchronised
         self.idle = Shelf()
         self.held = Shelf()
         self._age: OrderedDict[Block, None] = OrderedDict()  # idle blocks, longest idle first
@@ -166,6 +180,7 @@ class FreeBlocks:
         if shelf is None:
             shelf = self.promised[block.order] = self._spare if self._spare is not None else Shelf()
             self._spare = None
+        shelf.group = block.group
         shelf.put(block)
 
     def drop(self, block: Block) -> None:
@@ -196,14 +211,38 @@ class FreeBlocks:
                 for block in self.idle.between(least, most):
                     if block.order == order:
                         return block, Origin.SAME_STREAM
-                    if events and block.seq < waited_for(stream, block.order):
+                    if events and block.seq <= seen_by(stream).newest(block.order, block.group):
                         return block, Origin.AFTER_EVENT
-        if events and stream.waited:
+                    if block.seq <= max(map(self.host.get, (block.order, block.group, EVERYTHING), (0, 0, 0))):
+                        return block, Origin.OPPORTUNISTIC
+        if events and self.promised and (seen := seen_by(stream)) is not NOTHING:
             for other, shelf in self.promised.items():
-                seq = waited_for(stream, other)
-                block = shelf.freed_before(seq, least, most) if seq else None
+                seq = 0 if other == order else seen.newest(other, shelf.group)
+                block = shelf.freed_before(seq + 1, least, most) if seq else None
                 if block is not None and not _in_use(block, stream):
                     return block, Origin.AFTER_EVENT
+        return None
+
+    def neighbours(
+        self, least: int, most: int, order: int, stream: StreamMemory
+    ) -> tuple[tuple[Block, ...], Origin] | None:
+        """Return blocks of `stream` that are one range of `least` to `most` bytes, at least one of them promised."""
+        own = self.promised.get(order)
+        if own is None or own.total + self.idle.total < least:
+            return None
+        free = list(own.largest(LOOKED_AT))
+        free += [block for block in self.idle.largest(LOOKED_AT) if self.opportunistic or block.order == order]
+        starts = {block.newest.offset: block for block in free if not _in_use(block, stream)}
+        for block in starts.values():
+            run, total = [block], block.size
+            while total < least:
+                following = starts.get(block.newest.offset + total)
+                if following is None or following.newest.bank != block.newest.bank:
+                    break
+                run.append(following)
+                total += following.size
+            if least <= total <= most and len(run) > 1 and any(each.left for each in run):
+                return tuple(run), Origin.SAME_STREAM
         return None
 
     def elsewhere(self, least: int, order: int) -> Block | None:
@@ -224,16 +263,6 @@ class FreeBlocks:
     def promised_bytes(self) -> int:
         """Bytes of the promised blocks."""
         return sum(shelf.total for shelf in self.promised.values())
-
-
-def order_of(stream: StreamQueue) -> int:
-    """Return a number for a stream's order: its own, and one below 0 for the null stream of each device."""
-    return stream.number or ~stream.context.ordinal
-
-
-def waited_for(stream: StreamMemory, order: int) -> int:
-    """Return the number of the newest record of another order that `stream` has waited for; 0 if there is none."""
-    return stream.waited.get(order, 0) if stream.waited else 0
 
 
 def _in_use(block: Block, *streams: StreamMemory) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from atops.base.errors import OutOfMemory
@@ -30,8 +31,8 @@ class Ledger:
         self.limit = limit  # the most to reserve
         self.threshold = 0  # reserved bytes that synchronising leaves alone
         self.destroyed = False
-        # Frees that found the lock taken: (serial, order, completion). The next holder of the lock does them.
-        self.given: deque[tuple[int, int, Completion]] = deque()
+        # Frees that found the lock taken: serial, order, group, completion. The next holder of the lock does them.
+        self.given: deque[tuple[int, int, int, Completion]] = deque()
         self.lent: dict[int, Block] = {}  # by serial: allocations that are taken and not freed
         self.freed: dict[int, Block] = {}  # by serial: allocations whose free is enqueued and has not run
         self.held: set[int] = set()  # serials whose free has run and is put off
@@ -83,9 +84,10 @@ class Ledger:
             self.used_high = used
 
     def reissue(
-        self, block: Block, size: int, origin: Origin, site: object, stream: int, now: int
-    ) -> Allocation:
-        """Lend a free block to a new allocation. `now` is the number of the board's newest command."""
+        self, taken: Block | tuple[Block, ...], size: int, origin: Origin, site: object, stream: int, now: int
+    ) -> tuple[Block, Allocation]:
+        """Lend a free block, or neighbours as one, to a new allocation. `now`: the number of the newest command."""
+        block = self._join(taken) if isinstance(taken, tuple) else taken
         old = block.newest
         try:
             self.blocks.drop(block)
@@ -99,7 +101,41 @@ class Ledger:
                 self.memory.retire(block.newest, "Ctrl-C")
             self._put(block)
             raise
-        return allocation
+        return block, allocation
+
+    def _join(self, parts: tuple[Block, ...]) -> Block:
+        """Make one free block of neighbours, which are in order of their places."""
+        whole = Block(parts[0].newest, sum(part.size for part in parts))
+        whole.lent, whole.group = False, parts[0].group
+        newest = max(parts, key=lambda part: part.seq)
+        whole.order, whole.seq = newest.order, newest.seq
+        whole.since = min(part.since for part in parts)
+        whole.left = sum(part.left for part in parts)
+        for part in parts:
+            for order, free in part.frees.items():
+                if order not in whole.frees or free[1].seq > whole.frees[order][1].seq:
+                    whole.frees[order] = free
+        self.memory.join_kept([part.newest for part in parts])
+        try:
+            for part in parts:
+                self.blocks.drop(part)
+                part.joined = whole
+        except BaseException:  # Ctrl-C: the ranges are one already
+            for part in parts:
+                with suppress(KeyError):
+                    self.blocks.drop(part)
+                part.joined = whole
+            raise
+        finally:
+            self._put(whole)
+        return whole
+
+    def freed_block(self, serial: int) -> Block | None:
+        """Return the block of an allocation whose free has not run."""
+        block = self.freed.get(serial)
+        while block is not None and block.joined is not None:
+            block = block.joined
+        return block
 
     # ---- back
 
@@ -110,12 +146,12 @@ class Ledger:
             self.free(*given[0])
             given.popleft()  # last: a free that Ctrl-C interrupted is done again
 
-    def free(self, serial: int, order: int, item: Completion) -> None:
+    def free(self, serial: int, order: int, group: int, item: Completion) -> None:
         """Note that a free of an allocation was enqueued in an order, as `item`."""
         block = self.lent.get(serial)
         if block is None:
             return  # another thread has freed it first
-        block.order, block.seq = order, item.seq
+        block.order, block.group, block.seq = order, group, item.seq
         if serial not in self.early and serial not in self.freed:
             block.frees[order] = serial, item
             self.freed[serial] = block
@@ -131,7 +167,8 @@ class Ledger:
         """Note that an allocation's free gives it back, or, `spoiled`, that it had been ended in another way before."""
         held = serial in self.held
         self.held.discard(serial)
-        block = self.freed.pop(serial, None)
+        block = self.freed_block(serial)
+        self.freed.pop(serial, None)
         if block is None:
             block = self.lent.get(serial)
             if block is not None:
@@ -151,7 +188,7 @@ class Ledger:
     def put_off(self, serial: int) -> None:
         """Note that the free of an allocation has run, and gives it back later: till then nothing else gets it."""
         self.held.add(serial)
-        block = self.freed.get(serial)
+        block = self.freed_block(serial)
         if block is not None:
             if not block.lent:
                 self.blocks.drop(block)

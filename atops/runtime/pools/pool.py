@@ -21,8 +21,9 @@ from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.future import InProcess
+from atops.runtime.core.order import group_of, order_of
 from atops.runtime.executors.executor import Collectable
-from atops.runtime.pools.blocks import ANY, Block, Origin, order_of
+from atops.runtime.pools.blocks import ANY, Block, Origin
 from atops.runtime.pools.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -81,9 +82,10 @@ class MemoryPool(InProcess, Collectable):
     A freed block is given out again whole, to a request of its size or down to about four fifths of it, by the first
     rule that finds one:
 
-    1. It was freed in the same stream: at once, whether or not the stream has come to the free.
+    1. It was freed in the same stream: at once, whether or not the stream has come to the free; neighbours are joined.
     2. `reuse_allow_opportunistic`: the stream that freed it has come to the free.
-    3. `reuse_follow_event_dependencies`: the stream waits for an event recorded after the free in the freeing stream.
+    3. `reuse_follow_event_dependencies`: the stream comes after the free, by events, through other streams too, and by
+       null-stream order.
     4. Otherwise memory is fresh; if there is none, idle blocks go back to the device first, the oldest first.
     5. When the device or `max_size` is exhausted, rules 1 and 3 again, for larger blocks too; then, with
        `reuse_allow_internal_dependencies`, what another stream has freed, and the allocation waits for that free. This
@@ -91,9 +93,9 @@ class MemoryPool(InProcess, Collectable):
 
     What a stream was to wait for and did not may still use what it frees: until that is over no rule gives it out.
 
-    All switches are on by default. Idle memory goes back to the device, until at most `release_threshold` bytes (0) are
-    reserved, when a stream, an event or the device is synchronised; up to then 32 MiB more may be idle. Any
-    thread may call anything.
+    All switches are on by default; what the host has synchronised behind is free for every stream without them. Idle
+    memory goes back to the device, until at most `release_threshold` bytes (0) are reserved, when a stream, an event or
+    the device is synchronised; up to then 32 MiB more may be idle. Any thread may call anything.
     """
 
     __slots__ = (
@@ -112,6 +114,7 @@ class MemoryPool(InProcess, Collectable):
         self._granted: dict[int, Access] = {}  # the rights of other devices than its own
         self.lock = context.pool_lock
         self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
+        self._ledger.blocks.host = context.order.host
         self.when_collected(context.driver.executor, partial(self._ledger.shrink, 0))  # its memory keeps a pool alive
         with self.lock:
             context.pools.add(self)
@@ -189,15 +192,17 @@ class MemoryPool(InProcess, Collectable):
                 blocks = ledger.blocks
                 need = ledger.rounded(size)
                 order = stream.number or order_of(stream)
-                found = blocks.find(need, need + (need >> 2) + 2048, order, stream)
+                most = need + (need >> 2) + 2048
+                found = blocks.find(need, most, order, stream) or blocks.neighbours(need, most, order, stream)
                 if found is None:
                     if (allocation := ledger.fresh(size, need, site, stream.number, now)) is not None:
                         return allocation, (), ()
-                    found = blocks.find(need, ANY, order, stream) or self._find_elsewhere(need, order)
+                    found = (blocks.find(need, ANY, order, stream) or blocks.neighbours(need, ANY, order, stream)
+                             or self._find_elsewhere(need, order))  # fmt: skip
                     if found is None:
                         raise self._out_of_memory(size)
-                block, origin = found
-                allocation = ledger.reissue(block, size, origin, site, stream.number, now)
+                taken, origin = found
+                block, allocation = ledger.reissue(taken, size, origin, site, stream.number, now)
                 if not block.left:
                     return allocation, (), ()
                 after = tuple(free for other, (_, free) in block.frees.items() if other != order)
@@ -220,7 +225,8 @@ class MemoryPool(InProcess, Collectable):
             if not allocation.alive:
                 return  # a reset has ended it
             raise InvalidHandle(f"{allocation!r} was freed already, or is no memory of {self!r}")
-        ledger.given.append((serial, order_of(stream), item))  # the next holder of the lock does it
+        self.context.driver.frees = True
+        ledger.given.append((serial, order_of(stream), group_of(stream), item))  # the next holder of the lock does it
 
     def returned(self, allocation: Allocation, by: object) -> None:
         """End `allocation`: its stream has come to the free. `by` says in words what freed it, and where."""
@@ -234,7 +240,7 @@ class MemoryPool(InProcess, Collectable):
     def since(self, allocation: Allocation) -> int:
         """Return the number of a command up to which none uses the memory that `allocation` has. Takes no lock."""
         ledger, serial = self._ledger, allocation.serial
-        block = ledger.lent.get(serial) or ledger.freed.get(serial)
+        block = ledger.lent.get(serial) or ledger.freed_block(serial)
         return 0 if block is None else block.since
 
     def put_off(self, allocation: Allocation) -> None:
@@ -384,6 +390,7 @@ class MemoryPool(InProcess, Collectable):
     @reuse_allow_opportunistic.setter
     def reuse_allow_opportunistic(self, on: bool) -> None:
         self._ledger.blocks.opportunistic = bool(on)
+        self.context.order.host_asked |= not on
 
     @property
     def release_threshold(self) -> int:

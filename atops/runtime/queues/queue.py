@@ -217,7 +217,8 @@ class StreamQueue(InProcess):
         if ordered and (kind is not Call or item.command.holds):
             self.ordered_last = item
             if self.null:
-                self.context.null_last = item
+                self.context.null_last, order = item, self.context.order
+                order.null_seq, order.null = item.seq, order.blocking
         if first := not self._scheduled:
             self._scheduled = True
             self.context.active[self] = None

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from atops.base.errors import ExecutionError, OutOfMemory, StreamAborted, StreamFull
+from atops.runtime.core.order import REMEMBERED
 from atops.runtime.device import Device
-from atops.runtime.stream import REMEMBERED
 from tests.runtime.boards import PATIENCE, Latch, board, device
 
 
