@@ -1,15 +1,18 @@
-"""The table of docs/streams.md for users of asyncio: each line of it is a program here."""
+"""The tables of docs/streams.md for users of asyncio: each line of them is a program here."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
 import re
+import selectors
 import threading
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import atops
@@ -21,6 +24,8 @@ from tests.runtime.latch import KernelLatch, hold
 PAGE = Path(__file__).parents[3] / "docs" / "streams.md"
 Program = Callable[[atops.Device], Awaitable[None]]
 PROGRAMS: dict[str, Program] = {}
+ASKS: dict[str, Program] = {}
+PLACE: ContextVar[str] = ContextVar("place", default="none")
 
 
 def line(left: str) -> Callable[[Program], Program]:
@@ -28,6 +33,16 @@ def line(left: str) -> Callable[[Program], Program]:
 
     def enter(program: Program) -> Program:
         PROGRAMS[left] = program
+        return program
+
+    return enter
+
+
+def ask(left: str) -> Callable[[Program], Program]:
+    """Make a program that of the line of the second table whose left side begins so."""
+
+    def enter(program: Program) -> Program:
+        ASKS[left] = program
         return program
 
     return enter
@@ -270,6 +285,177 @@ async def _cancel_running(device: atops.Device) -> None:
             await each
 
 
+@ask("to await a stream")
+async def _await_a_stream(device: atops.Device) -> None:
+    stream, turns = device.create_stream(), list[int]()
+    latch = hold(stream)
+    task = asyncio.create_task(stream.join())
+    for turn in range(3):
+        await asyncio.sleep(0)
+        turns.append(turn)
+    assert not task.done()
+    latch.release()
+    assert await stream is stream and await task is None
+
+
+@ask("asyncio's futures")
+async def _futures_for_callbacks(device: atops.Device) -> None:
+    stream, future = device.create_stream(), asyncio.get_running_loop().create_future()
+    completion = stream.fetch(stream.upload(np.arange(3)))
+    completion.add_done_callback(lambda done: future.set_result(done.result()))
+    assert (await future).tolist() == (await asyncio.wrap_future(completion)).tolist() == [0, 1, 2]
+
+
+@ask("a scheduler with a seed")
+async def _seeds(device: atops.Device) -> None:
+    async def race() -> list[int]:
+        order = list[int]()
+        streams = [atops.Device(0).create_stream() for _ in range(4)]
+        for turn in range(16):
+            streams[turn % 4].call(order.append, turn)
+        for stream in streams:
+            await stream
+        return order
+
+    def replay(seed: int) -> list[int]:
+        return atops.run(race, atops.EmulatorOptions(seed=seed))
+
+    first, again, *others = await asyncio.to_thread(lambda: [replay(seed) for seed in (7, 7, 8, 9, 10)])
+    assert first == again and any(order != first for order in others)
+
+
+@ask("an error with the fault")
+async def _faults(device: atops.Device) -> None:
+    @k.kernel
+    def broken() -> None:
+        raise ValueError("on purpose")
+
+    stream, other = device.create_stream(), device.create_stream()
+    fine, launch, later = other.call(int), stream.launch(broken, (1, 1)), stream.call(int)
+    with pytest.raises(atops.errors.LaunchFailure) as caught:
+        await launch
+    assert isinstance(caught.value.__cause__, ValueError) and caught.value.block == caught.value.thread == (0, 0, 0)
+    with pytest.raises(atops.errors.PriorLaunchFailure, match="on purpose"):
+        await later
+    assert await fine == 0
+
+
+@ask("to wait for a record")
+async def _wait_before_record(device: atops.Device) -> None:
+    early, late, log = device.create_stream(), device.create_stream(), list[str]()
+    recorded, word = asyncio.get_running_loop().create_future(), late.zeros(1, np.uint32)
+    await late
+    early.wait(recorded)
+    early.wait_value(word, 1)
+    after = early.call(log.append, "after")
+    late.call(log.append, "before")
+    late.record().add_done_callback(recorded.set_result)
+    late.write_value(word, 1)
+    await after
+    assert log == ["before", "after"]
+
+
+@ask("waits that are no busy loop")
+async def _no_busy_loop(device: atops.Device) -> None:
+    stream, future, asked = device.create_stream(), concurrent.futures.Future[None](), list[float | None]()
+    stream.wait(future)
+    loop: Any = asyncio.get_running_loop()
+    selector: selectors.BaseSelector = loop._selector
+    select = selector.select
+
+    def asking(timeout: float | None = None) -> Any:
+        asked.append(timeout)
+        if timeout is None and asked.count(None) == 1:  # the loop is about to sleep: what it sleeps for comes now
+            threading.Thread(target=future.set_result, args=(None,)).start()
+        return select(timeout)
+
+    selector.select = asking  # type: ignore[method-assign]
+    try:
+        await stream
+    finally:
+        del selector.select
+    assert set(asked) <= {None, 0} and 1 <= len(asked) < 10
+
+
+@ask("context variables in callbacks")
+async def _context(device: atops.Device) -> None:
+    stream, seen = device.create_stream(), dict[str, str]()
+
+    def look(name: str) -> None:
+        seen[name] = PLACE.get()
+
+    async def coroutine() -> None:
+        look("coroutine")
+
+    @k.kernel
+    def kernel() -> None:
+        look("kernel")
+
+    PLACE.set("inside")
+    latch = hold(stream)
+    stream.call(look, "call")
+    stream.create_task(coroutine())
+    stream.launch(kernel, (1, 1)).add_done_callback(lambda _: look("done callback"))
+    PLACE.set("outside")
+    latch.release()
+    await stream
+    await asyncio.sleep(0)
+    assert seen == dict.fromkeys(("call", "coroutine", "kernel", "done callback"), "inside")
+
+
+@ask("no deadlock of a callback")
+async def _no_gil(device: atops.Device) -> None:
+    streams, log = [device.create_stream() for _ in range(4)], list[str]()
+
+    def block() -> None:
+        for stream in streams:
+            stream.sync(60)
+
+    def work() -> None:
+        log.append(threading.current_thread().name)
+
+    for stream in streams:
+        stream.call(work)
+    await asyncio.gather(*(asyncio.to_thread(block) for _ in range(4)))
+    assert len(log) == 4
+
+
+@ask("a cancellation that never frees early")
+async def _never_early(device: atops.Device) -> None:
+    stream, other, latch = device.create_stream(), device.create_stream(), KernelLatch()
+    sink, addresses = device.empty(64, np.uint8), list[int]()
+    entered = asyncio.Event()
+
+    async def use() -> None:
+        async with stream.upload(np.full(64, 7, np.uint8)) as array:
+            addresses.append(array.address)
+            latch.hold(stream)
+            copied = stream.copy(sink, array)
+            entered.set()
+            await copied
+
+    task = asyncio.create_task(use())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert other.empty(64, np.uint8).address not in addresses
+    latch.release()
+    assert (await stream.fetch(sink)).tolist() == [7] * 64
+
+
+def lefts_of(header: str) -> list[str]:
+    """The left sides of a table of the page."""
+    table = PAGE.read_text(encoding="utf-8").split(header)[1].split("\n\n")[0]
+    return [each.split("|")[1].strip() for each in table.splitlines()[2:]]
+
+
+def test_each_line_that_was_asked_for_is_a_program() -> None:
+    """The left sides are those of the programs here, in order."""
+    lefts = lefts_of("| asked for | here |")
+    assert len(lefts) == len(ASKS) and all(map(str.startswith, lefts, ASKS))
+
+
 def test_each_line_of_the_table_is_a_program() -> None:
     """The left sides are those of the programs here, in order."""
     table = PAGE.read_text(encoding="utf-8").split("| an asyncio user writes | here |")[1].split("\n\n")[0]
@@ -277,12 +463,12 @@ def test_each_line_of_the_table_is_a_program() -> None:
     assert lefts == list(PROGRAMS)
 
 
-@pytest.mark.parametrize("left", PROGRAMS)
+@pytest.mark.parametrize("left", [*PROGRAMS, *ASKS])
 def test_a_line_of_the_table(left: str) -> None:
     """It does what the line says."""
     with board() as device:
 
         async def main() -> Any:
-            await PROGRAMS[left](device)
+            await (PROGRAMS | ASKS)[left](device)
 
         asyncio.run(main())

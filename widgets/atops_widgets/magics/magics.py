@@ -19,7 +19,7 @@ from atops.device.call_site import NAMERS
 from atops.kernels.compile.program import compile_source
 from atops.runtime.device import Device
 from atops.runtime.driver import DRIVERS, Driver, default_driver
-from atops.runtime.stream import describe
+from atops.runtime.stream_reports import describe
 from atops.trace.text import format_bytes
 from atops_widgets.feed.columns import plural
 from atops_widgets.magics.failure_text import SHOWN, show_failure
