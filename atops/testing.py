@@ -168,7 +168,7 @@ class Leaks(logging.Handler):
                 _add_failures(found, driver, context)
             _add_memory(found, driver.host.live())
         for stream, site in list(self._streams.items()):
-            if stream.driver in drivers and not stream._closed and stream.context.dead is None:
+            if stream.driver in drivers and not stream.closed and stream.context.dead is None:
                 key = "stream", stream.driver.serial, stream.number
                 found[key] = f"{_named(stream)} is open{_busy(stream)}; made at {site}"
         return found

@@ -13,11 +13,10 @@ three hooks, each `os.register_at_fork` at the end of its file: here (locks), `r
 from __future__ import annotations
 
 import os
-import threading
 import time
+from _thread import RLock  # the class, of which threading.RLock makes instances
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar
 from weakref import WeakSet
 
 from atops.base.errors import IllegalState
@@ -31,7 +30,7 @@ NOW = (False,)  # do not wait
 PATIENCE = 256  # how often one steps back from a lock before queueing for it
 
 
-class OwnedLock(Protocol):
+class OwnedLock(RLock):  # type: ignore[misc]  # a base type in CPython, whatever typeshed says
     """A lock that its holder may take again.
 
     `with lock:` is C code where it takes it and gives it back: no signal handler, and so no Ctrl-C, comes in between.
@@ -39,29 +38,20 @@ class OwnedLock(Protocol):
     of what is to be left when an exception comes there, and would keep the lock. A function called there may loop.
     """
 
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take it. Returns whether that went well."""
+    __slots__ = ()
 
-    def release(self) -> None:
-        """Give it back."""
-
-    def _is_owned(self) -> bool:
-        """Return whether the calling thread holds it."""
-
-    def __enter__(self) -> bool: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None: ...
+    # Whether the calling thread holds it.
+    is_owned: ClassVar[Callable[[OwnedLock], bool]] = RLock._is_owned  # type: ignore[attr-defined]  # not in typeshed
 
 
 def make_lock() -> OwnedLock:
     """Return a new lock."""
-    return cast(OwnedLock, threading.RLock())
+    return OwnedLock()
 
 
 def attempt(lock: OwnedLock, call: Callable[[], object]) -> None:
     """Call with the lock taken, if that takes no waiting and this thread does not hold it; else do nothing."""
-    if lock._is_owned():
+    if lock.is_owned():
         return
     # C code takes the lock, and no signal handler runs between that and the `try`, as one does after `acquire(False)`.
     for _ in filter(None, map(lock.acquire, NOW)):
@@ -86,7 +76,7 @@ def take_patiently(lock: OwnedLock) -> None:
 
 def check_entry(lock: OwnedLock, what: str) -> None:
     """Raise IllegalState where this very thread holds the lock, as only a finalizer or a signal handler can find it."""
-    if lock._is_owned():
+    if lock.is_owned():
         raise reentered(what)
 
 

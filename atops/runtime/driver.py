@@ -214,21 +214,25 @@ class Driver(InProcess):
             return context
         if self.closed is not None:
             raise self.closed.fresh()
+        self._check_ordinal(ordinal)
+        with self.lock:
+            if ordinal not in self._contexts:
+                self._contexts[ordinal] = self._make_context(ordinal)
+            return self._contexts[ordinal]
+
+    def _check_ordinal(self, ordinal: int) -> None:
         if not isinstance(ordinal, int) or not 0 <= ordinal < self.options.devices:
             count = self.options.devices
             has = "none" if count == 0 else "only device 0" if count == 1 else f"devices 0 to {count - 1}"
             raise InvalidDevice(
                 f"there is no device {ordinal!r}: the board has {has} (EmulatorOptions.devices or ATOPS_DEVICES)"
             )
-        with self.lock:
-            if ordinal not in self._contexts:
-                self._contexts[ordinal] = self._make_context(ordinal)
-            return self._contexts[ordinal]
 
-    def _device(self, ordinal: int) -> Device:
-        """Return the Device of an ordinal that there is, the same one each time; of a closed board, too."""
+    def device(self, ordinal: int) -> Device:
+        """Return device `ordinal`, the same object each time; of a closed driver, too. Raises InvalidDevice."""
         found = self._devices.get(ordinal)
         if found is None:
+            self._check_ordinal(ordinal)
             found = self._devices.setdefault(ordinal, self.device_type._of(self, ordinal))
         return found
 
@@ -289,17 +293,17 @@ class Driver(InProcess):
         """
         if self.inline:
             self.executor.check_caller()
-        return self.lock._is_owned()
+        return self.lock.is_owned()
 
     def holds_a_lock(self) -> bool:
         """Tell whether this thread holds any lock of the board: it is in a finalizer or a signal handler then."""
-        if self.lock._is_owned():
+        if self.lock.is_owned():
             return True
-        return any(lock._is_owned() for each in list(self._contexts.values()) for lock in each.locks)
+        return any(lock.is_owned() for each in list(self._contexts.values()) for lock in each.locks)
 
     def asked_in_vain(self, thing: object) -> None:
         """Note that the program asked whether something is over, and it is not."""
-        if not self.lock._is_owned():  # else it is a finalizer or a signal handler, which may only look
+        if not self.lock.is_owned():  # else it is a finalizer or a signal handler, which may only look
             self.executor.asked_in_vain(thing)
 
     def guard_blocking(self, items: Sequence[Completion], timeout: float | None = None, what: object = None) -> None:

@@ -187,7 +187,7 @@ class Stream(StreamMemory):
 
         Idempotent. In a finalizer or a signal handler that came in the middle of an enqueue, the driver does it soon.
         """
-        if self.driver.lock._is_owned():
+        if self.driver.lock.is_owned():
             self.driver.post(self.close)
             return
         for buffer in self.owned.values():
@@ -330,9 +330,9 @@ class Stream(StreamMemory):
             self.check_ours(event)
             if not isinstance(event, Event):
                 raise InvalidType(f"record() expects an Event or nothing, got {event!r}")
-            if event._device_id != self.context.ordinal:
+            if event.device_id != self.context.ordinal:
                 of = f"{self.label} of device {self.context.ordinal}"
-                raise InvalidHandle(f"{event!r} is of device {event._device_id}, {of}")
+                raise InvalidHandle(f"{event!r} is of device {event.device_id}, {of}")
         submit_items((item,), events, launch)
         return item
 
@@ -532,7 +532,7 @@ class Stream(StreamMemory):
 
     def full(self) -> bool:
         """Return whether one more command would raise StreamFull here. False without a capacity."""
-        if self._capacity is None or self._capacity.takes(self, 1):
+        if self.slots is None or self.slots.takes(self, 1):
             return False
         self.driver.asked_in_vain(self)
         return True
@@ -590,13 +590,13 @@ class Stream(StreamMemory):
     def legacy_default() -> Stream:
         """Return the null stream of the current device: `Device().null_stream`."""
         driver = current_driver()
-        return driver._device(current_ordinal(driver.serial)).null_stream
+        return driver.device(current_ordinal(driver.serial)).null_stream
 
     @staticmethod
     def per_thread_default() -> Stream:
         """Return this thread's own stream of the current device: `Device().per_thread_stream`."""
         driver = current_driver()
-        return driver._device(current_ordinal(driver.serial)).per_thread_stream
+        return driver.device(current_ordinal(driver.serial)).per_thread_stream
 
     @staticmethod
     def from_handle(handle: int) -> Stream:
@@ -625,7 +625,7 @@ class Stream(StreamMemory):
     @property
     def device(self) -> Device:
         """Its device."""
-        return self.driver._device(self.context.ordinal)
+        return self.driver.device(self.context.ordinal)
 
     @property
     def device_id(self) -> int:

@@ -74,13 +74,13 @@ class StreamMemory(DrainedQueue):
         if isinstance(dst, Buffer):
             if dst.driver is not self.driver:
                 self.check_ours(dst)
-            into, dst_offset, room, dtype, shape, device = dst._end or dst.end
+            into, dst_offset, room, dtype, shape, device = dst.end
         else:
             into, dst_offset, room, dtype, shape, device = end_of(dst, "destination", True)
         if isinstance(src, Buffer):
             if src.driver is not self.driver:
                 self.check_ours(src)
-            source, src_offset, size, other, form, origin = src._end or src.end
+            source, src_offset, size, other, form, origin = src.end
         else:
             source, src_offset, size, other, form, origin = taken(src) or end_of(src, "source", False)
         if nbytes is not None or room != size:
@@ -124,7 +124,8 @@ class StreamMemory(DrainedQueue):
 
     def _copy_on(self, share: CopyEngines, copy: Copy, result: object) -> Completion:
         item = Completion(self, copy)
-        item.share, item._result = share, result
+        item.share = share
+        item.give(result)
         submit_items((item,))
         return item
 
@@ -260,9 +261,9 @@ class StreamMemory(DrainedQueue):
 
     def _check_room(self, places: int) -> None:
         """Raise StreamFull where not all commands of one verb would be taken: it does all of them or nothing."""
-        if self._capacity is not None:
+        if self.slots is not None:
             with self.driver.lock:
-                self._capacity.check(self, places)
+                self.slots.check(self, places)
 
     def _or_release(self, buffer: Buffer, enqueue: Callable[[], object]) -> None:
         """Enqueue what a new buffer is for; give it back where that is refused, so that nothing has happened."""
@@ -319,7 +320,7 @@ class StreamMemory(DrainedQueue):
         return pool, allocation
 
     def _release(self, pool: MemoryPool, allocation: Allocation, stream: Any = None) -> None:
-        if self.driver.lock._is_owned():  # a finalizer or a signal handler in the middle of an enqueue
+        if self.driver.lock.is_owned():  # a finalizer or a signal handler in the middle of an enqueue
             self.driver.post(partial(self._release, pool, allocation, stream))
             return
         owned = self._owned

@@ -33,7 +33,7 @@ class StreamStatistics:
 def statistics_of(stream: StreamQueue) -> StreamStatistics:
     """Return a snapshot of a stream."""
     detached, queued = stream.snapshot()
-    capacity = stream._capacity
+    capacity = stream.slots
     return StreamStatistics(
         label=stream.label,
         device=stream.context.ordinal,
@@ -58,7 +58,7 @@ def describe(stream: StreamQueue) -> str:
         parts.append("non-blocking")
     busy = state.pending + state.running + state.detached
     parts.append(f"{busy} command{'s' * (busy != 1)}" if busy else "idle")
-    if stream._closed:
+    if stream.closed:
         parts.append("closed")
     if state.error is not None:
         parts.append(f"failed: {state.error}")
@@ -83,6 +83,6 @@ def html_of(stream: StreamQueue) -> str:
         ("waiting for room", state.waiting_for_room or None),
         ("queue", queue if items else "idle"),
         ("not shown", f"{len(items) - SHOWN} more" if len(items) > SHOWN else None),
-        ("closed", "yes" if stream._closed else None),
+        ("closed", "yes" if stream.closed else None),
         ("failed", state.error),
     ))  # fmt: skip

@@ -260,7 +260,7 @@ def test_m11_a_wrapper_keeps_the_owner_alive(device):
     assert copy(wrapper) == wrapper and copy(wrapper).owner is left()
     del wrapper
     gc.collect()
-    assert left() is None and not stream._closed
+    assert left() is None and not stream.closed
 
 
 async def _fetched(stream, buffer):

@@ -79,7 +79,7 @@ def test_a_wrapper_is_a_stream(device):
         assert item.done() and entered is wrapper
         return await wrapper.fetch(x)
 
-    assert list(asyncio.run(main())) == [1] and not stream._closed
+    assert list(asyncio.run(main())) == [1] and not stream.closed
 
 
 @every("thing, named", [(Foreign((0, 0)), True), (object(), False), (0, False), (None, False)])

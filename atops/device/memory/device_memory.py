@@ -147,7 +147,7 @@ class DeviceMemory:
             raise InvalidValue(f"bank {bank} of device {self.device}; expected 0 to {self._bank_count - 1}")
         if site is None:
             self._asker = site = caller(1, self._asker)
-        if self.lock._is_owned():
+        if self.lock.is_owned():
             raise reentered("memory was asked for")
         allocation: Allocation | None = None
         try:

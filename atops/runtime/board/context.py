@@ -18,7 +18,7 @@ from atops.device.memory.host_memory import device_base
 from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.capacity import Capacity
-from atops.runtime.core.completion import Completion, log_if_unseen
+from atops.runtime.core.completion import Completion, log_if_unseen, seen
 from atops.runtime.core.order import NullOrder
 from atops.runtime.executors.kernel_lane import KernelLane
 from atops.runtime.memory.buffer import Buffer
@@ -167,7 +167,7 @@ class DeviceContext:
 
         Not those that are closed and whose failure was looked at: it can be cleared no more.
         """
-        failed = (each for each in self.poisoned if not each._closed or not getattr(each.failure, "_seen", False))
+        failed = (each for each in self.poisoned if not each.closed or not seen(each.failure))
         return sorted(failed, key=lambda stream: stream.number)
 
     def check_survived(self) -> None:
@@ -179,7 +179,7 @@ class DeviceContext:
         """Tell the tracer the name and the capacity of a new stream, as far as it has them, and keep the capacity."""
         for tell in MADE:
             tell(stream)
-        tracer, capacity = self.driver.tracer, stream._capacity
+        tracer, capacity = self.driver.tracer, stream.slots
         if named:
             tracer.label_stream(self.ordinal, stream.number, stream.label)
         if capacity is not None:

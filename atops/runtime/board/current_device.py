@@ -85,7 +85,7 @@ def use_stream(stream: Stream) -> None:
     """Make a stream and its device current until others are, or the innermost block is left."""
     use_device(stream.driver.serial, stream.context.ordinal)
     *outer, level = CHOSEN.get()
-    kept = {context: each for context, each in level.streams.items() if context.dead is None and not each._closed}
+    kept = {context: each for context, each in level.streams.items() if context.dead is None and not each.closed}
     CHOSEN.set((*outer, level._replace(streams={**kept, stream.context: stream})))
     if not outer:
         repeat_after_cell(partial(use_stream, stream))

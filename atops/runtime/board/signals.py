@@ -25,7 +25,7 @@ class Signals:
     Handing out is the host's affair alone: kernels reach every signal of the chip. Safe from any OS thread.
     """
 
-    __slots__ = ("_chip", "_driver", "_held", "_lock", "_refusal", "_waits")
+    __slots__ = ("_chip", "_driver", "_held", "_refusal", "_waits", "lock")
 
     def __init__(self, chip: KernelSignals, driver: Driver) -> None:
         self._chip = chip
@@ -33,7 +33,7 @@ class Signals:
         self._held: set[int] = set()
         self._waits: set[HostWait] = set()  # of the host, that are not over
         self._refusal: AtopsError | None = None  # what waits end with, once the device is reset or closed
-        self._lock = make_lock()
+        self.lock = make_lock()
 
     @property
     def available(self) -> int:
@@ -45,8 +45,8 @@ class Signals:
 
         Raises LaunchOutOfResources when all are taken.
         """
-        check_entry(self._lock, "a kernel signal was asked for")
-        with self._lock:
+        check_entry(self.lock, "a kernel signal was asked for")
+        with self.lock:
             handle = next((each for each in range(len(self)) if each not in self._held), None)
             if handle is None:
                 raise LaunchOutOfResources(f"all {len(self)} kernel signals of the device are taken; free one first")
@@ -60,8 +60,8 @@ class Signals:
         Kernel threads that wait for it go on waiting; waits of the host end with InvalidHandle. Raises InvalidHandle,
         as `read` and `write` do, for a handle that is not allocated; InvalidType for no integer.
         """
-        check_entry(self._lock, f"kernel signal {handle!r} was freed")
-        with self._lock:
+        check_entry(self.lock, f"kernel signal {handle!r} was freed")
+        with self.lock:
             self._held.discard(index := self._check(handle))
             waits = [each for each in self._waits if each.index == index]
         for each in waits:
@@ -83,7 +83,7 @@ class Signals:
         nothing else. Raises InvalidValue for another condition, InvalidHandle for a handle that is not allocated or is
         freed meanwhile, StreamAborted when the device is reset or its driver closed meanwhile.
         """
-        with HostWait(self, self._check(handle), _whole(value, "value"), condition) as wait:
+        with HostWait(self, self._chip, self._check(handle), _whole(value, "value"), condition) as wait:
             await current_loop_adapter().park(wait)
         return wait.result()
 
@@ -99,8 +99,8 @@ class Signals:
 
         `timeout` is in seconds. Raises TimeoutError, or WouldDeadlock where the wait could never end.
         """
-        with HostWait(self, self._check(handle), _whole(value, "value"), condition) as wait:
-            if self._driver.lock._is_owned():
+        with HostWait(self, self._chip, self._check(handle), _whole(value, "value"), condition) as wait:
+            if self._driver.lock.is_owned():
                 raise WouldDeadlock(f"a finalizer or a signal handler waits for {wait!r} in the middle of a call")
             if not self._driver.executor.block(wait, timeout):
                 raise TimeoutError(f"{wait!r} did not end within {timeout} s")
@@ -108,7 +108,7 @@ class Signals:
 
     def refuse(self, error: AtopsError) -> None:
         """End all waits of the host with an error, those that come later too."""
-        with self._lock:
+        with self.lock:
             self._refusal = error
             waits = list(self._waits)
         for wait in waits:
@@ -116,8 +116,20 @@ class Signals:
 
     def disown(self, error: AtopsError) -> None:
         """Be of no use in a forked child, where another thread may seem to hold the lock for ever."""
-        self._lock = make_lock()
+        self.lock = make_lock()
         self.refuse(error)
+
+    def began(self, wait: HostWait) -> None:
+        """Count a wait of the host among those that a free or a reset ends. Raises what refuses waits."""
+        with self.lock:
+            if self._refusal is not None:
+                raise self._refusal.fresh()
+            self._waits.add(wait)
+
+    def ended(self, wait: HostWait) -> None:
+        """Forget a wait of the host."""
+        with self.lock:
+            self._waits.discard(wait)
 
     def _check(self, handle: SupportsIndex) -> int:
         index = _whole(handle, "handle")
@@ -136,10 +148,13 @@ class Signals:
 class HostWait:
     """One wait of the host for a signal, parked at it inside its block; what a loop or a thread waits for."""
 
-    def __init__(self, signals: Signals, index: int, value: int, condition: Condition | str) -> None:
+    def __init__(
+        self, signals: Signals, chip: KernelSignals, index: int, value: int, condition: Condition | str
+    ) -> None:
         self.index = index
         self.is_done = False
         self._signals = signals
+        self._chip = chip
         self._value = value & 0xFFFFFFFF
         self._condition = Condition.of(condition)
         self._found = 0  # the value that met the condition
@@ -147,19 +162,14 @@ class HostWait:
         self._waiter: Waiter | LoopWaiter | None = None
 
     def __enter__(self) -> HostWait:
-        signals = self._signals
-        with signals._lock:
-            if signals._refusal is not None:
-                raise signals._refusal.fresh()
-            signals._waits.add(self)
-        if signals._chip.park(self.index, self):
+        self._signals.began(self)
+        if self._chip.park(self.index, self):
             self.wake()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._signals._chip.discard(self.index, self)
-        with self._signals._lock:
-            self._signals._waits.discard(self)
+        self._chip.discard(self.index, self)
+        self._signals.ended(self)
 
     def met(self, now: int) -> bool:
         """Return whether a value meets the condition; it is the result then."""
@@ -170,7 +180,7 @@ class HostWait:
 
     def wake(self) -> None:
         """End the wait."""
-        with self._signals._lock:
+        with self._signals.lock:
             self.is_done = True
             waiter, self._waiter = self._waiter, None
         if waiter is not None:
@@ -178,7 +188,7 @@ class HostWait:
 
     def fail(self, error: AtopsError) -> None:
         """End the wait with an error, unless it is over."""
-        with self._signals._lock:
+        with self._signals.lock:
             if self.is_done:
                 return
             self._error = error
@@ -192,7 +202,7 @@ class HostWait:
 
     def add_waiter(self, waiter: Waiter | LoopWaiter) -> bool:
         """Have a waiter woken at the end. Returns False when it has come."""
-        with self._signals._lock:
+        with self._signals.lock:
             if not self.is_done:
                 self._waiter = waiter
             return not self.is_done
@@ -202,7 +212,7 @@ class HostWait:
         self._waiter = None
 
     def __repr__(self) -> str:
-        now = self._signals._chip.read(self.index)
+        now = self._chip.read(self.index)
         return f"<the wait for signal {self.index}, {self._condition.name} {self._value} (now {now})>"
 
 

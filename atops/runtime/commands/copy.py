@@ -236,7 +236,7 @@ def run_on_engine(
         if turn.withdraw():
             item.finish(error)
 
-    job = CopyJob(stream._priority, item.seq, direction, lambda: turn.start(work, item, done))
+    job = CopyJob(stream.priority, item.seq, direction, lambda: turn.start(work, item, done))
     turn = _Turn(job, engines, share)
     item.stop = cancel
     item.parked = engines if share is None else share

@@ -92,7 +92,7 @@ def _run_launch(command: Launch, item: Completion) -> bool:
     def submit() -> None:
         try:
             context.clusters.submit(
-                grid, stream._priority, item.seq, cluster_mask=stream._cluster_mask, sip_mask=stream._sip_mask,
+                grid, stream.priority, item.seq, cluster_mask=stream.cluster_mask, sip_mask=stream.sip_mask,
                 pinned=pinned, within=part, gang=None if meeting is None else meeting.gang,
             )  # fmt: skip
         except AtopsError as error:

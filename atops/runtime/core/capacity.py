@@ -173,7 +173,7 @@ class Room:
     """
 
     def __init__(self, stream: StreamQueue, places: int | None) -> None:
-        capacity = stream._capacity
+        capacity = stream.slots
         if capacity is None:
             raise IllegalState(f"{stream.label} has no capacity; create it with create_stream(capacity=n)")
         if places is not None and (not whole(places) or not 1 <= places <= capacity.limit):

@@ -66,7 +66,7 @@ def trace_tuple(item: Completion, error: AtopsError | None, now: int, tracer: Tr
     started = now if item.started_ns < 0 else item.started_ns
     status = WENT_WELL if error is None else _status_of(error)
     return (
-        item.seq, kind, stream.context.ordinal, stream._number, item.submitted_ns, started, now,
+        item.seq, kind, stream.context.ordinal, stream.number, item.submitted_ns, started, now,
         status, size, dst, dst_at, src, src_at, correlation, tracer.intern(name), item.engine,
     )  # fmt: skip
 
@@ -181,7 +181,7 @@ def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1
         item.untold = failure
         return
     tracer.details.moments.add((
-        at, item.seq, phase, kind, stream.context.ordinal, stream._number, cause, size, number, site, src, src_at,
+        at, item.seq, phase, kind, stream.context.ordinal, stream.number, cause, size, number, site, src, src_at,
     ))  # fmt: skip
 
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
 
 __all__ = (
-    "CallbackWaiter", "Completion", "T_co", "as_failure", "log_if_left", "log_if_unseen", "look_at", "over", "verb",
+    "CallbackWaiter", "Completion", "T_co", "as_failure", "log_if_left", "log_if_unseen", "look_at", "over", "seen",
+    "verb",
 )  # fmt: skip
 
 log = logging.getLogger("atops.stream")
@@ -303,6 +304,11 @@ async def over(items: Iterable[Completion]) -> None:
 # ---- failures
 
 
+def seen(error: BaseException | None) -> bool:
+    """Return whether the program was told of a failure."""
+    return getattr(error, "_seen", False)
+
+
 def look_at(error: BaseException | None) -> None:
     """Note that the program was told of a failure, and so of its causes: they need not be logged."""
     while error is not None:
@@ -312,8 +318,8 @@ def look_at(error: BaseException | None) -> None:
 
 def log_if_unseen(label: str, error: AtopsError) -> None:
     """Log a stream's failure unless the program has looked at it. Once."""
-    if not getattr(error, "_seen", False):
-        error._seen = True  # type: ignore[attr-defined]  # as `look_at` does, but for its causes
+    if not seen(error):
+        error.__dict__["_seen"] = True  # as `look_at` does, but for its causes
         log.error(UNSEEN, label, error, exc_info=error)
 
 

@@ -163,7 +163,7 @@ class Event(FutureLike[None]):
     @property
     def device(self) -> Device:
         """Its device."""
-        return self.driver._device(self._device_id)
+        return self.driver.device(self._device_id)
 
     @property
     def state(self) -> str:
@@ -199,7 +199,7 @@ class Event(FutureLike[None]):
         if not isinstance(start, Event):
             return NotImplemented
         for event in (start, self):
-            if not event._timing:
+            if not event.timing:
                 raise NotSupported(f"{event!r} was made without timing; make it with timing=True")
             if event._record is None:
                 raise InvalidHandle(f"{event!r} was never recorded; record it in a stream first")

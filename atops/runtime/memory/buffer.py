@@ -205,7 +205,7 @@ class Buffer(Collectable):
     def device(self) -> Device | None:
         """The device it lies on, None for host memory."""
         ordinal = self.allocation.device
-        return None if ordinal is None or self.driver is None else self.driver._device(ordinal)
+        return None if ordinal is None or self.driver is None else self.driver.device(ordinal)
 
     @property
     def device_id(self) -> int | None:

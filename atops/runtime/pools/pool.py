@@ -130,7 +130,7 @@ class MemoryPool(InProcess, Collectable):
         context = self.context
         if self is context.default_pool:
             raise InvalidValue(f"{self!r} is the default pool of device {context.ordinal}; it cannot be destroyed")
-        if self.lock._is_owned():  # a finalizer or a signal handler in the middle of an allocation
+        if self.lock.is_owned():  # a finalizer or a signal handler in the middle of an allocation
             context.driver.post(self.destroy)
             return
         with context.driver.lock:
@@ -168,7 +168,7 @@ class MemoryPool(InProcess, Collectable):
         negative size or no int, InvalidHandle when the pool is destroyed or not to be used there.
         """
         context, ledger = self.context, self._ledger
-        if self.lock._is_owned():
+        if self.lock.is_owned():
             raise reentered(f"{nbytes!r} bytes were asked of {self.name}")
         if stream.context is not context or ledger.destroyed or context.dead is not None:
             self._check_user(stream)
@@ -284,7 +284,7 @@ class MemoryPool(InProcess, Collectable):
     def _give_back(self, shrink: Callable[[Ledger], None]) -> int:
         """Return how many bytes `shrink` gives back to the device."""
         ledger = self._ledger
-        if self.lock._is_owned():  # a finalizer or a signal handler in the middle of an allocation
+        if self.lock.is_owned():  # a finalizer or a signal handler in the middle of an allocation
             return 0
         with self.lock:
             ledger.settle()
@@ -366,7 +366,7 @@ class MemoryPool(InProcess, Collectable):
     @property
     def device(self) -> Device:
         """The device whose memory it is."""
-        return self.context.driver._device(self.context.ordinal)
+        return self.context.driver.device(self.context.ordinal)
 
     @property
     def device_id(self) -> int:
@@ -464,7 +464,7 @@ class MemoryPool(InProcess, Collectable):
 
     def _settle(self) -> None:
         """Catch up with the frees, unless this thread interrupted a call of its own that holds the lock."""
-        if self._ledger.given and not self.lock._is_owned():
+        if self._ledger.given and not self.lock.is_owned():
             with self.lock:
                 self._ledger.settle()
 

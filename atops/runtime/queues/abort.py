@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import anyio
@@ -122,11 +119,7 @@ def _running(
 ) -> tuple[list[Completion], list[Callable[[ExecutionError], None]]]:
     """Return the detached calls that have not started, and what ends the commands that run. With the lock held."""
     detached, kept = stream.snapshot()
-    # Of the calls that stand in line only the first has started.
-    line = stream._callbacks or deque()
-    unstarted = [item for item in islice(line, 1, None) if not item.duty and item.seq <= newest]
-    for item in unstarted:
-        line.remove(item)
+    unstarted = stream.leave_line(lambda item: not item.duty and item.seq <= newest)
     running = [item for item in (*kept, *detached) if item.seq <= newest]
     cancels = [cancel for item in running if (cancel := note(item, error))]
     stream.driver.post(stream.drain)
@@ -158,9 +151,8 @@ def _cancel(item: Completion, error: CommandCancelled) -> bool:
     with stream.driver.lock:
         if item.duty or item.stage >= DONE:
             return False
-        line = stream._callbacks or deque()
-        if in_line := item in line and line[0] is not item:  # a call: only the first has started
-            line.remove(item)
+        if in_line := bool(stream.leave_line(lambda call: call is item)):
+            pass
         elif item.stage == PENDING:
             woken = _withdraw(item, error)
         elif (stop := item.stop) is None:
@@ -192,23 +184,16 @@ def _withdraw(item: Completion, error: CommandCancelled) -> list[Waiter]:
 
     Ctrl-C may come anywhere: then it is called once more.
     """
-    stream, queue = item.stream, item.stream._queue
-    assert queue is not None, "it is pending"
+    stream = item.stream
     place = item.instead
     if place is None:
         place = Completion(stream, Cancelled(has_effect(item.command)))
         place.seq, place.deps = item.seq, item.deps
         item.instead = place
-    queue[bisect_left(queue, item.seq, key=lambda each: each.seq)] = place
+    stream.replace(item, place)
     item.deps = None  # the place waits for them
     stream.leave_out(item)
     item.lost = Lost({**(stream.lost or {}), stream: place})  # for memory, it stands for what comes before it
-    if stream._last is item:
-        stream._last = place
-    if stream.ordered_last is item:
-        stream.ordered_last = place
-    if stream.context.null_last is item:
-        stream.context.null_last = place
     if stream.driver.tracer.active:
         stream.driver.trace(item, error)
     stream.driver.post(stream.drain)

@@ -18,7 +18,17 @@ from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
 from atops.runtime.core import command_trace
 from atops.runtime.core.commands import SILENT
-from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, as_failure, log_if_left, look_at, verb
+from atops.runtime.core.completion import (
+    DONE,
+    PENDING,
+    RUNNING,
+    Completion,
+    as_failure,
+    log_if_left,
+    look_at,
+    seen,
+    verb,
+)
 from atops.runtime.executors.executor import HERE, StepWaiter
 from atops.runtime.queues.abort import catch_up
 from atops.runtime.queues.queue import StreamQueue
@@ -41,7 +51,7 @@ class DrainedQueue(StreamQueue):
         driver = self.driver
         lock, now, execute = driver.lock, driver.now, driver.execute
         tracing = driver.tracer.active
-        limited = self._capacity is not None
+        limited = self.slots is not None
         plain = not tracing and not limited
         left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
         item: Completion | None = None
@@ -170,7 +180,7 @@ class DrainedQueue(StreamQueue):
         if self._error is None and not isinstance(error, StreamAborted):
             self._error = error
             self.context.poisoned.add(self)
-            if getattr(error.__cause__, "_seen", False):
+            if seen(error.__cause__):
                 look_at(error)
             if not isinstance(error, LoopClosed):  # asyncio itself reports that
                 # For a stream that is collected without a close.

@@ -9,8 +9,10 @@ Everything here that touches the queue holds that lock; nothing that is called b
 from __future__ import annotations
 
 from abc import abstractmethod
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from weakref import finalize
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle
@@ -50,7 +52,6 @@ class StreamQueue(InProcess):
     __slots__ = (
         "__weakref__",
         "_callbacks",
-        "_capacity",
         "_closed",
         "_cluster_mask",
         "_detached",
@@ -72,6 +73,7 @@ class StreamQueue(InProcess):
         "needs_admission",
         "null",
         "ordered_last",
+        "slots",
     )
 
     def __init__(
@@ -93,7 +95,7 @@ class StreamQueue(InProcess):
         self._priority = priority
         self.blocking = blocking
         self.null = null
-        self._capacity: Capacity | None = capacity
+        self.slots: Capacity | None = capacity  # what its commands take places of
         self._number = 0 if null else self.driver.next_stream_number()
         self._label: str = label or ("null stream" if null else f"stream {self.number}")
         context.add_stream(self, bool(label or null))
@@ -131,7 +133,12 @@ class StreamQueue(InProcess):
     @property
     def capacity(self) -> int | None:
         """How many commands that are not over it takes; None: any number."""
-        return None if self._capacity is None else self._capacity.limit
+        return None if self.slots is None else self.slots.limit
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, and takes no more commands."""
+        return self._closed
 
     @property
     def cluster_mask(self) -> int | None:
@@ -160,11 +167,11 @@ class StreamQueue(InProcess):
         item.stream = self
         item.command = command
         if result is not None:
-            item._result = result
+            item.give(result)
         item.duty = duty
         if after:
             item.deps = after
-        if (lock := driver.lock)._is_owned():
+        if (lock := driver.lock).is_owned():
             raise reentered(f"{verb(item)} was enqueued on {self.label}")
         try:
             with lock:
@@ -231,15 +238,15 @@ class StreamQueue(InProcess):
             raise self.context.dead.fresh()
         if self._closed:
             raise InvalidHandle(f"cannot enqueue {verb(item)}: {self.label} is closed")
-        if self._capacity is not None:
-            item.place = self._capacity.take(self)
+        if self.slots is not None:
+            item.place = self.slots.take(self)
 
     def close_queue(self) -> None:
         """Refuse commands from now on, duties excepted, and room for them. Those enqueued still run."""
         with self.driver.lock:
             self._closed = self.needs_admission = True
-        if self._capacity is not None:
-            self._capacity.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
+        if self.slots is not None:
+            self.slots.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
 
     # ---- order
 
@@ -348,6 +355,32 @@ class StreamQueue(InProcess):
                 self._detached = {}
             self._detached[item] = None
         self.driver.post(self.drain)
+
+    def replace(self, item: Completion, stand_in: Completion) -> None:
+        """Put another command where a pending one stands, with its number and its order. With the driver's lock held.
+
+        Ctrl-C may come anywhere: then it is called once more.
+        """
+        queue = self._queue
+        assert queue is not None, "it is pending"
+        queue[bisect_left(queue, item.seq, key=lambda each: each.seq)] = stand_in
+        if self._last is item:
+            self._last = stand_in
+        if self.ordered_last is item:
+            self.ordered_last = stand_in
+        if self.context.null_last is item:
+            self.context.null_last = stand_in
+
+    def leave_line(self, which: Callable[[Completion], bool]) -> list[Completion]:
+        """Take calls out of the line that they stand in, and return them. With the driver's lock held.
+
+        Not the first one, which has started.
+        """
+        line = self._callbacks
+        taken = [call for call in islice(line, 1, None) if which(call)] if line else []
+        for call in taken:
+            line.remove(call)  # type: ignore[union-attr]  # it has some
+        return taken
 
     def line_up(self, call: Completion) -> bool:
         """Put a call behind those of the stream that are not over. Returns whether it is the first."""

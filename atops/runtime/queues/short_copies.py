@@ -67,7 +67,7 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
     """
     done = begun = 0
     now, stream = driver.now, run[0].stream
-    device, number = stream.context.ordinal, stream._number
+    device, number = stream.context.ordinal, stream.number
     records: list[TraceTuple] = []
     if tracing := driver.tracer.active:
         begun = now()
@@ -139,7 +139,7 @@ def copy_at_once(
     kind = COPY_H2D if upload else COPY_D2H
     if HERE.role is not None or driver.inline or tracer.observed or context.prefetched.watched:
         return False
-    if driver.lock._is_owned():
+    if driver.lock.is_owned():
         return False
     seq = begun = 0
     try:
@@ -160,6 +160,6 @@ def copy_at_once(
             memory.wrote(offset, size)
     if begun:
         ends = (memory, offset, host, 0) if upload else (host, 0, memory, offset)
-        tracer.emit(copy_record(seq, kind, context.ordinal, stream._number, begun, begun, driver.now(), size, *ends))
+        tracer.emit(copy_record(seq, kind, context.ordinal, stream.number, begun, begun, driver.now(), size, *ends))
         driver.tell_subscribers()
     return True

@@ -35,7 +35,7 @@ def current_device() -> Device:
     driver = current_driver()
     if not driver.options.devices:
         raise CodeError(Result.NoDevice, f"{driver!r} has no device; ATOPS_DEVICES sets how many it has")
-    return driver._device(driver.context(current_ordinal(driver.serial)).ordinal)
+    return driver.device(driver.context(current_ordinal(driver.serial)).ordinal)
 
 
 def null_stream() -> Stream:
