@@ -1,29 +1,105 @@
-"""One frozen object that says how an emulated board behaves. It reads the environment once, when asked to."""
+"""One frozen object that says how an emulated board behaves: by the program, else the environment, else defaults."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple
 
 from atops.base.errors import InvalidValue
 
-__all__ = ("ARCHITECTURE_NAMES", "EmulatorOptions", "number", "whole")
+__all__ = ("ARCHITECTURE_NAMES", "VARIABLES", "EmulatorOptions", "Variable", "number", "trace_file", "whole")
 
 MAX_DEVICES = 8
+MAX_WORKERS = 256
+DEFAULT_TRACE = 65536
 ARCHITECTURE_NAMES = ("gcu210", "gcu300")  # of the chips in device/arch.py, which is above this file
 KNOWN_ARCHITECTURES = " or ".join(map(repr, ARCHITECTURE_NAMES))
 MAX_SECONDS = 1_000_000
 MAX_THREADS = 4096
+SWITCHES = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
+
+
+class Variable(NamedTuple):
+    """A variable of the environment: the field's default without it, how its text is read, and what is expected."""
+
+    name: str
+    default: Any
+    read: Callable[[str], object]  # raises KeyError or ValueError for a text that no board can have
+    expected: str
+
+
+def _architecture(text: str) -> str:
+    return ARCHITECTURE_NAMES[ARCHITECTURE_NAMES.index(text)]
+
+
+def _whole(least: int, most: int, text: str) -> int:
+    value = int(text)
+    if not least <= value <= most:
+        raise ValueError
+    return value
+
+
+def _workers(text: str) -> int | str:
+    return text if text == "sip" else _whole(1, MAX_WORKERS, text)
+
+
+def _records(text: str) -> int:
+    return DEFAULT_TRACE if _is_a_file(text) else _whole(0, sys.maxsize, text)
+
+
+VARIABLES: Final[Mapping[str, Variable]] = {
+    "arch": Variable("ATOPS_ARCH", "gcu300", _architecture, KNOWN_ARCHITECTURES),
+    "devices": Variable("ATOPS_DEVICES", 1, partial(_whole, 0, MAX_DEVICES), f"0 to {MAX_DEVICES}"),
+    "workers": Variable("ATOPS_WORKERS", 1, _workers, f"1 to {MAX_WORKERS} or 'sip'"),
+    "strict": Variable("ATOPS_STRICT", False, lambda text: SWITCHES[text.lower()], "1 or 0"),
+    "trace": Variable("ATOPS_TRACE", DEFAULT_TRACE, _records, "a number of records, or a file"),
+    "seed": Variable("ATOPS_SEED", None, int, "a whole number"),
+}
+
+
+def _asked(name: str, environ: Mapping[str, str] | None = None) -> Any:
+    """Return a field's default: what the environment asks for. Raises InvalidValue that names the variable."""
+    variable = VARIABLES[name]
+    text = (os.environ if environ is None else environ).get(variable.name)
+    if not text:
+        return variable.default
+    try:
+        return variable.read(text)
+    except (KeyError, ValueError):
+        raise InvalidValue(f"{variable.name} is {text!r}; expected {variable.expected}") from None
+
+
+def trace_file(environ: Mapping[str, str] | None = None) -> str:
+    """Return the file that ATOPS_TRACE names; empty where it names none, but perhaps a number of records."""
+    text = (os.environ if environ is None else environ).get("ATOPS_TRACE", "")
+    return text if _is_a_file(text) else ""
+
+
+def _is_a_file(text: str) -> bool:
+    """Tell a name from a number. A file that is called 100 can be written as ./100."""
+    return bool(text) and not text.removeprefix("-").isdecimal()
+
+
+def _from_environment(name: str) -> Any:
+    """Return the field of the options that is read from the environment where the program leaves it out."""
+    return field(default_factory=partial(_asked, name))
 
 
 @dataclass(frozen=True, slots=True)
 class EmulatorOptions:
     """How a board is built and how its kernels are run.
 
-    - `arch`: "gcu210" or "gcu300". Environment: ATOPS_ARCH.
-    - `devices`: 0 to 8 devices on the board. Environment: ATOPS_DEVICES.
+    A field that the program gives holds. Of those that it leaves out, six are looked for in the environment when the
+    object is made: ATOPS_ARCH, ATOPS_DEVICES, ATOPS_WORKERS, ATOPS_STRICT (1 or 0), ATOPS_SEED, and ATOPS_TRACE if it
+    is a number (else it names a file: see `atops.profile`). So an existing program runs strict, or from a seed,
+    as it stands; `python -m atops run` sets them. Making one raises InvalidValue that names the field, or the variable.
+
+    - `arch`: "gcu210" or "gcu300" (the default).
+    - `devices`: 0 to 8 devices on the board; 1 by default.
     - `workers`: 1 (default, deterministic round robin), n (blocks spread over n threads) or "sip" (an OS thread per
       SIP thread). Only 1 runs inline.
     - `dte`: when an asynchronous transfer takes effect: "wait" (as late as legal, at the wait), "eager" (as soon as
@@ -43,13 +119,13 @@ class EmulatorOptions:
     - `esl`: True or False gives or takes the ESL ring of a gcu300 board; None is the architecture's default.
     """
 
-    arch: str = "gcu300"
-    devices: int = 1
-    workers: int | Literal["sip"] = 1
+    arch: str = _from_environment("arch")
+    devices: int = _from_environment("devices")
+    workers: int | Literal["sip"] = _from_environment("workers")
     dte: Literal["wait", "eager", "seeded"] = "wait"
-    strict: bool = False
-    trace: int = 65536
-    seed: int | None = None
+    strict: bool = _from_environment("strict")
+    trace: int = _from_environment("trace")
+    seed: int | None = _from_environment("seed")
     clock: Literal["wall", "virtual"] = "wall"
     abort_grace: float = 5.0
     slice: int = 256
@@ -63,8 +139,8 @@ class EmulatorOptions:
             raise InvalidValue(f"arch is {self.arch!r}; expected {KNOWN_ARCHITECTURES}")
         if not whole(self.devices) or not 0 <= self.devices <= MAX_DEVICES:
             raise InvalidValue(f"devices is {self.devices!r}; expected 0 to {MAX_DEVICES}")
-        if self.workers != "sip" and not (whole(self.workers) and 1 <= self.workers <= 256):
-            raise InvalidValue(f"workers is {self.workers!r}; expected 1 to 256 or 'sip'")
+        if self.workers != "sip" and not (whole(self.workers) and 1 <= self.workers <= MAX_WORKERS):
+            raise InvalidValue(f"workers is {self.workers!r}; expected 1 to {MAX_WORKERS} or 'sip'")
         self._check_numbers()
         if not whole(self.callback_threads) or not 1 <= self.callback_threads <= MAX_THREADS:
             raise InvalidValue(f"callback_threads is {self.callback_threads!r}; expected 1 to {MAX_THREADS}")
@@ -94,24 +170,13 @@ class EmulatorOptions:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None, **changes: object) -> EmulatorOptions:
-        """Return the options that ATOPS_ARCH and ATOPS_DEVICES ask for, with `changes` on top.
+        """Return the options that a given environment asks for, with `changes` on top; by default, the process's.
 
         A variable whose field is changed is not looked at. Raises InvalidValue, naming the variable, when one holds
         what no board can be.
         """
-        environ = os.environ if environ is None else environ
-        given: dict[str, object] = {}
-        for variable, field, read, expected in (
-            ("ATOPS_ARCH", "arch", str, KNOWN_ARCHITECTURES),
-            ("ATOPS_DEVICES", "devices", int, f"0 to {MAX_DEVICES}"),
-        ):
-            if (text := environ.get(variable)) and field not in changes:
-                try:
-                    given[field] = read(text)
-                    cls(**{field: given[field]})  # type: ignore[arg-type]  # refused here, the variable is named
-                except ValueError:  # of which InvalidValue is one
-                    raise InvalidValue(f"{variable} is {text!r}; expected {expected}") from None
-        return replace(cls(), **{**given, **changes})  # type: ignore[arg-type]  # __post_init__ checks each field
+        asked = {name: _asked(name, environ) for name in VARIABLES if name not in changes}
+        return cls(**asked, **changes)  # type: ignore[arg-type]  # __post_init__ checks each field
 
 
 def whole(value: object) -> bool:

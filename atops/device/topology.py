@@ -7,12 +7,12 @@ from enum import IntEnum
 from typing import Final
 
 from atops.base.errors import InvalidDevice, InvalidValue
-from atops.base.options import EmulatorOptions
+from atops.base.options import VARIABLES
 from atops.device.arch import ARCHITECTURES, Architecture
 
 __all__ = ("Link", "LinkKind", "Topology")
 
-_DEFAULT = ARCHITECTURES[EmulatorOptions().arch]  # the chip of a board of which nothing is said
+_DEFAULT = ARCHITECTURES[VARIABLES["arch"].default]  # the chip of a board of which nothing is said
 
 # The access word has eight bits for ports (TOPS Runtime API, 2.7).
 MAX_PORTS = 8

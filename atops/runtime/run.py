@@ -43,7 +43,10 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
     if not isinstance(options, EmulatorOptions):
         raise InvalidType(f"the options of run are {options!r}; expected EmulatorOptions, or None before arguments")
     if options.workers != 1:
-        raise InvalidValue(f"workers is {options.workers!r}; an inline run has one thread, workers=1")
+        raise InvalidValue(
+            f"workers is {options.workers!r}; an inline run has one thread: workers=1 in its EmulatorOptions, or in "
+            "ATOPS_WORKERS"
+        )
     clock = VirtualClock() if options.clock == "virtual" else None
     executor = InlineExecutor(options.seed, clock)
     results: list[T] = []
