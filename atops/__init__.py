@@ -40,6 +40,7 @@ from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pipeline import Pipeline, pipeline
 from atops.runtime.pools.pool import MemoryPool
+from atops.runtime.profiling import Profile, profile
 from atops.runtime.properties import DeviceProperties
 from atops.runtime.run import run
 from atops.runtime.stream import Stream
@@ -70,6 +71,7 @@ __all__ = (
     "LaunchConfig",
     "MemoryPool",
     "Pipeline",
+    "Profile",
     "Status",
     "Stream",
     "StreamStatistics",
@@ -84,6 +86,7 @@ __all__ = (
     "kernels",
     "launch_together",
     "pipeline",
+    "profile",
     "run",
     "tops",
 )

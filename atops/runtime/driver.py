@@ -63,6 +63,8 @@ __all__ = ("Closing", "Driver", "current_driver", "default_driver", "options_of"
 
 LOG = logging.getLogger("atops.driver")
 DRIVERS: weakref.WeakSet[Driver] = weakref.WeakSet()
+STARTS: list[Callable[[Driver], object]] = []  # told of each new driver
+STARTS_LOCK = fork_safe(threading.RLock())  # guards both
 SERIALS = itertools.count(1)  # of drivers
 CURRENT: ContextVar[Driver | None] = ContextVar("atops_driver", default=None)
 COPY_THREADS = 2  # more do not copy faster: two saturate the memory of a small machine
@@ -125,11 +127,18 @@ class Driver(InProcess):
         executor.grow(OBSERVERS, self.options.callback_threads)
         executor.widen(COPIES, COPY_THREADS)
         executor.widen(HALVES, COPY_THREADS)
-        DRIVERS.add(self)
+        self._announce()
         self._letting_go: Any = None
         if isinstance(executor, ThreadedExecutor):
             self._letting_go = weakref.finalize(self, executor.let_go)  # for a driver that is never closed
             self._letting_go.atexit = False
+
+    def _announce(self) -> None:
+        """Tell what wants to know of new drivers."""
+        with STARTS_LOCK:
+            for tell in tuple(STARTS):
+                tell(self)
+            DRIVERS.add(self)
 
     # ---- lifecycle
 

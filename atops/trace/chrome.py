@@ -29,7 +29,9 @@ from atops.base.trace.records import (
 from atops.device.call_site import file_shown
 from atops.trace.summary import KIND_NAMES, in_lanes, interval, rows
 
-__all__ = ("Event", "micros", "thread_tracks", "time_of_day", "to_chrome", "track", "write_chrome")
+__all__ = (
+    "Event", "engine_tracks", "micros", "thread_tracks", "time_of_day", "to_chrome", "track", "write_chrome",
+)  # fmt: skip
 
 # Viewers take process 0 for the idle task, and a thread numbered as its process for the main thread: avoid both.
 HOST_PROCESS: Final = 1
@@ -71,7 +73,7 @@ def to_chrome(
     starts = [interval(record)[0] for record in records]
     origin = min([*starts, *(each.at_ns for each in counters), *(each.at_ns for each in steps)], default=0)
     streams = [(row.device, row.label, row.records) for row in rows(records, names)]
-    tracks = streams + _engine_tracks(records)
+    tracks = streams + engine_tracks(records)
     tracks.sort(key=lambda track: track[0])
     devices = {track[0] for track in tracks} | {sample.device for sample in counters}
     metadata = [event for device in sorted(devices) for event in _process(device, names)]
@@ -130,7 +132,7 @@ def write_chrome(
         Path(target).write_text(text, encoding="utf-8")
 
 
-def _engine_tracks(records: Sequence[TraceRecord]) -> list[tuple[int, str, Sequence[TraceRecord]]]:
+def engine_tracks(records: Sequence[TraceRecord]) -> list[tuple[int, str, Sequence[TraceRecord]]]:
     """Return a track for each copy engine and cluster that records name; more where records overlap there."""
     engines: dict[tuple[int, str, int], list[TraceRecord]] = defaultdict(list)
     for record in records:

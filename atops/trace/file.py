@@ -6,6 +6,7 @@ kinds are numbers into its tables, so that a reader of another version of this p
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -15,7 +16,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from atops.base.errors import InvalidValue
+from atops.base.errors import InvalidType, InvalidValue
 from atops.base.trace.records import (
     AllocationEvent,
     Change,
@@ -32,11 +33,14 @@ from atops.base.trace.records import (
     TraceNames,
     TraceRecord,
 )
+from atops.trace.chrome import to_chrome
+from atops.trace.page import to_page
 
-__all__ = ("VERSION", "load", "records_from_json", "records_to_json", "save")
+__all__ = ("VERSION", "check_target", "load", "records_from_json", "records_to_json", "save", "write", "write_page")
 
 VERSION: Final = 1
 FORMAT: Final = "atops-trace"
+OWN: Final = "atops"  # where a Chrome trace has the trace itself
 # The tables of a file: by the field of a row that is a number into one, what it is called and what is in it.
 TABLES: Final[Mapping[str, tuple[str, type[IntEnum]]]] = {
     "kind": ("kinds", Kind),
@@ -51,18 +55,69 @@ Row = TypeVar("Row", TraceRecord, CommandEvent, AllocationEvent, ThreadEvent, Me
 
 def save(path: str | os.PathLike[str], trace: Trace) -> None:
     """Write a trace to `path`, compressed when it ends in .gz. A file that is there is replaced whole or not at all."""
+    _put(Path(path), records_to_json(trace))
+
+
+def write(path: str | os.PathLike[str], trace: Trace) -> None:
+    """Write a trace in the form that the end of `path` asks for; `.gz` behind it compresses.
+
+    `.html` is a page to look at in a browser. `.json` opens at ui.perfetto.dev and chrome://tracing, and holds the
+    trace itself as well. Anything else is the trace alone, as `save` writes it. `load` reads the last two. A
+    file that is there is replaced whole or not at all.
+    """
     target = Path(path)
-    data = records_to_json(trace).encode()
+    kind = Path(target.stem).suffix if target.suffix == ".gz" else target.suffix
+    if kind in (".html", ".htm"):
+        return write_page(target, trace, target.name)
+    if kind == ".json":
+        seen = to_chrome(trace.records, counters=trace.counters, names=trace.names, steps=trace.steps,
+                         anchor_ns=trace.anchor_ns)  # fmt: skip
+        text = json.dumps(seen, separators=(",", ":"))[:-1] + f',"{OWN}":{records_to_json(trace)}}}'
+    else:
+        text = records_to_json(trace)
+    _put(target, text)
+
+
+def write_page(path: str | os.PathLike[str], trace: Trace, title: str = "trace") -> None:
+    """Write a trace as one page of HTML that opens without a network: a timeline to zoom in, figures and a text."""
+    _put(Path(path), to_page(trace, title))
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Return where a trace will be written. Raises now what would be raised then: InvalidType, OSError.
+
+    What can be seen before: a path that is a folder, in no folder, or in one that takes no file.
+    """
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise InvalidType(f"the file of a trace is {path!r}; expected a path")
+    target = Path(path)
+    if not os.fspath(path) or target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a trace cannot be written to a folder", os.fspath(path))
+    folder = target.parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "a trace cannot be written there: the folder is missing", str(folder))
+    if not os.access(target if target.exists() else folder, os.W_OK):
+        raise PermissionError(errno.EACCES, "a trace cannot be written there", str(target))
+    return target.absolute()  # the program may go to another folder
+
+
+def _put(target: Path, text: str) -> None:
+    """Write a file whole or not at all; what is no ordinary file, such as a pipe, is written to as it is."""
+    data = text.encode()
+    data = gzip.compress(data, mtime=0) if target.suffix == ".gz" else data
+    if target.exists() and not target.is_file():
+        target.write_bytes(data)
+        return
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
+        part.write_bytes(data)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace that `save` wrote. Raises InvalidValue, naming the file and the reason, when it is not one."""
+    """Read what `save` or `write` wrote. Raises InvalidValue, naming the file and the reason, when it is no trace."""
     data = Path(path).read_bytes()
     try:
         if data[:2] == b"\x1f\x8b":
@@ -116,8 +171,12 @@ def records_from_json(text: str) -> Trace:
     """
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidValue(f"the trace is cut off or damaged: {error}") from error
+    if isinstance(content, dict) and "traceEvents" in content:
+        content = content.get(OWN)
+        if content is None:
+            raise InvalidValue("this is a Chrome trace without what atops.profile adds to it; there is no way back")
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InvalidValue(f"this is no trace; expected a JSON object whose format is {FORMAT!r}")
     if content.get("version") != VERSION:

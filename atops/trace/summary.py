@@ -8,11 +8,12 @@ from __future__ import annotations
 from bisect import bisect, insort
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, TypeAlias
 
 from atops.base.trace.records import COPIES, WAITS, Kind, Status, TraceNames, TraceRecord
+from atops.trace.words import KIND_NAMES, report
 
 __all__ = (
     "KIND_NAMES", "Interval", "Row", "Summary", "critical_path", "gaps", "in_lanes", "intersect", "interval", "lanes",
@@ -21,23 +22,6 @@ __all__ = (
 
 Interval: TypeAlias = tuple[int, int]  # half-open, of integer nanoseconds
 
-KIND_NAMES: Final[Mapping[Kind, str]] = {
-    Kind.COPY_H2D: "copy host to device",
-    Kind.COPY_D2H: "copy device to host",
-    Kind.COPY_D2D: "copy within the device",
-    Kind.COPY_H2H: "copy host to host",
-    Kind.COPY_PEER: "copy to another device",
-    Kind.FILL: "fill",
-    Kind.LAUNCH: "kernel",
-    Kind.RECORD: "record event",
-    Kind.WAIT_EVENT: "wait for event",
-    Kind.WAIT_VALUE: "wait for value",
-    Kind.WRITE_VALUE: "write value",
-    Kind.CALL: "host call",
-    Kind.ALLOC: "allocate",
-    Kind.FREE: "free",
-    Kind.API: "API call",
-}
 BESIDE: Final = frozenset({Kind.CALL, Kind.API})  # may run beside their stream; the stream's own commands go first
 
 
@@ -54,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Figures of a trace; times in nanoseconds.
+    """Figures of a trace; times in nanoseconds. `print(summary)` shows them as tables.
 
     - `first_ns`, `last_ns`, `span_ns`: from the start of the first record to the end of the last.
     - `statuses`, `counts`: records by how they ended, and by kind.
@@ -62,7 +46,10 @@ class Summary:
     - `kind_ns`, `kind_bytes`: by kind, the time in which at least one ran, and the bytes.
     - `copy_ns`, `kernel_ns`: summed over devices, the time in which at least one copy, or kernel, ran there.
     - `overlap_ns`, `overlap`: the part of `copy_ns` in which a kernel ran on the same device; and as a fraction.
-    - `idle_ns`, `longest_idle`: the time inside the span in which nothing but waits ran; its longest piece.
+    - `idle_ns`, `idle`, `longest_idle`: the time inside the span in which nothing but waits ran; its share; its
+      longest piece.
+    - `kernels`: by name, how many launches there were and the sum of their times.
+    - `streams`, `devices`: the names of those that have one, of streams by (device, stream).
     """
 
     first_ns: int
@@ -78,6 +65,9 @@ class Summary:
     overlap_ns: int
     idle_ns: int
     longest_idle: Interval
+    kernels: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    streams: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    devices: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def span_ns(self) -> int:
@@ -88,6 +78,14 @@ class Summary:
     def overlap(self) -> float:
         """Return the fraction of copy time in which a kernel ran on the same device; 0.0 without copies."""
         return self.overlap_ns / self.copy_ns if self.copy_ns else 0.0
+
+    @property
+    def idle(self) -> float:
+        """Return the share of the span in which nothing but waits ran; 0.0 of an empty span."""
+        return self.idle_ns / self.span_ns if self.span_ns else 0.0
+
+    def __str__(self) -> str:
+        return report(self)
 
 
 def interval(record: TraceRecord) -> Interval:
@@ -121,8 +119,8 @@ def in_lanes(records: Sequence[TraceRecord]) -> list[list[TraceRecord]]:
     return found
 
 
-def summary(records: Sequence[TraceRecord]) -> Summary:
-    """Return the figures of a trace; all zero for an empty one."""
+def summary(records: Sequence[TraceRecord], names: TraceNames | None = None) -> Summary:
+    """Return the figures of a trace, all zero for an empty one, with the `names` of its streams and devices."""
     statuses: dict[Status, int] = defaultdict(int)
     counts: dict[Kind, int] = defaultdict(int)
     kind_bytes: dict[Kind, int] = defaultdict(int)
@@ -139,6 +137,7 @@ def summary(records: Sequence[TraceRecord]) -> Summary:
             continue  # the host's time: no stream is busy with it
         by_stream = waiting if record.kind in WAITS else busy
         by_stream[record.device, record.stream].append(interval(record))
+    names = names or TraceNames()
     busy_ns = {key: length(merge(busy[key])) for key in sorted({*busy, *waiting})}
     first = min((interval(record)[0] for record in records), default=0)
     last = max((record.finished_ns for record in records), default=0)
@@ -146,8 +145,7 @@ def summary(records: Sequence[TraceRecord]) -> Summary:
     idle = gaps([(first, first), *working, (last, last)])
     copy_ns, kernel_ns, overlap_ns = _overlap(records)
     return Summary(
-        first_ns=first,
-        last_ns=last,
+        first_ns=first, last_ns=last,
         statuses=dict(statuses),
         counts=dict(sorted(counts.items())),
         busy_ns=busy_ns,
@@ -160,6 +158,7 @@ def summary(records: Sequence[TraceRecord]) -> Summary:
         overlap_ns=overlap_ns,
         idle_ns=length(idle),
         longest_idle=max(idle, key=lambda gap: (gap[1] - gap[0], -gap[0])),
+        kernels=_kernels(records), streams=dict(names.streams), devices=dict(names.devices),
     )  # fmt: skip
 
 
@@ -193,6 +192,17 @@ def critical_path(records: Sequence[TraceRecord]) -> list[TraceRecord]:
         causes = [cause for cause in (before[step], by_seq.get(ordered[step].cause)) if cause is not None]
         step = max(causes, key=finish, default=None)
     return [ordered[place] for place in reversed(path)]
+
+
+def _kernels(records: Iterable[TraceRecord]) -> dict[str, tuple[int, int]]:
+    """Return the number of launches and the sum of their times, by the kernel's name."""
+    found: dict[str, tuple[int, int]] = {}
+    for record in records:
+        if record.kind is Kind.LAUNCH:
+            count, total = found.get(record.name, (0, 0))
+            start, end = interval(record)
+            found[record.name] = count + 1, total + end - start
+    return dict(sorted(found.items()))
 
 
 def _overlap(records: Iterable[TraceRecord]) -> tuple[int, int, int]:

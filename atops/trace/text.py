@@ -12,7 +12,8 @@ from typing import Final
 
 from atops.base.errors import InvalidValue
 from atops.base.trace.records import Kind, Status, TraceNames, TraceRecord
-from atops.trace.summary import KIND_NAMES, Row, Summary, interval, rows, summary
+from atops.trace.summary import Row, Summary, interval, rows, summary
+from atops.trace.words import KIND_NAMES, format_bytes, format_ns, printable
 
 __all__ = ("GLYPHS", "describe", "format_bytes", "format_ns", "printable", "render_text", "sentence")
 
@@ -122,27 +123,6 @@ def describe(
     return "\n".join(lines)
 
 
-def format_ns(ns: int) -> str:
-    """Return a time with three digits and its unit: 0 ns, 1.5 µs, 20 ms, 3.25 s."""
-    for unit, scale in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
-        if abs(ns) >= scale:
-            value = ns / scale
-            digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-            text = f"{value:.{digits}f}"
-            return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"
-    return f"{ns} ns"
-
-
-def format_bytes(size: int) -> str:
-    """Return a size in binary units: 512 B, 4 KiB, 1.5 MiB."""
-    value, unit = float(size), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(value) < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{value:.1f}".removesuffix(".0") + f" {unit}"
-
-
 def sentence(record: TraceRecord, first: int, names: TraceNames) -> str:
     """Tell one record in a line, indented by two; times count from `first`."""
     start, end = interval(record)
@@ -230,18 +210,14 @@ def _figures(figures: Summary) -> list[str]:
     if figures.copy_ns:
         parts.append(f"{figures.overlap:.0%} of copy time beside a kernel")
     if figures.idle_ns:
-        longest = figures.longest_idle
-        parts.append(f"idle {format_ns(figures.idle_ns)}, longest {format_ns(longest[1] - longest[0])}")
+        start, end = figures.longest_idle
+        idle = f"idle {format_ns(figures.idle_ns)} ({figures.idle:.0%})"
+        parts.append(f"{idle}, longest {format_ns(end - start)}")
     return parts
 
 
 def _device(device: int, names: TraceNames) -> str:
     return printable(names.devices.get(device) or ("host" if device < 0 else f"device {device}"))
-
-
-def printable(text: str) -> str:
-    """Return text that cannot move the cursor or break a line, whatever a kernel or stream is called."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _fit(label: str, room: int) -> str:

@@ -87,9 +87,9 @@ class Tracer:
     """
 
     __slots__ = (
-        "_asked", "_capacities", "_counters", "_deliverer", "_labels", "_lock", "_name_ids", "_names", "_notes",
-        "_ring", "_subscriptions", "active", "anchor_ns", "capacity", "clock", "contexts", "detail", "details", "emit",
-        "emit_all", "observed", "on_detailed", "thread_detail",
+        "_asked", "_capacities", "_counters", "_deliverer", "_holds", "_labels", "_lock", "_name_ids", "_names",
+        "_notes", "_own", "_ring", "_subscriptions", "active", "anchor_ns", "capacity", "clock", "contexts", "detail",
+        "details", "emit", "emit_all", "observed", "on_detailed", "thread_detail",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, capacity: int) -> None:
@@ -110,6 +110,7 @@ class Tracer:
         self._labels: dict[tuple[int, int], str] = {}
         self._capacities: dict[tuple[int, int], int] = {}
         self._notes: dict[str, str] = {}
+        self._own, self._holds = capacity, list[int]()  # the capacity without holds, and those that holds ask for
         self.details = DetailLog()
         self.detail = self.thread_detail = 0  # how many want details, and how many those of kernel threads
         self.on_detailed: Callable[[], object] | None = None  # tells a late reader what is queued and allocated
@@ -120,10 +121,30 @@ class Tracer:
         if capacity < 0:
             raise InvalidValue(f"a trace cannot hold {capacity} records; expected 0 (off) or more")
         with self._lock:
-            self._ring.resize(capacity)
-            self._counters = deque(self._counters.copy(), maxlen=capacity)
-            self.capacity = capacity
-            self._activate()
+            self._own = capacity
+            self._resize()
+
+    def hold(self, capacity: int) -> Closable:
+        """Hold at least the last `capacity` records until the answer is closed. Raises InvalidValue below 1."""
+        if capacity < 1:
+            raise InvalidValue(f"a trace cannot be held at {capacity} records; expected 1 or more")
+        with self._lock:
+            self._holds.append(capacity)
+            self._resize()
+        return Closable(partial(self._release, capacity))
+
+    def _release(self, capacity: int) -> None:
+        with self._lock:
+            self._holds.remove(capacity)
+            self._resize()
+
+    def _resize(self) -> None:
+        """Take the largest capacity that is asked for. The lock is held."""
+        capacity = max(self._own, *self._holds, 0)
+        self._ring.resize(capacity)
+        self._counters = deque(self._counters.copy(), maxlen=capacity)
+        self.capacity = capacity
+        self._activate()
 
     # Writing: the run's side.
 
