@@ -1,4 +1,4 @@
-"""The command line: `atops demo`, `atops info`, `atops bench`. Each command's module declares its arguments."""
+"""The command line: `atops run`, `trace`, `demo`, `info` and `bench`. Each command's module declares its arguments."""
 
 from __future__ import annotations
 
@@ -8,16 +8,28 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import atops
 
 __all__ = ("main",)
 
 SUMMARIES = {
+    "run": "run a Python program: strict, from a seed, on another board, or with its trace written",
+    "trace": "show a trace file: figures, a timeline, a page for the browser or Perfetto",
     "demo": "count the bytes of files on the device, through an awaitable pipeline",
     "info": "show devices, memory and architecture",
     "bench": "measure everything against its budget",
 }
+MODULES = {"trace": "show_trace"}  # of commands that are not called as theirs
+
+
+class _Command(Protocol):
+    """The module of a command."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def main(self, arguments: Any) -> int: ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,11 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     A reader that goes away early, as in `atops info | head -1`, ends the command without a word, and with 1; Ctrl-C
     with 130; output that cannot be written, to a full disk say, with 2.
     """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["run"]:  # its program has the process to itself: output, Ctrl-C, what it raises
+        return _module("run").main(arguments[1:])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # an encoding may lack a character
     try:
-        code = _run(list(sys.argv[1:] if argv is None else argv))
+        code = _run(arguments)
         print(end="", flush=True)  # `sys.stdout` is None where the output is closed
         return code
     except KeyboardInterrupt:
@@ -54,8 +69,13 @@ def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["bench"]:  # which parses its own options
         return _bench(arguments[1:])
     parsed = _parser().parse_args(arguments)
-    code: int = importlib.import_module(f"atops.apps.{parsed.command}").main(parsed)
-    return code
+    return _module(parsed.command).main(parsed)
+
+
+def _module(command: str) -> _Command:
+    """Return the module of a command."""
+    found: _Command = importlib.import_module(f"atops.apps.{MODULES.get(command, command)}")
+    return found
 
 
 def _bench(arguments: list[str]) -> int:
@@ -80,6 +100,6 @@ def _parser() -> argparse.ArgumentParser:
         sentence = f"{summary[0].upper()}{summary[1:]}."
         command = commands.add_parser(name, help=summary, description=sentence)
         if name != "bench":
-            importlib.import_module(f"atops.apps.{name}").add_arguments(command)
+            _module(name).add_arguments(command)
     return top
 

@@ -15,7 +15,7 @@ from atops.cli import main
 from tests.architecture.source_tree import ROOT
 from tests.runtime.child import environment
 
-COMMANDS = ("demo", "info", "bench")
+COMMANDS = ("run", "trace", "demo", "info", "bench")
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -53,7 +53,7 @@ def test_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_unknown_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every command refuses an option that it does not know."""
-    assert "--colour" in refused(capsys, command, "--colour")
+    assert "--colour" in refused(capsys, command, "--colour", "file")
 
 
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +68,7 @@ def test_help_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> 
     """Each command says how it is used, and what each of its options does."""
     said = told(capsys, command, "--help")
     assert said.startswith(f"usage: atops {command} ")
-    assert "--json" in said or "--inline" in said
+    assert any(option in said for option in ("--json", "--inline", "--strict", "--html"))
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
