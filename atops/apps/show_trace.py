@@ -51,7 +51,10 @@ def main(arguments: argparse.Namespace) -> int:
         if arguments.html:
             write_page(target, trace, os.path.basename(arguments.file))
         else:
-            write_chrome(target, trace.records, counters=trace.counters, names=trace.names, steps=trace.steps)
+            write_chrome(
+                target, trace.records, counters=trace.counters, names=trace.names, steps=trace.steps,
+                anchor_ns=trace.anchor_ns,
+            )  # fmt: skip
     except OSError as error:
         return _refused(f"cannot write {target!r}: {error.strerror or error}")
     return 0

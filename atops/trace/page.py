@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from atops.base.trace.records import Status, Trace, TraceRecord
-from atops.trace.chrome import engine_tracks
+from atops.trace.chrome import engine_tracks, time_of_day
 from atops.trace.colours import LOOKS, PAGE
 from atops.trace.summary import critical_path, interval, rows, summary
 from atops.trace.text import GLYPHS, describe
@@ -35,13 +35,23 @@ def to_page(trace: Trace, title: str = "trace") -> str:
         "TITLE": escape(title),
         "COLOURS": _style(),
         "TOTALS": "".join(f"<div><dt>{what}</dt><dd>{escape(figure)}</dd></div>" for what, figure in totals(figures)),
-        "NOTE": f"{left_out:,} earlier records are not in the picture." if left_out else "",
+        "NOTE": _note(trace, figures.first_ns, left_out),
         "TABLES": "".join(map(_table, tables(figures))),
         "TEXT": escape(describe(trace.records, names=trace.names, limit=TOLD)),
         "DATA": _script_safe(_data(trace, shown)),
     }
     head, *rest = TEMPLATE.read_text(encoding="utf-8").split("{{")
     return head + "".join(parts[name] + text for name, text in (part.split("}}", 1) for part in rest))
+
+
+def _note(trace: Trace, first_ns: int, left_out: int) -> str:
+    """Return when the trace begins, if it has a time of day, and how many records the timeline lacks."""
+    parts: list[str] = []
+    if trace.anchor_ns is not None:
+        parts.append(f"from {time_of_day(trace.anchor_ns + first_ns)[:19].replace('T', ' ')} UTC")
+    if left_out:
+        parts.append(f"{left_out:,} earlier records are not in the picture")
+    return "; ".join(parts)
 
 
 def _data(trace: Trace, shown: Sequence[TraceRecord]) -> dict[str, object]:
