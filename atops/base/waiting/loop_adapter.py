@@ -17,7 +17,8 @@ __all__ = (
 )  # fmt: skip
 
 HostFunction: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
-Report: TypeAlias = Callable[[BaseException | None, Any], None]  # takes an error, or None and a value
+# Takes an error, or None and a value. The error of what was cancelled is asyncio's CancelledError, on trio too.
+Report: TypeAlias = Callable[[BaseException | None, Any], None]
 
 
 class CancelledElsewhere(RuntimeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
@@ -48,7 +49,7 @@ class TrioHostTask(HostTask):
             trio.lowlevel.spawn_system_task(self._run, name=name, context=self._context)
 
     async def _run(self) -> None:
-        error: BaseException | None = RuntimeError("cancelled")
+        error: BaseException | None = CancelledError()  # by its scope
         value = None
         try:
             with self._scope:
@@ -56,7 +57,7 @@ class TrioHostTask(HostTask):
                 value = await self._call()
                 error = None
         except BaseException as raised:  # a system task that raises would crash the whole run
-            error = raised
+            error = CancelledError() if _is_cancellation(raised) else raised
             if isinstance(raised, trio.Cancelled):
                 raise
         finally:
@@ -136,6 +137,12 @@ class TrioLoop(LoopAdapter):
             context.run(function, argument)
         except BaseException:
             log.exception("a callback raised: %r", function)
+
+
+def _is_cancellation(raised: BaseException) -> bool:
+    """Whether a task ended by a cancellation and nothing else: of a nursery in it, trio makes a group."""
+    rest = raised.split(trio.Cancelled)[1] if isinstance(raised, BaseExceptionGroup) else raised
+    return rest is None or isinstance(rest, trio.Cancelled)
 
 
 def _nothing() -> None:

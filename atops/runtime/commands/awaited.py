@@ -139,7 +139,7 @@ class Awaited:
         assert self.adapter is not None, "it ran there"
         if failure is None:
             self._finish(None)
-        elif self.adapter.closed() or not isinstance(failure, Exception):  # mostly the end of a loop cancels it
+        elif self.adapter.closed() or isinstance(failure, asyncio.CancelledError):  # mostly by the end of its loop
             self._lost()
         else:
             self._finish(self._failure(failure))

@@ -7,6 +7,7 @@ on, calls of one stream still run one after another, and synchronising waits for
 from __future__ import annotations
 
 import inspect
+from asyncio import CancelledError
 from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass
@@ -191,18 +192,25 @@ def _ended(item: Completion, error: AtopsError | None) -> None:
 def _coroutine_failure(command: Call, item: Completion, failure: BaseException) -> AtopsError:
     """Return what a coroutine's command fails with."""
     assert command.adapter is not None, "it ran there"
-    if isinstance(item.parked, AtopsError):  # asyncio and trio report a cancellation in different ways
-        return _stopped(command, item, item.parked)
-    if command.adapter.closed() or not isinstance(failure, Exception):  # mostly the end of a loop cancels it
+    if isinstance(item.parked, AtopsError):
+        return _stopped(command, item, item.parked, failure)
+    if command.adapter.closed() or isinstance(failure, CancelledError):  # mostly the end of a loop cancels it
         return _loop_closed(command)
     return _host_failure(command, failure)
 
 
-def _stopped(command: Call, item: Completion, error: AtopsError) -> AtopsError:
-    """Return what a coroutine fails with that was cancelled by a `cancel` of its command, or else by an abort."""
-    if isinstance(error, CommandCancelled):
+def _stopped(command: Call, item: Completion, error: AtopsError, failure: BaseException) -> AtopsError:
+    """Return what a coroutine fails with that was cancelled by a `cancel` of its command, or else by an abort.
+
+    Its stream goes on, also where it raised something else then, which is the cause.
+    """
+    if not isinstance(error, CommandCancelled):
+        error = StreamAborted(f"{command.name} was cancelled by an abort of {item.stream.label}")
+    if isinstance(failure, CancelledError):
         return error
-    return StreamAborted(f"{command.name} was cancelled by an abort of {item.stream.label}")
+    raised = type(error)(f"{error}; it raised {said_of(failure)} then")
+    raised.__cause__ = failure
+    return raised
 
 
 def _host_failure(command: Call, failure: BaseException) -> AtopsError:

@@ -114,6 +114,47 @@ async def test_what_a_task_raises_fails_its_stream(device):
     assert await stream.create_task(work(3)) == 3
 
 
+class Unusual(BaseException):
+    """What is neither an Exception nor a cancellation."""
+
+
+@on_every_host
+async def test_what_is_no_cancellation_is_not_taken_for_one(device):
+    """A coroutine that raises anything else fails with it, and not as one that its loop has left."""
+    stream = device.create_stream()
+
+    async def unusual():
+        raise Unusual
+
+    for verb in (stream.create_task, stream.wait):
+        with pytest.raises(HostCallFailure, match="Unusual") as caught:
+            await verb(unusual())
+        assert isinstance(caught.value.__cause__, Unusual)
+        stream.clear_error()
+
+
+@on_every_host
+@pytest.mark.parametrize("end", ["cancel", "abort"])
+async def test_what_a_cancelled_coroutine_raises_is_not_lost(device, end):
+    """It is the cause of the error that says that it was cancelled; the stream goes on."""
+    stream, begun = device.create_stream(), anyio.Event()
+
+    async def work():
+        try:
+            begun.set()
+            await anyio.sleep_forever()
+        finally:
+            raise ValueError("on purpose")
+
+    task = stream.create_task(work())
+    await begun.wait()
+    getattr(task if end == "cancel" else stream, end)()
+    with pytest.raises(StreamAborted, match=r"it raised ValueError\('on purpose'\)") as caught:
+        await task
+    assert isinstance(caught.value.__cause__, ValueError) and task.cancelled() is (end == "cancel")
+    assert await stream.call(int) == 0
+
+
 def refusals(device):
     """Yield a stream, the error of `create_task` there, and words of it."""
     full = device.create_stream(capacity=1)
