@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from atops import errors, kernels
 from atops.base.dims import Dim3
+from atops.base.neighbours import cure
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import Kind, Status, Trace, TraceRecord
 from atops.device.memory.value_wait import Condition
@@ -98,7 +99,8 @@ def __getattr__(name: str) -> Any:
     """Import `atops.executable` or `atops.tops`. Raises AttributeError, to which Python adds the nearest name."""
     if name in LATE:
         return import_module(f"atops.{name}")
-    raise AttributeError(f"module 'atops' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    found = None if name.startswith("__") else cure("atops", name)
+    raise AttributeError(found or f"module 'atops' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

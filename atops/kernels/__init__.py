@@ -26,6 +26,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from atops.base.neighbours import cure
 from atops.device.span.span import Space, Span
 from atops.kernels import dte
 from atops.kernels.arguments import restrict
@@ -107,6 +108,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(
             f"module 'atops.kernels' has no attribute {name!r}: inside a class Python renames k.__{own}; write k.{own}"
         )
+    if (found := None if name.startswith("__") else cure("k", name)) is not None:
+        raise AttributeError(found, name=name)
     # Importers and inspectors read dunder names often: for those nothing is loaded or searched.
     hint = "" if name.startswith("__") else import_module("atops.kernels.source.diagnostics").nearest(name, __all__)
     raise AttributeError(f"module 'atops.kernels' has no attribute {name!r}{hint}")

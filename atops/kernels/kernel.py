@@ -12,6 +12,7 @@ import numpy as np
 from atops.base.dims import DimLike
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.base.html_table import columns, html_table
+from atops.base.neighbours import missing
 from atops.device.arch import Architecture
 from atops.device.call_site import file_shown
 from atops.device.exec.thread import maybe_current_thread
@@ -47,6 +48,9 @@ class Kernel(Generic[P]):
     `restricted` the parameters that promise to have no alias. Start it with
     `stream.launch(kernel, (grid, block), *arguments)`.
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = missing("Kernel")
 
     # Finds the stream that an index names, or the current one for None. Put here by the runtime.
     find_stream: ClassVar[list[Callable[[Any], Any]]] = []

@@ -30,6 +30,7 @@ from atops.base.errors import (
     StreamAborted,
 )
 from atops.base.locks import fork_safe, make_lock
+from atops.base.neighbours import missing
 from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
@@ -83,6 +84,9 @@ class Driver(InProcess):
     `atops.Device(0)` then means this board's device 0. Without one, a process-wide default driver starts on first use.
     Its number in the process and its `name` tell it from others in messages.
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = missing("Driver")
 
     # Of which command number, and the commands while a stream has lost them.
     _newest_work: tuple[int, Callable[[], Lost | None]] = -1, lambda: None

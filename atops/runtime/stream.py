@@ -26,6 +26,7 @@ from weakref import ref
 
 from atops.base.dims import DimLike
 from atops.base.errors import AtopsError, IllegalState, InvalidHandle, InvalidType, InvalidValue
+from atops.base.neighbours import missing
 from atops.base.options import whole
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.memory.value_wait import Condition
@@ -92,6 +93,9 @@ class Stream(StreamMemory):
     `with stream:` only makes it the current stream of its device (`Device.current_stream`), and that the current
     device; it ends nothing.
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = missing("Stream")
 
     __slots__ = ("_handle", "flags")
 
@@ -356,7 +360,7 @@ class Stream(StreamMemory):
         if isinstance(what, Event):
             if what.shared is not None and self.driver.options.strict:
                 what.shared.waited_by(self.label)
-            record = what.record
+            record = what.completion
         elif what.stream.driver is self.driver:
             record = what
         else:

@@ -97,8 +97,8 @@ def test_f35_an_event_between_processes_is_recorded_again(device):
     """Elsewhere a TypeError: here it is valid, for the text lets each process record it."""
     stream = device.create_stream()
     event = atops.Event(device.context, timing=False, interprocess=True)
-    first = stream.record(event).record
-    second = stream.record(event).record
+    first = stream.record(event).completion
+    second = stream.record(event).completion
     assert first is not second
     event.sync(PATIENCE)
     assert event.is_done and event.state == "recorded"

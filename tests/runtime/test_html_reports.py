@@ -72,7 +72,7 @@ def test_an_event_shows_its_record() -> None:
         event.sync(PATIENCE)
         found = text(event._repr_html_())
         assert "state recorded" in found
-        assert f"command {event.record.seq} of load, done" in found
+        assert f"command {event.completion.seq} of load, done" in found
 
 
 def test_a_device_shows_geometry_and_memory() -> None:

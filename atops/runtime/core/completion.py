@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, NotReady
 from atops.base.html_table import html_table
+from atops.base.neighbours import missing
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter, running_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import Waiter
@@ -47,6 +48,9 @@ class Completion(FutureLike[T_co]):
     the command failed with. Cancelling the await leaves the command alone. It has the methods of a future, and `cancel`
     drops the command.
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = missing("Completion")
 
     # Defaults live in the class: a command costs what it uses, and a queue may hold a hundred thousand of them.
     seq = 0  # the driver's number, given at submission

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import AtopsError, InvalidHandle, InvalidType, InvalidValue, NotSupported
 from atops.base.html_table import html_table
+from atops.base.neighbours import missing
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.future import FutureLike, call_here, checked_callback, ends_a_wait
@@ -29,6 +30,9 @@ class Event(FutureLike[None]):
     (`interprocess`) keeps no time: InvalidValue with `timing`. The methods of a future go to the current record, which
     is `completion`, too.
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = missing("Event")
 
     __slots__ = (
         "_device_id", "_once", "_queryable", "_record", "_time", "_timing", "driver", "flags", "interprocess",
@@ -66,7 +70,7 @@ class Event(FutureLike[None]):
 
     def __await__(self) -> Generator[Any, Any, None]:
         self._check_queryable("awaited")
-        record = self.record
+        record = self.completion
         if record is not None:
             yield from record.__await__()
             synchronised_with(record)
@@ -81,17 +85,12 @@ class Event(FutureLike[None]):
         self._check_queryable("waited for")
         if (shared := self.shared) is not None and shared.block(timeout):
             return
-        record = self.record
+        record = self.completion
         if record is not None:
             record.wait_sync(timeout)
             synchronised_with(record)
 
     # ---- as a future
-
-    @property
-    def completion(self) -> Completion | None:
-        """The current record, whatever becomes current later; None for an event that was never recorded."""
-        return self.record
 
     def done(self) -> bool:
         """Return whether the current record is complete, or there is none."""
@@ -99,22 +98,22 @@ class Event(FutureLike[None]):
 
     def running(self) -> bool:
         """Return whether the stream is carrying out the current record."""
-        return self.record is not None and self.record.running()
+        return self.completion is not None and self.completion.running()
 
     def cancelled(self) -> bool:
         """Return whether the current record was cancelled."""
-        return self.record is not None and self.record.cancelled()
+        return self.completion is not None and self.completion.cancelled()
 
     def result(self) -> None:  # type: ignore[override]  # it never blocks
         """Return None. Raises NotReady when the current record is not complete, or what the work failed with."""
         self._check_queryable("queried")
-        if (record := self.record) is not None:
+        if (record := self.completion) is not None:
             record.result()
 
     def exception(self) -> AtopsError | None:  # type: ignore[override]  # it never blocks
         """Return what the current record failed with, or None. Raises NotReady when it is not complete."""
         self._check_queryable("queried")
-        return None if (record := self.record) is None else record.exception()
+        return None if (record := self.completion) is None else record.exception()
 
     def add_done_callback(
         self, function: Callable[[Completion | Event], object], *, context: Context | None = None
@@ -123,18 +122,18 @@ class Event(FutureLike[None]):
 
         An event that has no record gives itself, soon or at once.
         """
-        if (record := self.record) is not None:
+        if (record := self.completion) is not None:
             record.add_done_callback(function, context=context)
         else:
             call_here(function, self, checked_callback(self, function, context))
 
     def remove_done_callback(self, function: Callable[[Completion | Event], object]) -> int:
         """Forget a done callback of the current record. Returns how many times it had been added."""
-        return 0 if (record := self.record) is None else record.remove_done_callback(function)
+        return 0 if (record := self.completion) is None else record.remove_done_callback(function)
 
     def cancel(self, msg: object = None) -> bool:
         """Cancel the current record, if it is of this process: the event fails. As `Completion.cancel`."""
-        if ends_a_wait() or self._record is None or self.record is not self._record:
+        if ends_a_wait() or self._record is None or self.completion is not self._record:
             return False
         return self._record.cancel(msg)
 
@@ -183,8 +182,11 @@ class Event(FutureLike[None]):
         return self._record is None or self._record.is_done
 
     @property
-    def record(self) -> Completion | None:
-        """The current record, or None; None also for one of another process that is complete."""
+    def completion(self) -> Completion | None:
+        """The current record, whatever becomes current later; None for an event that was never recorded.
+
+        None also for a record of another process that is complete.
+        """
         if (shared := self.shared) is not None:
             record: Completion | None = shared.latest()
             return record

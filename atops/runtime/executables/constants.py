@@ -126,7 +126,7 @@ class Constants:
             known.memory.close()
             known = None
         if known is not None and known.image is self.images[kind]:
-            if (mark := known.ready.record) is not None and not mark.over:
+            if (mark := known.ready.completion) is not None and not mark.over:
                 stream.wait(known.ready)
             return known
         with within(bundle):

@@ -210,7 +210,7 @@ def export_event(context: DeviceContext, event: Event) -> bytes:
     lender = exporter()
     with context.driver.lock:
         if event.shared is None:
-            record = event.record
+            record = event.completion
             try:
                 page = EventPage()
             except OSError as error:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from atops.base.dtypes import DType, DTypeLike, Scalar, Scalar_co, Typed, as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfBounds
 from atops.base.html_table import html_table
+from atops.base.neighbours import missing
 from atops.base.waiting.current_loop import checkpoint
 from atops.device.memory.allocation import Allocation
 from atops.runtime.executors.executor import NOTHING, Collectable
@@ -58,6 +59,9 @@ class Buffer(Collectable):
     Slicing gives a buffer on part of it, which owns nothing. `close` gives the memory back; it never waits, and never
     takes memory away from work that was enqueued before.
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = missing("Buffer")
 
     __slots__ = ("__weakref__", "_end", "_release", "allocation", "driver", "nbytes", "offset")
 
@@ -269,6 +273,9 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
 
     To a type checker it is a `DeviceArray[np.float32]`, say, as a numpy array is an `NDArray[np.float32]`.
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = missing("DeviceArray", "Buffer")
 
     __slots__ = ("_dtype", "_shape")
 

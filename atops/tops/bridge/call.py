@@ -84,7 +84,7 @@ def spin(thing: Waitable) -> None:
     if isinstance(thing, Completion):
         items = [thing]
     elif isinstance(thing, Event):
-        items = [] if thing.record is None or thing.flags & topsEventBlockingSync else [thing.record]
+        items = [] if thing.completion is None or thing.flags & topsEventBlockingSync else [thing.completion]
     else:
         items = thing.outstanding()
     items = [item for item in items if spins(item.stream.context)]

@@ -434,7 +434,7 @@ def _new_event(flags: int) -> int:
 
 def _raise_failure(event: Event) -> None:
     """Raise the failure of the stream that the event was recorded in, or of the record itself (2.5, failures)."""
-    record = event.record
+    record = event.completion
     if record is None:
         return
     record.stream.raise_error()

@@ -69,12 +69,12 @@ async def test_a_refused_record_leaves_its_event(device):
     stream, event = device.create_stream(capacity=2), device.create_event()
     stream.record(event)
     await event
-    record = event.record
+    record = event.completion
     latch = hold(stream)
     stream.fill(device.empty(1), 1)
     with pytest.raises(StreamFull):
         stream.record(event)
-    assert event.record is record and event.is_done
+    assert event.completion is record and event.is_done
     latch.release()
     await stream
 

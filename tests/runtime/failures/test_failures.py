@@ -107,7 +107,7 @@ async def test_later_commands_are_skipped(device):
         stream.wait_value(x, -1, "Eq"),
         stream.call(log.append, 1),
         stream.wait(device.create_event()),
-        stream.record().record,
+        stream.record().completion,
     ]
     latch.release()
     for item in skipped:

@@ -55,7 +55,7 @@ def nothing():
 async def test_the_states_of_an_event(device):
     """F8, F34: idle, recording, recorded; failed when the work before it failed."""
     stream, event = device.create_stream(), device.create_event()
-    assert event.state == "idle" and event.is_done and event.record is None
+    assert event.state == "idle" and event.is_done and event.completion is None
     latch = hold(stream)
     assert stream.record(event) is event
     assert event.state == "recording" and not event.is_done
@@ -223,7 +223,7 @@ def test_a_wait_that_is_refused_records_nothing_in_the_other_stream(device: atop
         stream.wait(other)
     with board() as foreign, pytest.raises(InvalidHandle, match="is of <Driver"):
         other.wait(foreign.create_stream())
-    with pytest.raises(InvalidType, match="expected an Event or a Stream"):
+    with pytest.raises(InvalidType, match="expects an Event, a Stream or an awaitable"):
         other.wait("stream")
     assert device.driver.seq == before
     latch.release()

@@ -171,7 +171,7 @@ class Board:
             "kernel": lambda: stream.launch(two_turns, (1, 2), x),
             "write": lambda: stream.write_value(self.words[step.target : step.target + 1], 1),
             "wait_value": lambda: stream.wait_value(self.words[step.target : step.target + 1], 1, "Eq"),
-            "record": lambda: stream.record(self.events[step.target]).record,
+            "record": lambda: stream.record(self.events[step.target]).completion,
             "wait": lambda: stream.wait(self.events[step.target]),
         }
         step.item = verbs[step.kind]()

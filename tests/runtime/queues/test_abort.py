@@ -41,7 +41,8 @@ async def test_what_has_not_started_is_dropped(device):
     stream, x, log = device.create_stream(), device.empty(4, np.int32), []
     x.allocation.data[:] = 7
     hold(stream)
-    items = [stream.fill(x, 0), stream.call(log.append, 1), stream.launch(store, (1, 1), x, 1), stream.record().record]
+    items = [stream.fill(x, 0), stream.call(log.append, 1), stream.launch(store, (1, 1), x, 1)]
+    items.append(stream.record().completion)
     await StreamLatch(device).passed()
     assert stream.abort() == len(items)
     assert stream.is_done and stream.error is None

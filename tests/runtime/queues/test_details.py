@@ -143,10 +143,10 @@ async def test_a_wait_for_an_event_names_the_record() -> None:
             event = ahead.record()
             waiting = behind.wait(event)
             await latch.passed()
-            assert event.record is not None
-            assert life(tracer, waiting) == [("SUBMITTED", -1), ("STARTED", -1), ("PARKED", event.record.seq)]
+            assert event.completion is not None
+            assert life(tracer, waiting) == [("SUBMITTED", -1), ("STARTED", -1), ("PARKED", event.completion.seq)]
             assert life(tracer, holding) == [("SUBMITTED", -1), ("STARTED", -1), ("PARKED", -1)]
-            assert life(tracer, event.record) == [("SUBMITTED", -1)]
+            assert life(tracer, event.completion) == [("SUBMITTED", -1)]
             latch.release()
             await behind
 
@@ -279,7 +279,7 @@ async def test_what_is_skipped_never_starts() -> None:
 
         with tracer.detailed():
             stream.call(fail)
-            behind = [stream.launch(nothing, (1, 1)), stream.call(fail), stream.record().record]
+            behind = [stream.launch(nothing, (1, 1)), stream.call(fail), stream.record().completion]
             for item in behind:
                 assert item is not None
                 with pytest.raises(AtopsError):
@@ -411,10 +411,10 @@ async def test_a_late_viewer_sees_what_is_queued_and_allocated() -> None:
         queued = chip.create_stream().launch(nothing, (2, 1))
         await latch.passed()
         with tracer.detailed():
-            assert event.record is not None
+            assert event.completion is not None
             assert life(tracer, holding) == [("SUBMITTED", -1), ("PARKED", -1)]
-            assert life(tracer, event.record) == life(tracer, last) == [("SUBMITTED", -1)]
-            assert life(tracer, waiting) == [("SUBMITTED", -1), ("PARKED", event.record.seq)]
+            assert life(tracer, event.completion) == life(tracer, last) == [("SUBMITTED", -1)]
+            assert life(tracer, waiting) == [("SUBMITTED", -1), ("PARKED", event.completion.seq)]
             assert life(tracer, running) == [("SUBMITTED", -1), ("STARTED", -1)]
             assert life(tracer, queued) == [("SUBMITTED", -1), ("PARKED", -1)]
             batch = tracer.details_since()

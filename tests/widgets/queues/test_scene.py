@@ -230,7 +230,7 @@ async def test_a_real_failure_is_told() -> None:
             raise ValueError("on purpose")
 
         first = stream.call(fail)
-        behind = [stream.record().record, stream.record().record]
+        behind = [stream.record().completion, stream.record().completion]
         for item in (first, *behind):
             assert item is not None
             with pytest.raises(AtopsError):

@@ -1,0 +1,202 @@
+"""What other libraries call things, and what to write here: the cures in errors, and the table in the documents.
+
+A class of the table has `__getattr__ = missing(its name)`, which Python calls only for what is not there. So `dir` and
+`hasattr` know nothing of these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NoReturn
+
+__all__ = ("NAMES", "cure", "missing", "page")
+
+# By the class: a name that it lacks, called or not, and what has its place.
+NAMES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Stream": {
+        "synchronize()": "sync()", "query()": "is_done", "done()": "is_done",
+        "is_ready()": "is_done", "finished": "is_done", "wait_event()": "wait(event)",
+        "wait_stream()": "wait(stream)", "record_event()": "record(event)",
+        "begin_capture()": "launch(kernel, config)", "end_capture()": "launch(kernel, config)",
+        "create_graph_builder()": "launch(kernel, config)", "is_capturing": "launch(kernel, config)",
+        "memcpy()": "copy(dst, src)", "memcpy_async()": "copy(dst, src)", "copy_async()": "copy(dst, src)",
+        "copy_to_device()": "upload(host)", "to_device()": "upload(host)", "put()": "upload(host)",
+        "put_nowait()": "call(function)", "copy_to_host()": "fetch(array)", "get()": "fetch(array)",
+        "get_nowait()": "fetch(array)", "task_done()": "completion.done()", "maxsize": "capacity",
+        "empty_cache()": "pool.trim()", "memset()": "fill(dst, value)", "memset_async()": "fill(dst, value)",
+        "malloc()": "allocate(nbytes)", "malloc_async()": "allocate(nbytes)", "alloc()": "allocate(nbytes)",
+        "free_async()": "free(buffer)", "deallocate()": "free(buffer)", "launch_host_func()": "call(function)",
+        "launch_host_function()": "call(function)", "host_func()": "call(function)", "call_soon()": "call(function)",
+        "submit_task()": "create_task(coroutine)", "run_coroutine_threadsafe()": "create_task(coroutine)",
+        "wait_value32()": "wait_value(target, value)", "write_value32()": "write_value(target, value)",
+        "launch_kernel()": "launch(kernel, config)", "async_done()": "join()", "handle": "__tops_stream__()",
+        "ptr": "__tops_stream__()", "cuda_stream": "__tops_stream__()", "stream_id": "number", "id": "number",
+        "name": "label", "nonblocking": "is_nonblocking", "flush()": "sync()", "shutdown()": "close()",
+        "destroy()": "close()", "array()": "empty(shape, dtype)", "ones()": "zeros(shape, dtype)",
+    },
+    "Event": {
+        "synchronize()": "sync()", "query()": "is_done", "cancel_scope": "cancel()", "set()": "stream.record(event)",
+        "clear()": "stream.record(event)", "is_set()": "is_done", "get()": "sync()", "ready()": "is_done",
+        "block_until_ready()": "sync()", "is_ready()": "is_done", "join()": "sync()",
+        "get_loop()": "asyncio.get_running_loop()", "record()": "stream.record(event)",
+        "elapsed_time()": "later - earlier", "time_since()": "later - earlier",
+        "elapsed_time_until()": "later - earlier", "wait_event()": "stream.wait(event)", "handle": "number",
+        "wait_sync()": "sync()", "is_timing_disabled": "timing", "enable_timing": "timing", "cuda_event": "number",
+        "ptr": "number", "close()": "done()", "destroy()": "done()",
+    },
+    "Completion": {
+        "synchronize()": "wait_sync()", "query()": "is_done", "cancel_scope": "cancel()", "set()": "done()",
+        "clear()": "done()", "is_set()": "is_done", "get()": "wait_sync()", "ready()": "is_done",
+        "block_until_ready()": "wait_sync()", "is_ready()": "is_done", "join()": "wait_sync()",
+        "get_loop()": "asyncio.get_running_loop()", "sync()": "wait_sync()", "numpy()": "wait_sync()",
+        "value": "result()", "get_name()": "state", "is_completed": "is_done", "elapsed_time()": "later - earlier",
+    },
+    "Device": {
+        "synchronize()": "sync()", "query()": "is_idle", "launch()": "device.null_stream.launch(kernel, config)",
+        "memcpy()": "device.null_stream.copy(dst, src)", "copy()": "device.null_stream.copy(dst, src)",
+        "fill()": "device.null_stream.fill(dst, value)", "fetch()": "device.null_stream.fetch(array)",
+        "record()": "device.null_stream.record()", "record_event()": "device.null_stream.record()",
+        "call()": "device.null_stream.call(function)", "malloc()": "allocate(nbytes)", "alloc()": "allocate(nbytes)",
+        "mem_alloc()": "allocate(nbytes)", "free()": "buffer.close()", "to_device()": "upload(host)",
+        "put()": "upload(host)", "array()": "upload(host)", "device_array()": "empty(shape, dtype)",
+        "ones()": "zeros(shape, dtype)", "full()": "zeros(shape, dtype)", "stream()": "create_stream()",
+        "Stream()": "create_stream()", "event()": "create_event()", "Event()": "create_event()",
+        "pinned_array()": "host_malloc(shape, dtype)", "pin_memory()": "register(array)",
+        "host_register()": "register(array)", "mem_get_info()": "memory_info()", "mem_info": "memory_info()",
+        "memory_stats()": "statistics()", "memory_allocated()": "statistics()", "memory_resource": "current_pool",
+        "mempool": "current_pool", "pool": "current_pool", "device_id": "id", "index": "id",
+        "attributes": "properties", "get_properties()": "properties", "compute_capability": "arch",
+        "uuid": "properties", "push()": "use()", "pop()": "use()", "make_current()": "set_current()",
+        "close()": "reset_sync()", "stream_create()": "create_stream()", "is_current": "set_current()",
+        "empty_cache()": "device.default_pool.trim()",
+    },
+    "Buffer": {
+        "get()": "stream.fetch(array)", "numpy()": "stream.fetch(array)", "copy_to_host()": "stream.fetch(array)",
+        "copy_to_device()": "stream.copy(dst, src)", "copy_to()": "stream.copy(dst, src)",
+        "copy_from()": "stream.copy(dst, src)", "copy()": "stream.copy(dst, src)", "copy_()": "stream.copy(dst, src)",
+        "set()": "stream.copy(dst, src)", "cpu()": "stream.fetch(array)", "to()": "stream.fetch(array)",
+        "tolist()": "stream.fetch(array)", "tobytes()": "stream.fetch(array)", "item()": "stream.fetch(array)",
+        "asnumpy()": "stream.fetch(array)", "block_until_ready()": "stream.sync()",
+        "fill()": "stream.fill(dst, value)", "fill_()": "stream.fill(dst, value)",
+        "zero_()": "stream.fill(dst, value)", "memset()": "stream.fill(dst, value)", "free()": "close()",
+        "delete()": "close()", "deallocate()": "close()", "release()": "close()", "handle": "address",
+        "ptr": "address", "data_ptr()": "address", "device_ctypes_pointer": "address", "device_pointer": "address",
+        "gpudata": "address", "data": "address", "mem": "address", "sync()": "stream.sync()",
+        "synchronize()": "stream.sync()", "record_stream()": "stream.free(buffer)", "is_host": "is_host_accessible",
+        "is_cuda": "is_device_accessible", "memory_resource": "device.current_pool",
+        "pin_memory()": "device.register(array)", "is_pinned()": "is_host_accessible",
+        "cuda()": "stream.upload(host)",
+    },
+    "DeviceArray": {
+        "astype()": "view(dtype)", "ravel()": "reshape(-1)", "flatten()": "reshape(-1)", "itemsize": "dtype",
+        "strides": "shape", "T": "reshape(shape)", "transpose()": "reshape(shape)", "numel()": "size",
+        "dim()": "ndim", "sum()": "stream.launch(kernel, config)", "mean()": "stream.launch(kernel, config)",
+        "max()": "stream.launch(kernel, config)", "min()": "stream.launch(kernel, config)",
+        "dot()": "stream.launch(kernel, config)", "at": "stream.copy(dst, src)",
+    },
+    "Driver": {
+        "synchronize()": "device.sync()", "sync()": "device.sync()", "device()": "atops.Device(0)",
+        "get_device()": "atops.Device(0)", "device_count()": "atops.Device.count()",
+        "create_stream()": "device.create_stream()", "create_event()": "device.create_event()",
+        "Stream()": "device.create_stream()", "stop()": "close()", "shutdown()": "close()",
+        "reset()": "device.reset_sync()", "run_until_complete()": "atops.run(main)",
+        "launch()": "device.null_stream.launch(kernel, config)", "upload()": "device.upload(host)",
+        "profile()": "atops.profile()", "wait()": "device.wait()",
+    },
+    "Kernel": {
+        "launch()": "stream.launch(kernel, config)", "run()": "stream.launch(kernel, config)",
+        "forall()": "stream.launch(kernel, config)", "warmup()": "stream.launch(kernel, config)",
+        "configure_launch()": "stream.launch(kernel, config)", "specialize()": "kernel.bind(arguments)",
+        "py_func": "kernel.function", "fn": "kernel.function", "attributes": "k.function_attributes(kernel)",
+        "get_regs_per_thread()": "k.function_attributes(kernel)", "num_regs": "k.function_attributes(kernel)",
+        "shared_size_bytes": "k.function_attributes(kernel)",
+        "max_threads_per_block": "k.function_attributes(kernel)", "local_size_bytes": "k.function_attributes(kernel)",
+        "compile()": "k.compile_source(text)",
+    },
+    "k": {
+        "program_id()": "k.blockIdx.x", "num_programs()": "k.gridDim.x", "grid()": "k.thread_id()",
+        "gridsize()": "k.thread_count()", "get_global_id()": "k.thread_id()", "get_local_id()": "k.threadIdx.x",
+        "wait_value()": "k.signal_wait(handle, value)", "write_value()": "k.signal_write(handle, value)",
+        "atomic": "k.signal_add(handle, value)", "atomic_add()": "k.signal_add(handle, value)",
+        "atomicAdd()": "k.signal_add(handle, value)", "load()": "k.memcpy(dte, dst, src)",
+        "store()": "k.memcpy(dte, dst, src)", "arange()": "k.tiles(size, 1024)", "jit": "k.kernel",
+        "global_": "k.kernel", "autotune": "k.kernel", "RawKernel": "k.Program(text, name)",
+        "shared_memory()": "k.shared(n, dtype)", "array()": "k.local(n, dtype)", "empty()": "k.local(n, dtype)",
+        "zeros()": "k.local(n, dtype)", "const": "k.constant(dtype, values)",
+        "extern_shared()": "k.dynamic_shared(dtype)", "sync_threads()": "k.syncthreads()",
+        "barrier_sync()": "k.syncthreads()", "debug_barrier()": "k.syncthreads()", "sync_grid()": "k.syncblocks()",
+        "grid_sync()": "k.syncblocks()", "this_grid()": "k.syncblocks()", "cg": "k.syncblocks()",
+        "syncwarp()": "k.syncthreads()", "shfl_sync()": "k.shared(n, dtype)", "print()": "k.printf(text)",
+        "device_print()": "k.printf(text)", "device_assert()": "k.assert_(condition)",
+        "static_assert()": "k.assert_(condition)", "blockidx": "k.blockIdx", "threadidx": "k.threadIdx",
+        "block_idx": "k.blockIdx", "thread_idx": "k.threadIdx", "block_dim": "k.blockDim", "grid_dim": "k.gridDim",
+        "laneid": "k.threadIdx", "warpsize": "k.blockDim", "async_copy()": "k.memcpy_async(dte, dst, src)",
+        "cp_async()": "k.memcpy_async(dte, dst, src)", "memcpy_sync()": "k.memcpy(dte, dst, src)",
+    },
+    "atops": {
+        "synchronize()": "atops.Device().sync()", "devices()": "atops.Device.all()",
+        "get_device()": "atops.Device(0)", "select_device()": "atops.Device(0).use()",
+        "set_device()": "atops.Device(0).use()", "current_device()": "atops.Device()",
+        "device_count()": "atops.Device.count()", "get_device_count()": "atops.Device.count()",
+        "local_devices()": "atops.Device.all()", "gpus": "atops.Device.all()", "list_devices()": "atops.Device.all()",
+        "stream()": "device.create_stream()", "event()": "device.create_event()",
+        "current_stream()": "device.current_stream", "default_stream()": "device.null_stream", "jit": "k.kernel",
+        "kernel": "k.kernel", "RawKernel": "k.Program(text, name)", "RawModule": "k.load_module(path)",
+        "Program": "k.Program(text, name)", "launch()": "stream.launch(kernel, config)",
+        "array()": "stream.upload(host)", "asarray()": "stream.upload(host)", "to_device()": "stream.upload(host)",
+        "device_put()": "stream.upload(host)", "asnumpy()": "stream.fetch(array)",
+        "device_get()": "stream.fetch(array)", "empty()": "device.empty(shape, dtype)",
+        "zeros()": "device.zeros(shape, dtype)", "empty_like()": "device.empty_like(other)",
+        "device_array()": "device.empty(shape, dtype)", "device_array_like()": "device.empty_like(other)",
+        "malloc()": "device.allocate(nbytes)", "pinned_array()": "device.host_malloc(shape, dtype)",
+        "mapped_array()": "device.host_malloc(shape, dtype)",
+        "managed_array()": "device.malloc_managed(shape, dtype)", "memcpy()": "stream.copy(dst, src)",
+        "get_elapsed_time()": "later - earlier", "event_elapsed_time()": "later - earlier",
+        "mem_get_info()": "device.memory_info()", "empty_cache()": "pool.trim()", "MemPool": "device.create_pool()",
+        "grid()": "k.thread_id()", "syncthreads()": "k.syncthreads()", "threadIdx": "k.threadIdx",
+        "blockIdx": "k.blockIdx", "LaunchOptions": "atops.LaunchConfig", "StreamOptions": "device.create_stream()",
+        "EventOptions": "device.create_event()", "Queue": "device.create_stream()", "Future": "atops.Completion",
+        "Task": "atops.StreamTask", "create_task()": "stream.create_task(coroutine)",
+        "manual_seed()": "atops.EmulatorOptions(seed=7)", "is_available()": "atops.Device.count()",
+    },
+}  # fmt: skip
+
+
+def cure(kind: str, name: str) -> str | None:
+    """Return what to do about a name that a class or module lacks, None where the table does not have it."""
+    names = NAMES[kind]
+    for spelled in (name, f"{name}()"):
+        if spelled in names:
+            return f"{kind} has no {spelled}; use {names[spelled]}"
+    return None
+
+
+def missing(*kinds: str) -> Callable[[object, str], NoReturn]:
+    """Return the `__getattr__` of a class: AttributeError with the cure of the first of these that has one."""
+
+    def __getattr__(self: object, name: str) -> NoReturn:  # it is one
+        found = None if name.startswith("__") else next(filter(None, (cure(kind, name) for kind in kinds)), None)
+        text = f"{type(self).__name__!r} object has no attribute {name!r}" if found is None else found
+        raise AttributeError(text, name=name, obj=self)
+
+    return __getattr__
+
+
+HEAD: Final = """# Names of other libraries
+
+Where a class or a module lacks a name that CUDA, cuda.core, CuPy, PyTorch, numba, HIP, asyncio, JAX or Triton has, the
+AttributeError says what to write: "Stream has no synchronize(); use sync()". These are the names. What names
+no object in the right column is a method or a property of the same class.
+"""
+
+
+def page() -> str:
+    """Return the table as the page docs/coming_from/names.md."""
+    parts = [HEAD]
+    for kind, names in NAMES.items():
+        parts.append(f"\n| {kind} has no | use |\n|---|---|\n")
+        cures: dict[str, list[str]] = {}
+        for name, instead in names.items():
+            cures.setdefault(instead, []).append(f"`{name}`")
+        parts += [f"| {', '.join(found)} | `{instead}` |\n" for instead, found in cures.items()]
+    return "".join(parts)
