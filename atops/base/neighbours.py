@@ -95,7 +95,7 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "dot()": "stream.launch(kernel, config)", "at": "stream.copy(dst, src)",
     },
     "Driver": {
-        "synchronize()": "device.sync()", "sync()": "device.sync()", "device()": "atops.Device(0)",
+        "synchronize()": "device.sync()", "sync()": "device.sync()",
         "get_device()": "atops.Device(0)", "device_count()": "atops.Device.count()",
         "create_stream()": "device.create_stream()", "create_event()": "device.create_event()",
         "Stream()": "device.create_stream()", "stop()": "close()", "shutdown()": "close()",
