@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import itertools
-import logging
 import math
 import os
 import threading
@@ -30,6 +29,7 @@ from atops.base.errors import (
     StreamAborted,
 )
 from atops.base.locks import fork_safe, make_lock
+from atops.base.log_fields import get_logger
 from atops.base.neighbours import missing
 from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
@@ -47,7 +47,7 @@ from atops.runtime.commands.copy import COPIES, HALVES, Copy
 from atops.runtime.commands.events import Cancelled
 from atops.runtime.core.command_trace import in_context, teller, trace_tuple
 from atops.runtime.core.commands import how_to_run
-from atops.runtime.core.completion import Completion, as_failure
+from atops.runtime.core.completion import Completion, as_failure, driver_fields
 from atops.runtime.core.future import InProcess
 from atops.runtime.core.poller import Poller
 from atops.runtime.executors.executor import Executor, Step
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Closing", "Driver", "current_driver", "default_driver", "options_of")
 
-LOG = logging.getLogger("atops.driver")
+LOG = get_logger("atops.driver")
 DRIVERS: weakref.WeakSet[Driver] = weakref.WeakSet()
 STARTS: list[Callable[[Driver], object]] = []  # told of each new driver
 STARTS_LOCK = fork_safe(threading.RLock())  # guards both
@@ -365,14 +365,14 @@ class Driver(InProcess):
         try:
             self.call_here(function, *arguments)
         except BaseException:  # SystemExit, KeyboardInterrupt, CancelledError
-            LOG.exception("a callback raised: %r", _named(function, arguments))
+            LOG.exception("a callback raised: %r", _named(function, arguments), extra=driver_fields(self))
 
     def call_here(self, function: Callable[..., object], *arguments: object) -> None:
         """Call user code here and now. What it raises is logged."""
         try:
             function(*arguments)
         except Exception:
-            LOG.exception("a callback raised: %r", _named(function, arguments))
+            LOG.exception("a callback raised: %r", _named(function, arguments), extra=driver_fields(self))
 
     def trace(self, item: Completion, error: AtopsError | None) -> AtopsError | None:
         """Emit the record of a command that settles with `error`; post the step that hands it to subscribers.
@@ -386,7 +386,9 @@ class Driver(InProcess):
             if item.untold is not None:
                 raise item.untold
             record = trace_tuple(item, error, self.now(), tracer)
-            tracer.emit(record if item.context is None else in_context(record, item, error))
+            if tracer.contexts and item.context is not None:
+                record = in_context(record, item, error)
+            tracer.emit(record)
         except Exception as failure:
             return error or as_failure(failure, item, "making a trace record of ")
         self.tell_subscribers()

@@ -165,7 +165,7 @@ class Stream(StreamMemory):
             await abort_and_wait((self,))
             raise
         if self.failure is not None:
-            log_if_unseen(self.label, self.failure)
+            log_if_unseen(self, self.failure)
 
     def __enter__(self) -> Stream:
         enter(self, self.driver.serial, self.context.ordinal, self)

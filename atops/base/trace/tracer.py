@@ -6,7 +6,6 @@ nothing while tracing is off.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -16,6 +15,7 @@ from typing import Any, Final, Literal, TypeVar, overload
 
 from atops.base.clock import Clock, VirtualClock
 from atops.base.errors import InvalidType, InvalidValue
+from atops.base.log_fields import get_logger
 from atops.base.trace.event_log import Closable, Detailing, DetailLog, Ring
 from atops.base.trace.records import (
     COPIES,
@@ -53,7 +53,7 @@ __all__ = (
 )  # fmt: skip
 
 T = TypeVar("T")
-logger = logging.getLogger("atops.trace")
+logger = get_logger("atops.trace")
 
 OUTBOX: Final = 65536  # numbered tuples that may wait for the next flush to subscribers
 LABELS: Final = 16384  # stream names kept; the oldest go first

@@ -7,17 +7,17 @@ itself, without a lock. How a cancelled await leaves is in `asyncio_loop.py` and
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from collections.abc import Collection, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from atops.base.errors import InvalidType, InvalidValue
+from atops.base.log_fields import get_logger
 
 __all__ = ("Ending", "ParkingLot", "ThreadWaiter", "Waiter", "seconds", "wake")
 
-log = logging.getLogger("atops.driver")
+log = get_logger("atops.driver")
 
 
 def seconds(timeout: float | None) -> float | None:

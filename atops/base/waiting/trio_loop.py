@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import weakref
 from asyncio import CancelledError
 from collections.abc import Callable
@@ -12,11 +11,12 @@ from typing import Any
 
 import trio
 
+from atops.base.log_fields import get_logger
 from atops.base.waiting.loop_adapter import INSIDE, HostFunction, HostTask, LoopAdapter, LoopWaiter, Report, WaitSource
 
 __all__ = ("TrioHostTask", "TrioLoop", "TrioWaiter")
 
-log = logging.getLogger("atops.driver")
+log = get_logger("atops.driver")
 
 
 class TrioWaiter(LoopWaiter):

@@ -207,5 +207,5 @@ class DeviceContext:
         for stream in list(self.poisoned):
             failure = stream.failure
             if failure is not None and not isinstance(failure, LoopClosed):  # its loop reports that one
-                log_if_unseen(stream.label, failure)
+                log_if_unseen(stream, failure)
         self.fail_all(StreamAborted(f"the driver of device {self.ordinal} was closed"))

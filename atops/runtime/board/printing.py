@@ -5,19 +5,19 @@ No lock is held while a sink runs, and no kernel waits for one.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextvars import Context
 from functools import partial
 from itertools import groupby
 
 from atops.base.errors import InvalidType
+from atops.base.log_fields import get_logger
 from atops.device.chip import PrintFifo
 from atops.runtime.executors.executor import HERE, Executor, Lane
 
 __all__ = ("Printing", "to_stdout")
 
-log = logging.getLogger("atops.kernel")
+log = get_logger("atops.kernel")
 
 PRINTS = Lane("print")  # one thread a driver, so that texts keep their order
 Sink = Callable[[str], object]
@@ -87,7 +87,7 @@ class Printing:
                 log.warning(
                     "device %d lost %d of the texts that its kernels printed: its printf FIFO of %d bytes was full; "
                     "show them in shorter launches, or make printing.fifo.size larger",
-                    self._ordinal, lost, self.fifo.size,
+                    self._ordinal, lost, self.fifo.size, extra={"device": self._ordinal},
                 )  # fmt: skip
             for origin, batch in groupby(texts, lambda printed: printed.origin):
                 self._write("".join([printed.text for printed in batch]), getattr(origin, "context", None))
@@ -96,14 +96,14 @@ class Printing:
             self.fifo.settle()
 
     def _write(self, text: str, context: Context | None) -> None:
-        sink = self._sink
+        sink, here = self._sink, {"device": self._ordinal}
         try:
             if context is None:
                 sink(text)
             else:
                 context.run(sink, text)
         except BaseException:  # SystemExit and KeyboardInterrupt end the sink, not this thread
-            log.exception("the sink %r for what kernels of device %d print raised", sink, self._ordinal)
+            log.exception("the sink %r for what kernels of device %d print raised", sink, self._ordinal, extra=here)
 
     def __repr__(self) -> str:
         return f"<Printing of device {self._ordinal}: {self.fifo!r} to {self._sink!r}>"

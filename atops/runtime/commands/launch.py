@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import Context
@@ -10,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
+from atops.base.log_fields import get_logger
 from atops.base.trace.tracer import Kind
 from atops.device.exec.block_scheduler import Gang
 from atops.device.exec.grid import Grid, GridBarrier, policy_of
@@ -20,7 +20,7 @@ from atops.runtime.commands.copy import COPIES
 from atops.runtime.commands.kernel_steps import KernelSteps
 from atops.runtime.core import command_trace
 from atops.runtime.core.commands import NOWHERE, ReadRange, UsedRange, always, define
-from atops.runtime.core.completion import Completion
+from atops.runtime.core.completion import Completion, failure_fields
 from atops.runtime.core.event import Event
 from atops.runtime.memory.scatter import ranges_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ("PLAIN_LAUNCH", "Launch", "LaunchOptions", "Rendezvous")
 
-log = logging.getLogger("atops.kernel")
+log = get_logger("atops.kernel")
 LAUNCH = int(Kind.LAUNCH)
 
 
@@ -142,7 +142,7 @@ def _ended(command: Launch, item: Completion, grid: Grid) -> None:
     context, driver = item.stream.context, item.stream.driver
     item.engine = grid.cluster
     for warning in grid.warnings:
-        log.warning("%s", warning)
+        log.warning("%s", warning, extra=failure_fields(item.stream, item))
     if (stop := command.options.stop) is not None and not item.over:
         stop.stamp(item, driver.now())
     context.printing.settle(command.bound, item.stream.finish, item, grid.error and _failure_of(item, grid))
@@ -182,7 +182,7 @@ def _abort(item: Completion, grid: Grid, error: ExecutionError) -> None:
             return
         log.error(
             "%s of %s did not end within %s s of its abort: its thread is abandoned, its memory quarantined",
-            _command_name(item), stream.label, driver.options.abort_grace,
+            _command_name(item), stream.label, driver.options.abort_grace, extra=failure_fields(stream, item),
         )  # fmt: skip
         for allocation in item.command.bound.allocations:
             if allocation.device is not None:

@@ -6,10 +6,10 @@ the file of its family, in `atops.runtime.commands`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+from atops.base.log_fields import get_logger
 from atops.device.memory.allocation import Allocation
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ __all__ = (
     "words_of",
 )
 
-log = logging.getLogger("atops.cache")
+log = get_logger("atops.cache")
 
 C = TypeVar("C")
 Command: TypeAlias = tuple[object, ...]  # a record with a row
@@ -165,6 +165,7 @@ def _looking(run: Run, reads: Callable[[Any], Iterable[ReadRange]]) -> Run:
                     log.warning(
                         "%r reads bytes %d to %d of %r, which were written after they were prefetched; "
                         "call topsMemCacheInvalidate before that", item, entry.start, entry.end, memory,
+                        extra={"driver": item.stream.driver.serial, "device": memory.device, "command": item.seq},
                     )  # fmt: skip
         return run(command, item)
 

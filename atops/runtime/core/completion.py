@@ -6,7 +6,6 @@ waiters come and go without a lock, and are woken after it is released.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextvars import Context
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, NotReady
 from atops.base.html_table import html_table
+from atops.base.log_fields import get_logger
 from atops.base.neighbours import missing
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter, running_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
 
 __all__ = (
-    "CallbackWaiter", "Completion", "T_co", "as_failure", "log_if_left", "log_if_unseen", "look_at", "over", "seen",
-    "verb",
+    "CallbackWaiter", "Completion", "T_co", "as_failure", "driver_fields", "failure_fields", "fields_of",
+    "log_if_left", "log_if_unseen", "look_at", "over", "seen", "verb",
 )  # fmt: skip
 
-log = logging.getLogger("atops.stream")
+log = get_logger("atops.stream")
 UNSEEN = "%s ended with a failure that was never looked at: %s"
 
 PENDING, RUNNING, DONE, FAILED = range(4)
@@ -320,17 +320,35 @@ def look_at(error: BaseException | None) -> None:
         error = error.__cause__ if isinstance(error, AtopsError) else None
 
 
-def log_if_unseen(label: str, error: AtopsError) -> None:
+def driver_fields(driver: Driver) -> dict[str, object]:
+    """Return the fields of a log record about a driver: see `base.log_fields`."""
+    return {"driver": driver.serial, "seed": driver.options.seed}
+
+
+def fields_of(stream: StreamQueue, command: int | None = None, kernel: str | None = None) -> dict[str, object]:
+    """Return the fields of a log record about a stream, or one of its commands."""
+    place = {"device": stream.context.ordinal, "stream": stream.label}
+    return {**driver_fields(stream.driver), **place, "command": command, "kernel": kernel}
+
+
+def failure_fields(stream: StreamQueue, item: Completion) -> dict[str, object]:
+    """Return the fields of a log record about a command that failed."""
+    launched = getattr(item.command, "bound", None)  # a kernel with its arguments
+    return fields_of(stream, item.seq, None if launched is None else launched.name)
+
+
+def log_if_unseen(stream: StreamQueue, error: AtopsError) -> None:
     """Log a stream's failure unless the program has looked at it. Once."""
     if not seen(error):
         error.__dict__["_seen"] = True  # as `look_at` does, but for its causes
-        log.error(UNSEEN, label, error, exc_info=error)
+        fields = error.__dict__.get("_fields") or fields_of(stream)
+        log.error(UNSEEN, stream.label, error, exc_info=error, extra=fields)
 
 
 def log_if_left(
-    label: str, message: str, attributes: dict[str, Any], known: Callable[[], Driver | None]
+    fields: dict[str, object], message: str, attributes: dict[str, Any], known: Callable[[], Driver | None]
 ) -> None:
-    """As `log_if_unseen` for a stream that was collected, given the message and the attributes of its error.
+    """As `log_if_unseen` for a stream that was collected, given the fields, the message and the error's attributes.
 
     Not the error itself, whose traceback would keep the stream alive. A collection may come anywhere, even while the
     driver's lock is held; handlers of the log are user code, so they are called on a callback thread.
@@ -338,7 +356,7 @@ def log_if_left(
     if attributes.get("_seen"):
         return
     attributes["_seen"] = True
-    say = partial(log.error, UNSEEN, label, message)
+    say = partial(log.error, UNSEEN, fields["stream"], message, extra=fields)
     driver = known()
     try:
         if driver is not None and driver.closed is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Generator
@@ -11,6 +10,7 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from atops.base.errors import AtopsError, IllegalState, InvalidType, NotSupported
+from atops.base.log_fields import get_logger
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.base.waiting.loop_adapter import LoopAdapter
 
@@ -26,7 +26,7 @@ else:
 
 __all__ = ("FutureLike", "InProcess", "LoopCallback", "T_co", "call_here", "checked_callback", "ends_a_wait")
 
-log = logging.getLogger("atops.driver")
+log = get_logger("atops.driver")
 
 
 class InProcess:

@@ -6,7 +6,6 @@ The optional package onnx is imported when the first executable is made. It know
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -15,6 +14,7 @@ import numpy as np
 
 from atops.base.dtypes import element_name
 from atops.base.errors import AtopsError, InvalidImage, InvalidType, LaunchFailure, NotSupported
+from atops.base.log_fields import get_logger
 from atops.runtime.executables.file import ConstantRecord, FunctionRecord, ParameterRecord, TensorRecord
 
 __all__ = ("Graph", "dtype_name", "fast_session", "functions_of", "messages_in", "onnx_package", "tensor_type")
@@ -33,7 +33,7 @@ UNTRIED = object()
 NATIVE: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13})  # ONNX's numbers of the types that numpy has
 SILENT: Final = 4  # severity: fatal only; what fails is raised
 
-log = logging.getLogger("atops.executable")
+log = get_logger("atops.executable")
 
 
 def onnx_package() -> Any:

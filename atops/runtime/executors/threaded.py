@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -16,12 +15,13 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from atops.base.errors import WouldDeadlock
+from atops.base.log_fields import get_logger
 from atops.base.waiting.parking_lot import ThreadWaiter
 from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
 
 __all__ = ("GrowingLane", "ThreadedExecutor", "WorkerLane")
 
-log = logging.getLogger("atops.driver")
+log = get_logger("atops.driver")
 SERIAL = itertools.count()
 IDLE = 10.0  # seconds after which a thread ends that came with need
 

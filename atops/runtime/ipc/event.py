@@ -7,7 +7,6 @@ What another process has recorded is a command here too, on a stream of its own,
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import struct
 import threading
@@ -16,6 +15,7 @@ import weakref
 from typing import Final
 
 from atops.base.errors import InvalidHandle, LaunchFailure, NotSupported
+from atops.base.log_fields import get_logger
 from atops.base.waiting.parking_lot import seconds
 from atops.device.memory.value_wait import Condition
 from atops.runtime.board.context import DeviceContext
@@ -30,7 +30,7 @@ from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("LentEvent", "SharedRecords", "export_event", "import_event")
 
-log = logging.getLogger("atops.ipc")
+log = get_logger("atops.ipc")
 
 LOOK: Final = 0.02  # seconds between two looks at whether a process that owes a record still runs
 DESCRIPTION: Final = struct.Struct("<i")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import logging
 import os
 import secrets
 import selectors
@@ -23,6 +22,7 @@ from typing import Final, NamedTuple, Protocol
 
 from atops.base.errors import AtopsError, InvalidHandle, NotSupported, OutOfMemory
 from atops.base.locks import fork_safe
+from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result
 
 __all__ = (
@@ -30,7 +30,7 @@ __all__ = (
     "address_of", "borrow", "exporter", "no_descriptor",
 )  # fmt: skip
 
-log = logging.getLogger("atops.ipc")
+log = get_logger("atops.ipc")
 
 # magic, version, kind, process, device, generation, size, token, seal
 LAYOUT: Final = struct.Struct("<4sHHIIQQ16s16s")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, StreamAborted
+from atops.base.log_fields import get_logger
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.board.deferred_free import Lost
@@ -20,7 +20,7 @@ from atops.runtime.commands.events import Cancelled, WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.commands import has_effect
-from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, log_if_unseen, over, verb
+from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, failure_fields, log_if_unseen, over, verb
 
 if TYPE_CHECKING:
     from atops.base.waiting.loop_adapter import LoopAdapter
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ("abort_and_wait", "abort_stream", "break_off", "cancel_command", "catch_up", "note")
 
-log = logging.getLogger("atops.stream")
+log = get_logger("atops.stream")
 MARGIN = 1.0  # seconds beyond the abort grace before a scope that was left by an exception waits no longer
 
 
@@ -272,7 +272,7 @@ async def abort_and_wait(streams: Sequence[StreamQueue]) -> None:
         await checkpoint()
     for stream in streams:
         if stream.failure is not None:
-            log_if_unseen(stream.label, stream.failure)
+            log_if_unseen(stream, stream.failure)
 
 
 async def _wait_bounded(left: list[Completion], driver: Driver, adapter: LoopAdapter) -> None:
@@ -287,4 +287,7 @@ async def _wait_bounded(left: list[Completion], driver: Driver, adapter: LoopAda
         timer.cancel()
     for item in left:
         if not item.over:
-            log.warning("%r did not end within %s s of its abort; it is left running", item, nanoseconds / 1e9)
+            log.warning(
+                "%r did not end within %s s of its abort; it is left running", item, nanoseconds / 1e9,
+                extra=failure_fields(item.stream, item),
+            )  # fmt: skip

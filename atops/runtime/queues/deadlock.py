@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from bisect import bisect_left, bisect_right
@@ -11,6 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from atops.base.errors import WouldDeadlock
+from atops.base.log_fields import get_logger
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.exec.grid import Grid
 from atops.runtime.commands.awaited import WaitAwaited
@@ -19,7 +19,7 @@ from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
 from atops.runtime.commands.values import WaitValue
-from atops.runtime.core.completion import Completion
+from atops.runtime.core.completion import Completion, driver_fields, fields_of
 from atops.runtime.executors.executor import HERE
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ("StallWatch", "check_awaiting", "check_blocking", "why")
 
-log = logging.getLogger("atops.stall")
+log = get_logger("atops.stall")
 
 PATIENCE_NS = 1_000_000_000
 
@@ -216,7 +216,8 @@ def check_awaiting(coroutine: Completion, target: Completion, refuse: bool) -> N
     if refuse:
         raise WouldDeadlock(f"{text}; await it outside of the coroutine, or enqueue it in another stream")
     lines = [f"  {item.stream.label}: {item!r} {why(item)}" for item in dict.fromkeys(cycle)]
-    log.warning("%s", f"{text}; none of these can end:\n" + "\n".join(lines))
+    fields = fields_of(coroutine.stream, coroutine.seq)
+    log.warning("%s", f"{text}; none of these can end:\n" + "\n".join(lines), extra=fields)
 
 
 def why(item: Completion) -> str:
@@ -280,7 +281,7 @@ class StallWatch:
         if parked and standing == self._last:
             if standing != self._reported:
                 self._reported = standing
-                log.warning("%s", report := self.report(heads))
+                log.warning("%s", report := self.report(heads), extra=driver_fields(self._driver))
                 self._stalled(report, heads)
             self._looking = False  # reported; the next head that parks starts it again
             return
@@ -299,7 +300,7 @@ class StallWatch:
             log.warning(
                 "host calls that have not ended for a second have all %d threads, and %d more wait for one; if the "
                 "first wait for these, raise EmulatorOptions(callback_threads=%d):\n%s",
-                most, waiting, most, "\n".join(lines),
+                most, waiting, most, "\n".join(lines), extra=driver_fields(self._driver),
             )  # fmt: skip
         self._calls = begun
 

@@ -24,6 +24,7 @@ from atops.runtime.core.completion import (
     RUNNING,
     Completion,
     as_failure,
+    failure_fields,
     log_if_left,
     look_at,
     seen,
@@ -184,7 +185,8 @@ class DrainedQueue(StreamQueue):
                 look_at(error)
             if not isinstance(error, LoopClosed):  # asyncio itself reports that
                 # For a stream that is collected without a close.
-                self._left = finalize(self, log_if_left, self.label, str(error), vars(error), ref(self.driver))
+                vars(error)["_fields"] = fields = failure_fields(self, item)
+                self._left = finalize(self, log_if_left, fields, str(error), vars(error), ref(self.driver))
                 self._left.atexit = False
 
     def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:

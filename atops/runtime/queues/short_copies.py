@@ -69,6 +69,7 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
     now, stream = driver.now, run[0].stream
     device, number = stream.context.ordinal, stream.number
     records: list[TraceTuple] = []
+    contexts = driver.tracer.contexts
     if tracing := driver.tracer.active:
         begun = now()
     try:
@@ -91,7 +92,7 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
                 record = copy_record(
                     item.seq, kind, device, number, item.submitted_ns, begun, ended, size, dst, at, src, start
                 )
-                records.append(record if item.context is None else in_context(record, item, None))
+                records.append(in_context(record, item, None) if contexts and item.context is not None else record)
                 begun = ended
             done += 1
     except Exception as failure:

@@ -8,7 +8,6 @@ yields its waits: `drive` blocks for each of them, `step` awaits each.
 from __future__ import annotations
 
 import functools
-import logging
 import time
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from enum import IntEnum
@@ -16,6 +15,7 @@ from types import CoroutineType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, TypeVarTuple, overload
 from weakref import WeakKeyDictionary
 
+from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.board.context import DeviceContext
@@ -164,7 +164,7 @@ Codes = Mapping[Result, Any]  # what to answer in place of the codes of errors
 Translate = Callable[[BaseException, Function, Codes], Any]
 Twins = dict[str, Callable[..., Work[Answer]]]  # the awaitable forms, by name
 
-log = logging.getLogger("atops.tops")
+log = get_logger("atops.tops")
 WAITING: Final = (CoroutineType, Wait)  # the results of an implementation that are waits
 
 
@@ -257,7 +257,7 @@ class Bridge(Generic[C]):
         def fail(error: Exception) -> Answer:
             code = self._translate(error, function, self._instead)
             message = f"{function.name}: {error}"
-            log.debug("%s: %s", code.name, message)
+            log.debug("%s: %s", code.name, message, extra={"function": function.name})
             self._remember(code, message)
             return code, *nothing
 

@@ -10,7 +10,6 @@ behind is read in its thread, so that an error of one notebook cell can be asked
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple, overload
 from weakref import ref
 
 from atops.base.errors import AtopsError, InvalidHandle, InvalidOption, InvalidType, PriorLaunchFailure
+from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result, explain
 from atops.tops.header.error_codes import topsError_t, topsrtcResult
 from atops.tops.header.functions import Function
@@ -115,7 +115,7 @@ def _is_over(task: Any) -> bool:
 
 # ---- codes
 
-log = logging.getLogger("atops.tops")
+log = get_logger("atops.tops")
 
 Overrides = Mapping[Result, Result]
 TOPS: Final = {int(code): code for code in topsError_t}
@@ -189,7 +189,7 @@ def _inner(error: BaseException, function: Function) -> Result:
         return Result.OutOfMemory
     if isinstance(error, TypeError | ValueError | OverflowError):
         return Result.InvalidValue
-    log.error("%s met an unexpected error", function.name, exc_info=error)
+    log.error("%s met an unexpected error", function.name, exc_info=error, extra={"function": function.name})
     return Result.Unknown
 
 

@@ -10,7 +10,6 @@ Values of a fill are cut to the width of an element, as C does; counts are in el
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -19,12 +18,13 @@ import numpy as np
 
 from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidValue
+from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.host_memory import SLOT_SHIFT
 from atops.runtime.commands.copy import DIRECT
 from atops.runtime.commands.reduce import Reduce
-from atops.runtime.core.completion import Completion
+from atops.runtime.core.completion import Completion, fields_of
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import CAST_CODES
@@ -123,7 +123,7 @@ def _start(
 
 # ---- their ends
 
-log = logging.getLogger("atops.tops")
+log = get_logger("atops.tops")
 HOST, DEVICE = 1, 2  # where an end may lie; mapped and managed memory lies in both
 KINDS: Final[frozenset[type]] = frozenset({int, topsMemcpyKind})  # types that need no conversion
 PLACES: Final[dict[int, tuple[int, int]]] = {
@@ -282,6 +282,7 @@ def _stage(stream: Stream, target: Buffer, source: Buffer, nbytes: int) -> Compl
         log.warning(
             "%s copies %d bytes from device %d to device %d by way of the host; elsewhere that may need "
             "topsDeviceEnablePeerAccess first", stream.label, nbytes, source.device_id, target.device_id,
+            extra=fields_of(stream),
         )  # fmt: skip
     buffer = Device(stream.context.ordinal, current_driver()).host_malloc(nbytes)
     staging = _untyped(buffer)

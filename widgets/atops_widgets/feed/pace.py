@@ -9,7 +9,6 @@ nothing is lost when frames are skipped.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import threading
 import time
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import ref
 
 from atops.base.locks import fork_safe
+from atops.base.log_fields import get_logger
 
 if TYPE_CHECKING:
     from atops_widgets.feed.feed import Feed, Watcher
@@ -92,7 +92,7 @@ class Flow:
         return self.frame
 
 
-LOG: Final = logging.getLogger("atops.widgets")
+LOG: Final = get_logger("atops.widgets")
 
 SHARE: Final = 0.015  # of one processor, at most, while the driver works; details cost it more, in its own threads
 PORTION: Final = 4096  # rows of a kind that are read at once; what is left waits in the driver's ring

@@ -1,0 +1,85 @@
+"""Log records of atops have the same fields, whatever they are about."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from atops.base.log_fields import FIELDS, get_logger
+from tests.architecture.source_tree import ROOT, modules
+
+
+def fail() -> None:
+    """Raise."""
+    raise ValueError("no")
+
+
+@k.kernel
+def broken(x: object) -> None:
+    """Fail."""
+    k.assert_(False)
+
+
+def test_every_logger_of_the_package_has_the_fields():
+    """No module asks logging for a logger itself, and the page lists the fields."""
+    found = [name for name, module in modules().items() if re.search(r"logging\.getLogger\(\"atops", module.text)]
+    assert found == ["atops.testing"]  # which only listens
+    page = (ROOT / "docs/tracing.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \| .*\|$", page.partition("## Log records")[2], re.MULTILINE) == list(FIELDS)
+
+
+def test_fields_that_are_not_given_are_none(caplog: pytest.LogCaptureFixture):
+    """A format that names them works for every record; asking twice for a logger changes nothing."""
+    logger = get_logger("atops.test")
+    assert get_logger("atops.test") is logger and len(logger.filters) == 1
+    logger.warning("text", extra={"stream": "load"})
+    (record,) = caplog.records
+    told = logging.Formatter(" ".join(f"%({field})s" for field in FIELDS)).format(record)
+    assert told.split() == ["load" if field == "stream" else "None" for field in FIELDS]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_failure_that_was_not_looked_at_has_its_place(caplog: pytest.LogCaptureFixture, closed: bool):
+    """Driver, device, stream, command, kernel and seed are those of what failed, closed or collected."""
+
+    async def main() -> tuple[int, int]:
+        device = atops.Device(0)
+        stream = device.create_stream(name="load")
+        launch = stream.launch(broken, (1, 1), stream.upload(np.ones(1, np.float32)))
+        while not launch.done():
+            await stream.device.null_stream.call(int)
+        if closed:
+            await stream.aclose()
+        return device.driver.serial, launch.seq
+
+    serial, seq = atops.run(main, atops.EmulatorOptions(seed=5))
+    records = [record for record in caplog.records if record.name == "atops.stream"]
+    assert [tuple(getattr(each, field) for field in FIELDS) for each in records] == [
+        (serial, 0, "load", seq, "broken", None, 5)
+    ]
+    assert "never looked at" in records[0].getMessage()
+
+
+def test_a_callback_that_raises_names_the_driver(caplog: pytest.LogCaptureFixture):
+    """What has no stream has the driver and its seed."""
+    driver = atops.Driver()
+    try:
+        driver.call_here(fail)
+        (record,) = caplog.records
+        assert (record.name, record.driver, record.stream) == ("atops.driver", driver.serial, None)  # type: ignore[attr-defined]
+    finally:
+        driver.close()
+
+
+def test_c_style_calls_name_the_function(caplog: pytest.LogCaptureFixture):
+    """Refused calls are told at the level DEBUG."""
+    from atops import tops
+
+    with caplog.at_level(logging.DEBUG, "atops.tops"):
+        tops.topsSetDevice(99)
+    assert [record.function for record in caplog.records] == ["topsSetDevice"]  # type: ignore[attr-defined]
