@@ -25,7 +25,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 import atops
-from atops.apps.demo_report import Outcome, Progress, report, sequence
+from atops.apps.demo_report import Outcome, ProgressBar, report, sequence
 from atops.apps.histogram import VALUES, count_bytes
 from atops.base.errors import AtopsError, InvalidValue, UsageError
 from atops.base.options import MAX_DEVICES
@@ -55,7 +55,7 @@ def main(arguments: argparse.Namespace) -> int:
     Returns 0; 1 for a wrong count or a kernel that failed; 2 for what cannot be read or written; 130 when interrupted.
     """
     console = Console()
-    progress = Progress(Console(stderr=True))
+    progress = ProgressBar(Console(stderr=True))
     try:
         files = files_of(arguments.files) if arguments.files else standard_library()
         plan = Plan(files, arguments.chunk, arguments.streams, arguments.in_flight)
@@ -99,7 +99,7 @@ def _check_targets(arguments: argparse.Namespace) -> None:
             raise InvalidValue(f"{option} would overwrite {target}, which is to be counted; pass another file")
 
 
-def _run(plan: Plan, options: atops.EmulatorOptions, progress: Progress, inline: bool) -> Outcome:
+def _run(plan: Plan, options: atops.EmulatorOptions, progress: ProgressBar, inline: bool) -> Outcome:
     """Count on a board of its own: beside the event loop, or inline in this one thread."""
     if inline:
 
@@ -120,7 +120,7 @@ async def _here(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
-async def count(plan: Plan, driver: atops.Driver, progress: Progress, aside: Aside) -> Outcome:
+async def count(plan: Plan, driver: atops.Driver, progress: ProgressBar, aside: Aside) -> Outcome:
     """Send all chunks through the devices of a board, which take turns, and check what comes back.
 
     `aside(function, *arguments)` runs a function that blocks, such as reading, beside the event loop.

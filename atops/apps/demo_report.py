@@ -24,7 +24,7 @@ from atops.base.trace.records import COPIES, Kind, Trace, TraceRecord
 from atops.trace.summary import summary
 from atops.trace.text import format_ns, render_text
 
-__all__ = ("Counts", "Mismatch", "Outcome", "Progress", "report", "sequence")
+__all__ = ("Counts", "Mismatch", "Outcome", "ProgressBar", "report", "sequence")
 
 # ---- the outcome
 
@@ -209,7 +209,7 @@ def _verdict(console: Console, outcome: Outcome) -> None:
 EVERY = 0.05  # seconds between two drawings: a thread that draws would take its share of the interpreter lock
 
 
-class Progress:
+class ProgressBar:
     """A bar on `console` while the `with` block runs, drawn when work advances, by no thread of its own.
 
     Where that is no terminal, it only counts: see `done`.
@@ -244,7 +244,7 @@ class Progress:
             self._drawn = now
             self._bar.refresh()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         try:
             self._bar.start()
         except BaseException:

@@ -278,7 +278,7 @@ class PrintFifo:
             self._held.clear()
         return texts, lost
 
-    def settle(self) -> None:
+    def mark_shown(self) -> None:
         """Note that everything taken has been shown."""
         with self._lock:
             self._taken.clear()

@@ -480,15 +480,15 @@ class Device:
         context = self.context
         if context.active:
             self.driver.wait_all(self.outstanding(), timeout)
-        self.settle(context)
+        self.end_wait(context)
 
     async def wait(self) -> None:
         """Wait until all work of the device is over, then raise the first failure of one of its streams."""
         context = self.context
         await over(self.outstanding() if context.active else ())
-        self.settle(context)
+        self.end_wait(context)
 
-    def settle(self, context: DeviceContext | None = None) -> None:
+    def end_wait(self, context: DeviceContext | None = None) -> None:
         """Do what follows the wait for all work: give back what pools keep too much, raise the first failure."""
         context = context or self.context
         context.check_survived()

@@ -536,7 +536,7 @@ class Stream(StreamMemory):
 
     def full(self) -> bool:
         """Return whether one more command would raise StreamFull here. False without a capacity."""
-        if self.slots is None or self.slots.takes(self, 1):
+        if self.places is None or self.places.takes(self, 1):
             return False
         self.driver.asked_in_vain(self)
         return True

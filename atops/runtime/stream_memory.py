@@ -261,9 +261,9 @@ class StreamMemory(DrainedQueue):
 
     def _check_room(self, places: int) -> None:
         """Raise StreamFull where not all commands of one verb would be taken: it does all of them or nothing."""
-        if self.slots is not None:
+        if self.places is not None:
             with self.driver.lock:
-                self.slots.check(self, places)
+                self.places.check(self, places)
 
     def _or_release(self, buffer: Buffer, enqueue: Callable[[], object]) -> None:
         """Enqueue what a new buffer is for; give it back where that is refused, so that nothing has happened."""

@@ -33,7 +33,7 @@ class StreamStatistics:
 def statistics_of(stream: StreamQueue) -> StreamStatistics:
     """Return a snapshot of a stream."""
     detached, queued = stream.snapshot()
-    capacity = stream.slots
+    capacity = stream.places
     return StreamStatistics(
         label=stream.label,
         device=stream.context.ordinal,

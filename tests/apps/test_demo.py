@@ -21,7 +21,7 @@ import pytest
 
 from atops.apps import demo
 from atops.apps.demo import Chunk, Plan, add_arguments, count
-from atops.apps.demo_report import Progress
+from atops.apps.demo_report import ProgressBar
 from atops.apps.histogram import BLOCKS, VALUES
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import COPIES, Kind
@@ -35,7 +35,7 @@ COLOUR = ("FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TTY_COMPATIB
 LIMIT = 60.0  # seconds that a child may take before it is killed
 
 
-class Silent(Progress):
+class Silent(ProgressBar):
     """A progress that is not shown."""
 
     def __init__(self) -> None:

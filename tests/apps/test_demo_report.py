@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from atops.apps.demo_report import FIELDS, Counts, Mismatch, Outcome, Progress, report, sequence
+from atops.apps.demo_report import FIELDS, Counts, Mismatch, Outcome, ProgressBar, report, sequence
 from atops.apps.histogram import VALUES
 from atops.base.trace.records import Kind, Status, Trace, TraceRecord
 
@@ -242,7 +242,7 @@ def console(terminal: bool, term: str = "xterm") -> tuple[Console, io.StringIO]:
 def test_on_a_terminal():
     """The bar says how much is done, no thread draws it, and in the end its line is cleared."""
     terminal, written = console(True)
-    progress = Progress(terminal)
+    progress = ProgressBar(terminal)
     progress.begin(2_000_000)
     threads = threading.active_count()
     with progress:
@@ -259,7 +259,7 @@ def test_on_a_terminal():
 def test_elsewhere(terminal: bool, term: str):
     """Where no bar can be drawn nothing is written, and bytes are still counted."""
     target, written = console(terminal, term)
-    progress = Progress(target)
+    progress = ProgressBar(target)
     progress.begin(10)
     with progress:
         progress.advance(4)
@@ -269,7 +269,7 @@ def test_elsewhere(terminal: bool, term: str):
 def test_an_error_leaves_a_clean_terminal():
     """A failure inside the block clears the line and shows the cursor again."""
     terminal, written = console(True)
-    with pytest.raises(ZeroDivisionError), Progress(terminal) as progress:
+    with pytest.raises(ZeroDivisionError), ProgressBar(terminal) as progress:
         progress.advance(1)
         raise ZeroDivisionError
     assert "\x1b[?25h" in written.getvalue()
@@ -279,7 +279,7 @@ def test_an_error_leaves_a_clean_terminal():
 def test_an_interrupt_at_the_very_beginning(monkeypatch: pytest.MonkeyPatch):
     """Ctrl-C while the bar is drawn for the first time shows the cursor again, as at any other time."""
     terminal, written = console(True)
-    progress = Progress(terminal)
+    progress = ProgressBar(terminal)
     draw = terminal.print
 
     def interrupted(*arguments: object, **options: object) -> None:

@@ -223,12 +223,12 @@ def test_an_origin_is_owed_until_its_texts_are_shown():
     fifo.take()
     fifo.put("b", "second")
     assert fifo.owes("first") and fifo.owes("second") and not fifo.owes("third")
-    fifo.settle()
+    fifo.mark_shown()
     assert not fifo.owes("first") and fifo.owes("second") and not fifo.quiet
     fifo.put("x" * 200, "third")
     assert fifo.owes("third")
     fifo.take()
-    fifo.settle()
+    fifo.mark_shown()
     assert fifo.quiet
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import atops.tops as tops
 from atops.base.errors import AtopsError
-from atops.tops.header.functions import FUNCTIONS, Function, Parameter
+from atops.tops.header.functions import FUNCTIONS, CParameter, Function
 from tests.tops.conformance import HANDLE_TYPES, ORDINALS, World, arguments_of
 from tests.tops.conformance_report import classes
 from tests.tops.programs import IMAGE, SOURCE, add, nothing
@@ -95,7 +95,7 @@ class Hand:
         except (KeyError, AssertionError, AtopsError):
             return []  # the board is in a state in which the row cannot be made
 
-    def _fitting(self, parameter: Parameter) -> Any:
+    def _fitting(self, parameter: CParameter) -> Any:
         """Return something of the kind that a parameter takes."""
         chance, type_ = self._chance, parameter.type
         if type_ in HANDLE_TYPES:
@@ -110,7 +110,7 @@ class Hand:
             return chance.choice((self._near, self._result, self._array, self._sequence))()
         return chance.choice(MODEST if type_ == "size_t" else (0, 0, 1, 2, 3, 4, *WORDS))
 
-    def _bounded(self, parameter: Parameter, value: Any) -> Any:
+    def _bounded(self, parameter: CParameter, value: Any) -> Any:
         """Return the value, or another one in place of a size with which a right call would take long."""
         if not isinstance(value, int) or "*" in parameter.type or parameter.type == "topsDeviceptr_t":
             return value

@@ -68,18 +68,18 @@ class Ring(Generic[T]):
         """Add one thing."""
         self._append(thing)
         if len(self._inbox) >= CHUNK:
-            attempt(self.lock, self.settle)
+            attempt(self.lock, self.take_inbox)
 
     def add_all(self, things: Iterable[T]) -> None:
         """Add several, in this order and in one step."""
         self._inbox.extend(things)
         if len(self._inbox) >= CHUNK:
-            attempt(self.lock, self.settle)
+            attempt(self.lock, self.take_inbox)
 
     def since(self, position: int, limit: int | None = None) -> tuple[list[T], int, int]:
         """Return at most `limit` of what is held from `position` on, the position after it, and how many were gone."""
         with self.lock:
-            self.settle()
+            self.take_inbox()
             first = self.total - len(self._held)
             begin = min(max(position, first), self.total)
             end = self.total if limit is None else min(self.total, begin + limit)
@@ -88,18 +88,18 @@ class Ring(Generic[T]):
     def resize(self, capacity: int) -> None:
         """Hold the last `capacity` things from now on."""
         with self.lock:
-            self.settle()
+            self.take_inbox()
             self.dropped += max(0, len(self._held) - capacity)
             self._held = deque(self._held, maxlen=capacity)
 
     def clear(self) -> None:
         """Forget what is held and what was lost. Positions go on."""
         with self.lock:
-            self.settle()
+            self.take_inbox()
             self._held.clear()
             self.dropped = 0
 
-    def settle(self) -> None:
+    def take_inbox(self) -> None:
         """Give what is in the inbox its positions. The lock is held."""
         inbox, held = self._inbox, self._held
         batch = [inbox.popleft() for _ in range(len(inbox)) if inbox]  # only the lock's holder pops, and its handlers
@@ -116,7 +116,7 @@ class Ring(Generic[T]):
 
     def __len__(self) -> int:
         with self.lock:
-            self.settle()
+            self.take_inbox()
             return len(self._held)
 
 

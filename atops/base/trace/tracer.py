@@ -287,7 +287,7 @@ class Tracer:
         if not callable(callback):
             raise InvalidType(f"the subscriber of a tracer is {callback!r}; expected a function of a list of records")
         with self._lock:
-            self._ring.settle()
+            self._ring.take_inbox()
             if self._ring.outbox is None:
                 self._ring.outbox = deque(maxlen=OUTBOX)
             subscription = Subscription(self, callback, self._ring.total, contexts)
@@ -359,7 +359,7 @@ class Tracer:
                 return None
             self._asked = False
             ring = self._ring
-            ring.settle()
+            ring.take_inbox()
             outbox: deque[TraceTuple] = ring.outbox or deque()
             batch = list(outbox)
             outbox.clear()

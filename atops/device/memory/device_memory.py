@@ -235,7 +235,7 @@ class DeviceMemory:
                 log.begun(new, self._banks.used, stream, again=True)
         return new
 
-    def retire(self, allocation: Allocation, by: object) -> bool:
+    def set_aside(self, allocation: Allocation, by: object) -> bool:
         """End `allocation` but keep its range set aside, for `renew` or until `release`. False if it was over."""
         if self._live.pop(allocation.serial, None) is None:
             return False

@@ -24,7 +24,7 @@ from atops.device.geometry import Array, Key, Shaped
 from atops.device.memory.allocation import Allocation
 from atops.device.span.numpy_functions import SHAPE_ONLY, STORES_FIRST, add_array_methods, out_of
 
-__all__ = ("FREE_THREADED", "Access", "ElementType", "Space", "Span", "check_bounds", "is_basic")
+__all__ = ("FREE_THREADED", "ElementType", "Space", "Span", "SpanAccess", "check_bounds", "is_basic")
 
 # With the interpreter lock nothing reorders a store and the look at `watches`; without it `wrote` has the fence.
 FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -53,7 +53,7 @@ class Space(Enum):
         return self.value
 
 
-class Access(NamedTuple):
+class SpanAccess(NamedTuple):
     """What an observer is told of one access: bytes from `offset` of a device's memory, or of a thread's L1 or L2."""
 
     space: Space
@@ -425,11 +425,11 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
         base, array = getattr(result, "base", None), self.array
         return self._like(result) if base is not None and (base is array or base is array.base) else result
 
-    def _access(self, key: Key) -> Access:
+    def _access(self, key: Key) -> SpanAccess:
         offset, size = self.extent(key)
         if self.allocation is None:
-            return Access(self.space, current_thread().grid.chip.ordinal, offset, size)
-        return Access(self.space, self.allocation.device, self.allocation.offset + offset, size)
+            return SpanAccess(self.space, current_thread().grid.chip.ordinal, offset, size)
+        return SpanAccess(self.space, self.allocation.device, self.allocation.offset + offset, size)
 
 
 add_array_methods(Span)

@@ -179,7 +179,7 @@ class DeviceContext:
         """Tell the tracer the name and the capacity of a new stream, as far as it has them, and keep the capacity."""
         for tell in MADE:
             tell(stream)
-        tracer, capacity = self.driver.tracer, stream.slots
+        tracer, capacity = self.driver.tracer, stream.places
         if named:
             tracer.label_stream(self.ordinal, stream.number, stream.label)
         if capacity is not None:

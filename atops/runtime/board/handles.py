@@ -14,7 +14,7 @@ from weakref import ref
 from atops.base.errors import AtopsError, InvalidType
 from atops.runtime.board.context import DeviceContext
 
-__all__ = ("HANDLES", "Entry", "IsStream", "Remains", "bury", "handle_from", "lend", "register")
+__all__ = ("HANDLES", "HandleEntry", "IsStream", "Remains", "bury", "handle_from", "lend", "register")
 
 PROTOCOL: Final = 0  # the version that `__tops_stream__` names
 
@@ -33,7 +33,7 @@ class Remains(NamedTuple):
         return self.name
 
 
-class Entry(NamedTuple):
+class HandleEntry(NamedTuple):
     """What a handle stands for, a weak reference where that is lent, and the device it goes with; None for none."""
 
     thing: Any
@@ -41,14 +41,14 @@ class Entry(NamedTuple):
 
 
 NUMBERS = itertools.count(FIRST, STEP)
-HANDLES: dict[int, Entry] = {}  # single operations of a dict are atomic, with and without the GIL
+HANDLES: dict[int, HandleEntry] = {}  # single operations of a dict are atomic, with and without the GIL
 SWEEP = [KEPT]  # how many entries there may be before the dead ones are looked for
 
 
 def register(thing: object, context: DeviceContext | None) -> int:
     """Return a new handle for `thing`, which it keeps alive. It dies with the device of `context`; with None, never."""
     handle = next(NUMBERS)
-    HANDLES[handle] = Entry(thing, context)
+    HANDLES[handle] = HandleEntry(thing, context)
     if len(HANDLES) > SWEEP[0]:
         for each, entry in HANDLES.copy().items():
             if entry.context is not None and entry.context.dead is not None:
@@ -63,13 +63,13 @@ def bury(contexts: Collection[DeviceContext]) -> None:
         context = entry.context
         if isinstance(context, DeviceContext) and context in contexts and type(entry.thing) is not ref:
             remains = Remains(repr(entry.thing), context.dead)
-            HANDLES[handle] = Entry(remains, remains)
+            HANDLES[handle] = HandleEntry(remains, remains)
 
 
 def lend(thing: object, context: DeviceContext) -> int:
     """Return a new handle that is good as long as `thing` lives: it has another owner."""
     handle, handles = next(NUMBERS), HANDLES  # bound here: the module may be gone when the thing goes
-    handles[handle] = Entry(ref(thing, lambda _: handles.pop(handle, None)), context)
+    handles[handle] = HandleEntry(ref(thing, lambda _: handles.pop(handle, None)), context)
     return handle
 
 

@@ -56,7 +56,7 @@ class Printing:
             raise InvalidType(f"the sink for printed output is {sink!r}; expected a function that takes a str")
         self._sink = sink
 
-    def settle(self, origin: object, then: Callable[..., object], *arguments: object) -> None:
+    def when_shown(self, origin: object, then: Callable[..., object], *arguments: object) -> None:
         """Call `then(*arguments)` once everything that `origin` printed has been shown: at once, where that is nothing.
 
         `origin` is the bound kernel of a launch that is over.
@@ -93,7 +93,7 @@ class Printing:
                 self._write("".join([printed.text for printed in batch]), getattr(origin, "context", None))
         finally:
             HERE.role = role
-            self.fifo.settle()
+            self.fifo.mark_shown()
 
     def _write(self, text: str, context: Context | None) -> None:
         sink, here = self._sink, {"device": self._ordinal}

@@ -145,7 +145,7 @@ def _ended(command: Launch, item: Completion, grid: Grid) -> None:
         log.warning("%s", warning, extra=failure_fields(item.stream, item))
     if (stop := command.options.stop) is not None and not item.over:
         stop.stamp(item, driver.now())
-    context.printing.settle(command.bound, item.stream.finish, item, grid.error and _failure_of(item, grid))
+    context.printing.when_shown(command.bound, item.stream.finish, item, grid.error and _failure_of(item, grid))
 
 
 def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:

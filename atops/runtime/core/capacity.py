@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("Capacity", "Place", "Room")
+__all__ = ("Capacity", "QueuePlace", "Room")
 
 new_tuple = tuple.__new__
 ROOMS: ContextVar[tuple[Room, ...]] = ContextVar("atops_rooms", default=())
 
 
-class Place(tuple["Capacity"]):
+class QueuePlace(tuple["Capacity"]):
     """The right to one command in a stream of that capacity. It gives itself back when it is dropped."""
 
     __slots__ = ()
@@ -67,7 +67,7 @@ class Capacity:
         """How many reservations wait."""
         return len(self.parked)
 
-    def take(self, stream: StreamQueue) -> Place:
+    def take(self, stream: StreamQueue) -> QueuePlace:
         """Take one place: of the innermost reservation in force here, else a free one. Raises StreamFull.
 
         Inside reservations of a number of places there are only these.
@@ -85,9 +85,9 @@ class Capacity:
                 pass
         raise self._full(stream, "one more is")
 
-    def _take_spare(self) -> Place:
+    def _take_spare(self) -> QueuePlace:
         """Make a spare into a place. In one call of C, so that Ctrl-C comes before or after. Raises IndexError."""
-        return new_tuple(Place, map(list.pop, (self.spare,)))
+        return new_tuple(QueuePlace, map(list.pop, (self.spare,)))
 
     def check(self, stream: StreamQueue, places: int) -> None:
         """Raise StreamFull unless so many commands in a row would be taken here now."""
@@ -173,7 +173,7 @@ class Room:
     """
 
     def __init__(self, stream: StreamQueue, places: int | None) -> None:
-        capacity = stream.slots
+        capacity = stream.places
         if capacity is None:
             raise IllegalState(f"{stream.label} has no capacity; create it with create_stream(capacity=n)")
         if places is not None and (not whole(places) or not 1 <= places <= capacity.limit):
@@ -181,7 +181,7 @@ class Room:
         self.stream = stream
         self.places = places
         self.wanted = places or 1
-        self.held: list[Place] = []
+        self.held: list[QueuePlace] = []
         self.granted = False
         self.entered = False  # whether its block runs
         self.waiter: LoopWaiter | None = None

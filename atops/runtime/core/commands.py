@@ -20,9 +20,9 @@ __all__ = (
     "PERHAPS_NOTHING",
     "SILENT",
     "Command",
+    "CommandRow",
     "Described",
     "ReadRange",
-    "Row",
     "UsedRange",
     "always",
     "define",
@@ -49,7 +49,7 @@ HOST = (-1, 0)
 NOWHERE = (-1, -1)
 
 
-class Row(NamedTuple):
+class CommandRow(NamedTuple):
     """What `define` was given."""
 
     words: Callable[[Any], str]
@@ -62,7 +62,7 @@ class Row(NamedTuple):
     waits: Callable[[Completion], bool]
 
 
-ROWS: dict[type, Row] = {}
+ROWS: dict[type, CommandRow] = {}
 RUNS: dict[tuple[bool, bool], dict[type, Run]] = {  # timed, strict
     (False, False): {}, (False, True): {}, (True, False): {}, (True, True): {}
 }  # fmt: skip
@@ -96,7 +96,7 @@ def define(
     - `waits`: whether it only waits, though it has become the head of its stream.
     - `silent`: whether its family tells a viewer when it begins, or it is over at once; else the queue tells.
     """
-    ROWS[kind] = Row(words, run, run_timed, describe, uses, reads, effect, waits)
+    ROWS[kind] = CommandRow(words, run, run_timed, describe, uses, reads, effect, waits)
     for (timed, strict), table in RUNS.items():
         chosen = run_timed if timed else run
         table[kind] = _looking(chosen, reads) if strict and reads is not nothing else chosen
@@ -111,7 +111,7 @@ def how_to_run(timed: bool, strict: bool) -> Mapping[type, Run]:
     return RUNS[timed, strict]
 
 
-def row_of(command: object) -> Row:
+def row_of(command: object) -> CommandRow:
     """Return the row of a command's kind."""
     return ROWS[command.__class__]
 

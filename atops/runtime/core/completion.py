@@ -19,7 +19,7 @@ from atops.base.neighbours import missing
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter, running_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import Waiter
-from atops.runtime.core.capacity import Place
+from atops.runtime.core.capacity import QueuePlace
 from atops.runtime.core.commands import words_of
 from atops.runtime.core.future import FutureLike, LoopCallback, T_co, call_here, checked_callback, ends_a_wait
 
@@ -56,7 +56,7 @@ class Completion(FutureLike[T_co]):
     seq = 0  # the driver's number, given at submission
     duty = False  # runs in spite of poison and abort
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
-    place: Place | None = None  # in a stream with a capacity; it gives itself back
+    place: QueuePlace | None = None  # in a stream with a capacity; it gives itself back
     awaits: tuple[Completion, ...] = ()  # of a coroutine: the commands that it awaits now
     parked: Any = None  # what it waits for now, for reports
     begin: Callable[[], None] | None = None  # of a call: how it is started, for when it stands in line

@@ -23,7 +23,7 @@ from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import HERE
-from atops.runtime.ipc.lending import EXPORTER, Handle, Kind, MapFailed, borrow, exporter, no_descriptor
+from atops.runtime.ipc.lending import EXPORTER, Handle, HandleKind, MapFailed, borrow, exporter, no_descriptor
 from atops.runtime.ipc.page import EventPage, TicketState
 from atops.runtime.queues.drain import DrainedQueue
 from atops.runtime.queues.queue import StreamQueue
@@ -118,7 +118,7 @@ class SharedRecords:
     def end(self) -> None:
         """Lend the records no more. Takes no lock: finalizers call it."""
         for lender in EXPORTER:
-            lender.withdraw(Kind.EVENT, self.serial)
+            lender.withdraw(HandleKind.EVENT, self.serial)
 
     # ---- what others owe
 
@@ -216,11 +216,11 @@ def export_event(context: DeviceContext, event: Event) -> bytes:
             except OSError as error:
                 raise no_descriptor(f"the page of {event!r}", error) from error
             event.shared = SharedRecords(page, context)
-            weakref.finalize(event, lender.withdraw, Kind.EVENT, event.shared.serial).atexit = False
+            weakref.finalize(event, lender.withdraw, HandleKind.EVENT, event.shared.serial).atexit = False
             if record is not None:
                 event.shared.recorded(record)
     records = event.shared
-    return lender.export(Kind.EVENT, records.serial, context.ordinal, 0, LentEvent(event, records.page))
+    return lender.export(HandleKind.EVENT, records.serial, context.ordinal, 0, LentEvent(event, records.page))
 
 
 def import_event(context: DeviceContext, handle: Handle) -> Event:

@@ -26,7 +26,7 @@ from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result
 
 __all__ = (
-    "EXPORTER", "HANDLE_SIZE", "Exporter", "Handle", "Kind", "Lease", "Lendable", "MapFailed", "OwnHandle",
+    "EXPORTER", "HANDLE_SIZE", "Exporter", "Handle", "HandleKind", "Lease", "Lendable", "MapFailed", "OwnHandle",
     "address_of", "borrow", "exporter", "no_descriptor",
 )  # fmt: skip
 
@@ -50,7 +50,7 @@ PAUSE: Final = 0.05  # seconds to the next try to answer, when no descriptor is 
 # ---- handles
 
 
-class Kind(IntEnum):
+class HandleKind(IntEnum):
     """What a handle names."""
 
     MEMORY = 1
@@ -63,7 +63,7 @@ class Handle(NamedTuple):
     `seal` proves that the exporter made it: it is keyed with a secret that never leaves that process.
     """
 
-    kind: Kind
+    kind: HandleKind
     process: int
     device: int
     serial: int
@@ -78,7 +78,7 @@ class Handle(NamedTuple):
         )
 
     @classmethod
-    def unpack(cls, data: bytes, kind: Kind) -> Handle:
+    def unpack(cls, data: bytes, kind: HandleKind) -> Handle:
         """Read 64 bytes. Raises InvalidHandle for what is no handle of this kind."""
         if len(data) != HANDLE_SIZE:
             raise InvalidHandle(f"a handle between processes has {len(data)} bytes; expected {HANDLE_SIZE}")
@@ -122,7 +122,7 @@ class Exporter:
         self.token = secrets.token_bytes(16)
         self._secret = secrets.token_bytes(32)
         self._lock = threading.Lock()
-        self._exports: dict[tuple[Kind, int], Lendable] = {}
+        self._exports: dict[tuple[HandleKind, int], Lendable] = {}
         self._sweep = KEPT
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -137,7 +137,7 @@ class Exporter:
         self._leases: dict[socket.socket, Lendable | None] = {}
         threading.Thread(target=self._serve, name="atops ipc", daemon=True).start()
 
-    def export(self, kind: Kind, serial: int, device: int, size: int, thing: Lendable) -> bytes:
+    def export(self, kind: HandleKind, serial: int, device: int, size: int, thing: Lendable) -> bytes:
         """Return the handle of a thing, the same each time."""
         with self._lock:
             self._exports.setdefault((kind, serial), thing)
@@ -148,7 +148,7 @@ class Exporter:
                 self._sweep = 2 * len(self._exports) + KEPT
         return Handle(kind, self.process, device, serial, size, self.token).sealed(self._secret).pack()
 
-    def withdraw(self, kind: Kind, serial: int) -> None:
+    def withdraw(self, kind: HandleKind, serial: int) -> None:
         """Forget an export; what is lent stays so. Takes no lock: finalizers call it."""
         self._exports.pop((kind, serial), None)
 
@@ -220,7 +220,7 @@ class Exporter:
             del self._leases[connection]  # last: a loan that is not counted any more is over in every respect
 
     def _lend(self, data: bytes) -> tuple[Lendable, int, bytes]:
-        kind = Kind.EVENT if data[6:7] == bytes([Kind.EVENT]) else Kind.MEMORY
+        kind = HandleKind.EVENT if data[6:7] == bytes([HandleKind.EVENT]) else HandleKind.MEMORY
         handle = Handle.unpack(data, kind)
         if handle.token != self.token or not handle.is_sealed(self._secret):
             raise InvalidHandle(f"process {self.process} did not make this handle")

@@ -17,7 +17,7 @@ import numpy as np
 from atops.base.errors import InvalidHandle
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.ipc.lending import Handle, Kind, MapFailed, borrow, exporter
+from atops.runtime.ipc.lending import Handle, HandleKind, MapFailed, borrow, exporter
 
 __all__ = ("BorrowedMemory", "LentMemory", "export_memory")
 
@@ -64,7 +64,7 @@ def export_memory(context: DeviceContext, allocation: Allocation) -> bytes:
     From then on value waits on it are polled, since others may store there; so are those that wait already.
     """
     lent = LentMemory(context, allocation)
-    handle = exporter().export(Kind.MEMORY, allocation.serial, context.ordinal, allocation.size, lent)
+    handle = exporter().export(HandleKind.MEMORY, allocation.serial, context.ordinal, allocation.size, lent)
     allocation.expose()
     return handle
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
     from atops.runtime.stream_memory import StreamMemory
 
-__all__ = ("ANY", "Block", "FreeBlocks", "Origin", "Shelf")
+__all__ = ("ANY", "FreeBlocks", "Origin", "PoolBlock", "Shelf")
 
 ANY = 1 << 63  # no block is larger
 LOOKED_AT = 256  # free blocks, the largest, that are looked at for neighbours
 
 
-class Block:
+class PoolBlock:
     """A range of `size` bytes. `newest` is the allocation that has it, or had it last, and takes `used` of them.
 
     `frees`: by stream order, the newest free that is enqueued and has not run, with the serial of its allocation; older
@@ -51,7 +51,7 @@ class Block:
         self.order = self.group = 0
         self.seq = self.since = 0
         self.spoiled = False
-        self.joined: Block | None = None
+        self.joined: PoolBlock | None = None
 
     def forget(self, serial: int) -> None:
         """Note that the free of an allocation has given the block back, if that is the newest of its order."""
@@ -68,11 +68,11 @@ class Shelf:
 
     def __init__(self) -> None:
         self.group = 0  # of the order whose blocks are here
-        self._rows: dict[int, dict[Block, None]] = {}
+        self._rows: dict[int, dict[PoolBlock, None]] = {}
         self._sizes: list[int] = []
         self.total = 0  # bytes
 
-    def put(self, block: Block) -> None:
+    def put(self, block: PoolBlock) -> None:
         """Add a block, as the newest. Harmless when it is here already, as after a Ctrl-C."""
         size = block.size
         row = self._rows.get(size)
@@ -84,7 +84,7 @@ class Shelf:
             row[block] = None
             self.total += size
 
-    def drop(self, block: Block) -> None:
+    def drop(self, block: PoolBlock) -> None:
         """Take a block away."""
         size = block.size
         row = self._rows[size]
@@ -94,17 +94,17 @@ class Shelf:
             del self._rows[size], self._sizes[at]
         self.total -= size
 
-    def newest(self, least: int, most: int) -> Block | None:
+    def newest(self, least: int, most: int) -> PoolBlock | None:
         """Return the newest block of the smallest size from `least` to `most`."""
         row = self._row(least, most)
         return None if row is None else next(reversed(row))
 
-    def oldest(self, least: int, most: int) -> Block | None:
+    def oldest(self, least: int, most: int) -> PoolBlock | None:
         """Return the oldest block of the smallest size from `least` to `most`."""
         row = self._row(least, most)
         return None if row is None else next(iter(row))
 
-    def freed_before(self, seq: int, least: int, most: int) -> Block | None:
+    def freed_before(self, seq: int, least: int, most: int) -> PoolBlock | None:
         """Return the oldest block of its size that was freed before `seq`, of the smallest such size in that range."""
         for size in self._sizes[bisect_left(self._sizes, least) : bisect_right(self._sizes, most)]:
             block = next(iter(self._rows[size]))
@@ -112,18 +112,18 @@ class Shelf:
                 return block
         return None
 
-    def largest(self, count: int) -> Iterator[Block]:
+    def largest(self, count: int) -> Iterator[PoolBlock]:
         """Yield so many blocks, the largest first."""
         return islice((block for size in reversed(self._sizes) for block in self._rows[size]), count)
 
-    def between(self, least: int, most: int) -> Iterator[Block]:
+    def between(self, least: int, most: int) -> Iterator[PoolBlock]:
         """Yield the blocks of sizes from `least` to `most`, the smallest first, of one size the newest first."""
         for size in self._sizes[bisect_left(self._sizes, least) :]:
             if size > most:
                 return
             yield from reversed(self._rows[size])
 
-    def _row(self, least: int, most: int) -> dict[Block, None] | None:
+    def _row(self, least: int, most: int) -> dict[PoolBlock, None] | None:
         row = self._rows.get(least)
         if row is None:
             at = bisect_left(self._sizes, least)
@@ -162,16 +162,16 @@ class FreeBlocks:
         self.host: dict[int, int] = {}  # by order, the newest command behind which the host has synchronised
         self.idle = Shelf()
         self.held = Shelf()
-        self._age: OrderedDict[Block, None] = OrderedDict()  # idle blocks, longest idle first
+        self._age: OrderedDict[PoolBlock, None] = OrderedDict()  # idle blocks, longest idle first
         self.promised: dict[int, Shelf] = {}
         self._spare: Shelf | None = None  # an empty one for reuse: some streams need one again and again
 
-    def rest(self, block: Block) -> None:
+    def rest(self, block: PoolBlock) -> None:
         """Add a block that is idle: none of its frees has still to run."""
         self.idle.put(block)
         self._age[block] = None
 
-    def promise(self, block: Block) -> None:
+    def promise(self, block: PoolBlock) -> None:
         """Add a block of which a free has still to run, or is put off."""
         if block.held:
             self.held.put(block)
@@ -183,7 +183,7 @@ class FreeBlocks:
         shelf.group = block.group
         shelf.put(block)
 
-    def drop(self, block: Block) -> None:
+    def drop(self, block: PoolBlock) -> None:
         """Take a block away, before its frees change."""
         if not block.left:
             self.idle.drop(block)
@@ -197,7 +197,7 @@ class FreeBlocks:
         if not shelf.total:
             self._spare = self.promised.pop(block.order)
 
-    def find(self, least: int, most: int, order: int, stream: StreamMemory) -> tuple[Block, Origin] | None:
+    def find(self, least: int, most: int, order: int, stream: StreamMemory) -> tuple[PoolBlock, Origin] | None:
         """Return a block of `least` to `most` bytes that `stream` may have without waiting, and by which rule."""
         events = self.events
         own = self.promised.get(order)
@@ -225,7 +225,7 @@ class FreeBlocks:
 
     def neighbours(
         self, least: int, most: int, order: int, stream: StreamMemory
-    ) -> tuple[tuple[Block, ...], Origin] | None:
+    ) -> tuple[tuple[PoolBlock, ...], Origin] | None:
         """Return blocks of `stream` that are one range of `least` to `most` bytes, at least one of them promised."""
         own = self.promised.get(order)
         if own is None or own.total + self.idle.total < least:
@@ -245,17 +245,17 @@ class FreeBlocks:
                 return tuple(run), Origin.SAME_STREAM
         return None
 
-    def elsewhere(self, least: int, order: int) -> Block | None:
+    def elsewhere(self, least: int, order: int) -> PoolBlock | None:
         """Return the smallest block of at least `least` bytes that another stream will free, the earliest of these."""
         first = [shelf.oldest(least, ANY) for other, shelf in self.promised.items() if other != order]
         usable = [block for block in first if block is not None and not _in_use(block)]
         return min(usable, key=lambda block: (block.size, block.seq), default=None)
 
-    def eldest(self) -> Block:
+    def eldest(self) -> PoolBlock:
         """Return the block that has been idle longest. There must be one."""
         return next(iter(self._age))
 
-    def by_age(self) -> list[Block]:
+    def by_age(self) -> list[PoolBlock]:
         """Return the idle blocks, the one that has been idle longest first."""
         return list(self._age)
 
@@ -265,7 +265,7 @@ class FreeBlocks:
         return sum(shelf.total for shelf in self.promised.values())
 
 
-def _in_use(block: Block, *streams: StreamMemory) -> bool:
+def _in_use(block: PoolBlock, *streams: StreamMemory) -> bool:
     """Return whether commands may use the block that one of these streams, or one that frees it, has lost."""
     freeing = [item.stream for _, item in block.frees.values()]
     return any([each.lost is not None and each.lost_since(block.since) for each in (*freeing, *streams)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from atops.base.errors import OutOfMemory
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import DeviceMemory
-from atops.runtime.pools.blocks import Block, FreeBlocks, Origin
+from atops.runtime.pools.blocks import FreeBlocks, Origin, PoolBlock
 
 if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
@@ -33,8 +33,8 @@ class Ledger:
         self.destroyed = False
         # Frees that found the lock taken: serial, order, group, completion. The next holder of the lock does them.
         self.given: deque[tuple[int, int, int, Completion]] = deque()
-        self.lent: dict[int, Block] = {}  # by serial: allocations that are taken and not freed
-        self.freed: dict[int, Block] = {}  # by serial: allocations whose free is enqueued and has not run
+        self.lent: dict[int, PoolBlock] = {}  # by serial: allocations that are taken and not freed
+        self.freed: dict[int, PoolBlock] = {}  # by serial: allocations whose free is enqueued and has not run
         self.held: set[int] = set()  # serials whose free has run and is put off
         self.early: set[int] = set()  # serials whose free has run before it was told that it was enqueued
         self.blocks = FreeBlocks()
@@ -59,7 +59,7 @@ class Ledger:
                     pass
                 else:
                     try:
-                        block = Block(allocation, need)
+                        block = PoolBlock(allocation, need)
                         self.reserved_high = max(self.reserved_high, self.reserved + need)
                         block.since = now
                         self.lend(block, allocation, Origin.FRESH)
@@ -72,7 +72,7 @@ class Ledger:
                 return None
             self._release(self.blocks.eldest())
 
-    def lend(self, block: Block, allocation: Allocation, origin: Origin) -> None:
+    def lend(self, block: PoolBlock, allocation: Allocation, origin: Origin) -> None:
         """Note that `allocation` has the block now."""
         block.newest = allocation
         block.used = allocation.size
@@ -84,8 +84,8 @@ class Ledger:
             self.used_high = used
 
     def reissue(
-        self, taken: Block | tuple[Block, ...], size: int, origin: Origin, site: object, stream: int, now: int
-    ) -> tuple[Block, Allocation]:
+        self, taken: PoolBlock | tuple[PoolBlock, ...], size: int, origin: Origin, site: object, stream: int, now: int
+    ) -> tuple[PoolBlock, Allocation]:
         """Lend a free block, or neighbours as one, to a new allocation. `now`: the number of the newest command."""
         block = self._join(taken) if isinstance(taken, tuple) else taken
         old = block.newest
@@ -98,14 +98,14 @@ class Ledger:
         except BaseException:  # Ctrl-C, perhaps after the range got its new allocation
             block.newest = self.memory.newest_at(old.offset) or old
             if block.newest is not old:
-                self.memory.retire(block.newest, "Ctrl-C")
+                self.memory.set_aside(block.newest, "Ctrl-C")
             self._put(block)
             raise
         return block, allocation
 
-    def _join(self, parts: tuple[Block, ...]) -> Block:
+    def _join(self, parts: tuple[PoolBlock, ...]) -> PoolBlock:
         """Make one free block of neighbours, which are in order of their places."""
-        whole = Block(parts[0].newest, sum(part.size for part in parts))
+        whole = PoolBlock(parts[0].newest, sum(part.size for part in parts))
         whole.lent, whole.group = False, parts[0].group
         newest = max(parts, key=lambda part: part.seq)
         whole.order, whole.seq = newest.order, newest.seq
@@ -130,7 +130,7 @@ class Ledger:
             self._put(whole)
         return whole
 
-    def freed_block(self, serial: int) -> Block | None:
+    def freed_block(self, serial: int) -> PoolBlock | None:
         """Return the block of an allocation whose free has not run."""
         block = self.freed.get(serial)
         while block is not None and block.joined is not None:
@@ -139,7 +139,7 @@ class Ledger:
 
     # ---- back
 
-    def settle(self) -> None:
+    def catch_up(self) -> None:
         """Catch up with the frees that found the lock taken."""
         given = self.given
         while given:
@@ -219,7 +219,7 @@ class Ledger:
             if self.reserved - block.size >= keep:
                 self._release(block)
 
-    def _put(self, block: Block) -> None:
+    def _put(self, block: PoolBlock) -> None:
         if block.left:
             self.blocks.promise(block)
         elif block.spoiled:  # its range is quarantined, or the memory was reset: never use it again
@@ -231,7 +231,7 @@ class Ledger:
             elif (idle := self.blocks.idle.total) > UNSYNCHRONISED:
                 self.shrink(max(self.threshold, self.reserved - idle) + UNSYNCHRONISED)
 
-    def _release(self, block: Block) -> None:
+    def _release(self, block: PoolBlock) -> None:
         self.blocks.drop(block)
         self.reserved -= block.size
         try:

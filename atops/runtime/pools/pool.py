@@ -23,7 +23,7 @@ from atops.runtime.core.completion import Completion
 from atops.runtime.core.future import InProcess
 from atops.runtime.core.order import group_of, order_of
 from atops.runtime.executors.executor import Collectable
-from atops.runtime.pools.blocks import ANY, Block, Origin
+from atops.runtime.pools.blocks import ANY, Origin, PoolBlock
 from atops.runtime.pools.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class MemoryPool(InProcess, Collectable):
                 context.pool = None
         with self.lock:
             self._ledger.destroyed = True
-            self._ledger.settle()
+            self._ledger.catch_up()
             self._ledger.shrink(0)
 
     async def aclose(self) -> None:
@@ -188,7 +188,7 @@ class MemoryPool(InProcess, Collectable):
         try:
             with self.lock:
                 if ledger.given:
-                    ledger.settle()
+                    ledger.catch_up()
                 blocks = ledger.blocks
                 need = ledger.rounded(size)
                 order = stream.number or order_of(stream)
@@ -231,10 +231,10 @@ class MemoryPool(InProcess, Collectable):
     def returned(self, allocation: Allocation, by: object) -> None:
         """End `allocation`: its stream has come to the free. `by` says in words what freed it, and where."""
         ledger = self._ledger
-        spoiled = not ledger.memory.retire(allocation, by)  # without the lock: it may wake value waits there
+        spoiled = not ledger.memory.set_aside(allocation, by)  # without the lock: it may wake value waits there
         with self.lock:
             if ledger.given:
-                ledger.settle()
+                ledger.catch_up()
             ledger.ran(allocation.serial, spoiled)
 
     def since(self, allocation: Allocation) -> int:
@@ -246,7 +246,7 @@ class MemoryPool(InProcess, Collectable):
     def put_off(self, allocation: Allocation) -> None:
         """Give `allocation` to nothing else until `returned`: its stream has come to the free, but it may be in use."""
         with self.lock:
-            self._ledger.settle()
+            self._ledger.catch_up()
             self._ledger.put_off(allocation.serial)
 
     def cancel(self, allocation: Allocation) -> None:
@@ -256,9 +256,9 @@ class MemoryPool(InProcess, Collectable):
     def withdraw(self, allocation: Allocation, by: object) -> None:
         """End an allocation that no command has used, freed or not, and take its memory back."""
         ledger = self._ledger
-        spoiled = not ledger.memory.retire(allocation, by)
+        spoiled = not ledger.memory.set_aside(allocation, by)
         with self.lock:
-            ledger.settle()
+            ledger.catch_up()
             ledger.undo(allocation, spoiled)
 
     # ---- keeping and giving back
@@ -287,7 +287,7 @@ class MemoryPool(InProcess, Collectable):
         if self.lock.is_owned():  # a finalizer or a signal handler in the middle of an allocation
             return 0
         with self.lock:
-            ledger.settle()
+            ledger.catch_up()
             before = ledger.reserved
             shrink(ledger)
             return before - ledger.reserved
@@ -432,7 +432,7 @@ class MemoryPool(InProcess, Collectable):
     @used_high.setter
     def used_high(self, zero: int) -> None:
         self._check_zero("used_high", zero)
-        self._settle()
+        self._catch_up()
         with self.lock:
             self._ledger.used_high = self._ledger.used
 
@@ -440,7 +440,7 @@ class MemoryPool(InProcess, Collectable):
 
     def statistics(self) -> PoolStatistics:
         """Return a snapshot of sizes, peaks and counts."""
-        self._settle()
+        self._catch_up()
         with self.lock:
             ledger = self._ledger
             return PoolStatistics(
@@ -452,25 +452,25 @@ class MemoryPool(InProcess, Collectable):
 
     def __contains__(self, allocation: Allocation) -> bool:
         """Tell whether an allocation was taken here and not freed."""
-        self._settle()
+        self._catch_up()
         return self._ledger.lent.get(allocation.serial) is not None
 
     def __repr__(self) -> str:
-        self._settle()
+        self._catch_up()
         books = self._ledger
         limit = "" if self.max_size is None else f" of at most {self.max_size}"
         fate = ", destroyed" if books.destroyed else ""
         return f"<MemoryPool {self.name!r}: {books.used} bytes used, {books.reserved} reserved{limit}{fate}>"
 
-    def _settle(self) -> None:
+    def _catch_up(self) -> None:
         """Catch up with the frees, unless this thread interrupted a call of its own that holds the lock."""
         if self._ledger.given and not self.lock.is_owned():
             with self.lock:
-                self._ledger.settle()
+                self._ledger.catch_up()
 
     # ---- under the lock
 
-    def _find_elsewhere(self, need: int, order: int) -> tuple[Block, Origin] | None:
+    def _find_elsewhere(self, need: int, order: int) -> tuple[PoolBlock, Origin] | None:
         block = self._ledger.blocks.elsewhere(need, order) if self.reuse_allow_internal_dependencies else None
         return None if block is None else (block, Origin.INTERNAL_DEPENDENCY)
 

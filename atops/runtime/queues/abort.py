@@ -185,15 +185,15 @@ def _withdraw(item: Completion, error: CommandCancelled) -> list[Waiter]:
     Ctrl-C may come anywhere: then it is called once more.
     """
     stream = item.stream
-    place = item.instead
-    if place is None:
-        place = Completion(stream, Cancelled(has_effect(item.command)))
-        place.seq, place.deps = item.seq, item.deps
-        item.instead = place
-    stream.replace(item, place)
-    item.deps = None  # the place waits for them
+    stand_in = item.instead
+    if stand_in is None:
+        stand_in = Completion(stream, Cancelled(has_effect(item.command)))
+        stand_in.seq, stand_in.deps = item.seq, item.deps
+        item.instead = stand_in
+    stream.replace(item, stand_in)
+    item.deps = None  # the stand-in waits for them
     stream.leave_out(item)
-    item.lost = Lost({**(stream.lost or {}), stream: place})  # for memory, it stands for what comes before it
+    item.lost = Lost({**(stream.lost or {}), stream: stand_in})  # for memory, it stands for what comes before it
     if stream.driver.tracer.active:
         stream.driver.trace(item, error)
     stream.driver.post(stream.drain)

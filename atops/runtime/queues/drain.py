@@ -52,7 +52,7 @@ class DrainedQueue(StreamQueue):
         driver = self.driver
         lock, now, execute = driver.lock, driver.now, driver.execute
         tracing = driver.tracer.active
-        limited = self.slots is not None
+        limited = self.places is not None
         plain = not tracing and not limited
         left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
         item: Completion | None = None
@@ -76,7 +76,7 @@ class DrainedQueue(StreamQueue):
                 over, item = item, None
                 others = left < 0 or now() > until
                 if not queue:
-                    self.retire()
+                    self.become_idle()
                 elif not others and queue[0].stage == PENDING:
                     item = queue[0]
                     item.stage = RUNNING
@@ -94,7 +94,7 @@ class DrainedQueue(StreamQueue):
                 try:
                     waiters = settle_run(run, done, self._queue)  # type: ignore[arg-type]  # it holds the run
                     if not self._queue:
-                        self.retire()  # before a waiter looks
+                        self.become_idle()  # before a waiter looks
                 finally:
                     lock.release()
                 wake(waiters)
@@ -204,7 +204,7 @@ class DrainedQueue(StreamQueue):
                 waiters = self._settle(item, error)
                 post = at_head and bool(self._queue)
                 if at_head and not post:
-                    self.retire()
+                    self.become_idle()
                 launches = post and self._queue[0].command.__class__ is Launch  # type: ignore[index]  # as above
         except BaseException:  # Ctrl-C, where an abort or a store of the program's thread ends the command
             driver.post(self.drain)

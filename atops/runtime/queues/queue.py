@@ -73,7 +73,7 @@ class StreamQueue(InProcess):
         "needs_admission",
         "null",
         "ordered_last",
-        "slots",
+        "places",
     )
 
     def __init__(
@@ -95,7 +95,7 @@ class StreamQueue(InProcess):
         self._priority = priority
         self.blocking = blocking
         self.null = null
-        self.slots: Capacity | None = capacity  # what its commands take places of
+        self.places: Capacity | None = capacity  # what its commands take places of
         self._number = 0 if null else self.driver.next_stream_number()
         self._label: str = label or ("null stream" if null else f"stream {self.number}")
         context.add_stream(self, bool(label or null))
@@ -133,7 +133,7 @@ class StreamQueue(InProcess):
     @property
     def capacity(self) -> int | None:
         """How many commands that are not over it takes; None: any number."""
-        return None if self.slots is None else self.slots.limit
+        return None if self.places is None else self.places.limit
 
     @property
     def closed(self) -> bool:
@@ -238,19 +238,19 @@ class StreamQueue(InProcess):
             raise self.context.dead.fresh()
         if self._closed:
             raise InvalidHandle(f"cannot enqueue {verb(item)}: {self.label} is closed")
-        if self.slots is not None:
-            item.place = self.slots.take(self)
+        if self.places is not None:
+            item.place = self.places.take(self)
 
     def close_queue(self) -> None:
         """Refuse commands from now on, duties excepted, and room for them. Those enqueued still run."""
         with self.driver.lock:
             self._closed = self.needs_admission = True
-        if self.slots is not None:
-            self.slots.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
+        if self.places is not None:
+            self.places.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
 
     # ---- order
 
-    def retire(self) -> None:
+    def become_idle(self) -> None:
         """Become idle. With the driver's lock held."""
         self._scheduled = self._loose = False
         self._last = self.ordered_last = None  # an idle stream keeps nothing alive
@@ -272,7 +272,7 @@ class StreamQueue(InProcess):
         if self.null:
             self.context.null_last = self.ordered_last
         if not kept:
-            self.retire()
+            self.become_idle()
 
     # ---- what was to be waited for, and was not
 

@@ -165,7 +165,7 @@ def topsDeviceSynchronize() -> Wait | None:
     context = device.context
     if context.active:
         return until(device)
-    device.settle(context)  # there is nothing to wait for, in either form
+    device.end_wait(context)  # there is nothing to wait for, in either form
     return None
 
 

@@ -150,7 +150,7 @@ def _shapes_in(dims: object, ranks: object, count: int) -> list[tuple[int, ...]]
 
 Figures = int | list[int]
 Info = topsExecutableInfoType_t
-Kind = topsExtExecutableSectionHeaderType_t
+SectionType = topsExtExecutableSectionHeaderType_t
 
 
 def _flat(values: Sequence[Sequence[int]]) -> list[int]:
@@ -223,8 +223,8 @@ def topsExecutableGetSectionCount(exe: int, sh_type: topsExtExecutableSectionHea
     InvalidValue: not a type. InvalidHandle.
     """
     sections = executable_of(exe).sections
-    which = member(Kind, sh_type, "sh_type")
-    return len(sections) if which is Kind.SHT_LAST_TYPE else sum(int(each.kind) == which for each in sections)
+    which = member(SectionType, sh_type, "sh_type")
+    return len(sections) if which is SectionType.SHT_LAST_TYPE else sum(int(each.kind) == which for each in sections)
 
 
 @call
@@ -238,9 +238,9 @@ def topsExecutableGetSectionInfo(
     executable has no such section. InvalidValue: not a type, not a bank. InvalidHandle.
     """
     found = executable_of(exe)
-    which, device = member(Kind, sh_type, "sh_type"), current_device()
+    which, device = member(SectionType, sh_type, "sh_type"), current_device()
     bank = index_in(mc, device.arch.banks, "mc")
-    if which is Kind.SHT_LAST_TYPE:
+    if which is SectionType.SHT_LAST_TYPE:
         raise InvalidValue("sh_type must be the type of one section, got SHT_LAST_TYPE, which is their number")
     position, section, address = found.section(which, device.context, bank)
     return topsExtExecutableSectionInfo_t(

@@ -22,7 +22,7 @@ from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.core.completion import Completion
 from atops.runtime.device import Device
 from atops.runtime.ipc.event import export_event, import_event
-from atops.runtime.ipc.lending import Handle, Kind
+from atops.runtime.ipc.lending import Handle, HandleKind
 from atops.runtime.ipc.memory import BorrowedMemory, export_memory
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.stream import Stream
@@ -270,7 +270,7 @@ def topsIpcOpenMemHandle(handle: topsIpcMemHandle_t, flags: int) -> int:
     """
     flags_in(flags, 0)
     context = current_device().context
-    name = Handle.unpack(_bytes_of(handle, topsIpcMemHandle_t), Kind.MEMORY)
+    name = Handle.unpack(_bytes_of(handle, topsIpcMemHandle_t), HandleKind.MEMORY)
     with _OPENING:
         imports = IMPORTS.setdefault(context, {})
         imported = imports.get(name)
@@ -357,7 +357,7 @@ def topsIpcOpenEventHandleExt(handle: topsIpcEventHandle_t, map: topsTopologyMap
 
 def _event_name(handle: object) -> Handle:
     """Return an event's handle in its parts. Raises InvalidHandle."""
-    return Handle.unpack(_bytes_of(handle, topsIpcEventHandle_t), Kind.EVENT)
+    return Handle.unpack(_bytes_of(handle, topsIpcEventHandle_t), HandleKind.EVENT)
 
 
 def _bytes_of(handle: object, kind: type[topsIpcMemHandle_t] | type[topsIpcEventHandle_t]) -> bytes:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from atops.base.result_codes import Result
 
-__all__ = ("FUNCTIONS", "Function", "Parameter", "family")
+__all__ = ("FUNCTIONS", "CParameter", "Function", "family")
 
 RETURNS = "topsError_t"
 # The words before the name are "waits", if the function may, and what it returns, if that is not a topsError_t.
@@ -22,7 +22,7 @@ ROW = re.compile(r"(waits )?((?:const char \*|topsrtcResult) )?(\w+)\(([^)]*)\)(
 DECLARED = re.compile(r"(out )?(.*?)(\w+)(?: = (\w+))?")
 
 
-class Parameter(NamedTuple):
+class CParameter(NamedTuple):
     """One parameter of the C function: its name, its C type without the name, and the C default if it has one."""
 
     name: str
@@ -42,8 +42,8 @@ class Function(NamedTuple):
     section: str
     name: str
     returns: str
-    parameters: tuple[Parameter, ...]
-    results: tuple[Parameter, ...]
+    parameters: tuple[CParameter, ...]
+    results: tuple[CParameter, ...]
     codes: frozenset[Result]
     waits: bool
 
@@ -65,14 +65,14 @@ def _read(name: str, section: str, row: str) -> Function:
     if match is None:
         raise ValueError(f"{row!r} is no declaration of a function")
     waits, returns, function, declared, codes = match.groups()
-    parameters: list[Parameter] = []
-    results: list[Parameter] = []
+    parameters: list[CParameter] = []
+    results: list[CParameter] = []
     for part in declared.split(", ") if declared else ():
         found = DECLARED.fullmatch(part)
         if found is None:
             raise ValueError(f"{part!r} in {row!r} is no declaration of a parameter")
         out, type_, parameter, default = found.groups()
-        (results if out else parameters).append(Parameter(parameter, type_.strip(), default))
+        (results if out else parameters).append(CParameter(parameter, type_.strip(), default))
     documented = frozenset(Result[code] for code in (codes or "").split())
     returned = (returns or RETURNS).strip()
     return Function(name, section, function, returned, tuple(parameters), tuple(results), documented, bool(waits))

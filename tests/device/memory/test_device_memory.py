@@ -308,8 +308,8 @@ def test_a_range_can_have_a_next_owner_before_its_last_one_ends(memory: DeviceMe
 def test_a_retired_range_stays_set_aside_until_released(memory: DeviceMemory):
     """Retired memory is dead for users, not given to others, and free once released."""
     allocation = memory.allocate(1000)
-    assert memory.retire(allocation, "pool")
-    assert not memory.retire(allocation, "pool")
+    assert memory.set_aside(allocation, "pool")
+    assert not memory.set_aside(allocation, "pool")
     assert memory.allocate(1000).offset == 1024
     with pytest.raises(IllegalAddress, match="freed by pool"):
         memory.find(allocation.address + 5)

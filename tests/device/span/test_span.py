@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from atops import kernels as k
 from atops.base.errors import DteError, IllegalAddress, IllegalState, InvalidValue, LaunchFailure
 from atops.device.memory.value_wait import Condition, Watch
-from atops.device.span.span import Access, Space, Span, check_bounds, is_basic
+from atops.device.span.span import Space, Span, SpanAccess, check_bounds, is_basic
 from tests.every import every
 from tests.kernel_bench import Bench, benches
 
@@ -263,7 +263,7 @@ def test_an_observer_sees_each_access(make_bench: Callable[..., Bench]):
     """Loads, stores and escapes are reported with space, device, offset and size, in local memory too when strict."""
     bench = make_bench(strict=True)
     x = bench.upload(np.arange(8, dtype=np.int32))
-    seen: list[tuple[str, Access]] = []
+    seen: list[tuple[str, SpanAccess]] = []
 
     @k.kernel
     def touch(x):
@@ -275,11 +275,11 @@ def test_an_observer_sees_each_access(make_bench: Callable[..., Bench]):
     bench.launch(touch, (1, 1), x, observer=lambda kind, thread, detail: seen.append((kind, detail)))
     at = x.allocation.offset
     assert [each for each in seen if each[0] in ("load", "store", "escape")] == [
-        ("load", Access(Space.GLOBAL, 0, at + 12, 4)),
-        ("store", Access(Space.LOCAL, 0, 4, 4)),
-        ("load", Access(Space.LOCAL, 0, 0, 8)),
-        ("store", Access(Space.GLOBAL, 0, at + 8, 8)),
-        ("escape", Access(Space.GLOBAL, 0, at, 32)),
+        ("load", SpanAccess(Space.GLOBAL, 0, at + 12, 4)),
+        ("store", SpanAccess(Space.LOCAL, 0, 4, 4)),
+        ("load", SpanAccess(Space.LOCAL, 0, 0, 8)),
+        ("store", SpanAccess(Space.GLOBAL, 0, at + 8, 8)),
+        ("escape", SpanAccess(Space.GLOBAL, 0, at, 32)),
     ]
 
 

@@ -453,7 +453,7 @@ def test_ctrl_c_while_room_is_handed_on_loses_no_waiter(device, monkeypatch, poi
     thread = threading.Thread(target=want)
     with pytest.raises(KeyboardInterrupt), stream.room_sync(1) as room:
         thread.start()
-        while not stream.statistics().waiting_for_room or next(iter(stream.slots.parked)).waiter is None:
+        while not stream.statistics().waiting_for_room or next(iter(stream.places.parked)).waiter is None:
             threading.Event().wait(0.001)
         real = getattr(owner, name)
 

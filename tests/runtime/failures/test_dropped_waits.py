@@ -228,7 +228,7 @@ async def test_memory_that_was_given_out_again_is_not_used_before_its_time(devic
 def test_a_refused_submission_gives_its_places_to_waiters(device: atops.Device) -> None:
     """A command that is dropped before it is enqueued holds no place; a waiter for one gets it, and is woken."""
     stream = device.create_stream(capacity=1)
-    capacity = stream.slots
+    capacity = stream.places
     assert capacity is not None
 
     async def main() -> None:
@@ -271,7 +271,7 @@ def test_refusals_race_with_reservations(device: atops.Device, tiny_switch_inter
     finally:
         rounds.set()
         thread.join()
-    assert free.slots is not None and free.slots.free == 1
+    assert free.places is not None and free.places.free == 1
     latch.release()
 
 
@@ -303,14 +303,14 @@ def test_memory_given_out_again_is_asked_for_as_any_other(device: atops.Device) 
     latch = hold(stream)
     x.release_in(stream)
     y = stream.empty(1024)
-    assert y.address == x.address and stream.slots is not None and stream.slots.free == 1
+    assert y.address == x.address and stream.places is not None and stream.places.free == 1
     stream.record()
     y.release_in(stream)
     with pytest.raises(StreamFull):
         stream.empty(1024)
     latch.release()
     stream.sync(5)
-    assert stream.slots.free == 3
+    assert stream.places.free == 3
     stream.close()
     with pytest.raises(InvalidHandle):
         stream.empty(1024)

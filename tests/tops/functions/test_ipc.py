@@ -17,7 +17,7 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.runtime.driver import CURRENT, Driver
-from atops.runtime.ipc.lending import EXPORTER, Kind, address_of, exporter
+from atops.runtime.ipc.lending import EXPORTER, HandleKind, address_of, exporter
 from atops.tops.bridge.handles import event_of
 from atops.tops.bridge.pointers import device_memory
 from atops.tops.header.functions import FUNCTIONS
@@ -288,7 +288,7 @@ def test_a_loan_counts_until_its_end_is_done(world):
             gate.wait(PATIENCE)
 
     thing = Slow()
-    handle = exporter().export(Kind.MEMORY, 1 << 60, 0, 0, thing)
+    handle = exporter().export(HandleKind.MEMORY, 1 << 60, 0, 0, thing)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.connect(address_of(exporter().token))
         connection.send(handle)

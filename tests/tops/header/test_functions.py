@@ -12,7 +12,7 @@ import atops.tops as tops
 from atops.base.result_codes import Result
 from atops.tops import aio
 from atops.tops.bridge.call import TWINS
-from atops.tops.header.functions import FUNCTIONS, Parameter, family
+from atops.tops.header.functions import FUNCTIONS, CParameter, family
 from tests.every import every
 from tests.tops.conformance import implementation
 
@@ -86,11 +86,11 @@ def test_a_family_is_read():
     """)  # fmt: skip
     assert (first.family, first.section, first.name, first.waits) == ("Stream", "2.4", "topsA", True)
     assert first.parameters == (
-        Parameter("src", "const void *"),
-        Parameter("n", "unsigned int", "0"),
-        Parameter("stream", "topsStream_t", "0"),
+        CParameter("src", "const void *"),
+        CParameter("n", "unsigned int", "0"),
+        CParameter("stream", "topsStream_t", "0"),
     )
-    assert first.results == (Parameter("ptr", "void **"),)
+    assert first.results == (CParameter("ptr", "void **"),)
     assert (first.returns, first.codes, first.outs) == ("topsError_t", {Result.InvalidValue, Result.Unknown}, 1)
     assert (second.returns, second.parameters, second.outs, second.waits) == ("const char *", (), 1, False)
 

@@ -13,7 +13,7 @@ from atops.trace.text import format_ns
 from atops_widgets.drawing.scene import Scene, Window, whole_option
 from atops_widgets.feed.columns import IS_WAIT, Column, plural, union
 from atops_widgets.feed.feed import NOTHING, Feed
-from atops_widgets.timeline.shapes import NO_ROW, Pyramid, Row, Shapes, starts
+from atops_widgets.timeline.shapes import NO_ROW, Pyramid, Shapes, TimelineRow, starts
 
 __all__ = ("Figures", "Timetable", "figures")
 
@@ -72,7 +72,7 @@ class Timetable:
         margin = max(1, (end - start) // 100) if window.start_ns is None else 0
         return start - margin, end + margin
 
-    def _row(self, row: Row) -> list[object]:
+    def _row(self, row: TimelineRow) -> list[object]:
         device = self.feed.names.devices.get(row.device) or ("host" if row.device < 0 else f"device {row.device}")
         return [row.label(self.feed.names), row.device, device, row.engine]
 

@@ -15,7 +15,7 @@ import numpy as np
 from atops.base.trace.records import MOVES, Kind, Status, TraceNames
 from atops_widgets.feed.columns import Column, Columns
 
-__all__ = ("NO_ROW", "Chunk", "Pyramid", "Row", "RowBook", "Shapes", "gather", "join", "starts")
+__all__ = ("NO_ROW", "Chunk", "Pyramid", "RowBook", "Shapes", "TimelineRow", "gather", "join", "starts")
 
 NO_ROW: Final = -1
 STREAM, BESIDE, COPY_ENGINE, CLUSTER = range(4)
@@ -25,7 +25,7 @@ IS_SERVED: Final = IS_MOVE | (np.arange(256) == Kind.LAUNCH)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Row:
+class TimelineRow:
     """One row, in the order drawn: a stream (number -1: of none), the host's calls of one, or an engine."""
 
     device: int
@@ -53,8 +53,8 @@ class RowBook:
     """Every row that has been seen, numbered from 0 in the order seen. Numbers stay."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self._numbers: dict[Row, int] = {}
+        self.rows: list[TimelineRow] = []
+        self._numbers: dict[TimelineRow, int] = {}
 
     def of_streams(self, device: Column, stream: Column, kind: Column) -> Column:
         """Return the number of each record's row among the streams."""
@@ -75,7 +75,7 @@ class RowBook:
         for at, value in enumerate(different.tolist()):
             what = meaning[value & 1]
             section = max(what, BESIDE)  # the host's calls stand below their stream
-            row = Row((value >> 34) - 1, section, (value % (1 << 34) >> 1) - 1, what)
+            row = TimelineRow((value >> 34) - 1, section, (value % (1 << 34) >> 1) - 1, what)
             if row not in self._numbers:
                 self._numbers[row] = len(self.rows)
                 self.rows.append(row)
