@@ -184,6 +184,7 @@ def _run(module: ModuleType, code: CodeType, profile: Profile, given: Mapping[st
     seen = partial(_note_board, boards)
     STARTS.append(seen)
     ended: BaseException | None = None
+    process = os.getpid()
     with_trace = show or profile.file is not None
     if with_trace:
         profile.__enter__()
@@ -194,8 +195,10 @@ def _run(module: ModuleType, code: CodeType, profile: Profile, given: Mapping[st
     if ended is None or isinstance(ended, SystemExit):
         ended = _wait_for_threads() or ended
     STARTS.remove(seen)
-    failed = _finish(profile, show) if with_trace else False
-    _tell_unused(boards, given)
+    failed = False
+    if os.getpid() == process:  # else it is a child that the program forked, which ends like the program
+        failed = _finish(profile, show) if with_trace else False
+        _tell_unused(boards, given)
     if failed and (ended is None or (isinstance(ended, SystemExit) and not ended.code)):
         return 2
     if ended is not None:

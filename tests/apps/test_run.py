@@ -59,6 +59,7 @@ PROGRAMS = {
     "threading.Thread(target=lambda: (time.sleep(0.05), print('thread'))).start()\nprint('main')",
     "a pool left open": "from concurrent.futures import ThreadPoolExecutor\np = ThreadPoolExecutor()\n"
     "print(p.submit(len, 'abc').result())",
+    "a fork": "import os\nchild = os.fork()\nif child:\n    os.waitpid(child, 0)\nprint(bool(child))",
     "a pickle": "import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))) is A)",
 }
 
@@ -122,6 +123,15 @@ def test_what_the_program_gives_holds(tmp_path: Path) -> None:
     assert done.stderr == "atops run: note: the program gives seed=3 itself, and that holds\n"
     atops_run("--strict", "--trace", "b.trace", "program.py", cwd=tmp_path)
     assert load(tmp_path / "a.trace") == load(tmp_path / "b.trace")
+
+
+@pytest.mark.slow
+def test_a_program_that_forks(tmp_path: Path) -> None:
+    """The child ends like the program, and has no part in the profile."""
+    (tmp_path / "program.py").write_text(PROGRAMS["a fork"])
+    done = atops_run("--profile", "--trace", "t.trace", "program.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "False\nTrue\n")
+    assert done.stderr.count("no records") == 1 and load(tmp_path / "t.trace").records == ()
 
 
 @pytest.mark.slow
