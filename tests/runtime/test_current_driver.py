@@ -645,3 +645,19 @@ def test_kernels_reach_what_a_pool_opens_to_their_device() -> None:
         assert memory.allocation.data[0] == 7
         with pytest.raises(AtopsError, match="device 0"):
             devices[2].create_stream().launch(store, (1, 1), memory).wait_sync(PATIENCE)
+
+
+def test_a_driver_knows_its_devices() -> None:
+    """The same object each time, of a closed driver too; a stream says whether it is closed."""
+    driver = Driver()
+    device = Device(0, driver)
+    stream = device.create_stream()
+    assert driver.device(0) is driver.device(0) is stream.device and driver.device(0).ordinal == 0
+    with pytest.raises(InvalidDevice, match=f"devices 0 to {driver.devices - 1}|only device 0"):
+        driver.device(driver.devices)
+    assert not stream.closed
+    stream.close()
+    assert stream.closed
+    found = driver.device(0)
+    asyncio.run(driver.aclose())
+    assert driver.device(0) is found
