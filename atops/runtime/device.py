@@ -49,6 +49,7 @@ from atops.runtime.memory.copy_ends import check_unmasked, host_array
 from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.properties import DeviceProperties, properties_of
+from atops.runtime.queues.host_functions import CALLS, warn_in_host_function
 from atops.runtime.stream import Stream
 from atops.runtime.stream_memory import Shape
 from atops.runtime.symbols import Symbol, symbol
@@ -206,6 +207,7 @@ class Device:
         ):
             if mask is not None and not (whole(mask) and 0 < mask < 1 << count):
                 raise InvalidValue(f"{what} is {mask!r}; expected 1 to {(1 << count) - 1:#x}, a bit each of {count}")
+        warn_in_host_function(self.driver, CALLS, "create_stream()")
         return Stream(
             self.context, priority=priority, nonblocking=nonblocking, capacity=capacity, name=name,
             cluster_mask=cluster_mask, sip_mask=sip_mask,
@@ -254,6 +256,7 @@ class Device:
 
     def create_event(self, *, timing: bool = True, once: bool = False, queryable: bool = True) -> Event:
         """Create an event of this device. See `Event`."""
+        warn_in_host_function(self.driver, CALLS, "create_event()")
         return Event(self.context, timing=timing, once=once, queryable=queryable)
 
     @property

@@ -50,11 +50,12 @@ from atops.runtime.core.commands import how_to_run
 from atops.runtime.core.completion import Completion, as_failure, driver_fields
 from atops.runtime.core.future import InProcess
 from atops.runtime.core.poller import Poller
-from atops.runtime.executors.executor import Executor, Step
+from atops.runtime.executors.executor import HERE, Executor, Step
 from atops.runtime.executors.inline import InlineExecutor
 from atops.runtime.executors.threaded import ThreadedExecutor
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.queues.deadlock import StallWatch, check_awaiting, check_blocking
+from atops.runtime.queues.host_functions import WAITS, warn_in_host_function
 from atops.runtime.queues.queue import StreamQueue
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Driver(InProcess):
         elif isinstance(executor, InlineExecutor) and executor.clock is not None:
             self.clock = executor.clock
         self.executor = executor
-        self.inline = executor.inline
+        self.inline, self.checked = executor.inline, executor.inline or self.options.strict  # when enqueueing
         self.post: Callable[[Step], None] = executor.post
         self.now: Callable[[], int] = self.clock.now
         self.execute = how_to_run(self.options.clock == "virtual", self.options.strict)
@@ -331,6 +332,8 @@ class Driver(InProcess):
         if limit is None or self.inline:  # inline, what is found must not depend on how fast the machine is
             limit = math.inf
         check_blocking(items, self.holds_a_lock(), limit, what)
+        if items and HERE.callback is not None:
+            warn_in_host_function(self, WAITS, repr(items[0]) if what is None else what)
 
     def guard_awaiting(self, item: Completion, awaited: Completion) -> None:
         """Name the cycle that a coroutine in a stream closes by awaiting a command that waits for it.
@@ -343,6 +346,8 @@ class Driver(InProcess):
         """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock, as `seconds`."""
         limit = seconds(timeout)
         deadline = None if limit is None else self.now() + int(limit * 1e9)
+        if HERE.callback is not None:
+            warn_in_host_function(self, WAITS, repr(items[0]) if items else "a stream")
         items = [item for each in items if not (item := each.instead or each).over]
         self.guard_blocking(items, limit)  # of all, before the first blocks what the last needs
         for item in items:

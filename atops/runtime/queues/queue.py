@@ -39,6 +39,7 @@ from atops.runtime.core.completion import (
 from atops.runtime.core.event import Event
 from atops.runtime.core.future import InProcess
 from atops.runtime.queues.abort import abort_stream, break_off, cancel_command, catch_up
+from atops.runtime.queues.host_functions import CALLS, warn_in_host_function
 
 __all__ = ("StreamQueue", "submit_items")
 
@@ -161,8 +162,11 @@ class StreamQueue(InProcess):
         IllegalState in a finalizer or a signal handler that came in the middle of such a call.
         """
         driver = self.driver
-        if driver.inline:
-            driver.executor.check_caller()
+        if driver.checked:
+            if driver.inline:
+                driver.executor.check_caller()
+            if not duty or command.__class__ is Alloc:
+                warn_in_host_function(driver, CALLS, f"a verb of {self.label}")
         item = new_object(Completion)  # what its constructor does, without the frame
         item.stream = self
         item.command = command
@@ -498,6 +502,8 @@ def submit_items(items: Sequence[Completion], events: tuple[Event, ...] = (), la
     record that is not in its queue yet; `launch` is the launch that they are bound to, if any. Raises as `submit`.
     """
     driver = items[0].stream.driver
+    if driver.checked:
+        warn_in_host_function(driver, CALLS, f"a verb of {items[0].stream.label}")
     if driver.called_amid():
         raise reentered(f"{verb(items[0])} was enqueued on {items[0].stream.label}")
     try:
