@@ -2,7 +2,8 @@
 
 Host-to-device and device-to-host copies of one device never run at the same time (TOPS Runtime API, 2.6
 topsMemcpyAsync); copies of one direction share the link, up to the number of engines. Waiting copies are
-served by (priority, ticket), and none overtakes a more urgent copy that the other direction holds up.
+served by (priority, ticket), and none overtakes a more urgent copy that the other direction holds up. What a copy gives
+back goes to a less urgent one only after the next copy of its stream had its chance.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 
 from atops.base.locks import OwnedLock, make_lock
 
@@ -36,12 +38,22 @@ class CopyJob:
     engine: int = field(default=-1, compare=False)
 
 
-class CopyEngines:
-    """The copy engines of one device and its host link."""
+def _at_once(step: Callable[[], None], priority: int) -> None:
+    """Run a step now."""
+    step()
 
-    def __init__(self, engines: int, lock: OwnedLock | None = None) -> None:
+
+class CopyEngines:
+    """The copy engines of one device and its host link. `offer` runs a step after all that is more urgent."""
+
+    def __init__(
+        self,
+        engines: int,
+        lock: OwnedLock | None = None,
+        offer: Callable[[Callable[[], None], int], None] = _at_once,
+    ) -> None:
         """Make so many engines; those that are a share of others have the lock of these."""
-        self.engines = engines
+        self.engines, self.offer = engines, offer
         self.lock = make_lock() if lock is None else lock
         self._idle = list(range(engines))
         self._link = Direction.NONE  # the direction that has the host link ...
@@ -61,21 +73,42 @@ class CopyEngines:
         """Start `job` now or when its turn comes."""
         with self.lock:
             heapq.heappush(self.waiting, job)
-            started = self._serve()
+            started = self._serve(job.priority)
         for ready in started:
             ready.start()
 
-    def release(self, job: CopyJob) -> None:
-        """Take back the engine of a job that has ended."""
+    def give_back(self, job: CopyJob) -> None:
+        """Take back the engine of a job that has ended, for jobs that are as urgent."""
         with self.lock:
             heapq.heappush(self._idle, job.engine)
             if job.direction != Direction.NONE:
                 self._sharing -= 1
                 if self._sharing == 0:
                     self._link = Direction.NONE
-            started = self._serve()
+            started = self._serve(job.priority)
         for ready in started:
             ready.start()
+
+    def give_later(self) -> None:
+        """Let less urgent jobs have what was given back, once nothing more urgent is to be done."""
+        if not self.waiting:
+            return
+        with self.lock:
+            priority = self.waiting[0].priority if self.waiting and self._can_start(self.waiting[0]) else None
+        if priority is not None:
+            self.offer(partial(self._give, priority), priority)
+
+    def release(self, job: CopyJob) -> None:
+        """As `give_back` and `give_later`."""
+        self.give_back(job)
+        self.give_later()
+
+    def _give(self, priority: int) -> None:
+        with self.lock:
+            started = self._serve(priority)
+        for ready in started:
+            ready.start()
+        self.give_later()
 
     def withdraw(self, job: CopyJob) -> bool:
         """Forget a job that has not started. Returns False when it has."""
@@ -86,13 +119,15 @@ class CopyEngines:
             heapq.heapify(self.waiting)
             return True
 
-    def _serve(self) -> list[CopyJob]:
-        started = []
-        while self.waiting and self._idle:
-            job = self.waiting[0]
-            if job.direction not in (Direction.NONE, self._link) and self._link != Direction.NONE:
-                break
-            heapq.heappop(self.waiting)
+    def _can_start(self, job: CopyJob) -> bool:
+        """Return whether there is an engine and the link is free. The lock is held."""
+        return bool(self._idle) and (job.direction == Direction.NONE or self._link in (Direction.NONE, job.direction))
+
+    def _serve(self, limit: int) -> list[CopyJob]:
+        """Take engines for the jobs that may start, up to this priority. The lock is held."""
+        started: list[CopyJob] = []
+        while self.waiting and self.waiting[0].priority <= limit and self._can_start(self.waiting[0]):
+            job = heapq.heappop(self.waiting)
             job.engine = heapq.heappop(self._idle)
             if job.direction != Direction.NONE:
                 self._link = job.direction

@@ -109,7 +109,7 @@ class Driver(InProcess):
         self.executor = executor
         self.inline, self.checked = executor.inline, executor.inline or self.options.strict  # when enqueueing
         self.post: Callable[[Step], None] = executor.post
-        self.now: Callable[[], int] = self.clock.now
+        self.now, self.offer = self.clock.now, executor.offer
         self.execute = how_to_run(self.options.clock == "virtual", self.options.strict)
         self.lock = make_lock()  # it orders every submission, and guards every queue
         self.serial, self.seq = next(SERIALS), 0  # seq: the number of the newest command

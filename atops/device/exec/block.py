@@ -30,7 +30,11 @@ class Progress(Enum):
 
 
 class Task(Protocol):
-    """What the runtime steps: a block, or one of its threads."""
+    """What the runtime steps: a block, or one of its threads; the most urgent first."""
+
+    @property
+    def priority(self) -> int:
+        """-2 (most urgent) to 0."""
 
     def step(self, budget: int) -> Progress:
         """Run for about `budget` suspensions. Never raises what a kernel raised."""
@@ -50,8 +54,8 @@ class Block:
     """
 
     __slots__ = (
-        "arrived", "at_grid", "cluster", "grid", "idle", "index", "left", "linear", "pieces", "resume", "shared",
-        "size", "threads",
+        "arrived", "at_grid", "cluster", "grid", "idle", "index", "left", "linear", "pieces", "priority", "resume",
+        "shared", "size", "threads",
     )  # fmt: skip
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
@@ -59,6 +63,7 @@ class Block:
         self.linear = linear
         self.index = grid.grid_dim.index(linear)
         self.cluster = cluster
+        self.priority = grid.priority
         self.resume: Callable[[Task], None] = _no_resume
         self.shared: dict[Hashable, Any] = {}
         self.pieces: Pieces | None = None  # of the cluster's L2, once something was taken

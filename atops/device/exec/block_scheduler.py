@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 
 from atops.base.errors import CooperativeLaunchTooLarge, InvalidValue, LaunchOutOfResources
@@ -20,6 +21,7 @@ from atops.device.exec.os_threads import SipBlock
 
 __all__ = ("ClusterArray", "Gang", "GridLaunch", "match", "open_block")
 
+ANY = 1 << 30  # as a limit: launches of any priority
 NUMBERS = count()  # of arrays, in whose order their locks are taken
 
 
@@ -36,6 +38,11 @@ def _places(mask: int) -> list[int]:
 
 def _ignore(block: Block) -> None:
     """Place nothing: the runtime has not set `place` yet."""
+
+
+def _at_once(step: Callable[[], None], priority: int) -> None:
+    """Run a step now: the runtime has not set `offer` yet."""
+    step()
 
 
 class GridLaunch:
@@ -76,13 +83,15 @@ class ClusterArray:
     """The clusters of one device. The runtime sets `place`, which is called with no lock held for each block placed.
 
     A block gets a free cluster, in order of (priority, ticket); a launch that is more urgent gets the next free one
-    before what is left of an earlier launch. A cooperative launch gets all its clusters at once; while it waits it
-    holds none, and the clusters it may use go to no launch that is less urgent or later. Safe from any OS thread.
+    before what is left of an earlier launch. What a block leaves goes to a launch less urgent than its own in a step of
+    its own, which `offer` runs after all that is more urgent: so the next launch of a stream comes in time. A
+    cooperative launch gets all its clusters at once; while it waits it holds none, and the clusters it may use go to no
+    launch that is less urgent or later. Safe from any OS thread.
     """
 
     __slots__ = (
-        "_all", "_free", "_held", "_launches", "_waiting", "_whole", "_width", "clusters", "lock", "number", "open",
-        "place",
+        "_all", "_free", "_held", "_launches", "_waiting", "_whole", "_width", "clusters", "lock", "number", "offer",
+        "open", "place",
     )  # fmt: skip
 
     def __init__(self, clusters: Iterable[Cluster]) -> None:
@@ -92,6 +101,7 @@ class ClusterArray:
         self._whole = (1 << self._width) - 1
         self.open: tuple[int, ...] | None = None  # for work that is bound to no part: SIPs of each cluster; None: all
         self.place: Callable[[Block], None] = _ignore
+        self.offer: Callable[[Callable[[], None], int], None] = _at_once
         self.number = next(NUMBERS)
         self.lock = make_lock()
         self._free = {cluster.ordinal for cluster in self.clusters}
@@ -128,7 +138,7 @@ class ClusterArray:
             )  # fmt: skip
             launch = GridLaunch(grid, order, clusters, None if within is not None else own, pinned is not None, gang)
             launch.confine(clusters, masks)
-        grid.placement = self
+        grid.placement, grid.priority = self, order[0]
         with self.lock:
             if self.open is not open_:
                 self._move(launch)  # something was claimed, or given back, meanwhile
@@ -141,11 +151,15 @@ class ClusterArray:
                     self._waiting.append(launch)
             else:
                 insort(self._waiting, launch)
-                placed = self._dispatch()
+                placed = self._dispatch(order[0])
         self.open_placed(placed)
 
-    def retire(self, block: Block) -> None:
-        """Take back the cluster of a block that is done, and place the next blocks."""
+    def retire(self, block: Block) -> int | None:
+        """Take back the cluster of a block that is done, and place the next blocks that are as urgent.
+
+        Returns the priority of the next launch to `give_later` to, if there is one.
+        """
+        limit = block.priority
         with self.lock:
             ordinal = block.cluster.ordinal
             launch = self._held.pop(ordinal)
@@ -153,10 +167,29 @@ class ClusterArray:
             self._free.add(ordinal)
             if not launch.held and not launch.unplaced:
                 self._launches.pop(launch.grid, None)
-            placed = self._dispatch() if self._waiting else []
-            gangs = self._gangs() if self._waiting else []
+            if not self._waiting:
+                return None
+            placed, gangs, rest = self._dispatch(limit), self._gangs(limit), self._behind(limit)
         if placed or gangs:
             self._go_on(placed, gangs)
+        return rest
+
+    def give_later(self, priority: int) -> None:
+        """Give free clusters to launches of this priority once nothing more urgent is to be done."""
+        self.offer(partial(self._give, priority), priority)
+
+    def _give(self, priority: int) -> None:
+        with self.lock:
+            placed, gangs, rest = self._dispatch(priority), self._gangs(priority), self._behind(priority)
+        self._go_on(placed, gangs)
+        if rest is not None:
+            self.give_later(rest)
+
+    def _behind(self, limit: int) -> int | None:
+        """Return the priority of the first launch that waits and is less urgent than this. The lock is held."""
+        if not self._free or not self._waiting or self._waiting[-1].order[0] <= limit:
+            return None
+        return next(launch.order[0] for launch in self._waiting if launch.order[0] > limit)
 
     def withdraw(self, grid: Grid) -> None:
         """Drop the blocks of a grid that were not placed; the grid is told how many."""
@@ -255,12 +288,12 @@ class ClusterArray:
             launch.masks = own
             launch.confine(able, masks)
 
-    def _dispatch(self) -> list[tuple[GridLaunch, int, int]]:
-        """Give free clusters away and return (launch, block, cluster) for each. The lock is held."""
+    def _dispatch(self, limit: int = ANY) -> list[tuple[GridLaunch, int, int]]:
+        """Give free clusters to launches up to this priority, and return (launch, block, cluster). The lock is held."""
         placed: list[tuple[GridLaunch, int, int]] = []
         kept: set[int] = set()  # for cooperative launches that wait
         for launch in self._waiting:
-            if not self._free - kept:
+            if launch.order[0] > limit or not self._free - kept:
                 break
             free = [ordinal for ordinal in launch.clusters if ordinal in self._free and ordinal not in kept]
             if launch.gang is not None or (launch.grid.cooperative and len(free) < len(launch.unplaced)):
@@ -290,9 +323,10 @@ class ClusterArray:
 
     # ---- for gangs
 
-    def _gangs(self) -> list[Gang]:
-        """Return those that wait here, in their order. The lock is held."""
-        return list(dict.fromkeys(launch.gang for launch in self._waiting if launch.gang is not None))
+    def _gangs(self, limit: int = ANY) -> list[Gang]:
+        """Return those up to this priority that wait here, in their order. The lock is held."""
+        waiting = (each.gang for each in self._waiting if each.gang is not None and each.gang.priority <= limit)
+        return list(dict.fromkeys(waiting))
 
     def room_for(self, members: Sequence[GridLaunch]) -> dict[GridLaunch, list[int]] | None:
         """Return clusters for every block of these launches, None where there are not enough. The lock is held."""

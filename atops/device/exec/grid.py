@@ -220,7 +220,7 @@ class Grid:
     __slots__ = (
         "__weakref__", "_rng", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "context", "cooperative",
         "entry", "error", "grid_dim", "name", "observer", "offload", "on_done", "on_start", "options", "placement",
-        "policy", "remaining", "shared_bytes", "started", "thread_indices", "threads_per_block",
+        "policy", "priority", "remaining", "shared_bytes", "started", "thread_indices", "threads_per_block",
         "total_blocks", "turns", "used", "warnings",
     )  # fmt: skip
 
@@ -263,7 +263,7 @@ class Grid:
         self.total_blocks = self.remaining = self.grid_dim.volume
         self.error, self.aborted, self.started = None, None, False
         self.turns = TURNS if observer is None and type(self.policy) is RoundRobin and _waits_move(options) else 0
-        self.warnings: list[str] = []
+        self.warnings, self.priority = list[str](), 0  # the clusters set it: -2 (most urgent) to 0
         self.blocks: dict[int, Block] = {}  # placed and not done; changes under the barrier's lock
         self.placement, self._rng, self.used = None, None, 0  # used: a bit for each cluster that its blocks got
         self.barrier = barrier or GridBarrier(1, self, self.total_blocks)
@@ -323,10 +323,13 @@ class Grid:
         with self.barrier.lock:
             if self.blocks.pop(block.linear, None) is None:
                 return  # it was abandoned, and counted then
+        rest = None
         if self.placement is not None:
             # Before the block counts as quiet: what takes its place can still run, and must be known by then.
-            self.placement.retire(block)
+            rest = self.placement.retire(block)
         self.dropped(1)
+        if rest is not None and self.placement is not None:
+            self.placement.give_later(rest)  # the stream has offered its next launch by now
 
     def dropped(self, count: int) -> None:
         """Note that so many blocks have ended, or will never run; report the end, or a deadlock it leaves behind."""
@@ -362,8 +365,8 @@ class Grid:
                     barrier.note_busy(block)
         for block in blocks:
             block.cluster.renew()
-            if self.placement is not None:
-                self.placement.retire(block)
+            if self.placement is not None and (rest := self.placement.retire(block)) is not None:
+                self.placement.give_later(rest)
         if blocks:
             self.dropped(len(blocks))
 

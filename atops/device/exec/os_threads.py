@@ -77,10 +77,11 @@ class SipBlock(Block):
 class SipTask:
     """One thread of a block on an OS thread of its own."""
 
-    __slots__ = ("begun", "block", "gate", "parked", "thread", "woken")
+    __slots__ = ("begun", "block", "gate", "parked", "priority", "thread", "woken")
 
     def __init__(self, block: SipBlock, thread: KernelThread) -> None:
         self.block = block
+        self.priority = block.priority
         self.thread = thread
         thread.task = self
         self.gate = threading.Lock()

@@ -70,11 +70,11 @@ class DeviceContext:
         self.constants = ConstantBuffers()
         self.prefetched = PrefetchBuffer(arch.l2_reserved, options.strict, options.clock == "virtual")
         self.scattered: dict[int, Buffer] = {}  # by serial, the parts that scatter memory here owns
-        self.engines = CopyEngines(arch.clusters * arch.copy_engines_per_cluster)
+        self.engines = CopyEngines(arch.clusters * arch.copy_engines_per_cluster, offer=driver.executor.offer)
         self.clusters = ClusterArray(self.chip.clusters)
         workers = arch.clusters * arch.sips_per_cluster if options.workers == "sip" else options.workers
         self.lane = KernelLane(driver.executor, ordinal, workers, options)
-        self.clusters.place = self.lane.place
+        self.clusters.place, self.clusters.offer = self.lane.place, self.lane.offer
         self.resources: Resources | None = None  # its bundles and its reservation, once there was one
         self.replaced: ReferenceType[DeviceContext] | None = None  # the context that this one replaced in a reset
         # Guarded by the driver's lock:

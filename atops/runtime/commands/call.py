@@ -103,7 +103,7 @@ def _begin(command: Call, item: Completion) -> None:
         if is_async(command.function):
             _start_on_loop(command, item)
         else:
-            driver.executor.run(CALLBACKS, lambda: _run_function(command, item))
+            driver.executor.run(CALLBACKS, lambda: _run_function(command, item), item.stream._priority)
     except Exception as failure:  # no thread to be had, say
         item.finish(as_failure(failure, item))
         driver.post(partial(item.stream.call_over, item))  # a step each: the next one may fail in the same way

@@ -150,17 +150,18 @@ def run_here_or_beside(item: Completion, action: Callable[[], None], short: bool
             error = failure
         _end_copy(item, error)
 
-    item.stream.driver.executor.run(COPIES, work)
+    item.stream.driver.executor.run(COPIES, work, item.stream._priority)
     return False
 
 
 def _end_copy(item: Completion, error: AtopsError | None) -> None:
     """Settle a copy on its thread, which drains what follows in the stream unless other copies wait for the thread.
 
-    Waking the driver for it takes longer than most of what follows does.
+    Waking the driver for it takes longer than most of what follows does. What follows in an urgent stream comes before
+    what waits: it may be the next copy.
     """
     stream = item.stream
-    stream.finish(item, error, here=stream.driver.executor.backlog(COPIES)())
+    stream.finish(item, error, here=stream._priority < 0 or stream.driver.executor.backlog(COPIES)())
 
 
 def _carry_out_halves(command: Copy, driver: Driver) -> None:
@@ -222,15 +223,16 @@ def run_on_engine(
             command_trace.start(item, item.started_ns)
         if takes is not None and (duration := takes()):
             item.parked = None  # it moves: it waits for no other copy
-            driver.executor.spend(duration, lambda: driver.executor.run(COPIES, move))
+            driver.executor.spend(duration, lambda: driver.executor.run(COPIES, move, job.priority))
         else:
             move()
 
     def move() -> None:
         error = _failure_of(action)
-        # Released first: the next copy must not find the link held by one whose waiters were told that it is over.
-        turn.release()
+        # First: the next copy must not find the link held by one whose waiters were told that it is over.
+        turn.give_back()
         done(error)
+        turn.give_later()
 
     def cancel(error: AtopsError) -> None:
         if turn.withdraw():
@@ -268,19 +270,26 @@ class _Turn:
         driver = item.stream.driver
 
         def refuse(error: AtopsError) -> None:
-            self.release()
+            self.give_back()
             done(error)
+            self.give_later()
 
         try:
-            driver.executor.run(COPIES, work)
+            driver.executor.run(COPIES, work, self._job.priority)
         except RuntimeError as failure:
             driver.post(partial(refuse, as_failure(failure, item)))
 
-    def release(self) -> None:
-        """Give back the engine of a copy that has ended."""
-        self._engines.release(self._job)
+    def give_back(self) -> None:
+        """Give back the engine of a copy that has ended, to what is as urgent."""
+        self._engines.give_back(self._job)
         if self._share is not None:
-            self._share.release(self._place)
+            self._share.give_back(self._place)
+
+    def give_later(self) -> None:
+        """Let less urgent copies have it, once the next command of the stream had its chance."""
+        self._engines.give_later()
+        if self._share is not None:
+            self._share.give_later()
 
     def withdraw(self) -> bool:
         """Forget a copy that has not started. Returns False when it has."""

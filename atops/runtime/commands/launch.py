@@ -111,6 +111,9 @@ def _run_launch(command: Launch, item: Completion) -> bool:
 def _make_grid(command: Launch, item: Completion) -> Grid:
     driver, meeting = item.stream.driver, command.options.meeting
     tracer = driver.tracer
+    offload = None
+    if driver.options.dte == "eager" and not driver.inline:
+        offload = partial(driver.executor.run, COPIES, priority=item.stream._priority)
     return Grid(
         command.bound,
         item.stream.context.chip,
@@ -121,7 +124,7 @@ def _make_grid(command: Launch, item: Completion) -> Grid:
         options=driver.options,
         barrier=None if meeting is None else meeting.barrier,
         context=command.context,
-        offload=None if driver.inline or driver.options.dte != "eager" else partial(driver.executor.run, COPIES),
+        offload=offload,
         on_done=lambda grid: _ended(command, item, grid),
         policy=policy_of(driver.options.seed, item.seq),
         observer=KernelSteps(tracer, item.seq) if tracer.thread_detail else None,

@@ -1,6 +1,7 @@
 """The hosts of a driver: what runs its steps and its work.
 
 executor     the interface: post a step, run work on a lane, wait, tell the time
+ready        what goes first: by urgency, and among equals the first to come
 threaded     one driver thread, and lanes of worker threads
 inline       one loop in one thread, in an order that a seed repeats
 kernel_lane  the threads that step the blocks of a device

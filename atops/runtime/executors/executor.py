@@ -74,17 +74,17 @@ class Collectable:
 
 
 class StepWaiter:
-    """A waiter that posts a step when it is woken."""
+    """A waiter that posts a step when it is woken, or offers it at a priority."""
 
-    __slots__ = ("_post", "_step")
+    __slots__ = ("_arguments", "_post")
 
-    def __init__(self, post: Callable[[Step], None], step: Step) -> None:
+    def __init__(self, post: Callable[..., None], step: Step, *priority: int) -> None:
         self._post = post
-        self._step = step
+        self._arguments = (step, *priority)
 
     def wake(self) -> None:
         """Post the step."""
-        self._post(self._step)
+        self._post(*self._arguments)
 
 
 class Here(threading.local):
@@ -121,6 +121,10 @@ class Executor(ABC):
         """Run `step` soon, after the steps posted before it. From any thread. A step never blocks."""
 
     @abstractmethod
+    def offer(self, step: Step, priority: int) -> None:
+        """As `post`, for a step of a stream: the most urgent goes first, and among equals the first to be offered."""
+
+    @abstractmethod
     def later(self, delay: int, step: Step) -> LaterStep:
         """Run `step` after `delay` nanoseconds. From any thread."""
 
@@ -129,12 +133,12 @@ class Executor(ABC):
         return self.later(duration, step)
 
     @abstractmethod
-    def run(self, lane: Lane, work: Step) -> None:
-        """Run `work` on a lane. It may take long, and reports its own end. From any thread."""
+    def run(self, lane: Lane, work: Step, priority: int = 0) -> None:
+        """Run `work` on a lane, the most urgent first. It may take long, and reports its own end. From any thread."""
 
-    def go_on(self, lane: Lane, work: Step) -> None:
+    @abstractmethod
+    def go_on(self, lane: Lane, work: Step, priority: int = 0) -> None:
         """As `run`, for more of a kernel that has just had a turn and was neither parked nor ended by it."""
-        self.run(lane, work)
 
     @abstractmethod
     def backlog(self, lane: Lane) -> Callable[[], bool]:

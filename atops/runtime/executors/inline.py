@@ -24,6 +24,7 @@ from atops.base.errors import IllegalState, WouldDeadlock
 from atops.base.waiting.asyncio_loop import TaskWaiter
 from atops.base.waiting.parking_lot import seconds
 from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
+from atops.runtime.executors.ready import Ready
 
 __all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector")
 
@@ -42,7 +43,7 @@ class InlineExecutor(Executor):
     def __init__(self, seed: int | None = None, clock: VirtualClock | None = None) -> None:
         self.clock = clock
         self._thread = threading.get_ident()
-        self._steps: deque[Step] = deque()
+        self._steps = Ready[Step]()
         self._timers: list[tuple[int, int, LaterStep]] = []
         self._serial = itertools.count()
         self._random = None if seed is None else random.Random(seed)
@@ -63,10 +64,14 @@ class InlineExecutor(Executor):
 
     def post(self, step: Step) -> None:
         """Queue a step for the loop, or for the pump of a blocking wait."""
+        self.offer(step, 0)
+
+    def offer(self, step: Step, priority: int) -> None:
+        """Queue a step by urgency: the policy chooses among those that are as urgent as any."""
         if self._closed:
             return  # whatever thread a finalizer of what is left runs on
         self.check_caller()
-        self._steps.append(step)
+        self._steps.put(step, priority)
         self.loop.call_soon(self._run_one)
 
     def post_in_finalizer(self, step: Step) -> None:
@@ -96,14 +101,17 @@ class InlineExecutor(Executor):
         """Whether the driver has nothing to do before a command's time is over."""
         return self._spending > 0 and not self._steps
 
-    def run(self, lane: Lane, work: Step) -> None:
+    def run(self, lane: Lane, work: Step, priority: int = 0) -> None:
         """Queue the work as a step: one thread runs everything."""
-        self.post(work)
+        self.offer(work, priority)
 
-    def go_on(self, lane: Lane, work: Step) -> None:
+    def go_on(self, lane: Lane, work: Step, priority: int = 0) -> None:
         """Queue the kernel's next turn, and count this one."""
         self._went_on += 1
-        self.post(work)
+        self.check_caller()
+        if not self._closed:
+            self._steps.put_back(work, priority)
+            self.loop.call_soon(self._run_one)
 
     @property
     def kernels_only(self) -> bool:
@@ -196,7 +204,7 @@ class InlineExecutor(Executor):
         self._spending = 0
 
     def _run_one(self) -> bool:
-        steps = self._steps
+        steps = self._steps.next_level()
         if not steps:
             return False  # the pump of a blocking wait took it
         if (index := self.choose(len(steps))) != 0:

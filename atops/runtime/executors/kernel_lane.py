@@ -1,22 +1,20 @@
 """The kernel lane of one device: the threads that step its blocks.
 
-A lane of one thread hands tasks to itself where that saves a way through the executor's queue.
+The most urgent task goes first. A lane of one thread takes them all by itself, where that saves a way through the
+executor's queue.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from functools import partial
 
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.device.exec.block import Block, Progress, Task
-from atops.runtime.executors.executor import HERE, Executor, Lane
+from atops.runtime.executors.executor import HERE, Executor, Lane, Step
+from atops.runtime.executors.ready import Ready
 
-__all__ = ("DrainTask", "KernelLane")
-
-Drain = Callable[[], None]
+__all__ = ("KernelLane", "StepTask")
 
 
 def _wake() -> None:
@@ -24,41 +22,41 @@ def _wake() -> None:
     wake(waiters or ())
 
 
-class DrainTask:
-    """The drain of a stream, as a task."""
+class StepTask:
+    """A step of the driver's, as the drain of a stream, as a task."""
 
-    __slots__ = ("drain",)
+    __slots__ = ("_step", "priority")
 
-    def __init__(self, drain: Drain) -> None:
-        self.drain = drain
+    def __init__(self, step: Step, priority: int) -> None:
+        self._step = step
+        self.priority = priority
 
     def step(self, budget: int) -> Progress:
-        """Run commands of the stream. The budget is the drain's own."""
-        self.drain()
+        """Run the step. The budget is its own."""
+        self._step()
         return Progress.DONE
 
 
 class KernelLane:
     """The kernel lane of one device, with `width` threads.
 
-    A lane of one thread hands tasks to itself: it next steps what its own work places or wakes, and it drains what
-    follows a kernel in its stream. That saves a way through the queue for each block of a launch and each turn at a
-    grid barrier, and saves waking the driver's thread, which costs as much as a small kernel. While other work waits in
-    the queue, which may be more urgent, tasks go to the end of the queue and drains to the driver. Inline, a policy
-    chooses the order.
+    A lane of one thread keeps what is ready itself and steps it until nothing is left: what its own work places or
+    wakes, and the drain of the stream whose kernel has ended. That saves a way through the executor's queue for each
+    block of a launch and each turn at a grid barrier, and saves waking the driver's thread, which costs as much as a
+    small kernel. Inline, a policy chooses among what is most urgent.
     """
 
-    __slots__ = ("_alone", "_executor", "_given_up", "_handed", "_idle", "_slice", "_turn", "name")
+    __slots__ = ("_alone", "_executor", "_given_up", "_levels", "_ready", "_slice", "_turn", "name")
 
     def __init__(self, executor: Executor, ordinal: int, width: int, options: EmulatorOptions) -> None:
         self.name = Lane(f"kernel {ordinal}")
         executor.widen(self.name, width)
         self._executor = executor
-        self._idle = executor.backlog(self.name)  # whether no other work waits
         self._slice = options.slice
         self._turn = self._given_up = 0  # turns of its threads are numbered; those below `_given_up` never come back
         self._alone = width == 1 and not executor.inline
-        self._handed: deque[Task] = deque()  # what the one thread will step next; both ends are used atomically
+        self._ready = Ready[Task]()  # of the one thread
+        self._levels = self._ready.levels
 
     def place(self, block: Block) -> None:
         """Step a block that got its cluster, now and whenever it is woken. Safe from any OS thread."""
@@ -68,25 +66,30 @@ class KernelLane:
 
     def resume(self, task: Task) -> None:
         """Have a task stepped. Safe from any OS thread."""
-        if HERE.lane is self:
-            self._handed.append(task)
-            if HERE.turn < self._given_up:
-                self._pass_on()  # checked last: `abandon` passes on what was handed over before it
-        else:
-            self._executor.run(self.name, partial(self._step, task))
+        if not self._alone:
+            self._executor.run(self.name, partial(self._step, task), task.priority)
+            return
+        self._levels[task.priority].append(task)
+        if HERE.lane is not self or HERE.turn < self._given_up:  # checked last: `abandon` rings for what came before it
+            self._ring()
 
-    def run_drain(self, drain: Drain) -> None:
+    def run_drain(self, drain: Step, priority: int) -> None:
         """Have a stream drained where its kernel will run: one thread hop less."""
-        self._executor.run(self.name, partial(self._step, DrainTask(drain)) if self._alone else drain)
+        if self._alone:
+            self.resume(StepTask(drain, priority))
+        else:
+            self._executor.run(self.name, drain, priority)
 
-    @property
-    def free(self) -> bool:
-        """Whether the lane's one thread, which asks, has nothing else to step next."""
-        return not self._handed
+    def offer(self, step: Step, priority: int) -> None:
+        """Run a step where what ended on this lane has its streams drained, after what is more urgent."""
+        if self._alone:
+            self.resume(StepTask(step, priority))
+        else:
+            self._executor.offer(step, priority)
 
-    def drain_next(self, drain: Drain) -> None:
-        """Have a stream drained by the lane's one thread, which calls this at the end of a step, or by the driver's."""
-        self._handed.append(DrainTask(drain))
+    def free(self, priority: int) -> bool:
+        """Whether the lane's one thread, which asks, has nothing as urgent to step next."""
+        return not self._ready.waits(priority)
 
     def wake_last(self, waiters: list[Waiter]) -> None:
         """Wake the waiters of a kernel after this step of the lane's one thread, which calls this at the step's end.
@@ -97,57 +100,44 @@ class KernelLane:
         HERE.waiters = waiters if HERE.waiters is None else HERE.waiters + waiters
 
     def abandon(self) -> None:
-        """Replace a thread that never comes back; its successor gets the tasks handed to it."""
+        """Replace a thread that never comes back; its successor gets the tasks that are ready."""
         self._given_up = self._turn + 1
         self._executor.abandon(self.name)
-        self._pass_on()
+        if self._alone:
+            self._ring()
+
+    def _ring(self) -> None:
+        self._executor.run(self.name, self._step_all)
 
     def _step(self, task: Task) -> None:
-        """Step a task, and then those that it handed to this thread."""
-        if self._alone:
-            self._handed.appendleft(task)
-            self._go_on(now=True)
-            return
+        """Step a task, on one of several threads."""
         role, HERE.role = HERE.role, "executor"
         try:
             progress = task.step(self._slice)
         finally:
             HERE.role = role
         if progress is Progress.AGAIN:
-            self._executor.go_on(self.name, partial(self._step, task))
+            self._executor.go_on(self.name, partial(self._step, task), task.priority)
 
-    def _go_on(self, now: bool = False) -> None:
-        """Step what was handed to this thread, until nothing is or other work waits; `now`: the first in any case."""
-        handed, idle, budget = self._handed, self._idle, self._slice
+    def _step_all(self) -> None:
+        """Step what is ready on the one thread, until nothing is."""
+        ready, budget = self._ready, self._slice
         HERE.lane = self
-        self._turn = HERE.turn = self._turn + 1
+        turn = self._turn = HERE.turn = self._turn + 1
         try:
-            while now or (handed and idle()):
-                now = False
-                try:
-                    task = handed.popleft()
-                except IndexError:  # a thread that was abandoned came back and took it
-                    break
+            while (task := ready.take()) is not None:
                 if HERE.waiters is not None:
                     _wake()
                 if task.step(budget) is Progress.AGAIN:
-                    handed.append(task)
+                    ready.put_back(task, task.priority)
+                if turn < self._given_up:
+                    break  # another thread has taken its place
         finally:
             HERE.lane = None
-            self._pass_on()
+            if ready:
+                self._ring()
             if HERE.waiters is not None:
                 _wake()
 
-    def _pass_on(self) -> None:
-        while self._handed:
-            try:
-                task = self._handed.popleft()
-            except IndexError:  # as above
-                return
-            if type(task) is DrainTask:
-                self._executor.post(task.drain)
-            else:
-                self._executor.run(self.name, partial(self._step, task))
-
     def __repr__(self) -> str:
-        return f"<KernelLane {self.name!r}: {len(self._handed)} tasks handed over>"
+        return f"<KernelLane {self.name!r}: {self._ready!r}>"

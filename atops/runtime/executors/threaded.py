@@ -18,6 +18,7 @@ from atops.base.errors import WouldDeadlock
 from atops.base.log_fields import get_logger
 from atops.base.waiting.parking_lot import ThreadWaiter
 from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
+from atops.runtime.executors.ready import Ready
 
 __all__ = ("GrowingLane", "ThreadedExecutor", "WorkerLane")
 
@@ -39,6 +40,7 @@ class ThreadedExecutor(Executor):
         self.name = name or f"atops-{next(SERIAL)}"
         self._steps: SimpleQueue[Step | None] = SimpleQueue()
         self.post_in_finalizer = self._steps.put
+        self._ready = Ready[Step]()  # for each there is a `_run_ready` among the steps
         self._timers: list[tuple[int, int, LaterStep]] = []
         self._lock = threading.RLock()
         self._lanes: dict[str, WorkerLane] = {}
@@ -50,6 +52,18 @@ class ThreadedExecutor(Executor):
         if self._thread is None:
             self._start()
         self._steps.put(step)
+
+    def offer(self, step: Step, priority: int) -> None:
+        """Queue a step by urgency. Which one runs is known when its turn among all steps has come."""
+        self._ready.put(step, priority)
+        self.post(self._run_ready)
+
+    def _run_ready(self) -> None:
+        ready = self._ready
+        if (step := ready.take()) is not None:
+            step()
+        if ready and self._steps.empty():  # Ctrl-C came into `offer`
+            self.post(self._run_ready)
 
     def start(self) -> None:
         """Start the driver thread, unless it is there."""
@@ -76,11 +90,15 @@ class ThreadedExecutor(Executor):
         self.post(lambda: heapq.heappush(self._timers, (due, next(SERIAL), timer)))
         return timer
 
-    def run(self, lane: Lane, work: Step) -> None:
+    def run(self, lane: Lane, work: Step, priority: int = 0) -> None:
         """Queue work on a lane, whose thread starts when work finds none idle."""
         if self._thread is None:  # while it can: Python 3.12 starts no thread any more for what its end aborts
             self._start()
-        self._lane(lane).put(work)
+        self._lane(lane).put(work, priority)
+
+    def go_on(self, lane: Lane, work: Step, priority: int = 0) -> None:
+        """Queue the kernel's next turn."""
+        self._lane(lane).put_back(work, priority)
 
     def backlog(self, lane: Lane) -> Callable[[], bool]:
         """Return what tells whether no work waits for a thread of the lane: the queue's own, which takes no frame."""
@@ -179,18 +197,26 @@ class WorkerLane:
     def __init__(self, name: str, width: int = 1) -> None:
         self.name = name
         self.width = width
-        self._work: SimpleQueue[Step | None] = SimpleQueue()
+        self._work: SimpleQueue[bool | None] = SimpleQueue()  # True for each piece, None for each thread to end
+        self._ready = Ready[Step]()
+        self._levels = self._ready.levels
         self.empty = self._work.empty
         self._lock = threading.RLock()  # a signal handler or a finalizer may put work in the middle of a `put`
         self._threads = 0
         self._newest: threading.Thread | None = None
         self._closed = False
 
-    def put(self, work: Step) -> None:
+    def put(self, work: Step, priority: int = 0) -> None:
         """Queue work. The lock is for starting threads: once they are all there, queueing is the queue's own."""
         if self._threads < self.width:
             self._start()
-        self._work.put(work)
+        self._levels[priority].append(work)
+        self._work.put(True)
+
+    def put_back(self, work: Step, priority: int = 0) -> None:
+        """Queue more of a kernel that has had a turn here."""
+        self._ready.put_back(work, priority)
+        self._work.put(True)
 
     def abandon(self) -> None:
         """Count out a thread that never comes back, and let another take its place."""
@@ -230,14 +256,21 @@ class WorkerLane:
     def _serve(self) -> None:
         HERE.role = "executor"
         get, me = self._work.get, threading.current_thread()
-        while (work := get()) is not None:
-            try:
-                work()
-            except BaseException:
-                log.exception("work on lane %s failed; this is a bug in atops", self.name)
-            work = None
+        while get() is not None:
+            self._run_one()
             if self.width == 1 and me is not self._newest:
                 return  # it was abandoned and came back after all: a lane of one has its one already
+
+    def _run_one(self) -> None:
+        """Run the work that has the turn, once what stands for a piece of it has been taken."""
+        work = self._ready.take()
+        try:
+            if work is not None:
+                work()
+        except BaseException:
+            log.exception("work on lane %s failed; this is a bug in atops", self.name)
+        if self._ready and self.empty():  # Ctrl-C came into `put`
+            self._work.put(True)
 
 
 class GrowingLane(WorkerLane):
@@ -252,12 +285,13 @@ class GrowingLane(WorkerLane):
         self._busy = 0
         self._begun = 0
 
-    def put(self, work: Step) -> None:
+    def put(self, work: Step, priority: int = 0) -> None:
         """Queue work."""
         with self._lock:  # so that the last thread does not end in between
             if self._threads == 0:
                 self._start()
-            self._work.put(work)
+            self._levels[priority].append(work)
+            self._work.put(True)
 
     def crowd(self) -> tuple[int, int]:
         """Return how much work waits for a thread though there are all that may be, and how much has begun."""
@@ -268,24 +302,19 @@ class GrowingLane(WorkerLane):
         HERE.role = "callback"
         while True:
             try:
-                work = self._work.get(timeout=IDLE)
+                if self._work.get(timeout=IDLE) is None:
+                    return
             except Empty:
                 if self._leave():
                     return
                 continue
-            if work is None:
-                return
             with self._lock:
                 self._busy += 1
                 self._begun += 1
                 last = self._busy == self._threads
             if last:
                 self._start()
-            try:
-                work()
-            except BaseException:
-                log.exception("work on lane %s failed; this is a bug in atops", self.name)
-            work = None
+            self._run_one()
             with self._lock:
                 self._busy -= 1
 

@@ -103,7 +103,7 @@ class DrainedQueue(StreamQueue):
                 continue
             if item is None:
                 if others and queue:
-                    driver.post(self.drain)
+                    driver.offer(self.drain, self._priority)
                 return  # a head that runs elsewhere posts the next drain when it settles
             if tracing:
                 item.started_ns = now()
@@ -148,7 +148,7 @@ class DrainedQueue(StreamQueue):
 
     def _park_behind(self, item: Completion, dep: Completion) -> bool:
         """Park the head behind one command, unless that is over. With the driver's lock held."""
-        if not dep.add_waiter(StepWaiter(self.driver.post, self.drain)):
+        if not dep.add_waiter(StepWaiter(self.driver.offer, self.drain, self._priority)):
             return False
         item.parked, item.stage = dep, PENDING
         if self.driver.tracer.detail and item.command.__class__ is not Cancelled:
@@ -207,7 +207,7 @@ class DrainedQueue(StreamQueue):
                     self.become_idle()
                 launches = post and self._queue[0].command.__class__ is Launch  # type: ignore[index]  # as above
         except BaseException:  # Ctrl-C, where an abort or a store of the program's thread ends the command
-            driver.post(self.drain)
+            driver.offer(self.drain, self._priority)
             wake(waiters or ())
             raise
         lane = self.context.lane
@@ -233,9 +233,9 @@ class DrainedQueue(StreamQueue):
         `last`: that was the last thing in this lane's step; `launches`: a launch comes next.
         """
         driver, lane = self.driver, self.context.lane
-        if last and lane.free:
-            lane.drain_next(self.drain)
-        elif launches and self.context.clusters.idle and not driver.inline:
-            lane.run_drain(self.drain)
+        if (
+            last and (self._priority < 0 or lane.free(self._priority))  # so the next launch comes in time
+        ) or (launches and self.context.clusters.idle and not driver.inline):
+            lane.run_drain(self.drain, self._priority)
         else:
-            driver.post(self.drain)
+            driver.offer(self.drain, self._priority)

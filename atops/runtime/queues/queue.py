@@ -187,9 +187,9 @@ class StreamQueue(InProcess):
                 # With the lock held: what a handler that comes after it waits for has its drain.
                 if command.__class__ is Launch and self.context.clusters.idle and not driver.inline:
                     # Where the kernel will run: one hop less. Not behind other kernels: their clusters go by urgency.
-                    self.context.lane.run_drain(self.drain)
+                    self.context.lane.run_drain(self.drain, self._priority)
                 else:
-                    driver.post(self.drain)
+                    driver.offer(self.drain, self._priority)
         except BaseException as error:
             break_off((item,), error)
             raise
@@ -358,7 +358,7 @@ class StreamQueue(InProcess):
             if self._detached is None:
                 self._detached = {}
             self._detached[item] = None
-        self.driver.post(self.drain)
+        self.driver.offer(self.drain, self._priority)
 
     def replace(self, item: Completion, stand_in: Completion) -> None:
         """Put another command where a pending one stands, with its number and its order. With the driver's lock held.
@@ -514,7 +514,7 @@ def submit_items(items: Sequence[Completion], events: tuple[Event, ...] = (), la
                 item.stream.admit(item)
             for item in items:
                 if item.stream.append(item):
-                    driver.post(item.stream.drain)
+                    driver.offer(item.stream.drain, item.stream._priority)
             for event in events:
                 event.launch = launch
                 event.recorded_by(items[0])

@@ -126,7 +126,8 @@ class ResourceBundle:
         self.part = claimed.part
         self.clusters = tuple(ordinal for ordinal, mask in enumerate(claimed.part) if mask)
         self.memory = memory
-        self.engines = CopyEngines(claimed.engines, context.engines.lock) if claimed.engines else None
+        engines = context.engines
+        self.engines = CopyEngines(claimed.engines, engines.lock, engines.offer) if claimed.engines else None
         self.closed = False
 
     @property

@@ -18,6 +18,7 @@ from atops.kernels.sync import signal_wait, signal_write
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
 from atops.runtime.executors.kernel_lane import KernelLane
+from atops.runtime.executors.ready import TURNS
 from tests.runtime.boards import PATIENCE, board, device, works
 
 OPTIONS = EmulatorOptions()
@@ -29,25 +30,16 @@ class Queue:
     def __init__(self, inline: bool = False) -> None:
         self.inline = inline
         self.work: deque[Any] = deque()
-        self.posted: list[Any] = []
         self.abandoned = 0
 
     def widen(self, lane: str, threads: int) -> None:
         """Take no note of it."""
 
-    def run(self, lane: str, work: Any) -> None:
+    def run(self, lane: str, work: Any, priority: int = 0) -> None:
         """Queue work."""
         self.work.append(work)
 
     go_on = run
-
-    def post(self, step: Any) -> None:
-        """Note what the driver's thread shall do."""
-        self.posted.append(step)
-
-    def backlog(self, lane: str) -> Any:
-        """Return what tells whether no work waits."""
-        return lambda: not self.work
 
     def abandon(self, lane: str) -> None:
         """Count it."""
@@ -61,8 +53,8 @@ class Queue:
 class Task:
     """A task that notes its steps, and in its first one does what it is told to."""
 
-    def __init__(self, name: str, steps: list[str], first: Any = None, again: int = 0) -> None:
-        self.name, self.steps, self.first, self.again = name, steps, first, again
+    def __init__(self, name: str, steps: list[str], first: Any = None, again: int = 0, priority: int = 0) -> None:
+        self.name, self.steps, self.first, self.again, self.priority = name, steps, first, again, priority
 
     def step(self, budget: int) -> Progress:
         """Note the step."""
@@ -89,20 +81,39 @@ def test_what_a_drain_places_is_stepped_after_it() -> None:
     """The blocks of a launch are stepped where the launch was made, once the drain is over."""
     queue, steps = Queue(), list[str]()
     lane = KernelLane(queue, 0, 1, OPTIONS)  # type: ignore[arg-type]  # as above
-    lane.run_drain(lambda: (lane.resume(Task("block", steps, again=2)), steps.append("drained"))[1])
+    lane.run_drain(lambda: (lane.resume(Task("block", steps, again=2)), steps.append("drained"))[1], 0)
     queue.turn()
     assert steps == ["drained", "block", "block", "block"]
 
 
-def test_other_work_goes_first() -> None:
-    """Where work waits in the queue, what was woken goes behind it."""
+def test_the_most_urgent_is_stepped_first() -> None:
+    """Whatever a step leaves, and whatever came before: by urgency, and among equals the first to come."""
     queue, steps = Queue(), list[str]()
     lane = KernelLane(queue, 0, 1, OPTIONS)  # type: ignore[arg-type]  # as above
-    lane.resume(Task("first", steps, lambda: lane.resume(Task("second", steps)), again=1))
-    queue.run("kernel 0", lambda: steps.append("other"))
+
+    def more() -> None:
+        lane.offer(lambda: steps.append("give"), 0)
+        lane.run_drain(lambda: lane.resume(Task("block", steps, priority=-2)), -2)
+
+    lane.resume(Task("low", steps))
+    lane.resume(Task("mid", steps, priority=-1))
+    lane.resume(Task("top", steps, more, priority=-2))
+    lane.resume(Task("low 2", steps, again=1))
     while queue.work:
         queue.turn()
-    assert steps == ["first", "other", "second", "first"]
+    assert steps == ["top", "block", "mid", "low", "low 2", "give", "low 2"]
+
+
+def test_kernels_that_go_on_let_others_have_turns() -> None:
+    """One that polls for what a less urgent one is to do waits some turns for it, and not for ever."""
+    queue, steps = Queue(), list[str]()
+    lane = KernelLane(queue, 0, 1, OPTIONS)  # type: ignore[arg-type]  # as above
+    for priority in (-2, -1, 0):
+        lane.resume(Task(str(priority), steps, again=20 * TURNS, priority=priority))
+    queue.turn()
+    turns = {name: steps[: 10 * TURNS].count(name) for name in ("-2", "-1", "0")}
+    assert sorted((turns["-1"], turns["0"])) == [4, 5] and turns["-2"] > 9 * TURNS
+    assert len(steps) == 3 * (20 * TURNS + 1)
 
 
 def test_an_abandoned_thread_leaves_what_it_was_handed() -> None:
@@ -154,22 +165,22 @@ def test_several_threads_and_policies_share_through_the_queue(width: int, inline
 
 
 def test_the_drain_after_a_kernel_is_the_same_threads() -> None:
-    """What follows a kernel in its stream is drained where the kernel ended, unless other work waits in the queue."""
+    """What follows a kernel in its stream is drained where the kernel ended; `free` says what would go before it."""
     queue, steps = Queue(), list[str]()
     lane = KernelLane(queue, 0, 1, OPTIONS)  # type: ignore[arg-type]  # as above
 
-    def drain() -> None:
-        steps.append("drained")
+    def ended() -> None:
+        steps.append(f"free {[lane.free(priority) for priority in (-2, -1, 0)]}")
+        lane.run_drain(lambda: steps.append("drained"), -1)
 
-    lane.resume(Task("kernel", steps, lambda: lane.drain_next(drain)))
+    lane.resume(Task("kernel", steps, ended))
     queue.turn()
-    assert steps == ["kernel", "drained"]
-    assert not queue.posted
-    lane.resume(Task("kernel", steps, lambda: lane.drain_next(drain)))
+    assert steps == ["kernel", "free [True, True, True]", "drained"] and not queue.work
+    steps.clear()
+    lane.resume(Task("kernel", steps, ended))
     lane.resume(Task("other", steps))
     queue.turn()
-    assert steps == ["kernel", "drained", "kernel"]
-    assert queue.posted == [drain]
+    assert steps == ["kernel", "free [True, True, False]", "drained", "other"]
 
 
 def test_a_stream_goes_on_under_a_kernel_that_never_suspends() -> None:

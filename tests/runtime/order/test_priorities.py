@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,8 +14,8 @@ from atops import kernels as k
 from atops.base.errors import InvalidValue
 from atops.base.trace.records import Kind
 from atops.device.copy_engine import CopyJob, Direction
-from atops.runtime.commands.copy import DIRECT
-from tests.runtime.hosts import board, on_every_host, on_hosts
+from atops.runtime.commands.copy import COPIES, DIRECT
+from tests.runtime.hosts import board, on_every_host, on_hosts, run_program
 from tests.runtime.latch import KernelLatch, StreamLatch
 
 
@@ -126,6 +128,201 @@ async def test_copy_engines_serve_the_most_urgent(device):
     assert order == ["top", "top2", "mid", "mid2", "low", "low2"]
     for job in taken:
         engines.release(job)
+
+
+def plain(log, name):
+    """Return a kernel whose threads note that they run."""
+
+    @k.kernel
+    def note(x):
+        log.append(name)
+
+    return note
+
+
+def barriers(log, name):
+    """Return a kernel whose threads note it between barriers."""
+
+    @k.kernel
+    async def note(x):
+        for _ in range(8):
+            await k.syncthreads()
+            log.append(name)
+
+    return note
+
+
+def awaits(log, name):
+    """Return a kernel whose threads note it between transfers."""
+
+    @k.kernel
+    async def note(x):
+        tile = k.local(16, np.float32)
+        with k.dte_scope() as dte:
+            for _ in range(8):
+                await k.memcpy_async(dte, tile, x)
+                log.append(name)
+
+    return note
+
+
+def chains(device, maker, blocks, launches, priorities=(0, -2), between=None):
+    """Enqueue equal chains of launches on held streams. Returns the latch, the streams and what kernels note."""
+    latch, log = StreamLatch(device), []
+    streams = [device.create_stream(priority=each, nonblocking=True) for each in priorities]
+    gate = device.create_stream(nonblocking=True)
+    x = gate.zeros(16, np.float32)
+    latch.hold(gate)
+    event = gate.record()  # one for all: they are let go in one step
+    for stream in streams:
+        stream.wait(event)
+    kernels = [maker(log, number) for number in range(len(streams))]
+    for _ in range(launches):
+        for stream, kernel in zip(streams, kernels, strict=True):
+            stream.launch(kernel, (blocks, 2), x)
+            if between is not None:
+                between(stream)
+    return latch, streams, log
+
+
+def launches_of(device, streams):
+    """Return the numbers of the streams in the order in which their launches ended."""
+    numbers = {stream.number: place for place, stream in enumerate(streams)}
+    records = [each for each in device.driver.tracer.records() if each.kind == Kind.LAUNCH]
+    return [numbers[each.stream] for each in records if each.stream in numbers]
+
+
+def end_of(order, who):
+    """Return where in an order the last of one stream stands, as a share."""
+    return (len(order) - order[::-1].index(who)) / len(order)
+
+
+@pytest.mark.parametrize("clock", ["wall", "virtual"])
+@pytest.mark.parametrize("maker", [plain, barriers, awaits])
+@pytest.mark.parametrize("blocks", [1, 2, 8, 32])
+@pytest.mark.parametrize("host", ["asyncio", "inline", "shuffled"])
+def test_an_urgent_chain_ends_first(host, blocks, maker, clock):
+    """A chain at -2 is over when little more than half of the work of it and of an equal chain at 0 is done."""
+
+    async def main(device):
+        latch, streams, log = chains(device, maker, blocks, 10)
+        latch.release()
+        await device.wait()
+        assert end_of(log, 1) <= 0.6
+        assert end_of(launches_of(device, streams), 1) <= 0.6
+
+    if clock == "wall" or host != "asyncio":  # a virtual clock is for inline runs
+        run_program(host, main, {"clock": clock}, {})
+
+
+@on_hosts("asyncio", "inline", "shuffled")
+async def test_four_urgent_streams_and_a_low_one(device):
+    """While any of them has a launch the low one starts none, whatever short commands are between launches."""
+    a, b = device.empty(16, np.float32), device.empty(16, np.float32)
+
+    def between(stream):
+        stream.record()
+        stream.copy(b, a)
+
+    latch, streams, _ = chains(device, plain, 1, 12, (-2, -2, 0, -2, -2), between)
+    latch.release()
+    await device.wait()
+    ends = launches_of(device, streams)
+    assert ends.index(2) >= 40  # of 48
+    assert {each: ends.count(each) for each in range(5)} == dict.fromkeys(range(5), 12)
+
+
+@on_hosts("inline", "shuffled")
+async def test_equal_streams_have_equal_turns(device):
+    """Where launches of equal streams alternate, no stream is ahead of another by more than what runs at once."""
+    latch, streams, _ = chains(device, barriers, 4, 10, (-1,) * 4)
+    latch.release()
+    await device.wait()
+    done = [0] * 4
+    for each in launches_of(device, streams):
+        done[each] += 1
+        assert max(done) - min(done) <= 3
+
+
+@on_hosts("asyncio", "inline", "shuffled")
+async def test_a_cooperative_chain_is_not_held_up_by_low_blocks(device):
+    """Clusters that one block of an urgent launch leaves are kept until its stream has offered the next launch."""
+
+    def whole(log, name):
+        @k.kernel(cooperative=True)
+        async def meet(x):
+            await k.syncblocks()
+            log.append(name)
+
+        return meet
+
+    latch, _, log = chains(device, whole, device.arch.clusters, 10)
+    latch.release()
+    await device.wait()
+    assert end_of(log, 1) <= 0.6
+
+
+@on_hosts("asyncio", "inline", "shuffled")
+async def test_an_urgent_kernel_may_poll_for_a_low_one(device):
+    """A kernel that goes on lets what is less urgent have turns: here the one that it waits for."""
+
+    @k.kernel
+    async def polls():
+        while not flag:
+            await k.syncthreads()
+
+    flag = []
+    top, mid, low = (device.create_stream(priority=priority) for priority in (-2, -1, 0))
+    first = top.launch(polls, (1, 1))
+    await StreamLatch(device).passed(first)
+    second = mid.launch(polls, (1, 1))
+    await StreamLatch(device).passed(second)
+    low.call(flag.append, 1)
+    await first
+    await second
+
+
+@on_hosts("inline", "shuffled", clock="virtual")
+async def test_an_urgent_chain_of_copies_waits_for_no_low_one(device):
+    """An engine goes to a less urgent copy after the next copy of the stream that had it, and so does the link."""
+    size, engines = 1 << 20, device.context.engines.engines
+    memory, host = device.empty((2 * engines + 2, size), np.uint8), np.zeros(size, np.uint8)
+    latch = StreamLatch(device)
+    lows = [device.create_stream(nonblocking=True) for _ in range(2 * engines)]
+    top = device.create_stream(nonblocking=True, priority=-2)
+    for stream in (*lows, top):
+        latch.hold(stream)
+    for _ in range(3):
+        for row, stream in enumerate(lows):
+            stream.copy(host if row % 2 else memory[row], memory[-1])
+    items = [top.copy(memory[-2], host) for _ in range(6)] + [top.fill(memory[-2], 1) for _ in range(6)]
+    latch.release()
+    await device.wait()
+    records = {each.seq: each for each in device.driver.tracer.records()}
+    mine = [records[each.seq] for each in items]
+    assert all(one.finished_ns == two.started_ns for one, two in pairwise(mine))
+
+
+@on_hosts("asyncio", "trio", "inline", "shuffled")
+async def test_large_fills_and_copies_go_by_urgency(device):
+    """What waits for a copy thread waits by urgency, too."""
+    size, blocked = (4 << 20), [threading.Event() for _ in range(2)]
+    streams = [device.create_stream(priority=priority) for priority in (0, -1, -2, 0, -2)]
+    memory = device.empty((len(streams), size), np.uint8)
+    executor = device.driver.executor
+    if not device.driver.inline:
+        for each in blocked:
+            executor.run(COPIES, each.wait, -2)  # the first to come of the most urgent
+    fills = [stream.fill(memory[row], 1) for row, stream in enumerate(streams)]
+    if not device.driver.inline:
+        await StreamLatch(device).passed()
+        blocked[0].set()  # one thread for all, so that they end in the order in which they begin
+    for each in fills:
+        await each
+    blocked[1].set()
+    places = {stream.number: place for place, stream in enumerate(streams)}
+    order = [places[each.stream] for each in device.driver.tracer.records() if each.kind == Kind.FILL]
+    assert order == [2, 4, 1, 0, 3] or (device.driver.inline and sorted(order[:2]) == [2, 4])
 
 
 def test_priority_does_not_reorder_a_stream(device: atops.Device):
