@@ -11,6 +11,7 @@ from atops.runtime.core.commands import Command
 from atops.runtime.core.completion import Completion
 from atops.runtime.queues.queue import StreamQueue, submit_items
 from atops.runtime.stream import Stream, stream_from
+from atops.runtime.stream_memory import StreamMemory
 
 __all__ = ("launch_together", "submit_together")
 
@@ -47,6 +48,9 @@ def launch_together(
         meeting.expect(items)  # first: no grid is enqueued that would not hear of the end of another
     if items:
         submit_items(items)
+    for item in items:
+        if isinstance(item.command, Launch) and isinstance(item.stream, StreamMemory):
+            item.stream.keep(item, item.command.bound.allocations)
     return items
 
 
@@ -93,6 +97,9 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
     items = _completions(commands)
     if items:
         submit_items(items)
+    for item in items:
+        if isinstance(item.command, Launch) and isinstance(item.stream, StreamMemory):
+            item.stream.keep(item, item.command.bound.allocations)
     return items
 
 

@@ -269,7 +269,7 @@ class Device:
         """The kernel signals that host and kernels share (TOPS Runtime API, 2.11)."""
         return self.context.signals
 
-    # ---- memory: what is made here lives until it is closed or collected
+    # ---- memory: what is made here lives until it is closed, or the last reference to it goes
 
     def create_pool(self, *, max_size: int | None = None, name: str = "") -> MemoryPool:
         """Create a memory pool on this device (TOPS Runtime API, 2.6 topsMemPoolCreate)."""
@@ -481,6 +481,7 @@ class Device:
         Raises TimeoutError, WouldDeadlock where the wait could never end (TOPS Runtime API, 2.2 topsDeviceSynchronize).
         """
         context = self.context
+        context.free_dropped()
         if context.active:
             self.driver.wait_all(self.outstanding(), timeout)
         self.end_wait(context)
@@ -488,6 +489,7 @@ class Device:
     async def wait(self) -> None:
         """Wait until all work of the device is over, then raise the first failure of one of its streams."""
         context = self.context
+        context.free_dropped()
         await over(self.outstanding() if context.active else ())
         self.end_wait(context)
 

@@ -194,8 +194,7 @@ class Stream(StreamMemory):
         if self.driver.lock.is_owned():
             self.driver.post(self.close)
             return
-        for buffer in self.owned.values():
-            buffer.release_in(self)
+        self.free_owned()
         HANDLES.pop(self._handle, None)
         self.close_queue()
 
@@ -277,9 +276,14 @@ class Stream(StreamMemory):
         options = PLAIN_LAUNCH if plain else LaunchOptions(start, stop, seen=seen_at_record(self))
         launch = self.prepare_launch(kernel, config, arguments, named, shared, cooperative, options)
         if plain:
-            return self.submit(launch)
-        item = Completion(self, launch)
-        return self._mark(item, tuple(event for event in (start, stop) if event is not None), item)
+            item = self.submit(launch)
+        else:
+            item = Completion(self, launch)
+            self._mark(item, tuple(event for event in (start, stop) if event is not None), item)
+        for memory in launch.bound.allocations:
+            if (owner := memory.owner) is not None and owner.home is not self:
+                return self.keep(item, launch.bound.allocations)
+        return item
 
     def prepare_launch(
         self,
@@ -408,7 +412,8 @@ class Stream(StreamMemory):
         """
         self.check_ours(target)
         word = word_of(target, value, condition, width, mask)
-        return self.submit(WaitValue(word.allocation, word.offset, width, value, word.condition, mask))
+        wait = WaitValue(word.allocation, word.offset, width, value, word.condition, mask)
+        return self.keep(self.submit(wait), (word.allocation,))
 
     def write_value(self, target: Buffer, value: int, *, width: int = 32) -> Completion[None]:
         """Enqueue a store of a 32- or 64-bit word at the start of `target`, in stream order.
@@ -417,7 +422,7 @@ class Stream(StreamMemory):
         """
         self.check_ours(target)
         word = word_of(target, value, Condition.Gte, width)
-        return self.submit(WriteValue(word.allocation, word.offset, width, value))
+        return self.keep(self.submit(WriteValue(word.allocation, word.offset, width, value)), (word.allocation,))
 
     @overload
     def call(
@@ -546,6 +551,7 @@ class Stream(StreamMemory):
     def __await__(self) -> Generator[Any, Any, Stream]:
         context = self.context
         context.check_alive()
+        context.free_dropped()
         before = before_end(self) if context.order.host_asked else None
         yield from over(self.outstanding()).__await__()
         context.synchronised(before)
@@ -560,6 +566,7 @@ class Stream(StreamMemory):
         """
         context = self.context
         context.check_alive()
+        context.free_dropped()
         before = before_end(self) if context.order.host_asked else None
         self.driver.wait_all(self.outstanding(), timeout)
         context.synchronised(before)

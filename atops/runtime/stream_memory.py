@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
     from atops.device.topology import Link
 
-__all__ = ("Shape", "StreamMemory", "aligned_empty", "taken")
+__all__ = ("Lent", "Shape", "StreamMemory", "aligned_empty", "taken")
 
 Host = TypeVar("Host")  # what a copy to the host gives back
 Shape = int | tuple[int, ...]
@@ -42,14 +44,49 @@ PEER = int(Kind.COPY_PEER)
 TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is enqueued
 
 
+class Lent(ref[Buffer]):
+    """Memory that a stream's verbs made, and the buffer by which it is used; what gives it back when that is gone.
+
+    It goes into the device's `dropped` as soon as the last reference to the buffer goes, by C code, whatever the thread
+    is doing. The next call that looks at memory enqueues the free, or else the driver's thread does it soon.
+    """
+
+    __slots__ = ("allocation", "home", "pool")
+
+    allocation: Allocation
+    home: StreamMemory
+    pool: MemoryPool
+
+    def free(self, stream: StreamMemory | None = None) -> None:
+        """Enqueue the free, in the order of `stream` (None: of the one that made it). Once; later calls do nothing."""
+        self.home.give_back(self, stream)
+
+
+class _Holding:
+    """Keeps buffers until a command of another stream than theirs is over, as a waiter of the command."""
+
+    __slots__ = ("_buffers",)
+
+    def __init__(self, buffers: list[Buffer]) -> None:
+        self._buffers: list[Buffer] | None = buffers
+
+    def wake(self) -> None:
+        """Let go of them: the command is over."""
+        self._buffers = None
+
+
 class StreamMemory(DrainedQueue):
-    """Enqueue copies, fills, allocations and frees; own the buffers that were made here."""
+    """Enqueue copies, fills, allocations and frees; own the memory that was made here and not freed.
+
+    A free in its order comes after all that the stream was given before. What another stream's command uses is kept
+    until that command is over.
+    """
 
     __slots__ = ("_owned", "waited", "waited_kept")
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._owned: dict[Allocation, Buffer] | None = None
+        self._owned: dict[Allocation, Lent] | None = None
         self.waited: dict[int, int] | None = None  # by another order, the newest command that comes before (`order`)
         self.waited_kept = False  # whether a record keeps it: then a copy is changed
 
@@ -91,25 +128,24 @@ class StreamMemory(DrainedQueue):
             raise mismatch(dtype, other, origin == -1)
         if into is source and -size < dst_offset - src_offset < size:
             raise InvalidValue(f"source and destination of a copy of {size} bytes overlap")
-        result = check = None
-        if device == -1:
-            result = dst
-        elif into.freed_by is not None:  # type: ignore[union-attr]  # only host bytes have device -1
+        result, check = dst if device == -1 else None, None
+        if device != -1 and into.freed_by is not None:  # type: ignore[union-attr]  # only host bytes have device -1
             raise IllegalAddress(into.freed_message(f"the destination {dst!r}"))  # type: ignore[union-attr]  # so
         if origin == -1:
             source, check = self._host_source(source, src_offset, size)  # type: ignore[arg-type]  # as above
         elif source.freed_by is not None:  # type: ignore[union-attr]  # as above
             raise IllegalAddress(source.freed_message(f"the source {src!r}"))  # type: ignore[union-attr]  # so
         kind = copy_kind(device, origin)
-        if kind == PEER or link is not None:
-            link = self._link(origin, device, link)
+        link = self._link(origin, device, link) if kind == PEER or link is not None else None
         if into.__class__ is Scattered or source.__class__ is Scattered:
-            ends = into, dst_offset, source, src_offset
-            return self.submit(new_tuple(ScatteredCopy, (*ends, size, kind, link)), result)
+            return self._copy_scattered((into, dst_offset, source, src_offset, size, kind, link), result)
         # What the class itself would do, without the Python frame that a named tuple puts before it.
         copy = new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check, link))
         share = None if self.context.resources is None else self.context.resources.engines
-        return self.submit(copy, result) if share is None else self._copy_on(share, copy, result)
+        item = self.submit(copy, result) if share is None else self._copy_on(share, copy, result)
+        one = device != -1 and (owner := into.owner) and owner.home is not self  # type: ignore[union-attr]  # so
+        two = origin != -1 and (owner := source.owner) and owner.home is not self  # type: ignore[union-attr]  # so
+        return self.keep(item, (into, source)) if one or two else item
 
     def _link(self, source: int, target: int, link: Link | None) -> Link | None:
         """Return the link of a copy between two devices, which are negative for the host: the fastest unless told."""
@@ -121,6 +157,9 @@ class StreamMemory(DrainedQueue):
             there = ", ".join(each.name for each in links) or "none"
             raise InvalidValue(f"a copy from {ends} over {getattr(link, 'name', link)!r}; the links there: {there}")
         return link
+
+    def _copy_scattered(self, copy: tuple[Any, ...], result: object) -> Completion:
+        return self.keep(self.submit(new_tuple(ScatteredCopy, copy), result), (copy[0], copy[2]))
 
     def _copy_on(self, share: CopyEngines, copy: Copy, result: object) -> Completion:
         item = Completion(self, copy)
@@ -165,7 +204,7 @@ class StreamMemory(DrainedQueue):
         if isinstance(to.bytes, Scattered):
             data = pattern * count
             return self.submit(ScatteredCopy(to.bytes, to.offset, data, 0, len(data), int(Kind.FILL)))
-        return self.submit(Fill(to.bytes, to.offset, pattern, count))
+        return self.keep(self.submit(Fill(to.bytes, to.offset, pattern, count)), (to.bytes,))
 
     @overload
     def upload(self, host: npt.NDArray[Scalar] | Scalar) -> DeviceArray[Scalar]: ...
@@ -202,15 +241,15 @@ class StreamMemory(DrainedQueue):
     # ---- memory
 
     def allocate(self, nbytes: int, pool: MemoryPool | None = None) -> Buffer:
-        """Allocate bytes in stream order, from `pool` or the device's current one; the stream owns the buffer.
+        """Allocate bytes in stream order, from `pool` or the device's current one.
 
-        Raises OutOfMemory with the free, largest-free and fragmentation figures
-        (TOPS Runtime API, 2.6 topsMallocAsync).
+        The stream frees them when the last reference goes, in its order, or when it is closed. Raises OutOfMemory with
+        the free, largest-free and fragmentation figures (TOPS Runtime API, 2.6 topsMallocAsync).
         """
         chosen, allocation = self._take(nbytes, pool)
         try:
-            buffer = Buffer(allocation, 0, nbytes, partial(self._release, chosen), self.driver)
-            self._own(buffer)
+            buffer = Buffer(allocation, 0, nbytes, None, self.driver)
+            self._own(buffer, chosen)
         except BaseException:  # Ctrl-C: it would never be freed
             chosen.cancel(allocation)
             raise
@@ -231,8 +270,8 @@ class StreamMemory(DrainedQueue):
         nbytes = math.prod(shape) * dtype.itemsize
         chosen, allocation = self._take(nbytes, pool)
         try:
-            array = DeviceArray(allocation, 0, dtype, shape, partial(self._release, chosen), self.driver)
-            self._own(array)
+            array = DeviceArray(allocation, 0, dtype, shape, None, self.driver)
+            self._own(array, chosen)
         except BaseException:  # as above
             chosen.cancel(allocation)
             raise
@@ -303,12 +342,31 @@ class StreamMemory(DrainedQueue):
     @property
     def owned(self) -> dict[Allocation, Buffer]:
         """The buffers that the stream's verbs made and that were not given back, in order, by memory: a snapshot."""
-        return dict(self._owned or {})
+        buffers = ((allocation, lent()) for allocation, lent in list((self._owned or {}).items()))
+        return {allocation: buffer for allocation, buffer in buffers if buffer is not None}
+
+    def free_owned(self) -> None:
+        """Give back all that the stream's verbs made and that is left."""
+        for lent in list((self._owned or {}).values()):
+            if (buffer := lent()) is None:
+                lent.free(self)
+            else:
+                buffer.release_in(self)
+
+    def keep(self, item: Completion, memory: Iterable[object]) -> Completion:
+        """Keep memory that other streams' verbs made until a command of this stream is over. Returns the command."""
+        owners = [each.owner for each in memory if isinstance(each, Allocation)]
+        others = [owner for owner in owners if owner is not None and owner.home is not self]
+        if buffers := [buffer for each in others if (buffer := each()) is not None]:
+            item.add_waiter(_Holding(buffers))
+        return item
 
     def _take(self, nbytes: int, chosen: MemoryPool | None) -> tuple[MemoryPool, Allocation]:
         pool: MemoryPool = self.context.current_pool if chosen is None else chosen
         if chosen is not None and not isinstance(chosen, MemoryPool):
             raise InvalidType(f"the pool is {chosen!r}; expected a MemoryPool")
+        if self.context.dropped:
+            self.context.free_dropped()
         allocation, after, own = pool.take(nbytes, self)
         after = (*after, *own)
         try:
@@ -319,28 +377,33 @@ class StreamMemory(DrainedQueue):
             raise
         return pool, allocation
 
-    def _release(self, pool: MemoryPool, allocation: Allocation, stream: Any = None) -> None:
+    def give_back(self, lent: Lent, stream: StreamMemory | None) -> None:
+        """Enqueue the free of memory made here, unless that was done. Only `Lent.free` calls it."""
         if self.driver.lock.is_owned():  # a finalizer or a signal handler in the middle of an enqueue
-            self.driver.post(partial(self._release, pool, allocation, stream))
+            self.driver.post(partial(lent.free, stream))
             return
-        owned = self._owned
-        if owned is None or allocation not in owned:
-            return  # given back already: its finalizer ran, and another one then closed the stream
-        buffer = owned[allocation]
-        del owned[allocation]
+        owned, allocation, pool = self._owned, lent.allocation, lent.pool
+        if owned is None or owned.pop(allocation, None) is None:
+            return  # given back already
         try:
             if self.driver.closed is None:
                 stream = self if stream is None else stream
                 item = stream.submit(Free(allocation, pool), duty=True)
                 pool.give(allocation, stream, item)
         except BaseException:
-            owned[allocation] = buffer
+            owned[allocation] = lent
             raise
+        allocation.owner = None  # it leads back to the allocation
 
-    def _own(self, buffer: Buffer) -> None:
+    def _own(self, buffer: Buffer, pool: MemoryPool) -> None:
         if self._owned is None:
             self._owned = {}
-        self._owned[buffer.allocation] = buffer
+        lent = Lent(buffer, self.context.dropped.append)
+        lent.allocation = allocation = buffer.allocation
+        lent.home, lent.pool = self, pool
+        allocation.owner = lent
+        buffer.lend(MethodType(Lent.free, lent), self.driver.executor.post_in_finalizer)
+        self._owned[allocation] = lent
 
 
 def _index_of(value: object, what: str) -> int:

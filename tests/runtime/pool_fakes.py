@@ -26,6 +26,7 @@ def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) ->
     memory = DeviceMemory(total, 1, ordinal, (2 * ordinal + 1) << 36, 0)
     context = SimpleNamespace(driver=driver, ordinal=ordinal, memory=memory, arch=architecture("gcu300"), dead=None)
     context.order = NullOrder()
+    context.dropped = ()
     context.pools = WeakSet()
     context.known_pools = lambda: list(context.pools)
     context.trim_pools = lambda but: sum(pool.trim() for pool in list(context.pools) if pool is not but)

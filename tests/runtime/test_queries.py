@@ -166,8 +166,8 @@ def test_the_current_pool() -> None:
         assert one.current_pool is one.default_pool
         one.current_pool = pool
         stream = one.create_stream()
-        stream.allocate(1000)
-        assert pool.statistics().used_current >= 1000 and one.default_pool.statistics().used_current == 0
+        with stream.allocate(1000):
+            assert pool.statistics().used_current >= 1000 and one.default_pool.statistics().used_current == 0
         with pytest.raises(InvalidHandle, match="device 0"):
             other.current_pool = pool
         with pytest.raises(InvalidType, match="MemoryPool"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -57,11 +57,12 @@ class Allocation:
     bytes, and empty once the allocation is dead. `str` of `site` and `freed_by` says where it came from and what
     freed it, or will in a stream's order: until then it lives on, for work enqueued before. `host_visible`: stores are
     possible that the runtime cannot see. `managed`: one pointer for host and device. `watches`: None while there is no
-    wait for a value here.
+    wait for a value here. `owner`: a weak reference to the buffer by which the stream `owner.home` owns it, or None.
     """
 
     __slots__ = ("__weakref__", "_data", "_source", "_view", "address", "alive", "bank", "device", "flags", "freed_by",
-                 "host_address", "host_visible", "label", "managed", "offset", "serial", "site", "size", "watches")
+                 "host_address", "host_visible", "label", "managed", "offset", "owner", "serial", "site", "size",
+                 "watches")
 
     def __init__(
         self, address: int, size: int, device: int | None, offset: int, bank: int, flags: int, source: CopySource,
@@ -83,6 +84,7 @@ class Allocation:
         self.freed_by: object = None
         self.label = label
         self.watches: Watches | None = None
+        self.owner: Any = None
         self.host_address = host_address
         self.host_visible = host_visible
         self.managed = managed

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ReferenceType, WeakSet
 
-from atops.base.errors import AtopsError, ExecutionError, LoopClosed, StreamAborted
+from atops.base.errors import AtopsError, ExecutionError, IllegalState, LoopClosed, StreamAborted
 from atops.base.locks import make_lock
 from atops.device.call_site import Site
 from atops.device.chip import Chip
@@ -44,6 +45,13 @@ class _HostWait(Protocol):
 
     def fail(self, error: AtopsError) -> None:
         """End with an error, unless it is over."""
+
+
+class _Dropped(Protocol):
+    """Memory whose last reference has gone."""
+
+    def free(self) -> None:
+        """Enqueue its free, unless that was done."""
 
 
 class DeviceContext:
@@ -87,10 +95,10 @@ class DeviceContext:
         self.null_stream: Stream | None = None
         self.pools: WeakSet[MemoryPool] = WeakSet()
         self.pool_lock = make_lock()  # of all pools here
-        # What work needs, and a call may hold in whose middle a finalizer or a signal handler comes.
-        self.locks = self.memory.lock, self.pool_lock, self.engines.lock, self.clusters.lock
+        self.locks = self.memory.lock, self.pool_lock, self.engines.lock, self.clusters.lock  # `Driver.holds_a_lock`
         self.pool: MemoryPool | None = None  # what allocations without a pool use; None is the default pool
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
+        self.dropped: deque[_Dropped] = deque()  # memory of streams' verbs whose last reference has gone
         self.capacities: WeakSet[Capacity] = WeakSet()  # of its streams
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
         self.word_waits: set[_HostWait] = set()  # of the host, in no stream, for words of any memory
@@ -120,6 +128,23 @@ class DeviceContext:
             return True
         pools = [pool for context in self.driver.contexts for pool in context.known_pools()]
         return any(pool.opens(serial, self.ordinal) for pool in pools)
+
+    def free_dropped(self) -> None:
+        """Enqueue the frees of memory whose last reference has gone, in the order in which that happened.
+
+        The driver does it for a call that interrupts one with the lock, and for a foreign thread of an inline driver.
+        """
+        try:
+            if not self.dropped or self.driver.called_amid():
+                return
+        except IllegalState:
+            return
+        while self.dropped:
+            try:
+                first = self.dropped.popleft()
+            except IndexError:  # another thread took it
+                return
+            first.free()
 
     def synchronised(self, over: Over | None = None) -> None:
         """Note, where a pool asks, what is over now that the host has waited, and let pools give back their excess."""

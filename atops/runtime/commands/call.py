@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from atops.base.errors import AtopsError, CommandCancelled, HostCallFailure, InvalidType, LoopClosed, StreamAborted
@@ -45,6 +46,12 @@ class Call(NamedTuple):
         while isinstance(function, partial):
             function = function.func
         return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+    def over(self) -> Call:
+        """Return it without what it was to call, which a completion that the program keeps would keep, too."""
+        called: Any = SimpleNamespace(__qualname__=self.name)
+        return Call(called, (), self.holds, self.wants_error, self.adapter, self.context)
 
 
 @dataclass(eq=False, slots=True)
@@ -85,7 +92,7 @@ def owe(adapter: LoopAdapter, item: Completion) -> None:
 def _run_call(command: Call, item: Completion) -> bool:
     """Start the call, or line it up behind the calls of the stream that are not over."""
     stream = item.stream
-    item.begin = partial(_begin, command, item)
+    item.begin = partial(_begin, item)
     first = stream.line_up(item)
     if not command.holds:
         stream.detach(item)
@@ -94,16 +101,16 @@ def _run_call(command: Call, item: Completion) -> bool:
     return False
 
 
-def _begin(command: Call, item: Completion) -> None:
+def _begin(item: Completion) -> None:
     """Start the call that is first in its line. One that cannot be started fails, and the next one has its turn."""
     driver = item.stream.driver
     try:
         if driver.tracer.detail:
             command_trace.start(item)
-        if is_async(command.function):
-            _start_on_loop(command, item)
+        if is_async(item.command.function):
+            _start_on_loop(item)
         else:
-            driver.executor.run(CALLBACKS, lambda: _run_function(command, item), item.stream._priority)
+            driver.executor.run(CALLBACKS, partial(_run_function, item), item.stream._priority)
     except Exception as failure:  # no thread to be had, say
         item.finish(as_failure(failure, item))
         driver.post(partial(item.stream.call_over, item))  # a step each: the next one may fail in the same way
@@ -121,26 +128,31 @@ def _arguments(command: Call, item: Completion) -> tuple[object, ...]:
     return (item.stream.failure or item.aborted, *command.arguments) if command.wants_error else command.arguments
 
 
-def _run_function(command: Call, item: Completion) -> None:
+def _run_function(item: Completion) -> None:
     before, HERE.callback = (HERE.role, HERE.callback), item
     HERE.role = "callback"
     error: AtopsError | None = None
     try:
-        result = command.context.run(command.function, *_arguments(command, item))
-        if inspect.iscoroutine(result):
-            result.close()  # it would never run
-            raise InvalidType(f"{command.name} returned a coroutine; enqueue the coroutine function itself")
-        item.give(result)
+        item.give(_result_of(item.command, item))
     except BaseException as failure:  # SystemExit and KeyboardInterrupt end the call, not the callback thread
-        error = _host_failure(command, failure)
+        error = _host_failure(item.command, failure)
     finally:
         HERE.role, HERE.callback = before
     _ended(item, error)
 
 
-def _start_on_loop(command: Call, item: Completion) -> None:
+def _result_of(command: Call, item: Completion) -> object:
+    """Call the function. In a frame of its own: none that has the arguments is left when the command is over."""
+    result: object = command.context.run(command.function, *_arguments(command, item))
+    if inspect.iscoroutine(result):
+        result.close()  # it would never run
+        raise InvalidType(f"{command.name} returned a coroutine; enqueue the coroutine function itself")
+    return result
+
+
+def _start_on_loop(item: Completion) -> None:
     """Run a coroutine function on the loop that enqueued it; notice when that loop closes first."""
-    adapter, driver = command.adapter, item.stream.driver
+    adapter, driver = item.command.adapter, item.stream.driver
     assert adapter is not None, "checked when it was enqueued"
     task: HostTask | None = None
 
@@ -148,12 +160,12 @@ def _start_on_loop(command: Call, item: Completion) -> None:
         driver.host_tasks.remove(owed)
         if failure is None:
             item.give(value)
-        _ended(item, None if failure is None else _coroutine_failure(command, item, failure))
+        _ended(item, None if failure is None else _coroutine_failure(item.command, item, failure))
 
     def lost() -> None:
         if task is not None:
             task.forget()
-        _ended(item, _loop_closed(command))
+        _ended(item, _loop_closed(item.command))
 
     owed = HostCoroutine(adapter, lost)
     driver.host_tasks.add(owed)
@@ -163,10 +175,10 @@ def _start_on_loop(command: Call, item: Completion) -> None:
         if task is not None:
             task.cancel()
 
-    begin = lambda: command.function(*_arguments(command, item))  # noqa: E731  # arguments when it begins
+    begin = lambda: item.command.function(*_arguments(item.command, item))  # noqa: E731  # arguments when it begins
     try:
         on_wait, named = partial(note_wait, item), getattr(item, "get_name", None)  # a stream's task has a name
-        task = adapter.spawn(begin, command.context, done, on_wait, named)
+        task = adapter.spawn(begin, item.command.context, done, on_wait, named)
     except BaseException:
         driver.host_tasks.remove(owed)
         raise
@@ -185,6 +197,8 @@ def note_wait(item: Completion, source: object, begins: bool) -> None:
 
 
 def _ended(item: Completion, error: AtopsError | None) -> None:
+    item.begin = None  # it leads back to its completion
+    item.command = item.command.over()
     item.finish(error)  # first: when the next one starts, this one is done
     item.stream.call_over(item)
 

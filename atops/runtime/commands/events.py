@@ -14,7 +14,7 @@ from atops.runtime.core.event import Event
 if TYPE_CHECKING:
     from atops.runtime.core.order import Seen
 
-__all__ = ("Cancelled", "Record", "WaitEvent")
+__all__ = ("Cancelled", "Record", "Recorded", "WaitEvent")
 
 
 class Record(NamedTuple):
@@ -22,6 +22,13 @@ class Record(NamedTuple):
 
     event: Event
     seen: Seen | None = None  # what comes before it in other streams, for pools
+
+
+class Recorded(NamedTuple):
+    """What is left of a record that ran: its event has the completion, which would lead back to the event."""
+
+    number: int
+    seen: Seen | None
 
 
 class WaitEvent(NamedTuple):
@@ -42,7 +49,9 @@ class Cancelled(NamedTuple):
 
 def _run_record(command: Record, item: Completion) -> bool:
     """Stamp the event with the time at which everything before it was over."""
-    command.event.stamp(item, item.stream.driver.now())
+    event = command.event
+    event.stamp(item, item.stream.driver.now())
+    item.command = Recorded(event.number, command.seen)
     return True
 
 
@@ -101,6 +110,18 @@ define(
     run=_run_record,
     run_timed=_run_record,
     describe=lambda record, item: (Kind.RECORD, 0, *NOWHERE, *NOWHERE, record.event.number, ""),
+    uses=nothing,
+    reads=nothing,
+    effect=always,
+    waits=never,
+    silent=True,
+)
+define(
+    Recorded,
+    words=lambda _: "record",
+    run=lambda *_: True,
+    run_timed=lambda *_: True,
+    describe=lambda recorded, item: (Kind.RECORD, 0, *NOWHERE, *NOWHERE, recorded.number, ""),
     uses=nothing,
     reads=nothing,
     effect=always,

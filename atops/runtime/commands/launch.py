@@ -148,6 +148,8 @@ def _ended(command: Launch, item: Completion, grid: Grid) -> None:
         log.warning("%s", warning, extra=failure_fields(item.stream, item))
     if (stop := command.options.stop) is not None and not item.over:
         stop.stamp(item, driver.now())
+    if command.options is not PLAIN_LAUNCH:  # its events, and the grids that it met, lead back to its completion
+        item.command = command._replace(options=command.options._replace(start=None, stop=None, meeting=None))
     context.printing.when_shown(command.bound, item.stream.finish, item, grid.error and _failure_of(item, grid))
 
 

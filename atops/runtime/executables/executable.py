@@ -389,7 +389,7 @@ class _GraphLaunch:
         launch = Launch(self, ONE_THREAD, LaunchOptions(bundle=bundle))
         if context.resources is not None:
             launch = context.resources.admit(stream, launch)
-        return stream.submit(launch, self.shapes)
+        return stream.keep(stream.submit(launch, self.shapes), self.allocations)
 
     def _check_access(self, can_access: Callable[[Allocation], bool]) -> None:
         for allocation in self.allocations:

@@ -56,14 +56,15 @@ class End(NamedTuple):
 class Buffer(Collectable):
     """A range of device (or mapped host) memory, in bytes.
 
-    Slicing gives a buffer on part of it, which owns nothing. `close` gives the memory back; it never waits, and never
-    takes memory away from work that was enqueued before.
+    Slicing gives a buffer on part of it, which owns nothing and keeps this one. `close` gives the memory back, and so
+    does the last reference that goes; neither waits, nor takes memory away from work that was enqueued before. An
+    address alone (`address`) keeps nothing: keep the buffer as long as it is used.
     """
 
     if not TYPE_CHECKING:
         __getattr__ = missing("Buffer")
 
-    __slots__ = ("__weakref__", "_end", "_release", "allocation", "driver", "nbytes", "offset")
+    __slots__ = ("__weakref__", "_base", "_end", "_release", "allocation", "driver", "nbytes", "offset")
 
     def __init__(
         self,
@@ -78,6 +79,8 @@ class Buffer(Collectable):
         self.nbytes = allocation.size - offset if nbytes is None else nbytes
         self._end: End | None = None
         self.driver: Driver | None = driver  # the driver of its board, where that is known
+        owner = allocation.owner
+        self._base: Buffer | None = None if owner is None else owner()  # a part keeps what owns the memory
         # Two methods, and not partials: those bring a tuple and a dictionary each, which every `close` would pay for.
         self._release = None if release is None else MethodType(release, allocation)
         if self._release is None or driver is None:
@@ -116,6 +119,11 @@ class Buffer(Collectable):
         """Own the memory in place of another buffer, which owns nothing from now on."""
         self._release, other._release = other._release, None
         self.__del__, other.__del__ = other.__del__, NOTHING
+
+    def lend(self, release: MethodType, post: Callable[[Callable[[], object]], object]) -> None:
+        """Own the memory: `release` gives it back, and is posted when this is collected before."""
+        self._release = release
+        self.__del__ = MethodType(post, release)
 
     async def aclose(self) -> None:
         """As `close`."""
@@ -187,6 +195,8 @@ class Buffer(Collectable):
 
     def _part(self, part: Part) -> Part:
         part.driver = self.driver
+        if part._base is None:
+            part._base = self if self._base is None else self._base
         return part
 
     # ---- queries

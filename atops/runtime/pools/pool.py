@@ -464,7 +464,11 @@ class MemoryPool(InProcess, Collectable):
 
     def _catch_up(self) -> None:
         """Catch up with the frees, unless this thread interrupted a call of its own that holds the lock."""
-        if self._ledger.given and not self.lock.is_owned():
+        if self.lock.is_owned():
+            return
+        if self.context.dropped:
+            self.context.free_dropped()
+        if self._ledger.given:
             with self.lock:
                 self._ledger.catch_up()
 

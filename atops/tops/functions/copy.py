@@ -405,8 +405,8 @@ def topsMemoryReduceAsync(
     )
     for source, what in ((one, "lhs"), (other, "rhs")):
         _check_overlap(target, source, what)
-    ends = ((buffer.allocation, buffer.offset) for buffer in (one, other, target))
-    queue.submit(Reduce(operation, element, count, *ends))
+    ends = [(buffer.allocation, buffer.offset) for buffer in (one, other, target)]
+    queue.keep(queue.submit(Reduce(operation, element, count, *ends)), (memory for memory, _ in ends))
 
 
 def _check_overlap(target: Buffer, source: Buffer, what: str) -> None:

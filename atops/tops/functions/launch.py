@@ -201,7 +201,8 @@ def _start(
     kernel = function.kernel
     stream = _stream_for(function, geometry, too_large, cooperative)
     config = LaunchConfig(geometry.grid, geometry.block, geometry.shared)
-    stream.submit(stream.prepare_launch(kernel, config, *_split(kernel, arguments), None, cooperative))
+    launch = stream.prepare_launch(kernel, config, *_split(kernel, arguments), None, cooperative)
+    stream.keep(stream.submit(launch), launch.bound.allocations)
 
 
 def _split(kernel: Kernel, arguments: list[object]) -> tuple[tuple[object, ...], dict[str, object]]:
@@ -541,7 +542,7 @@ def topsExtLaunchCooperativeKernelMultiCluster(
         queue.context.clusters.check(
             kernels.name, config.block.volume, len(entries), True, queue.cluster_mask, queue.sip_mask, clusters
         )
-    queue.submit(launch)
+    queue.keep(queue.submit(launch), kernels.allocations)
 
 
 def _entries(params: object, count: object) -> list[topsExtLaunchParams_t]:

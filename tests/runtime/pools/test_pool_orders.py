@@ -21,7 +21,8 @@ def test_null_streams_of_two_devices_have_two_orders() -> None:
         gate.hold(here.null_stream)
         here.null_stream.free(first)
         stream.wait(there.null_stream.record())
-        assert stream.allocate(4096).address != first.address
+        second = stream.allocate(4096)
+        assert second.address != first.address
         stream.wait(here.null_stream.record())
         assert stream.allocate(4096).address == first.address
         gate.open()

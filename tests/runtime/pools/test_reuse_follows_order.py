@@ -141,10 +141,11 @@ def test_neighbours_without_a_limit() -> None:
         one, two, three, four = (stream.allocate(MIB, pool) for _ in range(4))
         for each in (one, three):
             stream.free(each)
-        assert stream.allocate(2 * MIB, pool).address > four.address
+        fresh = stream.allocate(2 * MIB, pool)
+        assert fresh.address > four.address
         stream.free(two)
-        assert stream.allocate(2 * MIB, pool).address == one.address
-        assert stream.allocate(MIB, pool).address == three.address
+        joined, alone = stream.allocate(2 * MIB, pool), stream.allocate(MIB, pool)
+        assert joined.address == one.address and alone.address == three.address
         assert pool.statistics().fresh == 5 and pool.statistics().same_stream == 2
         gate.open()
         stream.sync(PATIENCE)
