@@ -356,25 +356,28 @@ class Stream(StreamMemory):
         Raises InvalidHandle for an event or a stream of another driver, InvalidType for what cannot be awaited,
         IllegalState for a coroutine where no loop runs.
         """
-        is_stream = hasattr(type(event), "__tops_stream__")
-        what: object = self._reached(stream_from(event)) if is_stream else event
-        if not isinstance(what, Event | Completion):
-            return self._wait_awaited(Awaited(self, what))
-        self.check_ours(what)
-        if isinstance(what, Event):
-            if what.shared is not None and self.driver.options.strict:
-                what.shared.waited_by(self.label)
-            record = what.completion
-        elif what.stream.driver is self.driver:
-            record = what
-        else:
-            raise InvalidHandle(f"{what!r} is of {what.stream.driver!r}; {self.label} is of {self.driver!r}")
-        item = self.submit(WaitEvent(what, record))
+        if not isinstance(event, Event):
+            return self._wait_for(event)
+        self.check_ours(event)
+        if event.shared is not None and self.driver.options.strict:
+            event.shared.waited_by(self.label)
+        record = event.completion
+        item = self.submit(WaitEvent(event, record))
         if record is not None and self.driver.frees:
             after_wait(self, record)
         return item
 
-    def _wait_awaited(self, awaited: Awaited) -> Completion[None]:
+    def _wait_for(self, thing: object) -> Completion[None]:
+        if hasattr(type(thing), "__tops_stream__"):
+            return self.wait(self._reached(stream_from(thing)))
+        if isinstance(thing, Completion):
+            if thing.stream.driver is not self.driver:
+                raise InvalidHandle(f"{thing!r} is of {thing.stream.driver!r}; {self.label} is of {self.driver!r}")
+            after = self.submit(WaitEvent(thing, thing))
+            if self.driver.frees:
+                after_wait(self, thing)
+            return after
+        awaited = Awaited(self, thing)
         item: Completion[None] = Completion(self, WaitAwaited(awaited))
         item.add_waiter(awaited)
         try:
