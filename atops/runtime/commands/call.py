@@ -110,7 +110,7 @@ def _begin(item: Completion) -> None:
         if is_async(item.command.function):
             _start_on_loop(item)
         else:
-            driver.executor.run(CALLBACKS, partial(_run_function, item), item.stream._priority)
+            driver.executor.run(CALLBACKS, partial(_run_function, item), item.stream.priority)
     except Exception as failure:  # no thread to be had, say
         item.finish(as_failure(failure, item))
         driver.post(partial(item.stream.call_over, item))  # a step each: the next one may fail in the same way

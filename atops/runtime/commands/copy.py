@@ -150,7 +150,7 @@ def run_here_or_beside(item: Completion, action: Callable[[], None], short: bool
             error = failure
         _end_copy(item, error)
 
-    item.stream.driver.executor.run(COPIES, work, item.stream._priority)
+    item.stream.driver.executor.run(COPIES, work, item.stream.priority)
     return False
 
 
@@ -161,7 +161,7 @@ def _end_copy(item: Completion, error: AtopsError | None) -> None:
     what waits: it may be the next copy.
     """
     stream = item.stream
-    stream.finish(item, error, here=stream._priority < 0 or stream.driver.executor.backlog(COPIES)())
+    stream.finish(item, error, here=stream.priority < 0 or stream.driver.executor.backlog(COPIES)())
 
 
 def _carry_out_halves(command: Copy, driver: Driver) -> None:

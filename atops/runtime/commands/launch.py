@@ -113,7 +113,7 @@ def _make_grid(command: Launch, item: Completion) -> Grid:
     tracer = driver.tracer
     offload = None
     if driver.options.dte == "eager" and not driver.inline:
-        offload = partial(driver.executor.run, COPIES, priority=item.stream._priority)
+        offload = partial(driver.executor.run, COPIES, priority=item.stream.priority)
     return Grid(
         command.bound,
         item.stream.context.chip,

@@ -122,7 +122,7 @@ def _running(
     unstarted = stream.leave_line(lambda item: not item.duty and item.seq <= newest)
     running = [item for item in (*kept, *detached) if item.seq <= newest]
     cancels = [cancel for item in running if (cancel := note(item, error))]
-    stream.driver.offer(stream.drain, stream._priority)
+    stream.driver.offer(stream.drain, stream.priority)
     return unstarted, cancels
 
 
@@ -196,7 +196,7 @@ def _withdraw(item: Completion, error: CommandCancelled) -> list[Waiter]:
     item.lost = Lost({**(stream.lost or {}), stream: stand_in})  # for memory, it stands for what comes before it
     if stream.driver.tracer.active:
         stream.driver.trace(item, error)
-    stream.driver.offer(stream.drain, stream._priority)
+    stream.driver.offer(stream.drain, stream.priority)
     return item.settle(error) or []
 
 
@@ -214,7 +214,7 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
     if len(items) == 1 and not isinstance(error, RuntimeError):
         with suppress(RuntimeError):
             stream = items[0].stream
-            driver.offer(stream.drain, stream._priority)  # where that was done already, it finds nothing to do
+            driver.offer(stream.drain, stream.priority)  # where that was done already, it finds nothing to do
             return
     reason = StreamAborted(f"enqueueing {len(items)} commands was broken off by {error!r}")
     cancels = []
@@ -233,7 +233,7 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
         cancel(reason)
     for item in items:
         with suppress(RuntimeError):
-            driver.offer(item.stream.drain, item.stream._priority)
+            driver.offer(item.stream.drain, item.stream.priority)
 
 
 def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], None] | None:

@@ -514,7 +514,7 @@ def submit_items(items: Sequence[Completion], events: tuple[Event, ...] = (), la
                 item.stream.admit(item)
             for item in items:
                 if item.stream.append(item):
-                    driver.offer(item.stream.drain, item.stream._priority)
+                    driver.offer(item.stream.drain, item.stream.priority)
             for event in events:
                 event.launch = launch
                 event.recorded_by(items[0])
