@@ -111,13 +111,13 @@ class StreamMemory(DrainedQueue):
         if isinstance(dst, Buffer):
             if dst.driver is not self.driver:
                 self.check_ours(dst)
-            into, dst_offset, room, dtype, shape, device = dst.end
+            into, dst_offset, room, dtype, shape, device = dst._end or dst.end
         else:
             into, dst_offset, room, dtype, shape, device = end_of(dst, "destination", True)
         if isinstance(src, Buffer):
             if src.driver is not self.driver:
                 self.check_ours(src)
-            source, src_offset, size, other, form, origin = src.end
+            source, src_offset, size, other, form, origin = src._end or src.end
         else:
             source, src_offset, size, other, form, origin = taken(src) or end_of(src, "source", False)
         if nbytes is not None or room != size:
