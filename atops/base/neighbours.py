@@ -1,15 +1,18 @@
 """What other libraries call things, and what to write here: the cures in errors, and the table in the documents.
 
-A class of the table has `__getattr__ = missing(its name)`, which Python calls only for what is not there. So `dir` and
-`hasattr` know nothing of these names.
+A class of the table is decorated with `answers(its name)`, which puts a descriptor into it for each of these names: to
+look at one is an AttributeError with the cure, so `hasattr` knows nothing of it, nor does `dir` of an instance. With a
+`__getattr__` instead, the interpreter would specialise no read of any attribute of the class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
-__all__ = ("NAMES", "cure", "missing", "page")
+__all__ = ("NAMES", "answers", "cure", "page")
+
+T = TypeVar("T")
 
 # By the class: a name that it lacks, called or not, and what has its place.
 NAMES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -171,15 +174,41 @@ def cure(kind: str, name: str) -> str | None:
     return None
 
 
-def missing(*kinds: str) -> Callable[[object, str], NoReturn]:
-    """Return the `__getattr__` of a class: AttributeError with the cure of the first of these that has one."""
+class _Absent:
+    """A name that a class lacks: to look at it, in an instance or the class, is an AttributeError with `text`."""
 
-    def __getattr__(self: object, name: str) -> NoReturn:  # it is one
-        found = None if name.startswith("__") else next(filter(None, (cure(kind, name) for kind in kinds)), None)
-        text = f"{type(self).__name__!r} object has no attribute {name!r}" if found is None else found
-        raise AttributeError(text, name=name, obj=self)
+    __slots__ = ("name", "text")
 
-    return __getattr__
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+
+    def __get__(self, thing: object, owner: type) -> NoReturn:
+        raise AttributeError(self.text, name=self.name, obj=owner if thing is None else thing)
+
+    def __repr__(self) -> str:
+        return f"<absent: {self.text}>"
+
+
+_ABSENT: Final = frozenset(name.removesuffix("()") for names in NAMES.values() for name in names)
+
+
+def _present(thing: object) -> list[str]:
+    """Return what an object has, without the names that its classes only answer: its `__dir__`."""
+    return [name for name in object.__dir__(thing) if name not in _ABSENT or hasattr(thing, name)]
+
+
+def answers(kind: str) -> Callable[[type[T]], type[T]]:
+    """Return what decorates the class of this name: each name of the table that it lacks is answered with the cure."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        names = {each.removesuffix("()"): f"{kind} has no {each}; use {NAMES[kind][each]}" for each in NAMES[kind]}
+        parts = {name: _Absent(name, text) for name, text in names.items() if not hasattr(cls, name)}
+        for name, part in {**parts, "__dir__": _present}.items():
+            setattr(cls, name, part)
+        return cls
+
+    return decorate
 
 
 HEAD: Final = """# Names of other libraries

@@ -12,7 +12,7 @@ import numpy as np
 from atops.base.dims import DimLike
 from atops.base.errors import IllegalState, InvalidType, InvalidValue
 from atops.base.html_table import columns, html_table
-from atops.base.neighbours import missing
+from atops.base.neighbours import answers
 from atops.device.arch import Architecture
 from atops.device.call_site import file_shown
 from atops.device.exec.thread import maybe_current_thread
@@ -40,6 +40,7 @@ else:
 MOST_CONFIGURED = 64  # geometries that a kernel caches
 
 
+@answers("Kernel")
 class Kernel(Generic[P]):
     """A function that runs once in every thread of a launch: `__global__` (TOPS C++, 8.1).
 
@@ -48,9 +49,6 @@ class Kernel(Generic[P]):
     `restricted` the parameters that promise to have no alias. Start it with
     `stream.launch(kernel, (grid, block), *arguments)`.
     """
-
-    if not TYPE_CHECKING:
-        __getattr__ = missing("Kernel")
 
     # Finds the stream that an index names, or the current one for None. Put here by the runtime.
     find_stream: ClassVar[list[Callable[[Any], Any]]] = []

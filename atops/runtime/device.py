@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from atops.base.errors import (
     StreamAborted,
 )
 from atops.base.html_table import bar, html_table
-from atops.base.neighbours import missing
+from atops.base.neighbours import answers
 from atops.base.options import whole
 from atops.device.arch import Architecture
 from atops.device.call_site import caller
@@ -84,15 +84,13 @@ class DeviceStatistics:
     peers: tuple[int, ...]
 
 
+@answers("Device")
 class Device:
     """Device `ordinal` (the current one unless told) of `driver` (the current one unless told).
 
     A handle: making two for one device makes one device. Raises InvalidDevice when the board has no such device,
     InvalidType for an ordinal that is no int.
     """
-
-    if not TYPE_CHECKING:
-        __getattr__ = missing("Device")
 
     __slots__ = ("__weakref__", "_driver", "_ordinal")
 

@@ -30,7 +30,7 @@ from atops.base.errors import (
 )
 from atops.base.locks import fork_safe, make_lock
 from atops.base.log_fields import get_logger
-from atops.base.neighbours import missing
+from atops.base.neighbours import answers
 from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
@@ -78,6 +78,7 @@ DEFAULT: list[Driver] = []
 DEFAULT_LOCK = fork_safe(threading.Lock())
 
 
+@answers("Driver")
 class Driver(InProcess):
     """One board of 0 to 8 devices, isolated from every other driver of the process.
 
@@ -85,9 +86,6 @@ class Driver(InProcess):
     `atops.Device(0)` then means this board's device 0. Without one, a process-wide default driver starts on first use.
     Its number in the process and its `name` tell it from others in messages.
     """
-
-    if not TYPE_CHECKING:
-        __getattr__ = missing("Driver")
 
     # Of which command number, and the commands while a stream has lost them.
     _newest_work: tuple[int, Callable[[], Lost | None]] = -1, lambda: None

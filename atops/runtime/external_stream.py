@@ -48,6 +48,9 @@ class ExternalStream(Base):
                 raise AttributeError(name)
             return getattr(self.stream, name)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(self.stream), "owner", "stream"})
+
     def __await__(self) -> Generator[Any, Any, Stream]:
         return self.stream.__await__()
 

@@ -26,7 +26,7 @@ from weakref import ref
 
 from atops.base.dims import DimLike
 from atops.base.errors import AtopsError, IllegalState, InvalidHandle, InvalidType, InvalidValue
-from atops.base.neighbours import missing
+from atops.base.neighbours import answers
 from atops.base.options import whole
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.device.memory.value_wait import Condition
@@ -85,6 +85,7 @@ class LaunchKeywords(TypedDict, total=False):
     stop: Event | None
 
 
+@answers("Stream")
 class Stream(StreamMemory):
     """Commands of one device in order. Make one with `Device.create_stream`.
 
@@ -93,9 +94,6 @@ class Stream(StreamMemory):
     `with stream:` only makes it the current stream of its device (`Device.current_stream`), and that the current
     device; it ends nothing.
     """
-
-    if not TYPE_CHECKING:
-        __getattr__ = missing("Stream")
 
     __slots__ = ("_handle", "flags")
 

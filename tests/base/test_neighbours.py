@@ -4,6 +4,7 @@ import copy
 import inspect
 import pickle
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,10 @@ def test_each_name_has_its_cure(things):
             assert str(caught.value) == f"{kind} has no {spelled}; use {instead}" == cure(kind, name)
             assert caught.value.name == name and not hasattr(things[kind], name)
             assert name not in dir(things[kind]) and getattr(things[kind], name, 7) == 7
+            if isinstance(KINDS[kind], type):
+                with pytest.raises(AttributeError, match=re.escape(str(caught.value))):
+                    getattr(KINDS[kind], name)
+                assert not hasattr(KINDS[kind], "__getattr__")  # every read of an attribute would take longer
 
 
 def test_each_cure_exists():
@@ -82,6 +87,33 @@ def test_other_names_are_answered_as_python_does(things):
         assert not hasattr(thing, "__array_interface__") or kind in ("k", "atops")
     with pytest.raises(AttributeError, match="'Stream' object has no attribute 'no_such_name'"):
         things["Stream"].no_such_name  # noqa: B018
+
+
+def test_a_subclass_may_have_such_a_name(things):
+    """As a method, or as an attribute of its objects: both are there, for `dir`, too."""
+
+    class Mine(atops.Stream):
+        def __init__(self, device):
+            super().__init__(device.context)
+            self.query = 7
+
+        def synchronize(self):
+            return 8
+
+    mine = Mine(things["Device"])
+    assert (mine.query, mine.synchronize()) == (7, 8) and {"query", "synchronize", "upload"} <= set(dir(mine))
+    assert not hasattr(mine, "memcpy") and "memcpy" not in dir(mine)
+
+
+@pytest.mark.parametrize(
+    "kind, wrong, meant", [("Stream", "uplaod", "upload"), ("Device", "memory_inf", "memory_info")]
+)
+def test_a_misspelt_name_gets_the_suggestion_of_python(things, capsys, kind, wrong, meant):
+    """Of a name that is there, never of one of another library."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(things[kind], wrong)
+    sys.__excepthook__(caught.type, caught.value, None)
+    assert f"has no attribute '{wrong}'. Did you mean: '{meant}'?" in capsys.readouterr().err
 
 
 def test_protocols_of_copies_and_of_numpy_are_as_before(things):

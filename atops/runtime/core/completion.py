@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, NotReady
 from atops.base.html_table import html_table
 from atops.base.log_fields import get_logger
-from atops.base.neighbours import missing
+from atops.base.neighbours import answers
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter, running_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import Waiter
@@ -41,6 +41,7 @@ PENDING, RUNNING, DONE, FAILED = range(4)
 STATES = ("pending", "running", "done", "failed")
 
 
+@answers("Completion")
 class Completion(FutureLike[T_co]):
     """The outcome of one command of a stream, now or later; `Completion[T]` is one whose result is a T.
 
@@ -48,9 +49,6 @@ class Completion(FutureLike[T_co]):
     the command failed with. Cancelling the await leaves the command alone. It has the methods of a future, and `cancel`
     drops the command.
     """
-
-    if not TYPE_CHECKING:
-        __getattr__ = missing("Completion")
 
     # Defaults live in the class: a command costs what it uses, and a queue may hold a hundred thousand of them.
     seq = 0  # the driver's number, given at submission

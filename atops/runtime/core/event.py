@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import AtopsError, InvalidHandle, InvalidType, InvalidValue, NotSupported
 from atops.base.html_table import html_table
-from atops.base.neighbours import missing
+from atops.base.neighbours import answers
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.future import FutureLike, call_here, checked_callback, ends_a_wait
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ("Event",)
 
 
+@answers("Event")
 class Event(FutureLike[None]):
     """Marks work: recorded by `Stream.record`, again and again if wanted.
 
@@ -30,9 +31,6 @@ class Event(FutureLike[None]):
     (`interprocess`) keeps no time: InvalidValue with `timing`. The methods of a future go to the current record, which
     is `completion`, too.
     """
-
-    if not TYPE_CHECKING:
-        __getattr__ = missing("Event")
 
     __slots__ = (
         "_device_id", "_once", "_queryable", "_record", "_time", "_timing", "driver", "flags", "interprocess",

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from atops.base.dtypes import DType, DTypeLike, Scalar, Scalar_co, Typed, as_dtype
 from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfBounds
 from atops.base.html_table import html_table
-from atops.base.neighbours import missing
+from atops.base.neighbours import answers
 from atops.base.waiting.current_loop import checkpoint
 from atops.device.memory.allocation import Allocation
 from atops.runtime.executors.executor import NOTHING, Collectable
@@ -53,6 +53,7 @@ class End(NamedTuple):
     device: int
 
 
+@answers("Buffer")
 class Buffer(Collectable):
     """A range of device (or mapped host) memory, in bytes.
 
@@ -60,9 +61,6 @@ class Buffer(Collectable):
     does the last reference that goes; neither waits, nor takes memory away from work that was enqueued before. An
     address alone (`address`) keeps nothing: keep the buffer as long as it is used.
     """
-
-    if not TYPE_CHECKING:
-        __getattr__ = missing("Buffer")
 
     __slots__ = ("__weakref__", "_base", "_end", "_release", "allocation", "driver", "nbytes", "offset")
 
@@ -278,14 +276,12 @@ class Buffer(Collectable):
         return array_html(self)
 
 
+@answers("DeviceArray")
 class DeviceArray(Buffer, Generic[Scalar_co]):
     """A typed, contiguous array in device memory: `shape` (outermost first) and `dtype`, as numpy has them.
 
     To a type checker it is a `DeviceArray[np.float32]`, say, as a numpy array is an `NDArray[np.float32]`.
     """
-
-    if not TYPE_CHECKING:
-        __getattr__ = missing("DeviceArray", "Buffer")
 
     __slots__ = ("_dtype", "_shape")
 
