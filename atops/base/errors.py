@@ -22,7 +22,8 @@
     │   ├── PeerAccessNotEnabled   a device reached for another's memory without access
     │   └── PeerAccessAlreadyEnabled
     ├── OutOfMemory                the device has no such range left (also a MemoryError)
-    ├── NotReady                   an answer, not a failure: the work is not done yet
+    ├── NotReady                   an answer, not a failure: the work is not done yet (also an
+    │                          asyncio.InvalidStateError)
     └── ExecutionError             a command failed while it ran; it poisons its stream
         ├── IllegalAddress         bytes outside a live allocation
         ├── LaunchFailure          a kernel raised; carries block, thread and the kernel's traceback
@@ -45,7 +46,7 @@ Exceptions live inside; `Result` codes exist only at the C edge, which reads `co
 
 from __future__ import annotations
 
-from asyncio import QueueFull
+from asyncio import InvalidStateError, QueueFull
 from typing import ClassVar
 
 from atops.base.result_codes import Result
@@ -228,7 +229,7 @@ class OutOfMemory(AtopsError, MemoryError):
     code = Result.OutOfMemory
 
 
-class NotReady(AtopsError):
+class NotReady(AtopsError, InvalidStateError):
     """The work is not done yet. An answer, not a failure."""
 
     code = Result.NotReady

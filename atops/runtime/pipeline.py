@@ -170,6 +170,7 @@ class Pipeline(AsyncIterator[T_co], Collectable):
         if running_loop_adapter() is None:
             raise IllegalState("a pipeline belongs to the loop that runs where it is made, and none runs here")
         self.in_flight = in_flight
+        self._device = device
         self._site = caller()  # what it enqueues itself was asked for here
         self._source: Any = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
         self._reader: _SourceReader | None = None  # of an async source, where no task of a block reads it
@@ -189,6 +190,11 @@ class Pipeline(AsyncIterator[T_co], Collectable):
         self._executor = device.driver.executor
         self._executor.start()
         self.when_collected(self._executor, partial(_drop, self._streams, None))
+
+    def __repr__(self) -> str:
+        streams, stages, chunks = len(self._streams), len(self._stages), len(self._window)
+        state = "closed" if self._closed else f"{chunks} of {self.in_flight} chunks in flight"
+        return f"<Pipeline of {stages} stages over {streams} streams on device {self._device.ordinal}, {state}>"
 
     # ---- lifecycle
 

@@ -99,7 +99,7 @@ class Stream(StreamMemory):
 
     def __init__(
         self,
-        context: DeviceContext,
+        context: DeviceContext | None = None,
         *,
         priority: int = 0,
         nonblocking: bool = False,

@@ -121,7 +121,7 @@ class StreamMemory(DrainedQueue):
         else:
             source, src_offset, size, other, form, origin = taken(src) or end_of(src, "source", False)
         if nbytes is not None or room != size:
-            size = self._copy_size(room, size, nbytes)
+            size = self._copy_size(room, size, nbytes, (dtype, other), origin)
         elif shape != form and shape is not None and form is not None:
             check_shapes(shape, form)
         if dtype is not other and dtype is not None and other is not None and dtype != other:
@@ -168,8 +168,13 @@ class StreamMemory(DrainedQueue):
         submit_items((item,))
         return item
 
-    def _copy_size(self, room: int, size: int, nbytes: int | None) -> int:
+    def _copy_size(
+        self, room: int, size: int, nbytes: int | None, types: tuple[DType | None, DType | None], origin: int
+    ) -> int:
         if nbytes is None:
+            dtype, other = types
+            if dtype is not None and other is not None and dtype != other:
+                raise mismatch(dtype, other, origin == -1)  # what made the sizes differ
             raise InvalidValue(f"the source has {size} bytes and the destination {room}; equal sizes, or nbytes=")
         nbytes = _index_of(nbytes, f"a copy of {nbytes!r} bytes")
         if not 0 <= nbytes <= min(room, size):

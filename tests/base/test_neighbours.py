@@ -18,7 +18,7 @@ from tests.test_docs import unknown
 KINDS = {
     "Stream": atops.Stream, "Event": atops.Event, "Completion": atops.Completion, "Device": atops.Device,
     "Buffer": atops.Buffer, "DeviceArray": atops.DeviceArray, "Driver": atops.Driver, "Kernel": k.Kernel, "k": k,
-    "atops": atops,
+    "MemoryPool": atops.MemoryPool, "atops": atops,
 }  # fmt: skip
 PAGE = Path(__file__).parents[2] / "docs" / "coming_from" / "names.md"
 
@@ -37,7 +37,7 @@ def things():
     yield {
         "Stream": stream, "Event": stream.record(), "Completion": stream.fill(device.zeros(4), 0), "Device": device,
         "Buffer": device.allocate(4), "DeviceArray": device.zeros(4), "Driver": driver, "Kernel": nothing, "k": k,
-        "atops": atops,
+        "MemoryPool": device.default_pool, "atops": atops,
     }  # fmt: skip
     driver.close()
 
@@ -103,6 +103,13 @@ def test_a_subclass_may_have_such_a_name(things):
     mine = Mine(things["Device"])
     assert (mine.query, mine.synchronize()) == (7, 8) and {"query", "synchronize", "upload"} <= set(dir(mine))
     assert not hasattr(mine, "memcpy") and "memcpy" not in dir(mine)
+
+
+def test_what_moves_elements_is_no_view():
+    """`view` and `reshape` keep bytes where they are: neither is the cure for a transpose or a conversion."""
+    for name in ("astype", "T", "transpose"):
+        said = cure("DeviceArray", name)
+        assert said is not None and "view" not in said and "reshape" not in said
 
 
 @pytest.mark.parametrize(

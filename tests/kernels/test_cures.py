@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -236,5 +237,6 @@ def test_strict_mode_reports_contexts_and_sources(make_bench: Callable[..., Benc
     if not said:
         bench.launch(k.kernel(body), (1, 3), bench.empty(16))
         return
-    with pytest.raises(DteError, match=said):
+    with pytest.raises(DteError, match=said) as caught:
         bench.launch(k.kernel(body), (1, 3), bench.empty(16))
+    assert set(re.findall(r"\w+\.py(?=:\d)", str(caught.value))) == {"test_cures.py"}

@@ -696,3 +696,12 @@ def test_a_pipeline_where_no_loop_runs(driver: Driver) -> None:
     with pytest.raises(IllegalState, match="the loop that runs where it is made"):
         pipeline([chunk(0)], device=Device(0, driver))
     assert driver.next_stream_number() == before + 1
+
+
+async def test_a_pipeline_says_what_it_is():
+    """Its stages and streams, the chunks under way, and whether it is over."""
+    async with pipeline([chunk(1), chunk(2)], plus_one, plus_one, streams=3, in_flight=5) as pipe:
+        await anext(pipe)
+        said = repr(pipe)
+        assert said.startswith("<Pipeline of 2 stages over 3 streams on device 0, ") and "of 5 chunks in flight" in said
+    assert repr(pipe) == "<Pipeline of 2 stages over 3 streams on device 0, closed>"

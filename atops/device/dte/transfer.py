@@ -218,8 +218,8 @@ class DteEvent(Request):
         if before is not None:
             self.watch_source()
             if self.before != before:
-                raise fault(self.thread, f"the source of the {self.describe()} was overwritten in flight, so that what "
-                                         "arrives is open; await the event before the store")  # fmt: skip
+                raise DteError(f"{self.thread}: the source of the {self.describe()} was overwritten in flight, so that "
+                               "what arrives is open; await the event before the store")  # fmt: skip
 
     def _steps(self) -> Iterator[DteEvent]:
         """Yield the transfers that come first. Raises DteError at one that was not started."""

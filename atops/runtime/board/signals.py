@@ -11,6 +11,7 @@ from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.parking_lot import Waiter
 from atops.device.chip import KernelSignals
 from atops.device.memory.value_wait import Condition, satisfied
+from atops.runtime.core.future import InProcess
 
 if TYPE_CHECKING:
     from atops.base.waiting.loop_adapter import LoopWaiter
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ("HostWait", "Signals")
 
 
-class Signals:
+class Signals(InProcess):
     """The signals of one chip; `len` says how many there are. A handle is a number, and is passed to kernels as one.
 
     Handing out is the host's affair alone: kernels reach every signal of the chip. Safe from any OS thread.

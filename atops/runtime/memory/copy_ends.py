@@ -114,6 +114,8 @@ def host_array(value: Any) -> npt.NDArray[Any]:
         if isinstance(value, Buffer) and not hasattr(value, "array"):
             raise InvalidType(f"{value!r} is device memory already; stream.copy(stream.empty_like(x), x) copies it")
         check_unmasked(value, "what is uploaded")
+        if type(value) is str:
+            raise InvalidType(f"what is uploaded is the str {value!r}; .encode() gives bytes")
         if isinstance(value, bytes | bytearray) and not isinstance(value, np.generic):
             value = np.frombuffer(value, np.uint8)
         elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__") and not has_buffer(value):

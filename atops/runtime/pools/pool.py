@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from atops.base.errors import InvalidDevice, InvalidHandle, InvalidType, InvalidValue, OutOfMemory
 from atops.base.locks import reentered
+from atops.base.neighbours import answers
 from atops.base.waiting.current_loop import checkpoint
 from atops.device.call_site import caller
 from atops.device.memory.allocation import Allocation
@@ -76,6 +77,7 @@ class PoolStatistics:
 Taken = tuple[Allocation, tuple[Completion, ...], tuple[Completion, ...]]
 
 
+@answers("MemoryPool")
 class MemoryPool(InProcess, Collectable):
     """Memory of one device for allocations in stream order (TOPS Runtime API, topsMemPoolAttr).
 
@@ -103,8 +105,12 @@ class MemoryPool(InProcess, Collectable):
         "reuse_allow_internal_dependencies",
     )  # fmt: skip
 
-    def __init__(self, context: DeviceContext, *, max_size: int | None = None, name: str = "") -> None:
+    def __init__(
+        self, context: DeviceContext | None = None, *, max_size: int | None = None, name: str = ""
+    ) -> None:
         """Make a pool on `context`'s device that reserves at most `max_size` bytes (None: all). Raises InvalidValue."""
+        if not isinstance(context, DeviceContext):
+            raise InvalidType(f"MemoryPool({context!r}) makes no pool; use device.create_pool()")
         if max_size is not None and (not isinstance(max_size, int) or max_size < 1):
             raise InvalidValue(f"max_size is {max_size!r}; expected bytes, 1 or more, or None")
         self.context = context

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from atops.base.locks import fork_safe
+from atops.base.log_fields import get_logger
 from atops.runtime.commands.call import Call
 from atops.runtime.executors.executor import HERE
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ("CALLS", "WAITS", "warn_in_host_function")
 
-log = logging.getLogger("atops.strict")
+log = get_logger("atops.strict")
 
 WAITS: Final = (
     "waits for %s; on a device host functions run one at a time and may not wait, so it would hang or be refused: let "

@@ -266,8 +266,11 @@ def test_parts_of_a_device_say_which(devices):
 
 
 def test_what_a_device_makes_is_made_by_no_constructor(devices):
-    """Stream and Event called by a program name the cure."""
-    for wrong in (lambda: atops.Stream(devices[0]), lambda: atops.Stream(0), lambda: atops.Stream(None)):
+    """Stream, Event and MemoryPool called by a program name the cure."""
+    for wrong in (atops.MemoryPool, lambda: atops.MemoryPool(devices[0]), lambda: atops.MemoryPool(0, max_size=1)):
+        with pytest.raises(TypeError, match=r"makes no pool; use device\.create_pool\(\)"):
+            wrong()
+    for wrong in (atops.Stream, lambda: atops.Stream(devices[0]), lambda: atops.Stream(0), lambda: atops.Stream(None)):
         with pytest.raises(TypeError, match=r"makes no stream; use device\.create_stream\(\)"):
             wrong()
     for wrong in (atops.Event, lambda: atops.Event(devices[0]), lambda: atops.Event(0, timing=False)):
@@ -282,7 +285,7 @@ def test_what_a_device_makes_is_made_by_no_constructor(devices):
         (lambda device: device.create_stream(capacity=3), "capacity priority label number device device_id"),
         (lambda device: device.create_stream(), "cluster_mask sip_mask is_done error"),
         (lambda device: device.empty(4), "shape dtype size ndim device device_id"),
-        (lambda device: device.create_event(), "timing once queryable device device_id state record is_done"),
+        (lambda device: device.create_event(), "timing once queryable device device_id state completion is_done"),
         (lambda device: device.create_pool(max_size=1 << 20), "max_size name device device_id is_destroyed"),
     ],
 )  # fmt: skip

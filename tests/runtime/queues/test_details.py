@@ -304,12 +304,13 @@ def test_many_threads_submit() -> None:
     """What four threads enqueue at once is told once each, from each thread's own line."""
     with device(trace=10_000) as chip:
         tracer = chip.driver.tracer
-        streams = [chip.create_stream() for _ in range(4)]  # kept: with one its arrays go, which is told, too
+        streams = [chip.create_stream() for _ in range(4)]
+        arrays = []  # kept: the free of one is told, too
 
         def submit(stream: Stream) -> None:
             for _ in range(50):
                 stream.launch(nothing, (1, 1))
-                stream.upload(np.zeros(4))
+                arrays.append(stream.upload(np.zeros(4)))
             stream.sync(PATIENCE)
 
         with tracer.detailed():
