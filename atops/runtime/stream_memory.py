@@ -360,9 +360,12 @@ class StreamMemory(DrainedQueue):
 
     def keep(self, item: Completion, memory: Iterable[object]) -> Completion:
         """Keep memory that other streams' verbs made until a command of this stream is over. Returns the command."""
-        owners = [each.owner for each in memory if isinstance(each, Allocation)]
-        others = [owner for owner in owners if owner is not None and owner.home is not self]
-        if buffers := [buffer for each in others if (buffer := each()) is not None]:
+        buffers: list[Buffer] = []
+        for each in memory:
+            owner = each.owner if isinstance(each, Allocation) else None
+            if owner is not None and owner.home is not self and (buffer := owner()) is not None:
+                buffers.append(buffer)
+        if buffers:
             item.add_waiter(_Holding(buffers))
         return item
 

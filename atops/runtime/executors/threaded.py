@@ -41,6 +41,7 @@ class ThreadedExecutor(Executor):
         self._steps: SimpleQueue[Step | None] = SimpleQueue()
         self.post_in_finalizer = self._steps.put
         self._ready = Ready[Step]()  # for each there is a `_run_ready` among the steps
+        self._levels = self._ready.levels
         self._timers: list[tuple[int, int, LaterStep]] = []
         self._lock = threading.RLock()
         self._lanes: dict[str, WorkerLane] = {}
@@ -55,14 +56,17 @@ class ThreadedExecutor(Executor):
 
     def offer(self, step: Step, priority: int) -> None:
         """Queue a step by urgency. Which one runs is known when its turn among all steps has come."""
-        self._ready.put(step, priority)
-        self.post(self._run_ready)
+        if self._thread is None:
+            self._start()
+        self._levels[priority].append(step)  # as `Ready` does, but without its frames; so is the usual case below
+        self._steps.put(self._run_ready)
 
     def _run_ready(self) -> None:
-        ready = self._ready
-        if (step := ready.take()) is not None:
+        last, first, second = self._levels
+        step = last.popleft() if last and not first and not second else self._ready.take()
+        if step is not None:
             step()
-        if ready and self._steps.empty():  # Ctrl-C came into `offer`
+        if (last or first or second) and self._steps.empty():  # Ctrl-C came into `offer`
             self.post(self._run_ready)
 
     def start(self) -> None:

@@ -173,6 +173,8 @@ def check_blocking(
         raise WouldDeadlock(f"a blocking wait for {what!r} on the runtime's own {HERE.role} thread would never end")
     adapter = running_loop_adapter()
     callback = HERE.callback
+    if adapter is None and callback is None:
+        return
     goals = set() if adapter is None else set(filter(_is_open, list(adapter.owed)))
     if callback is not None:
         goals.add(callback)
