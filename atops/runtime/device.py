@@ -44,7 +44,7 @@ from atops.runtime.core.event import Event
 from atops.runtime.core.order import EVERYTHING, NOTHING
 from atops.runtime.driver import Driver, current_driver
 from atops.runtime.executors.executor import StepWaiter
-from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of
+from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of, shape_and_dtype
 from atops.runtime.memory.copy_ends import check_unmasked, host_array
 from atops.runtime.memory.host_array import HostArray
 from atops.runtime.pools.pool import MemoryPool
@@ -240,7 +240,7 @@ class Device:
         for stream in streams:
             if stream.context is context:
                 return stream
-        stream = Stream(context, name=f"per-thread stream of {threading.current_thread().name}")
+        stream = Stream(context, name=f"per-thread stream of {threading.current_thread().name}", per_thread=True)
         THREAD.streams = [*(each for each in streams if each.context.dead is None), stream]
         return stream
 
@@ -283,6 +283,7 @@ class Device:
         """
         if bank is not None and not whole(bank):
             raise InvalidType(f"the bank is {bank!r}; expected an int, or None for any")
+        warn_in_host_function(self._driver, CALLS, "allocate()")
         context = self._driver.context(self._ordinal)
         memory = context.memory
         context.asker = site = caller(1, context.asker)
@@ -350,7 +351,7 @@ class Device:
     def empty_like(self, other: Any) -> DeviceArray: ...
     def empty_like(self, other: Any) -> DeviceArray:
         """Allocate an array of another's shape and dtype now, outside any stream's order."""
-        return self.empty(tuple(other.shape), other.dtype)
+        return self.empty(*shape_and_dtype(other))
 
     @overload
     def empty(self, shape: Shape) -> DeviceArray[np.float32]: ...

@@ -24,7 +24,7 @@ class ExternalStream(Base):
 
     `owner` is any object with `__tops_stream__` (see `IsStream`); it is kept alive as long as the wrapper is. Where the
     handle is 0 or 2, the null stream of the current device or this thread's own stream there is meant, at this moment.
-    `stream` is the Stream itself. `async with` waits when the block ends, and does not close it. Raises InvalidType for
+    `stream` is the Stream itself. `async with` and `aclose` wait, and nothing here closes it. Raises InvalidType for
     what has no such method or answers wrongly, InvalidHandle for a handle that is dead; what a reset or a closed driver
     has to say of its streams.
     """
@@ -53,6 +53,13 @@ class ExternalStream(Base):
 
     def __await__(self) -> Generator[Any, Any, Stream]:
         return self.stream.__await__()
+
+    def close(self) -> None:
+        """Do nothing: the stream is its owner's to end."""
+
+    async def aclose(self) -> None:
+        """Wait for the work. The stream is its owner's to end."""
+        await self.stream
 
     def __enter__(self) -> ExternalStream:
         self.stream.__enter__()

@@ -95,7 +95,7 @@ class Stream(StreamMemory):
     device; it ends nothing.
     """
 
-    __slots__ = ("_handle", "flags")
+    __slots__ = ("_handle", "_lasts", "flags")
 
     def __init__(
         self,
@@ -107,6 +107,7 @@ class Stream(StreamMemory):
         name: str = "",
         flags: int = 0,
         null: bool = False,
+        per_thread: bool = False,
         cluster_mask: int | None = None,
         sip_mask: int | None = None,
     ) -> None:
@@ -127,6 +128,7 @@ class Stream(StreamMemory):
             sip_mask=sip_mask,
         )
         self.flags = flags
+        self._lasts = null or per_thread  # the board makes no other in its place
         self._handle = 0  # its number in C-style calls, once it was asked for
 
     # ---- lifecycle
@@ -188,11 +190,14 @@ class Stream(StreamMemory):
         """Close without waiting: no more commands, those enqueued still run, the stream's buffers are freed after them.
 
         Idempotent. In a finalizer or a signal handler that came in the middle of an enqueue, the driver does it soon.
+        The null stream and a thread's own stream give back their buffers and go on: they are the device's.
         """
         if self.driver.lock.is_owned():
             self.driver.post(self.close)
             return
         self.free_owned()
+        if self._lasts:
+            return
         HANDLES.pop(self._handle, None)
         self.close_queue()
 

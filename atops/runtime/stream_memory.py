@@ -22,7 +22,7 @@ from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.memory import Alloc, Free
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
-from atops.runtime.memory.buffer import Buffer, DeviceArray, End, extents_of
+from atops.runtime.memory.buffer import Buffer, DeviceArray, End, extents_of, shape_and_dtype
 from atops.runtime.memory.copy_ends import check_shapes, copy_kind, end_of, fill_pattern, host_array, mismatch
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.pools.pool import MemoryPool
@@ -288,7 +288,7 @@ class StreamMemory(DrainedQueue):
     def empty_like(self, other: Any) -> DeviceArray: ...
     def empty_like(self, other: Any) -> DeviceArray:
         """Allocate an array of another's shape and dtype."""
-        return self.empty(tuple(other.shape), other.dtype)
+        return self.empty(*shape_and_dtype(other))
 
     @overload
     def zeros(self, shape: Shape) -> DeviceArray[np.float32]: ...
@@ -328,8 +328,8 @@ class StreamMemory(DrainedQueue):
         One that this stream's verbs made may be named by its address. Raises InvalidHandle when the buffer owns nothing
         or was freed, or none has this address; NotInitialized in a forked child (TOPS Runtime API, 2.6 topsFreeAsync).
         """
-        if isinstance(buffer, int) and not isinstance(buffer, bool):
-            buffer = self._made_at(buffer)
+        if isinstance(buffer, (int, np.integer)) and not isinstance(buffer, bool):
+            buffer = self._made_at(int(buffer))
         if not isinstance(buffer, Buffer):
             raise InvalidType(f"free of {type(buffer).__name__}; expected a Buffer or its address")
         self.check_ours(buffer)

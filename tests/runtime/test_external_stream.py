@@ -9,7 +9,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.base.errors import InvalidHandle, InvalidType, InvalidValue
+from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue, StreamAborted
 from atops.runtime.driver import CURRENT
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Foreign, Latch, board
@@ -77,9 +77,36 @@ def test_a_wrapper_is_a_stream(device):
         async with wrapper as entered:
             item = entered.launch(add_one, (1, 1), x)
         assert item.done() and entered is wrapper
+        item = wrapper.launch(add_one, (1, 1), x)
+        await wrapper.aclose()
+        assert item.done()
         return await wrapper.fetch(x)
 
-    assert list(asyncio.run(main())) == [1] and not stream.closed
+    assert list(asyncio.run(main())) == [2]
+    wrapper.close()
+    assert not stream.closed and stream.fetch(x).wait_sync(PATIENCE) == 2
+
+
+@every("name", ["null_stream", "per_thread_stream"])
+def test_streams_of_the_device_last(device, name):
+    """A block and `close` give back what their verbs made; the next user finds them as they were."""
+
+    async def main():
+        async with getattr(device, name) as stream:
+            kept = stream.upload(np.ones(4))
+        with pytest.raises(ValueError):
+            async with stream:
+                lost = stream.wait_value(device.zeros(1, np.uint32), 1)
+                raise ValueError
+        with pytest.raises(StreamAborted):
+            await lost
+        stream.close()
+        return kept, stream, await getattr(device, name).fetch(stream.zeros(2))
+
+    kept, stream, found = asyncio.run(main())
+    assert stream is getattr(device, name) and not stream.closed and list(found) == [0, 0]
+    with pytest.raises(IllegalAddress):
+        stream.fill(kept, 1)
 
 
 @every("thing, named", [(Foreign((0, 0)), True), (object(), False), (0, False), (None, False)])

@@ -166,6 +166,9 @@ def test_zeros_and_empty_like(device):
     like = device.empty_like(array)
     assert (like.shape, like.dtype, like.device) == ((2, 3), np.float16, device)
     assert device.empty_like(np.ones(3, np.int8)).dtype == np.int8 and device.zeros(2).dtype == np.float32
+    for maker in (device, device.null_stream):
+        with pytest.raises(InvalidType, match="int is no array"):
+            maker.empty_like(5)
 
 
 def test_zeros_leave_their_neighbours_alone(device):
@@ -193,7 +196,7 @@ def test_memory_is_freed_by_its_address(device):
     """What a stream's verbs made; once, by the address of its beginning, and in stream order."""
     stream = device.create_stream()
     buffer, kept = stream.allocate(64), stream.empty(4)
-    stream.free(buffer.address)
+    stream.free(np.int64(buffer.address))
     for wrong in (buffer.address, kept.address + 4, device.allocate(8).address, 0):
         with pytest.raises(InvalidHandle, match=f"{stream.label} has no buffer at {wrong:#x} to free"):
             stream.free(wrong)

@@ -77,7 +77,7 @@ class Capacity:
             if room.held:
                 return room.held.pop()
         if rooms and all(room.places for room in rooms):
-            raise StreamFull(f"the {rooms[-1].places} places of this room in {stream.label} are used; reserve more")
+            raise self._used(stream, rooms[-1])
         if not self.parked:
             try:
                 return self._take_spare()
@@ -92,6 +92,9 @@ class Capacity:
     def check(self, stream: StreamQueue, places: int) -> None:
         """Raise StreamFull unless so many commands in a row would be taken here now."""
         if not self.takes(stream, places):
+            rooms = _rooms_in(stream)
+            if rooms and all(room.places for room in rooms):
+                raise self._used(stream, rooms[-1], places)
             raise self._full(stream, f"{places} more are")
 
     def takes(self, stream: StreamQueue, places: int) -> bool:
@@ -100,6 +103,14 @@ class Capacity:
         limited = bool(rooms) and all(room.places for room in rooms)
         free = 0 if limited or self.parked else self.free
         return places <= free + sum(room.left for room in rooms)
+
+    def _used(self, stream: StreamQueue, room: Room, wanted: int = 1) -> StreamFull:
+        if not (left := sum(each.left for each in _rooms_in(stream))):
+            return StreamFull(f"the {room.places} places of this room in {stream.label} are used; reserve more")
+        return StreamFull(
+            f"this verb takes {wanted} places, and of the {room.places} of this room in {stream.label} {left} is left; "
+            "reserve more"
+        )
 
     def _full(self, stream: StreamQueue, wanted: str) -> StreamFull:
         return StreamFull(

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("Buffer", "DeviceArray", "End", "Release", "alive", "array_html", "bounds", "extents_of", "first_values")
+__all__ = (
+    "Buffer", "DeviceArray", "End", "Release", "alive", "array_html", "bounds", "extents_of", "first_values",
+    "shape_and_dtype",
+)  # fmt: skip
 
 # Called with the memory, and the stream that orders its release: by default the one that made it, or the whole device.
 Release: TypeAlias = Callable[..., object]
@@ -384,6 +387,14 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
     def __repr__(self) -> str:
         fate = "" if self.allocation.alive else ", freed"
         return f"<DeviceArray {self.shape} {self.dtype} at {self.address:#x} on {self.allocation.where}{fate}>"
+
+
+def shape_and_dtype(other: Any) -> tuple[tuple[int, ...], Any]:
+    """Return the shape and element type of an array of any library. Raises InvalidType for what has none."""
+    try:
+        return tuple(other.shape), other.dtype
+    except AttributeError:
+        raise InvalidType(f"{type(other).__name__} is no array; expected one with a shape and a dtype") from None
 
 
 def extents_of(shape: Any, size: int | None = None) -> tuple[int, ...]:

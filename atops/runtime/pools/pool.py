@@ -274,7 +274,7 @@ class MemoryPool(InProcess, Collectable):
 
         Returns the bytes given. Raises InvalidValue for a negative number, InvalidType for no int.
         """
-        if not isinstance(min_bytes_to_keep, int):
+        if not isinstance(min_bytes_to_keep, int) or isinstance(min_bytes_to_keep, bool):
             raise InvalidType(f"{min_bytes_to_keep!r} bytes to keep; expected an int")
         if min_bytes_to_keep < 0:
             raise InvalidValue(f"{min_bytes_to_keep} bytes to keep; expected 0 or more")

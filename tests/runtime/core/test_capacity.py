@@ -144,7 +144,7 @@ async def test_a_room_of_a_number_takes_no_more(device):
     stream, x = device.create_stream(capacity=8), device.empty(1)
     async with stream.room(2):
         stream.fill(x, 1)
-        with pytest.raises(StreamFull):
+        with pytest.raises(StreamFull, match="takes 2 places, and of the 2 of this room in stream"):
             stream.zeros(1)
         stream.fill(x, 1)
         for verb in (lambda: stream.fill(x, 1), stream.record, lambda: stream.launch(nothing, (1, 1))):
@@ -276,7 +276,7 @@ async def test_a_verb_of_two_commands_leaves_the_room_that_others_wait_for(devic
         tasks.start_soon(reserve)
         while not stream.statistics().waiting_for_room:
             await anyio.lowlevel.checkpoint()
-        with pytest.raises(StreamFull, match="2 more are wanted"):
+        with pytest.raises(StreamFull, match="takes 2 places, and of the 1 of this room"):
             stream.zeros(4)
         await stream.fill(device.empty(1), 1)
     assert free(stream) == 3

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import atops.tops as tops
-from atops.base.errors import IllegalAddress, InvalidDevice, InvalidHandle, InvalidValue, OutOfMemory
+from atops.base.errors import IllegalAddress, InvalidDevice, InvalidHandle, InvalidType, InvalidValue, OutOfMemory
 from atops.device.memory.allocation import fill
 from atops.runtime.pools.pool import Access, MemoryPool
 from tests.runtime.hosts import board
@@ -241,6 +241,8 @@ def test_limits_that_are_none(context: Any, changes: dict[str, Any]) -> None:
         MemoryPool(context).release_threshold = -1
     with pytest.raises(InvalidValue, match="keep"):
         MemoryPool(context).trim(-1)
+    with pytest.raises(InvalidType):
+        MemoryPool(context).trim(True)
 
 
 def test_free_twice_or_elsewhere(context: Any, pool: MemoryPool, lane: Lane) -> None:

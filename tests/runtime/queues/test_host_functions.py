@@ -63,6 +63,7 @@ def enqueues(place, load, save):
     (lambda place, load, save: load.call(save.record), "host function Stream.record of load calls a verb of save"),
     (lambda place, load, save: load.call(place.create_stream), "of load calls create_stream()"),
     (lambda place, load, save: load.call(place.create_event), "of load calls create_event()"),
+    (lambda place, load, save: load.call(place.empty, 4), "of load calls allocate()"),
 ])  # fmt: skip
 def test_one_warning_each(caplog, work, said):
     """Named, with the cure, and once for each function; without strict mode none."""
