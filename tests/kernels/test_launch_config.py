@@ -54,7 +54,7 @@ def test_values_without_meaning_are_refused(value: object):
         (65537, 1, InvalidValue, "grid.x is 65537; gcu300 has 65536 at most"),
         ((1, 257), 1, InvalidValue, "grid.y is 257"),
         ((1, 1, 257), 1, InvalidValue, "grid.z is 257"),
-        (1, 13, LaunchOutOfResources, "has 13 threads; gcu300 has 12 at most"),
+        (1, 13, LaunchOutOfResources, "has 13 threads; gcu300 has 12 at most: .*tiles"),
         (1, (4, 4), LaunchOutOfResources, "has 16 threads"),
         (1 << 30, 4, InvalidValue, r"grid \* block is 4294967296 in x; expected below 2\*\*32"),
     ],

@@ -6,6 +6,7 @@ do what arrays do: to type checkers both are arrays.
 
 from __future__ import annotations
 
+import gc
 import math
 import sys
 from typing import Any, overload
@@ -109,6 +110,9 @@ def _local(thread: KernelThread, shape: Shape, dtype: DTypeLike) -> Array | Span
     if pieces is None:
         pieces = thread.pieces = Pieces(thread.sip.l1)
     taken = pieces.take(extents, element, size)
+    if taken is None:
+        gc.collect()  # of what refers to itself, such as a closure or an exception that is kept
+        taken = pieces.take(extents, element, size)
     if taken is None:
         raise LaunchOutOfResources(
             f"{thread} at {caller()}: {pieces.refusal(f'local memory of {size} bytes', 'L1')}; what a name still "

@@ -383,6 +383,26 @@ def test_a_shape_has_so_many_dimensions(bench: Bench, make: Callable[..., object
 
 
 @pytest.mark.parametrize("strict", [False, True])
+def test_what_refers_to_itself_is_given_back(make_bench: Callable[..., Bench], strict: bool):
+    """A closure that names itself holds no memory of L1 for good."""
+
+    def once():
+        memory = k.local(200_000, np.float32)
+
+        def again():
+            return memory, again
+
+        return again
+
+    @k.kernel
+    def run():
+        for _ in range(20):
+            once()
+
+    make_bench(strict=strict).launch(run, (1, 1))
+
+
+@pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("workers", [1, "sip"])
 def test_memory_is_given_back_when_nothing_refers_to_it(
     make_bench: Callable[..., Bench], strict: bool, workers: int | str
