@@ -209,7 +209,9 @@ class StreamMemory(DrainedQueue):
         if isinstance(to.bytes, Scattered):
             data = pattern * count
             return self.submit(ScatteredCopy(to.bytes, to.offset, data, 0, len(data), int(Kind.FILL)))
-        return self.keep(self.submit(Fill(to.bytes, to.offset, pattern, count)), (to.bytes,))
+        item = self.submit(Fill(to.bytes, to.offset, pattern, count))
+        owner = to.bytes.owner
+        return item if owner is None or owner.home is self else self.keep(item, (to.bytes,))
 
     @overload
     def upload(self, host: npt.NDArray[Scalar] | Scalar) -> DeviceArray[Scalar]: ...
