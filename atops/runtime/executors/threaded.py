@@ -201,7 +201,8 @@ class WorkerLane:
     def __init__(self, name: str, width: int = 1) -> None:
         self.name = name
         self.width = width
-        self._work: SimpleQueue[bool | None] = SimpleQueue()  # True for each piece, None for each thread to end
+        # True for each piece, None for each thread to end, False for an idle one that is to ask whether it may end
+        self._work: SimpleQueue[bool | None] = SimpleQueue()
         self._ready = Ready[Step]()
         self._levels = self._ready.levels
         self.empty = self._work.empty
@@ -306,9 +307,12 @@ class GrowingLane(WorkerLane):
         HERE.role = "callback"
         while True:
             try:
-                if self._work.get(timeout=IDLE) is None:
-                    return
+                piece = self._work.get(timeout=IDLE)
             except Empty:
+                piece = False
+            if piece is None:
+                return
+            if not piece:
                 if self._leave():
                     return
                 continue
@@ -323,11 +327,17 @@ class GrowingLane(WorkerLane):
                 self._busy -= 1
 
     def _leave(self) -> bool:
-        """Count out an idle thread, unless it is the one that waits for work while others are busy."""
+        """Count out an idle thread, unless it is the one that waits for work while others are busy.
+
+        It has the next idle one look, too: CPython's SimpleQueue forgets the timeout of a thread that was woken for
+        work which another one took, when the time is up by then.
+        """
         with self._lock:
             if not self._work.empty() or (self._busy and self._threads - self._busy == 1):
                 return False
             self._threads -= 1
+            if self._threads > self._busy:
+                self._work.put(False)
             return True
 
 
