@@ -40,7 +40,7 @@ from atops.device.memory.host_memory import AddressSpace, HostMemory
 from atops.device.memory.value_wait import Watch
 from atops.device.topology import Topology
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.board.deferred_free import Lost, newest
+from atops.runtime.board.deferred_free import BoardWork, Lost, newest
 from atops.runtime.board.handles import bury
 from atops.runtime.commands.call import CALLBACKS, OBSERVERS, HostCoroutine
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
@@ -88,7 +88,7 @@ class Driver(InProcess):
     """
 
     # Of which command number, and the commands while a stream has lost them.
-    _newest_work: tuple[int, Callable[[], Lost | None]] = -1, lambda: None
+    _newest_work: tuple[int, Callable[[], BoardWork | None]] = -1, lambda: None
     device_type: ClassVar[type[Device]]  # set by the module of Device, which knows drivers
     _outer: Driver | None = None  # the one that was current where this one was entered
     _entered = _left = False
@@ -287,10 +287,12 @@ class Driver(InProcess):
         seq, known = self._newest_work
         found = known()
         if found is None or seq != self.seq:  # else it was made for another stream that is aborted, too
-            found = newest(item for stream in self.active_streams() for item in stream.ends())
-            if found is not None:
-                self._newest_work = self.seq, weakref.ref(found)
-        return found
+            work = newest(item for stream in self.active_streams() for item in stream.ends())
+            if not work:
+                return None
+            found = BoardWork(list(work.values()))
+            self._newest_work = self.seq, weakref.ref(found)
+        return Lost(board=found)
 
     def next_stream_number(self) -> int:
         """Return a number that no stream of this driver has had."""

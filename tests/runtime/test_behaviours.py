@@ -437,7 +437,7 @@ def test_c11_i23_i38_the_same_memory_at_once(device):
 @pytest.mark.parametrize("ran", [True, False], ids=["i26", "i27"])
 @pytest.mark.parametrize("on", [True, False])
 def test_i26_i27_i29_memory_of_another_stream(device, ran, on):
-    """Given out again when that stream has come to its free, not before; with the switch off once the host has waited."""
+    """Given out when that stream has come to its free, not before; with the switch off once the host has waited."""
     one, other, third = (device.create_stream(nonblocking=True) for _ in range(3))
     pool, latch = device.create_pool(), Latch(device)
     pool.release_threshold = 1 << 40

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 from atops.base.errors import IllegalAddress
@@ -18,20 +19,69 @@ from atops.runtime.core.completion import DONE, Completion
 if TYPE_CHECKING:
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("Lost", "free_when_idle", "lost_with", "newest", "unfinished", "when_over", "when_unused")
+__all__ = (
+    "BoardWork",
+    "Lost",
+    "free_when_idle",
+    "lost_behind",
+    "lost_with",
+    "newest",
+    "unfinished",
+    "when_over",
+    "when_unused",
+)
+
+
+_TIMES = count(1)
+
+
+class BoardWork:
+    """All that the board had to do at one time: of each stream the newest command.
+
+    One of a later time stands for every earlier one: what was not over by then is in it, and what has been over by then
+    has handed on what it lost. So of many only the latest is ever looked through.
+    """
+
+    __slots__ = ("__weakref__", "at", "items")
+
+    def __init__(self, items: list[Completion]) -> None:
+        self.at = next(_TIMES)
+        self.items = items
 
 
 class Lost(dict["StreamQueue | Completion", Completion]):
-    """Commands that a stream was to wait for and did not: of each other stream the newest.
+    """Commands that a stream was to wait for and did not: of each other stream the newest; and all of the board's work.
 
     A call that its stream does not wait for stands for itself. Never changed, only replaced: it is read without a lock.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "board")
+    board: BoardWork | None
+
+    def __init__(
+        self, commands: dict[StreamQueue | Completion, Completion] | None = None, board: BoardWork | None = None
+    ) -> None:
+        super().__init__(commands or {})
+        self.board = board
+
+    def __bool__(self) -> bool:
+        return len(self) > 0 or self.board is not None
+
+    def unfinished(self) -> list[Completion]:
+        """Return what of it is not over, as the function."""
+        return unfinished(self.values(), self.board)
+
+    def still(self) -> Lost | None:
+        """Return what is left of it, None if all is over."""
+        return lost_behind(self.values(), self.board) if self.unfinished() else None
+
+    def with_command(self, key: StreamQueue | Completion, item: Completion) -> Lost:
+        """Return this with one more command."""
+        return Lost({**self, key: item}, self.board)
 
 
-def unfinished(items: Iterable[Completion]) -> list[Completion]:
-    """Return those of `items` that are not over; in the place of one that is over, what was lost before its end."""
+def _reach(items: Iterable[Completion], board: BoardWork | None) -> tuple[list[Completion], BoardWork | None]:
+    """Return as `unfinished`, with the latest work of the board that it leads to instead of what that holds."""
     found: list[Completion] = []
     seen: set[int] = set()
     left = list(items)
@@ -42,27 +92,50 @@ def unfinished(items: Iterable[Completion]) -> list[Completion]:
         elif (lost := item.lost) is not None and id(lost) not in seen:
             seen.add(id(lost))
             left += lost.values()
+            if lost.board is not None and (board is None or lost.board.at > board.at):
+                board = lost.board
+    return found, board
+
+
+def unfinished(items: Iterable[Completion], board: BoardWork | None = None) -> list[Completion]:
+    """Return those of `items` that are not over; in the place of one that is over, what was lost before its end."""
+    found, latest = _reach(items, board)
+    while latest is not None:
+        more, later = _reach(latest.items, latest)
+        if later is latest:
+            latest.items = more  # what is over by now is never needed again
+            return found + more
+        latest = later
     return found
 
 
-def newest(items: Iterable[Completion]) -> Lost | None:
-    """Return the newest command of each stream, None for no commands."""
-    found = Lost()
+def newest(items: Iterable[Completion]) -> dict[StreamQueue | Completion, Completion]:
+    """Return the newest command of each stream."""
+    found: dict[StreamQueue | Completion, Completion] = {}
     for item in items:
         key = item.stream if getattr(item.command, "holds", True) else item
         other = found.get(key)
         if other is None or other.seq < item.seq:
             found[key] = item
-    return found or None
+    return found
+
+
+def lost_behind(items: Iterable[Completion], board: BoardWork | None = None) -> Lost | None:
+    """Return what a stream loses that does not wait for `items`, None if all are over and have lost nothing."""
+    found, board = _reach(items, board)
+    return Lost(newest(found), board) or None
 
 
 def lost_with(lost: Lost | None, more: Lost) -> Lost:
     """Return what a stream has lost that loses `more` as well. Where all is over by then, it is not empty yet."""
     if lost is None or lost is more:
         return more  # shared: an abort of many streams may lose the whole board in each
-    if all(lost.get(key) is item for key, item in more.items()):
+    board = lost.board
+    if more.board is not None and (board is None or more.board.at > board.at):
+        board = more.board
+    if board is lost.board and all(lost.get(key) is item for key, item in more.items()):
         return lost
-    return newest(unfinished([*lost.values(), *more.values()])) or lost
+    return lost_behind([*lost.values(), *more.values()], board) or lost
 
 
 def when_over(items: Iterable[Completion], then: Callable[[], object]) -> None:
@@ -93,11 +166,10 @@ class _WhenOver:
 
 def when_unused(items: Iterable[Completion], then: Callable[[], object]) -> None:
     """Call `then` once no memory is in use by `items`: they are over, and so is what was lost before their ends."""
-    left = newest(unfinished(items))
-    if left is None:
-        then()
-    else:
+    if left := newest(unfinished(items)):
         when_over(left.values(), partial(when_unused, left.values(), then))
+    else:
+        then()
 
 
 def free_when_idle(
@@ -116,7 +188,7 @@ def free_when_idle(
         for each in driver.active_streams() if stream is None else stream.synchronised():
             items += each.ends()
         if stream is not None and (lost := context.lost if stream.null else stream.lost) is not None:
-            items += lost.values()
+            items += lost.unfinished()
     by = "close" if stream is None else stream.label
     if items:
         when_unused(items, partial(_free, free, allocation, by))

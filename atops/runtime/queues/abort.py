@@ -94,7 +94,7 @@ def _take_out(stream: StreamQueue, which: Callable[[Completion], bool], dropped:
             stream.leave_out(item)
             if stream.lost is not made_of[0] or before is not made_of[1]:
                 made_of = stream.lost, before
-                lost = stream.lost if before is None else Lost({**(stream.lost or {}), stream: before})
+                lost = stream.lost if before is None else (stream.lost or Lost()).with_command(stream, before)
             item.lost = lost
             taken.append(item)
         elif item.stage < DONE:
@@ -193,7 +193,7 @@ def _withdraw(item: Completion, error: CommandCancelled) -> list[Waiter]:
     stream.replace(item, stand_in)
     item.deps = None  # the stand-in waits for them
     stream.leave_out(item)
-    item.lost = Lost({**(stream.lost or {}), stream: stand_in})  # for memory, it stands for what comes before it
+    item.lost = (stream.lost or Lost()).with_command(stream, stand_in)  # for memory, it stands for what comes before it
     if stream.driver.tracer.active:
         stream.driver.trace(item, error)
     stream.driver.offer(stream.drain, stream.priority)

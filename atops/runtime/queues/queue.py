@@ -18,7 +18,7 @@ from weakref import finalize
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle
 from atops.base.locks import reentered
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.board.deferred_free import Lost, lost_with, newest, unfinished, when_over
+from atops.runtime.board.deferred_free import Lost, lost_behind, lost_with, when_over
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call, owe
 from atops.runtime.commands.copy import Copy
@@ -286,7 +286,7 @@ class StreamQueue(InProcess):
         deps = item.deps or ()
         if kind is WaitEvent and item.command.record is not None:
             deps = (*deps, item.command.record)
-        if (lost := newest(unfinished(deps))) is not None:
+        if (lost := lost_behind(deps)) is not None:
             self.lose(lost)
         # What it waits for may come behind anything that the board has been given up to now.
         if kind in OPEN_WAITS and (lost := self.driver.newest_work()) is not None:
@@ -294,7 +294,7 @@ class StreamQueue(InProcess):
 
     def lose(self, more: Lost) -> None:
         """Remember commands that the stream was to wait for, until they are over: what it frees may be in use there."""
-        if not unfinished(more.values()):
+        if not more.unfinished():
             return
         with self.driver.lock:
             before, context = self.lost, self.context
@@ -302,23 +302,23 @@ class StreamQueue(InProcess):
             if self.blocking:
                 context.lost = lost_with(context.lost, lost)
             if before is None:
-                when_over(lost.values(), self._forget_lost)
+                when_over(lost.unfinished(), self._forget_lost)
 
     def _forget_lost(self) -> None:
         """Forget lost commands that are over, and look again when the others are."""
         with self.driver.lock:
             if self.lost is not None:
-                self.lost = newest(unfinished(self.lost.values()))
+                self.lost = self.lost.still()
             if self.context.lost is not None:
-                self.context.lost = newest(unfinished(self.context.lost.values()))
+                self.context.lost = self.context.lost.still()
             if self.lost is not None:
-                when_over(self.lost.values(), self._forget_lost)
+                when_over(self.lost.unfinished(), self._forget_lost)
 
     def lost_since(self, seq: int) -> list[Completion]:
         """Return lost commands that are not over and newer than `seq`: they may use memory that is as old as that."""
         if self.lost is None:
             return []
-        return [item for item in unfinished(self.lost.values()) if item.seq > seq and item.stream is not self]
+        return [item for item in self.lost.unfinished() if item.seq > seq and item.stream is not self]
 
     def _order(self, item: Completion) -> None:
         """Give a command the null-stream predecessors that this stream's order does not imply. With the lock held."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -158,6 +160,31 @@ async def test_freed_memory_waits_for_what_was_to_be_waited_for_and_no_longer(de
     assert other.empty(SIZE, np.uint8).address == x.address
     held.release()
     await late
+
+
+@on_every_host
+async def test_a_stream_that_drops_waits_twice_waits_for_what_came_between(device):
+    """What it frees is given out when all is over that the board had by the last time, not by the first."""
+    device.default_pool.release_threshold = 1 << 20
+    first, second, owner, other = streams(device, 4)
+    x = owner.empty(SIZE, np.uint8)
+    await owner
+    latches = []
+    for user in (first, second):
+        latches.append(hold(user))
+        parked = hold(owner)
+        await parked.passed()
+        assert owner.abort() <= 1
+    x.release_in(owner)
+    await owner
+    for latch, user in zip(latches, (first, second), strict=True):
+        assert device.default_pool.statistics().promised > 0
+        latch.release()
+        await user
+        await latch.passed()
+    assert device.default_pool.statistics().promised == 0
+    assert other.empty(SIZE, np.uint8).address == x.address
+    await other
 
 
 @on_every_host
@@ -314,3 +341,43 @@ def test_memory_given_out_again_is_asked_for_as_any_other(device: atops.Device) 
     stream.close()
     with pytest.raises(InvalidHandle):
         stream.empty(1024)
+
+
+def calls_of(function: Callable[[], object]) -> int:
+    """Return how many calls running it takes, those of builtins too."""
+    count = 0
+
+    def each(frame: object, what: str, argument: object) -> None:
+        nonlocal count
+        count += what in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(each)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.slow
+def test_aborting_many_streams_one_by_one_looks_at_each_lost_command_once() -> None:
+    """Each abort loses what all of the board has to do by then: twice the streams are at most four times the work."""
+
+    async def main(count: int) -> None:
+        device = atops.Device(0)
+        held = [device.create_stream(name=f"held {number}") for number in range(count)]
+        words = device.zeros(1, np.uint32)
+        for stream in held:
+            stream.wait_value(words, 1)
+            with stream.upload(np.arange(10)) as array:
+                stream.fill(array, 1)
+        for stream in held:
+            stream.abort()
+            held[0].fill(words, 0)  # something new: the next abort loses that as well
+            await asyncio.sleep(0)
+        await device.wait()
+        assert device.default_pool.used_current == 0
+
+    few, many = (calls_of(partial(atops.run, main, None, count)) for count in (60, 120))
+    assert many < 4 * few, f"{few} calls for 60 streams, {many} for 120"
