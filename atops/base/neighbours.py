@@ -110,6 +110,11 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "max()": "stream.launch(kernel, config)", "min()": "stream.launch(kernel, config)",
         "dot()": "stream.launch(kernel, config)", "at": "stream.copy(dst, src)",
     },
+    "HostArray": {
+        "numpy()": "array", "get()": "array", "cpu()": "array", "copy()": "array", "tolist()": "array",
+        "item()": "array", "astype()": "array", "T": "array", "transpose()": "array", "sum()": "array",
+        "mean()": "array", "max()": "array", "min()": "array", "dot()": "array", "fill()": "array",
+    },
     "Driver": {
         "synchronize()": "device.sync()", "sync()": "device.sync()",
         "get_device()": "atops.Device(0)", "device_count()": "atops.Device.count()",

@@ -18,7 +18,7 @@ from tests.test_docs import unknown
 KINDS = {
     "Stream": atops.Stream, "Event": atops.Event, "Completion": atops.Completion, "Device": atops.Device,
     "Buffer": atops.Buffer, "DeviceArray": atops.DeviceArray, "Driver": atops.Driver, "Kernel": k.Kernel, "k": k,
-    "MemoryPool": atops.MemoryPool, "atops": atops,
+    "MemoryPool": atops.MemoryPool, "HostArray": atops.HostArray, "atops": atops,
 }  # fmt: skip
 PAGE = Path(__file__).parents[2] / "docs" / "coming_from" / "names.md"
 
@@ -37,7 +37,7 @@ def things():
     yield {
         "Stream": stream, "Event": stream.record(), "Completion": stream.fill(device.zeros(4), 0), "Device": device,
         "Buffer": device.allocate(4), "DeviceArray": device.zeros(4), "Driver": driver, "Kernel": nothing, "k": k,
-        "MemoryPool": device.default_pool, "atops": atops,
+        "MemoryPool": device.default_pool, "HostArray": device.host_malloc(4), "atops": atops,
     }  # fmt: skip
     driver.close()
 

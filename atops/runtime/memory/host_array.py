@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atops.base.dtypes import DType, Scalar_co
+from atops.base.neighbours import answers
 from atops.device.memory.allocation import Allocation
 from atops.runtime.memory.buffer import DeviceArray, Release, alive
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ("HostArray",)
 
 
+@answers("HostArray")
 class HostArray(DeviceArray[Scalar_co]):
     """An array in host memory that copies, fills, value waits, DTE and kernels of every device can use.
 
