@@ -12,10 +12,18 @@ from atops.base.locks import make_lock
 from atops.device.arch import architecture
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.device_memory import DeviceMemory
+from atops.runtime.board.context import DeviceContext
 from atops.runtime.core.order import NullOrder, order_of
 from atops.runtime.pools.pool import MemoryPool
 
 MIB = 1 << 20
+
+
+class _Context(DeviceContext):
+    """A device without a board."""
+
+    def __init__(self) -> None:
+        pass
 
 
 def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) -> Any:
@@ -24,7 +32,9 @@ def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) ->
     options = SimpleNamespace(devices=2)
     driver = driver or SimpleNamespace(options=options, lock=threading.Lock(), seq=0, executor=executor)
     memory = DeviceMemory(total, 1, ordinal, (2 * ordinal + 1) << 36, 0)
-    context = SimpleNamespace(driver=driver, ordinal=ordinal, memory=memory, arch=architecture("gcu300"), dead=None)
+    context: Any = _Context()
+    context.driver, context.ordinal, context.memory = driver, ordinal, memory
+    context.arch, context.dead = architecture("gcu300"), None
     context.order = NullOrder()
     context.dropped = ()
     context.pools = WeakSet()
