@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from atops.base.locks import fork_safe
+from atops.base.locks import fork_safe, make_lock
 from atops.base.log_fields import get_logger
 from atops.runtime.commands.call import Call
 from atops.runtime.executors.executor import HERE
@@ -27,7 +26,7 @@ CALLS: Final = (
     "behind the function in its stream, or in a coroutine function"
 )
 WARNED: WeakKeyDictionary[Driver, set[tuple[str, str]]] = WeakKeyDictionary()  # functions, and what they did
-LOCK = fork_safe(threading.Lock())
+LOCK = fork_safe(make_lock())  # a finalizer may come in the middle, and warn, too
 
 
 def warn_in_host_function(driver: Driver, rule: str, what: object) -> None:

@@ -1,11 +1,14 @@
 """Strict mode warns of what host functions do here and may not on a device, and of nothing else."""
 
+import gc
 import logging
 import threading
+from contextlib import suppress
 
 import numpy as np
 
 import atops
+from atops.base.errors import IllegalState
 from tests.every import every
 from tests.runtime.boards import PATIENCE, device
 
@@ -99,3 +102,37 @@ def test_no_warning_in_correct_programs(caplog):
     with caplog.at_level(logging.WARNING, logger="atops.strict"):
         atops.run(main, atops.EmulatorOptions(strict=True))
     assert not caplog.records
+
+
+def test_a_finalizer_amid_a_warning_may_call(caplog):
+    """Garbage is collected anywhere, while a host function is warned of too: what its finalizer does is warned of."""
+
+    def work(place, load, save):
+        collecting, called = threading.Event(), []
+
+        class Garbage:
+            def __init__(self):
+                self.me = self
+
+            def __del__(self):
+                if collecting.is_set():
+                    Garbage()  # for the next collection, which comes at the next allocation
+                    with suppress(IllegalState):  # amid an enqueue
+                        called.append(None)
+                        save.record()
+
+        def collects():
+            Garbage()
+            threshold = gc.get_threshold()
+            collecting.set()
+            gc.set_threshold(1)
+            try:
+                save.record()
+            finally:
+                gc.set_threshold(*threshold)
+                collecting.clear()
+
+        load.call(collects).wait_sync(PATIENCE)
+        assert len(called) > 1
+
+    assert len(seen_of(caplog, work)) == 1
