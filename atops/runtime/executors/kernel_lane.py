@@ -122,10 +122,11 @@ class KernelLane:
     def _step_all(self) -> None:
         """Step what is ready on the one thread, until nothing is."""
         ready, budget = self._ready, self._slice
+        last, first, second = self._levels
         HERE.lane = self
         turn = self._turn = HERE.turn = self._turn + 1
         try:
-            while (task := ready.take()) is not None:
+            while (last or first or second) and (task := ready.take()) is not None:
                 if HERE.waiters is not None:
                     _wake()
                 if task.step(budget) is Progress.AGAIN:
@@ -134,7 +135,7 @@ class KernelLane:
                     break  # another thread has taken its place
         finally:
             HERE.lane = None
-            if ready:
+            if last or first or second:
                 self._ring()
             if HERE.waiters is not None:
                 _wake()

@@ -274,7 +274,8 @@ class WorkerLane:
                 work()
         except BaseException:
             log.exception("work on lane %s failed; this is a bug in atops", self.name)
-        if self._ready and self.empty():  # Ctrl-C came into `put`
+        last, first, second = self._levels
+        if (last or first or second) and self.empty():  # Ctrl-C came into `put`
             self._work.put(True)
 
 
