@@ -36,10 +36,17 @@ class StepBlock(Block):
         return [self]
 
     def step(self, budget: int) -> Progress:
-        """Run threads until all are parked or ended, or about `budget` suspensions were served."""
-        return self._step(budget) if self.context is None else self.context.run(self._step, budget)
+        """Run threads until all are parked or ended, or about `budget` suspensions were served.
+
+        It goes idle outside of its context: another OS thread may step it from then on, and enters the context.
+        """
+        while True:
+            progress = self._step(budget) if self.context is None else self.context.run(self._step, budget)
+            if progress is not Progress.PARKED or self._go_idle():
+                return progress
 
     def _step(self, budget: int) -> Progress:
+        """As `step`, but PARKED says only that no thread is ready."""
         grid = self.grid
         slot = self.slot = slot_here()
         plain = grid.observer is None and type(grid.policy) is RoundRobin
@@ -58,8 +65,7 @@ class StepBlock(Block):
                 if self.inbox:
                     self._collect()
                 if not self.ready or grid.error is not None:
-                    if (progress := self._go_idle(slot)) is not None:
-                        return progress
+                    return self._rest(slot)
                 elif budget <= 0:
                     return Progress.AGAIN
                 else:
@@ -237,8 +243,8 @@ class StepBlock(Block):
             woken, self.inbox = self.inbox, []
         self.ready.extend(woken)
 
-    def _go_idle(self, slot: ThreadSlot) -> Progress | None:
-        """Decide what follows where no thread is ready; None means to look again."""
+    def _rest(self, slot: ThreadSlot) -> Progress:
+        """End the block where all its threads have ended, or are to; else it is parked."""
         grid = self.grid
         if grid.error is not None:
             for thread in self.threads:
@@ -247,21 +253,26 @@ class StepBlock(Block):
         if self.left == self.size:
             self.straight = None
             return self.over()
+        return Progress.PARKED
+
+    def _go_idle(self) -> bool:
+        """Be idle, where no thread is ready, until one is woken. False means to look again."""
+        grid = self.grid
         barrier = grid.barrier
         with barrier.lock:
             if self.inbox or grid.error is not None:
-                return None
+                return False
             dead = self.reach() is Reach.BLOCK
             if not dead:
                 stuck = barrier.note_idle(self)
                 if not stuck:
-                    return Progress.PARKED
+                    return True
                 barrier.note_busy(self)
         if dead:
             grid.stop(block_deadlock(self))
         else:
             grid.deadlocked()
-        return None
+        return False
 
     def make_ready(self, threads: Iterable[KernelThread]) -> bool:
         """Put woken threads in the inbox."""

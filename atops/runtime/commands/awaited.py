@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import threading
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -207,7 +208,10 @@ class Awaited:
         return not self.is_done or waiter not in self._take()  # who takes it out wakes it
 
     def _take(self) -> list[Waiter]:
-        taken, self._waiters[:] = self._waiters[:], []
+        taken: list[Waiter] = []
+        with suppress(IndexError):
+            while True:  # one by one: what is added meanwhile is taken, or is left to the one that added it
+                taken.append(self._waiters.pop())
         return taken
 
     @property

@@ -8,6 +8,7 @@ import gc
 import threading
 import traceback
 import weakref
+from contextvars import copy_context
 
 import pytest
 from hypothesis import given, settings
@@ -705,3 +706,23 @@ def test_kernels_run_on_the_thread_that_steps_them():
 
     host.run(host.grid(kernel, 3))
     assert seen == {threading.get_ident()}
+
+
+def test_an_idle_block_can_be_stepped_by_another_thread(monkeypatch):
+    """From the moment it is idle it may be woken elsewhere: its context has been left by then."""
+    host, entered = Host(), []
+
+    async def kernel():
+        for _ in range(3):
+            await syncblocks()
+
+    grid = host.grid(kernel, 2, 2, cooperative=True, context=copy_context())
+    note_idle = type(grid.barrier).note_idle
+
+    def noting(barrier, block):
+        block.context.run(entered.append, block.linear)  # raises while any thread is in it
+        return note_idle(barrier, block)
+
+    monkeypatch.setattr(type(grid.barrier), "note_idle", noting)
+    assert host.run(grid).error is None
+    assert {*entered} == {0, 1}
