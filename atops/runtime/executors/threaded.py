@@ -128,8 +128,9 @@ class ThreadedExecutor(Executor):
     def _lane(self, name: Lane) -> WorkerLane:
         lane = self._lanes.get(name)
         if lane is None:
+            made = WorkerLane(self._name_of(name))  # not with the lock held: what is made may set off a finalizer
             with self._lock:
-                lane = self._lanes.setdefault(name, WorkerLane(self._name_of(name)))
+                lane = self._lanes.setdefault(name, made)
         return lane
 
     def _name_of(self, lane: Lane) -> str:
@@ -292,17 +293,24 @@ class GrowingLane(WorkerLane):
         self._begun = 0
 
     def put(self, work: Step, priority: int = 0) -> None:
-        """Queue work."""
-        with self._lock:  # so that the last thread does not end in between
-            if self._threads == 0:
-                self._start()
+        """Queue work.
+
+        No thread is started with the lock held: that may set off a finalizer, which may wait for what needs the lock.
+        """
+        if self._threads == 0:
+            self._start()
+        with self._lock:
             self._levels[priority].append(work)
             self._work.put(True)
+            none = self._threads == 0  # the last one has ended in between, and finds no work; none ends from here on
+        if none:
+            self._start()
 
     def crowd(self) -> tuple[int, int]:
         """Return how much work waits for a thread though there are all that may be, and how much has begun."""
         with self._lock:
-            return self._work.qsize() if self._busy >= self.width else 0, self._begun
+            waits, begun = self._work.qsize() if self._busy >= self.width else 0, self._begun
+        return waits, begun
 
     def _serve(self) -> None:
         HERE.role = "callback"

@@ -245,3 +245,24 @@ def test_one_thread_is_enough_for_calls_that_end(wants_error: bool) -> None:
         device.sync(PATIENCE)
         assert len([each for each in callback_threads(device) if "done" not in each.name]) == 1
     assert sorted(seen) == [turn for turn in range(5) for _ in streams]
+
+
+def test_a_finalizer_amid_the_start_of_a_thread_may_wait_for_a_call(monkeypatch):
+    """The collector may come while a thread starts: that thread serves what a finalizer waits for then."""
+    lane, waited = threaded.GrowingLane("calls", 4), []
+
+    class Server(threaded._Server):
+        def begin(self) -> bool:
+            started = super().begin()
+            if not waited:
+                waited.append(None)
+                done = threading.Event()
+                lane.put(done.set)
+                waited[0] = done.wait(PATIENCE)
+            return started
+
+    monkeypatch.setattr(threaded, "_Server", Server)
+    ended = threading.Event()
+    lane.put(ended.set)
+    assert waited == [True] and ended.wait(PATIENCE)
+    lane.close()
