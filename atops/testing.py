@@ -22,8 +22,8 @@ from atops.runtime.board.context import MADE, DeviceContext
 from atops.runtime.core.completion import UNSEEN, over
 from atops.runtime.driver import DEFAULT, DRIVERS, Driver
 from atops.runtime.executors.inline import InlineExecutor
+from atops.runtime.interrupts import Interrupts
 from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.run import interruptible, take_back_interrupts, takes_interrupts
 from atops.runtime.stream import Stream
 from atops.trace.text import format_bytes
 
@@ -47,7 +47,9 @@ class Board:
             raise InvalidValue(f"workers is {options.workers!r}; a test that runs inline has one thread, workers=1")
         executor: InlineExecutor | None = None
         if inline:
-            executor = InlineExecutor(options.seed, VirtualClock() if options.clock == "virtual" else None)
+            executor = self._executor = InlineExecutor(
+                options.seed, VirtualClock() if options.clock == "virtual" else None
+            )
             loop = executor.loop
             self._loop = asyncio.Runner(loop_factory=lambda: loop)
         self.inline = inline
@@ -61,12 +63,8 @@ class Board:
         async def program() -> None:
             await test(**arguments)
 
-        interrupts = takes_interrupts()
-        try:
-            self._loop.run(interruptible(program()) if interrupts else program())
-        finally:
-            if interrupts:
-                take_back_interrupts()
+        with Interrupts() as interrupts:
+            self._loop.run(interrupts.watch(interrupts.note_return(program()), self._executor))
 
     def end(self, stream: Stream, passed: bool) -> None:
         """End the stream of a test that is over: its work is waited for or, where the test failed, dropped.

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -27,9 +27,13 @@ POINTS = {dis.opmap[name] for name in NAMES if name in dis.opmap}
 
 
 class Signal:
-    """`-Signal()` makes SIGINT pending, and leaves it so: no instruction that looks for signals is in between."""
+    """`-Signal()` makes SIGINT pending, and leaves it so: no instruction that looks for signals is in between.
+
+    `~Signal()` does so with SIGALRM.
+    """
 
     __neg__ = _thread.interrupt_main
+    __invert__ = partial(_thread.interrupt_main, signal.SIGALRM)
 
 
 PENDING: Any = Signal()
@@ -47,6 +51,7 @@ class Points:
     def __init__(self, chosen: int = 0) -> None:
         self.chosen = chosen
         self.passed = 0
+        self.number = signal.SIGINT
 
     def run(self, action: Callable[[], object]) -> None:
         """Run an action, and let what the signal's handler raises pass."""
@@ -70,7 +75,7 @@ class Points:
             if self.passed == self.chosen:
                 sys.settrace(None)
                 pending = PENDING
-                _ = -pending
+                _ = ~pending if self.number == signal.SIGALRM else -pending
                 return None
         return self._look
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
 from collections.abc import Callable, Coroutine
-from types import FrameType
 from typing import Any, TypeVar
 
 from atops.base.clock import VirtualClock
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.current_loop import running_loop_adapter
-from atops.runtime.core.completion import look_at
 from atops.runtime.driver import CURRENT, Driver
-from atops.runtime.executors.executor import HERE
 from atops.runtime.executors.inline import InlineExecutor
+from atops.runtime.interrupts import Interrupts
 
-__all__ = ("drive", "interruptible", "run", "take_back_interrupts", "takes_interrupts")
+__all__ = ("drive", "run")
 
 T = TypeVar("T")
 
@@ -28,9 +24,15 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
 
     The same program with the same `options.seed` takes the same steps in the same order and leaves the same trace. With
     `options.clock="virtual"` time advances only when no step is ready. The driver is current inside `main` and closed
-    afterwards. Ctrl-C cancels the program, as with `asyncio.run`, and ends a kernel or a host call that is running: it
-    might never give the thread back. Raises InvalidType when `main` is no coroutine function, InvalidValue for options
-    that need threads, RuntimeError inside a running loop.
+    afterwards.
+
+    Ctrl-C cancels the program, as with `asyncio.run`, and raises KeyboardInterrupt in a kernel, a host call or a
+    blocking wait that is running: it might never give the thread back. The second one ends the run between two steps,
+    or in the program's code that holds the thread. KeyboardInterrupt comes out, unless the program catches its
+    cancellation and returns.
+
+    Raises InvalidType when `main` is no coroutine function, InvalidValue for options that need threads, RuntimeError
+    inside a running loop.
     """
     if not asyncio.iscoroutinefunction(main):
         raise InvalidType(f"run of {main!r}; expected a coroutine function: async def main(): ...")
@@ -48,71 +50,28 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
             "ATOPS_WORKERS"
         )
     clock = VirtualClock() if options.clock == "virtual" else None
-    executor = InlineExecutor(options.seed, clock)
     results: list[T] = []
-    interrupts = takes_interrupts()
-    try:
+    with Interrupts() as interrupts:
+        executor = InlineExecutor(options.seed, clock)
         with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
             driver = Driver(options, executor=executor)
             token = CURRENT.set(driver)
             # Not the task's own result: asyncio formats the finished task, and with it perhaps millions of numbers.
-            program = drive(main, arguments, driver, results)
+            program = drive(main, arguments, driver, results, interrupts)
             try:
-                runner.run(interruptible(program) if interrupts else program)
+                runner.run(interrupts.watch(program, executor))
             finally:
                 CURRENT.reset(token)
-    finally:
-        if interrupts:
-            take_back_interrupts()
     return results.pop()
 
 
-def take_back_interrupts() -> None:
-    """Put back Python's own handler of Ctrl-C, which was there. A Ctrl-C meanwhile is raised once that is done.
-
-    The runner puts it back only where it finds its own, and a program that Ctrl-C broke off ends after it has looked.
-    """
-    pressed: KeyboardInterrupt | None = None
-    while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        except KeyboardInterrupt as error:  # it looks for signals before it does anything
-            pressed = error
-    if pressed is not None:
-        raise pressed
-
-
 async def drive(
-    main: Callable[..., Coroutine[Any, Any, T]], arguments: tuple[object, ...], driver: Driver, results: list[T]
+    main: Callable[..., Coroutine[Any, Any, T]],
+    arguments: tuple[object, ...],
+    driver: Driver,
+    results: list[T],
+    interrupts: Interrupts,
 ) -> None:
     """Run the program inside its driver's scope, and put what it returns into `results`."""
     async with driver:
-        results.append(await main(*arguments))
-
-
-def takes_interrupts() -> bool:
-    """Return whether asyncio's runner will handle Ctrl-C here: in the main thread, unless the program does itself."""
-    in_main = threading.current_thread() is threading.main_thread()
-    return in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-async def interruptible(program: Coroutine[Any, Any, None]) -> None:
-    """Run the program so that one Ctrl-C also ends the kernel or the host call that holds the loop's thread.
-
-    There KeyboardInterrupt is raised. The runner's handler, which is called first, can do no more than ask the program
-    to end when the loop has its thread again.
-    """
-    cancel: Any = signal.getsignal(signal.SIGINT)
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        cancel(number, frame)
-        if HERE.role in ("executor", "callback"):
-            pressed = KeyboardInterrupt()
-            look_at(pressed)  # a kernel's failure that Ctrl-C has caused is not logged
-            raise pressed
-
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        await program
-    finally:
-        signal.signal(signal.SIGINT, cancel)
+        results.append(await interrupts.note_return(main(*arguments)))

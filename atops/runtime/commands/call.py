@@ -23,7 +23,7 @@ from atops.runtime.core.commands import NOWHERE, always, define, never, nothing
 from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.executors.executor import HERE, Lane
 
-__all__ = ("CALLBACKS", "OBSERVERS", "Call", "HostCoroutine", "is_async", "note_wait", "owe", "said_of")
+__all__ = ("CALLBACKS", "OBSERVERS", "Call", "HostCoroutine", "is_async", "note_wait", "owe", "result_of", "said_of")
 
 CALLBACKS = Lane("callback")  # for host calls, which may wait for each other
 OBSERVERS = Lane("done callback")  # for done callbacks and those that read traces, which must not wait for host calls
@@ -133,7 +133,7 @@ def _run_function(item: Completion) -> None:
     HERE.role = "callback"
     error: AtopsError | None = None
     try:
-        item.give(_result_of(item.command, item))
+        item.give(result_of(item.command, item))
     except BaseException as failure:  # SystemExit and KeyboardInterrupt end the call, not the callback thread
         error = _host_failure(item.command, failure)
     finally:
@@ -141,7 +141,7 @@ def _run_function(item: Completion) -> None:
     _ended(item, error)
 
 
-def _result_of(command: Call, item: Completion) -> object:
+def result_of(command: Call, item: Completion) -> object:
     """Call the function. In a frame of its own: none that has the arguments is left when the command is over."""
     result: object = command.context.run(command.function, *_arguments(command, item))
     if inspect.iscoroutine(result):

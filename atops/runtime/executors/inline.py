@@ -26,7 +26,7 @@ from atops.base.waiting.parking_lot import seconds
 from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
 from atops.runtime.executors.ready import Ready
 
-__all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector")
+__all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector", "rest")
 
 # Turns of the loop with nothing but the program's own steps, and questions in a row whether one thing is over, after
 # which that counts as waiting.
@@ -52,6 +52,7 @@ class InlineExecutor(Executor):
         self.questions: dict[int, int] = {}  # asked since anything else ran: by the id of what they were about
         self._went_on = 0  # turns of kernels that were not their last
         self._endless = 0  # of those in a row
+        self.interrupt: Step | None = None  # raises a Ctrl-C that nothing has raised yet
         self.loop = InlineLoop(self)
 
     def now(self) -> int:
@@ -140,13 +141,18 @@ class InlineExecutor(Executor):
         """Do nothing: a kernel that never suspends holds the only thread, so no other could abandon it."""
 
     def block(self, source: Any, timeout: float | None) -> bool:
-        """Pump driver steps until `source` settles. Raises WouldDeadlock when none is left."""
+        """Pump driver steps until `source` settles. Raises WouldDeadlock when none is left.
+
+        Raises KeyboardInterrupt between two steps, where nothing is lost, if Ctrl-C was pressed.
+        """
         self.check_caller()
         if HERE.role not in (None, "callback"):
             raise WouldDeadlock(f"a blocking wait inside a {HERE.role} step would never end")
         limit = seconds(timeout)
         deadline = None if limit is None else self.now() + int(limit * 1e9)
         while not source.is_done:
+            if self.interrupt is not None:
+                self.interrupt()
             if deadline is not None and self.now() >= deadline:
                 return False
             if self._run_one():
@@ -233,9 +239,14 @@ class InlineExecutor(Executor):
         if self.clock is not None:
             self.clock.advance_to(max(due, self.clock.now()))
         else:
-            time.sleep(max(0, due - self.now()) / 1e9)
+            rest(max(0, due - self.now()) / 1e9)
         self.run_timers()
         return True
+
+
+def rest(duration: float) -> None:
+    """Sleep so many seconds. Nothing is under way meanwhile, so Ctrl-C may end it."""
+    time.sleep(duration)
 
 
 class InlineLoop(asyncio.SelectorEventLoop):

@@ -1,0 +1,193 @@
+"""Ctrl-C while a program runs inline: where KeyboardInterrupt may be raised, and how it comes out of the run.
+
+One thread runs everything, so a signal handler that raises wherever it is called would break off the runtime between
+two of its instructions, and what it was about to do would be lost. So the handler raises in the program's code alone.
+"""
+
+from __future__ import annotations
+
+import _weakrefset
+import asyncio
+import os
+import selectors
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Awaitable, Iterator
+from functools import partial
+from types import CodeType, FrameType, TracebackType
+from typing import Any, TypeVar
+
+from atops.base.waiting.asyncio_loop import AsyncioHostTask
+from atops.device.exec.interpreter import StepBlock
+from atops.device.exec.thread import KernelThread
+from atops.kernels.bound import BoundKernel
+from atops.runtime.commands.call import result_of
+from atops.runtime.core.completion import look_at
+from atops.runtime.executors.inline import InlineExecutor, rest
+
+__all__ = ("Interrupts",)
+
+T = TypeVar("T")
+PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+PROGRAMS = PACKAGE + "apps" + os.sep  # they use the runtime, as a user's do
+LOOP = (os.path.dirname(asyncio.__file__) + os.sep, selectors.__file__)
+FINALIZERS = (weakref.__file__, _weakrefset.__file__)  # what is raised there is printed and lost
+# Whose callees are kernels and host functions: what is raised in those is the command's failure.
+STEPS: frozenset[CodeType] = frozenset(
+    function.__code__
+    for function in (
+        *(StepBlock._run_straight, StepBlock._begin, StepBlock._round, StepBlock._turn, StepBlock._attend),
+        *(KernelThread.begin, BoundKernel.start, result_of),
+    )
+)
+
+
+class Interrupts:
+    """Handles Ctrl-C while its block runs, in the main thread and unless the program does so itself.
+
+    The first cancels the program's task by a step of the loop, as asyncio's runner does by the handler; a kernel or a
+    host call that holds the thread, and the program where it blocks, gets KeyboardInterrupt. The second ends the run:
+    KeyboardInterrupt is raised in whatever code of the program holds the thread, else the loop stops between two steps.
+    The block ends with KeyboardInterrupt, unless the program has caught its cancellation and returned.
+    """
+
+    def __init__(self) -> None:
+        self.executor: InlineExecutor | None = None
+        self._taken = self._over = self._told = self._returned = False
+        self._pressed = 0
+        self._task: asyncio.Task[Any] | None = None
+        self._traced: list[FrameType] = []
+        self._tracer: Any = None
+
+    def __enter__(self) -> Interrupts:
+        in_main = threading.current_thread() is threading.main_thread()
+        self._taken = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._taken:
+            signal.signal(signal.SIGINT, self._press)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._over = True
+        if self._traced:
+            self._trace_no_more()
+        if self._taken and signal.getsignal(signal.SIGINT) == self._press:  # else the program has set its own
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._pressed and not isinstance(error, KeyboardInterrupt | SystemExit) and (error or not self._told):
+            raise KeyboardInterrupt
+
+    async def watch(self, program: Awaitable[T], executor: InlineExecutor) -> T:
+        """Run the program's coroutine as the task that Ctrl-C cancels."""
+        self._told = self._returned = False
+        self._task, self.executor = asyncio.current_task(), executor
+        if self._pressed:
+            executor.loop.call_soon(self._cancel)
+        return await program
+
+    async def note_return(self, main: Awaitable[T]) -> T:
+        """Await what may catch its cancellation: what comes later is the runtime's own."""
+        try:
+            return await main
+        finally:
+            self._returned = True
+
+    def _cancel(self) -> None:
+        if self._task is not None and not self._task.done():
+            self._told = not self._returned
+            self._task.cancel()
+
+    def _press(self, number: int, frame: FrameType | None) -> None:
+        self._pressed += 1
+        executor = self.executor
+        if self._over or executor is None or executor.loop.is_closed():
+            return  # the block's end raises it
+        executor.interrupt = self._raise
+        if self._pressed == 1:
+            executor.loop.call_soon_threadsafe(self._cancel)
+        else:
+            executor.loop.stop()
+            executor.loop.call_soon_threadsafe(bool)  # else it may wait for files and timers
+        if frame is None:
+            return
+        if self._pressed > 2:
+            self._raise()  # wherever it is: something refuses to end
+        program, border = _program(frame)
+        if border is not None and (border in STEPS or self._pressed > 1):
+            if program[-1:] == [frame]:
+                self._raise()
+            self._trace(program)
+        elif frame.f_code is rest.__code__:
+            self._raise()
+
+    def _raise(self) -> None:
+        if self.executor is not None:
+            self.executor.interrupt = None
+        pressed = KeyboardInterrupt()
+        look_at(pressed)  # a kernel's failure that Ctrl-C has caused is not logged
+        raise pressed
+
+    def _trace(self, program: list[FrameType]) -> None:
+        """Raise at the next line of a program that is in a call of the runtime."""
+        if not self._traced:
+            self._tracer = sys.gettrace()
+            sys.settrace(lambda frame, event, argument: None)
+        for frame in program:
+            frame.f_trace = self._at_line
+            self._traced.append(frame)
+
+    def _at_line(self, frame: FrameType, event: str, argument: object) -> Any:
+        if event == "line" and self._traced:
+            self._trace_no_more()
+            if self.executor is not None and self.executor.interrupt is not None:
+                self._raise()
+        return self._at_line
+
+    def _trace_no_more(self) -> None:
+        for frame in self._traced:
+            frame.f_trace = None
+        self._traced = []
+        sys.settrace(self._tracer)
+
+
+def _program(frame: FrameType) -> tuple[list[FrameType], CodeType | None]:
+    """Return the program's frames, outermost first, that the runtime has called last, and what called them.
+
+    Not those of finalizers and signal handlers, which may be called in the middle of anything.
+    """
+    program: list[FrameType] = []
+    anywhere = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
+    for each in _outwards(frame):
+        code = each.f_code
+        if code.co_name == "__del__" or code.co_filename in FINALIZERS or code in anywhere:
+            program = []
+        elif not _of_runtime(each):
+            program.append(each)
+        elif program and (code in STEPS or code in TASKS):
+            return program[::-1], code
+        else:
+            program = []
+    return [], None
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    while isinstance(handler, partial):
+        handler = handler.func
+    return getattr(handler, "__code__", None)
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _of_runtime(frame: FrameType) -> bool:
+    path = frame.f_code.co_filename
+    return path.startswith(LOOP) or (path.startswith(PACKAGE) and not path.startswith(PROGRAMS))
+
+
+# Whose callees are tasks and callbacks of the loop.
+TASKS: frozenset[CodeType] = frozenset(
+    function.__code__ for function in (asyncio.Handle._run, AsyncioHostTask._run, Interrupts.note_return)
+)

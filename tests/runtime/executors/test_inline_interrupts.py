@@ -1,0 +1,145 @@
+"""Ctrl-C at every point of an inline run: KeyboardInterrupt comes out, the handler is back, and the next run works."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import atops
+from atops import kernels as k
+from tests.interruption import Points, every_point
+
+
+@pytest.fixture(autouse=True)
+def _default_handler() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@k.kernel
+async def ones(x: k.Span) -> None:
+    """Store ones, after some barriers."""
+    for _ in range(3):
+        await k.syncthreads()
+    x[k.threadIdx.x] = 1
+
+
+async def program() -> float:
+    """Let two streams do some of everything, awaited and blocking."""
+    device = atops.Device(0)
+    async with device.create_stream() as s, device.create_stream() as t:
+        x = s.upload(np.zeros(4, np.float32))
+        s.launch(ones, (1, 4), x)
+        t.wait(s.record())
+        called = t.call(sum, range(100))
+        fetched = await s.fetch(x)
+        assert called.wait_sync() == 4950
+        return float(fetched.sum())
+
+
+def test_ctrl_c_at_every_point() -> None:
+    """Wherever it comes, nothing hangs or is lost: the run ends by KeyboardInterrupt, and the next one works."""
+    for points in every_point(lambda: atops.run(program), 150):
+        with pytest.raises(KeyboardInterrupt):
+            points.run(lambda: atops.run(program))
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, points.chosen
+        assert atops.run(program) == 4, points.chosen
+
+
+def test_ctrl_c_in_a_signal_handler_that_comes_anywhere() -> None:
+    """A handler of another signal may be called in the middle of the runtime: what it raises would break that off."""
+
+    def press(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGALRM, press)
+    try:
+        for points in every_point(lambda: atops.run(program), 100):
+            points.number = signal.SIGALRM
+            with pytest.raises(KeyboardInterrupt):
+                points.run(lambda: atops.run(program))
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, points.chosen
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def _query(stream: atops.Stream) -> None:
+    """Be in a call of the runtime nearly all the time, for ever."""
+    while True:
+        stream.is_done  # noqa: B018
+
+
+def _barriers() -> Callable[..., object]:
+    @k.kernel
+    async def endless() -> None:
+        signal.raise_signal(signal.SIGINT)
+        while True:
+            await k.syncthreads()
+
+    return endless
+
+
+@pytest.mark.parametrize("how", ["calls the runtime", "blocks", "blocks in a call"])
+def test_ctrl_c_ends_what_never_would(how: str) -> None:
+    """Code in a host call that only ever calls the runtime, and blocking waits for what does not end."""
+
+    async def main() -> None:
+        s, t = atops.Device(0).create_stream(), atops.Device(0).create_stream()
+        if how == "calls the runtime":
+            asyncio.get_running_loop()
+            points = Points(400)
+            s.call(lambda: points.run(lambda: _query(t)))
+            await s
+        s.launch(_barriers(), (1, 2))
+        if how == "blocks":
+            s.sync()
+        await t.call(s.sync)
+
+    with pytest.raises(KeyboardInterrupt):
+        atops.run(main)
+    assert atops.run(program) == 4
+
+
+def test_a_program_may_catch_its_cancellation() -> None:
+    """As under asyncio's runner: what it returns then is the result."""
+
+    async def main() -> int:
+        signal.raise_signal(signal.SIGINT)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return 7
+        return 0
+
+    assert atops.run(main) == 7
+
+
+def test_ctrl_c_at_the_last_step() -> None:
+    """Pressed when the program has nothing more to wait for, it comes out all the same."""
+
+    async def main() -> int:
+        signal.raise_signal(signal.SIGINT)
+        return 7
+
+    with pytest.raises(KeyboardInterrupt):
+        atops.run(main)
+
+
+def test_the_second_ctrl_c_ends_a_program_that_refuses() -> None:
+    """Pressed again, it is raised in code of the program that holds the thread."""
+
+    async def main() -> None:
+        signal.raise_signal(signal.SIGINT)
+        for turn in range(1_000_000):
+            if turn == 1000:
+                signal.raise_signal(signal.SIGINT)
+        raise AssertionError("it went on")
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        atops.run(main)
+    assert not isinstance(raised.value.__context__, AssertionError)
