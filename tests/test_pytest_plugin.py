@@ -293,7 +293,7 @@ def test_work_that_does_not_end_is_named(run: Run):
     """A stream whose work goes on for ever is told with the command that runs."""
     result = run("def test_it(atops_stream): atops_stream.wait_value(atops_stream.zeros(1, np.int32), 1)\n")
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["  stream 'atops_stream' is open, 1 of its commands not over, the first *wait_value*"])
+    result.stdout.fnmatch_lines(["  stream 'atops_stream' is open, * of its commands not over, the first *wait_value*"])
 
 
 def test_the_plugin_is_loaded_without_the_runtime():

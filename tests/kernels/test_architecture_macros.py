@@ -97,7 +97,7 @@ def test_the_languages_own_module_cannot_give_one_away():
     ("name", "meant"),
     [("log", "; did you mean 'ln'?"), ("pow", "; did you mean 'power'?"),
      ("memcpy_asinc", "; did you mean 'memcpy_async'?"),
-     ("atomicAdd", "; did you mean 'signal_add'?"), ("qqq", ""), ("__qqq__", "")],
+     ("qqq", ""), ("__qqq__", "")],
 )  # fmt: skip
 def test_a_name_that_the_language_lacks(name: str, meant: str):
     """The error and the compiler's message suggest the same name: what the language calls it, then what is near."""
@@ -106,3 +106,11 @@ def test_a_name_that_the_language_lacks(name: str, meant: str):
     assert str(caught.value) == f"module 'atops.kernels' has no attribute {name!r}{meant}"
     with pytest.raises(CompilationError, match=re.escape(f"'k' has no name '{name}'{meant}\n")):
         k.compile_source(f"@k.kernel\ndef f(x):\n    k.{name}\n", "text.py")
+
+
+def test_a_name_of_another_language():
+    """The error and the compiler's message say what to write instead."""
+    with pytest.raises(AttributeError, match=r"^k has no program_id\(\); use k\.blockIdx\.x$"):
+        k.program_id  # noqa: B018
+    with pytest.raises(CompilationError, match=r"'k' has no name 'program_id'; use k\.blockIdx\.x\n"):
+        k.compile_source("@k.kernel\ndef f(x):\n    k.program_id\n", "text.py")
