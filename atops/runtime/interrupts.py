@@ -19,7 +19,7 @@ from functools import partial
 from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar
 
-from atops.base.waiting.asyncio_loop import AsyncioHostTask
+from atops.base.waiting.loop_adapter import HostTask
 from atops.device.exec.interpreter import StepBlock
 from atops.device.exec.thread import KernelThread
 from atops.kernels.bound import BoundKernel
@@ -189,5 +189,5 @@ def _of_runtime(frame: FrameType) -> bool:
 
 # Whose callees are tasks and callbacks of the loop.
 TASKS: frozenset[CodeType] = frozenset(
-    function.__code__ for function in (asyncio.Handle._run, AsyncioHostTask._run, Interrupts.note_return)
+    function.__code__ for function in (asyncio.Handle._run, HostTask._call, Interrupts.note_return)
 )

@@ -130,16 +130,22 @@ def test_ctrl_c_at_the_last_step() -> None:
         atops.run(main)
 
 
-def test_the_second_ctrl_c_ends_a_program_that_refuses() -> None:
+@pytest.mark.parametrize("where", ["the program", "a stream's coroutine"])
+def test_the_second_ctrl_c_ends_a_program_that_refuses(where: str) -> None:
     """Pressed again, it is raised in code of the program that holds the thread."""
+    went_on = False
 
-    async def main() -> None:
+    async def refusing() -> None:
+        nonlocal went_on
         signal.raise_signal(signal.SIGINT)
         for turn in range(1_000_000):
             if turn == 1000:
                 signal.raise_signal(signal.SIGINT)
-        raise AssertionError("it went on")
+        went_on = True
 
-    with pytest.raises(KeyboardInterrupt) as raised:
+    async def main() -> None:
+        await (refusing() if where == "the program" else atops.Device(0).create_stream().call(refusing))
+
+    with pytest.raises(KeyboardInterrupt):
         atops.run(main)
-    assert not isinstance(raised.value.__context__, AssertionError)
+    assert not went_on
