@@ -63,10 +63,14 @@ def assert_sleeps(world: World, kind: str, event_flags: int = 0) -> None:
     thread, answers, go_on = begin(world, kind, event_flags)
     while kind != "word" and not waiters(world.driver):
         time.sleep(0)
-    before, until = used(thread), time.monotonic_ns() + LONG
-    while time.monotonic_ns() < until:
-        pass
-    assert used(thread) - before < SHORT
+    for _ in range(3):  # it may have been seen to wait a moment before it slept
+        before, until = used(thread), time.monotonic_ns() + LONG
+        while time.monotonic_ns() < until:
+            pass
+        if used(thread) - before < SHORT:
+            break
+    else:
+        raise AssertionError("it uses the processor while it waits")
     end(thread, answers, go_on)
 
 

@@ -409,7 +409,8 @@ def test_a_destroyed_event_keeps_no_descriptor(world, recorded):
                 tops.check(tops.topsEventRecord(event, None))
                 tops.check(tops.topsStreamSynchronize(None))
             tops.check(tops.topsEventDestroy(event))
-            until(lambda: descriptors() == before)  # the thread that ended the record may hold it still
+            # The thread that ended the record may hold it still; and what other tests opened may be closed by now.
+            until(lambda: descriptors() <= before)
     finally:
         gc.enable()
 
