@@ -33,7 +33,7 @@ class Signal:
     """
 
     __neg__ = _thread.interrupt_main
-    __invert__ = partial(_thread.interrupt_main, signal.SIGALRM)
+    __invert__ = staticmethod(partial(_thread.interrupt_main, signal.SIGALRM))
 
 
 PENDING: Any = Signal()

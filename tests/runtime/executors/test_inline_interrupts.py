@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable, Iterator
 
@@ -17,7 +18,9 @@ from tests.interruption import Points, every_point
 @pytest.fixture(autouse=True)
 def _default_handler() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()  # garbage of other tests has points, too
     yield
+    gc.enable()
     signal.signal(signal.SIGINT, before)
 
 
@@ -42,11 +45,25 @@ async def program() -> float:
         return float(fetched.sum())
 
 
+def press_at(points: Points) -> None:
+    """Run the program with a signal at the chosen point. Fails unless KeyboardInterrupt comes out.
+
+    After a run that was broken off, 3.13 traces less of the next: then the point is not reached, and tried again.
+    """
+    for _ in range(3):
+        points.passed = 0
+        try:
+            points.run(lambda: atops.run(program))
+        except KeyboardInterrupt:
+            return
+        assert points.passed < points.chosen, f"what came at point {points.chosen} did not come out"
+    raise AssertionError(f"the run has no point {points.chosen}")
+
+
 def test_ctrl_c_at_every_point() -> None:
     """Wherever it comes, nothing hangs or is lost: the run ends by KeyboardInterrupt, and the next one works."""
     for points in every_point(lambda: atops.run(program), 150):
-        with pytest.raises(KeyboardInterrupt):
-            points.run(lambda: atops.run(program))
+        press_at(points)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, points.chosen
         assert atops.run(program) == 4, points.chosen
 
@@ -61,8 +78,7 @@ def test_ctrl_c_in_a_signal_handler_that_comes_anywhere() -> None:
     try:
         for points in every_point(lambda: atops.run(program), 100):
             points.number = signal.SIGALRM
-            with pytest.raises(KeyboardInterrupt):
-                points.run(lambda: atops.run(program))
+            press_at(points)
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, points.chosen
     finally:
         signal.signal(signal.SIGALRM, before)
