@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NoReturn, TypeVar
 
-__all__ = ("NAMES", "answers", "cure", "page")
+__all__ = ("NAMES", "answers", "cure", "instead_of", "page")
 
 T = TypeVar("T")
 
@@ -187,11 +187,18 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
 
 def cure(kind: str, name: str) -> str | None:
     """Return what to do about a name that a class or module lacks, None where the table does not have it."""
-    names = NAMES[kind]
-    for spelled in (name, f"{name}()"):
-        if spelled in names:
-            return f"{kind} has no {spelled}; use {names[spelled]}"
-    return None
+    spelled = _spelled(kind, name)
+    return None if spelled is None else f"{kind} has no {spelled}; use {NAMES[kind][spelled]}"
+
+
+def instead_of(kind: str, name: str) -> str | None:
+    """Return what to write for a name that a class or module lacks, None where the table does not have it."""
+    spelled = _spelled(kind, name)
+    return None if spelled is None else NAMES[kind][spelled]
+
+
+def _spelled(kind: str, name: str) -> str | None:
+    return next((each for each in (name, f"{name}()") if each in NAMES[kind]), None)
 
 
 class _Absent:

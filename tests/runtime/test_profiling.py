@@ -1,4 +1,4 @@
-"""Profiles: what each board does in a block is in it, whoever runs it, and the file is there however the block ends."""
+"""Profiles: what every thread's boards do in a block is in it, and its file is written however the block ends."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from atops.base.neighbours import NAMES
+from atops.base.neighbours import instead_of
 from atops.kernels.execution_spaces import device, host
 from atops.kernels.inspection import codes_of
 from atops.kernels.kernel import cooperative, kernel
@@ -108,9 +108,8 @@ def _report(
     """Report a name that is not defined: a global one, or one of the module that is spelled `owner`."""
     place = _Position(each.positions, function.co_firstlineno, len(each.argval) if owner else 0)
     if owner:
-        there = NAMES["k"]
-        instead = there.get(each.argval) or there.get(f"{each.argval}()")
-        meant = f"; use {instead}" if owner == "k" and instead else nearest(each.argval, known)
+        instead = instead_of("k", each.argval) if owner == "k" else None
+        meant = nearest(each.argval, known) if instead is None else f"; use {instead}"
         log.error(f"'{owner}' has no name '{each.argval}'{meant}", source, place)
         return
     others = [*known, *BUILTINS, *function.co_varnames, *function.co_freevars, *function.co_cellvars]
