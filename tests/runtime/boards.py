@@ -12,7 +12,7 @@ from atops import kernels as k
 from atops.base.errors import ExecutionError
 from atops.base.options import EmulatorOptions
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import CURRENT, Driver
 from atops.runtime.memory.buffer import DeviceArray
 from atops.runtime.stream import Stream
 
@@ -34,6 +34,17 @@ def device(**options: Any) -> Iterator[Device]:
     """Have device 0 of a board for the block."""
     with board(**options) as driver:
         yield Device(0, driver)
+
+
+@contextmanager
+def current_device(**options: Any) -> Iterator[Device]:
+    """Have device 0 of a board that is the current one for the block."""
+    with board(**options) as driver:
+        token = CURRENT.set(driver)
+        try:
+            yield Device(0)
+        finally:
+            CURRENT.reset(token)
 
 
 class Latch:

@@ -13,20 +13,15 @@ import atops
 from atops import kernels as k
 from atops import tops
 from atops.errors import InvalidDevice, InvalidHandle, InvalidType, InvalidValue, NotSupported
-from atops.runtime.driver import CURRENT
 from tests.every import every
-from tests.runtime.boards import PATIENCE, Foreign, Latch, board
+from tests.runtime.boards import PATIENCE, Foreign, Latch, board, current_device
 
 
 @pytest.fixture
 def device():
     """Have device 0 of a board of two, which is the current one."""
-    with board(devices=2) as driver:
-        token = CURRENT.set(driver)
-        try:
-            yield atops.Device(0)
-        finally:
-            CURRENT.reset(token)
+    with current_device(devices=2) as device:
+        yield device
 
 
 @k.kernel
