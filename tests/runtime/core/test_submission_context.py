@@ -12,6 +12,7 @@ import pytest
 
 import atops
 from atops.base.trace.records import ExportRecord, TraceRecord
+from tests.runtime.boards import PATIENCE
 
 REQUEST: ContextVar[object] = ContextVar("request", default=None)
 
@@ -43,7 +44,7 @@ async def submissions(records: list[ExportRecord], ask: bool) -> list[TraceRecor
             await completion
         with pytest.raises(atops.errors.ExecutionError):
             await stream
-        assert tracer.deliver()
+        assert tracer.deliver(PATIENCE)
     return tracer.records()
 
 
@@ -93,7 +94,7 @@ def test_contexts_are_let_go_once_they_are_delivered():
             REQUEST.reset(token)
             known = weakref.ref(request)
             del request, token
-            tracer.deliver()
+            assert tracer.deliver(PATIENCE)
             for _ in range(5):
                 await asyncio.sleep(0)  # the loop has handles with contexts of their own
             gc.collect()
