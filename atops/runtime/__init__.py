@@ -10,6 +10,9 @@ pipeline            chunks over several streams
 cooperative_launch  launches on several streams in one step
 external_stream     streams of other libraries
 symbols             variables of kernels, as the host reaches them
+stream_reports      what a stream says of itself
+profiling           profiles: what all boards did in a block of a program
+interrupts          Ctrl-C while a program runs inline
 executors/          the two hosts: threads, or one loop
 core/               what commands are: completions, events, rows, failures, capacity, tracing
 memory/             buffers, host arrays, the ends of copies

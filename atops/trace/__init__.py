@@ -4,4 +4,8 @@ summary  time and bytes by stream and kind, overlap, critical path; arithmetic o
 text     a timeline for terminals, and sentences for screen readers
 chrome   the Chrome trace format, for Perfetto
 file     traces saved without loss
+join     traces of several boards as one
+page     a trace as one page of HTML, from page.html
+words    names of kinds, times and sizes, as people read them
+colours  one palette for pages and widgets
 """

@@ -1,4 +1,4 @@
-"""The tree works wherever it is cloned: no path of one machine, no host that packages or scripts come from."""
+"""The tree works wherever it is cloned: no path of one machine, no host of packages or scripts, no tool's cache."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from tests.architecture.source_tree import ROOT
 
+PICTURES = {".png"}
 NOT_OURS = {".git", "build", "dist", "out", "node_modules", "__pycache__"}
 
 # Paths and hosts are kept in pieces, so that this file does not hold what it looks for.
@@ -22,16 +23,19 @@ HOSTS = [".".join(host) for host in PACKAGE_HOSTS + SCRIPT_HOSTS]
 HOST = re.compile("|".join(re.escape(host) for host in HOSTS))
 
 
-def texts(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield every text file of the project with its text; environments, caches and builds are not the project's."""
+def files(root: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield every file of the project with what is in it; environments, caches and builds are not the project's."""
     for folder, folders, names in os.walk(root):
         hidden = {name for name in folders if name.startswith(".") and name != ".ci"}
         folders[:] = sorted(set(folders) - hidden - NOT_OURS)
         for name in sorted({*names} - {".git"}):  # in a linked work tree a file, which names the repository
             path = Path(folder, name)
-            data = path.read_bytes()
-            if b"\0" not in data:
-                yield path.relative_to(root), data.decode("utf-8")
+            yield path.relative_to(root), path.read_bytes()
+
+
+def texts(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield every text file of the project with its text."""
+    return ((path, data.decode("utf-8")) for path, data in files(root) if b"\0" not in data)
 
 
 def occurrences(root: Path, pattern: re.Pattern[str]) -> list[str]:
@@ -52,6 +56,11 @@ def test_no_path_of_one_machine():
 def test_no_host_that_packages_come_from():
     """No file says where packages or scripts are fetched: the user's own set-up knows, and nothing needs a network."""
     assert not (faults := occurrences(ROOT, HOST)), "\n" + "\n".join(faults)
+
+
+def test_files_are_texts_or_pictures():
+    """Nothing that a tool keeps for itself, and that no one reads, lies among the sources."""
+    assert not [str(path) for path, data in files(ROOT) if b"\0" in data and path.suffix not in PICTURES]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -6,5 +6,6 @@ arena          the bytes behind them
 host_memory    pinned, registered and managed host memory
 value_wait     conditions on a word of memory, and watches that each store tests
 banks          where a new allocation goes: in a bank, or across several
+pieces         the parts of L1 and L2 that kernels have taken
 free_ranges    the free ranges: cut, merged and found by best fit
 """

@@ -4,6 +4,7 @@ commands         the row of a kind of command: how it runs, what it uses, how it
 completion       the outcome of a command, which any number of tasks may await; failures
 event            a point in a stream
 future           what makes completions and events futures to asyncio and to concurrent.futures
+order            which commands of other streams are known to come before
 capacity         how many commands a stream takes, and reservations of places
 command_trace    what a tracer is told of commands
 poller           timers for what nothing reports
