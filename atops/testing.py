@@ -19,8 +19,9 @@ from atops.base.waiting.parking_lot import Ending
 from atops.device.call_site import Site, caller
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import MADE, DeviceContext
+from atops.runtime.board.current_device import DEFAULT
 from atops.runtime.core.completion import UNSEEN, over
-from atops.runtime.driver import DEFAULT, DRIVERS, Driver
+from atops.runtime.driver import DRIVERS, Driver
 from atops.runtime.executors.inline import InlineExecutor
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.queues.queue import StreamQueue

@@ -88,8 +88,8 @@ class DeviceStatistics:
 class Device:
     """Device `ordinal` (the current one unless told) of `driver` (the current one unless told).
 
-    A handle: making two for one device makes one device. Raises InvalidDevice when the board has no such device,
-    InvalidType for an ordinal that is no int.
+    A handle: making two for one device makes one device. In `with device:` it is the current device, and its driver the
+    current one. Raises InvalidDevice when the board has no such device, InvalidType for an ordinal that is no int.
     """
 
     __slots__ = ("__weakref__", "_driver", "_ordinal")
@@ -163,17 +163,17 @@ class Device:
     def set_current(self) -> None:
         """Make it the current device of this task, or of this thread outside of tasks, until another is.
 
-        Inside a block, `with device:` or `with stream:`, until the block is left. In a notebook it holds in later
-        cells, too (TOPS Runtime API, 2.2 topsSetDevice).
+        Its driver is the current one with it. Inside a block, `with device:` or `with stream:`, until the block is
+        left. In a notebook it holds in later cells, too (TOPS Runtime API, 2.2 topsSetDevice).
         """
-        use_device(self.driver.serial, self.ordinal)
+        use_device(self.driver, self.ordinal)
 
     def use(self) -> None:
         """As `set_current`."""
         self.set_current()
 
     def __enter__(self) -> Device:
-        enter(self, self.driver.serial, self.ordinal)
+        enter(self, self.driver, self.ordinal)
         return self
 
     def __exit__(

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextvars import Context, ContextVar
+from contextvars import Context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,6 +40,7 @@ from atops.device.memory.host_memory import AddressSpace, HostMemory
 from atops.device.memory.value_wait import Watch
 from atops.device.topology import Topology
 from atops.runtime.board.context import DeviceContext
+from atops.runtime.board.current_device import DEFAULT, chosen_driver, enter, leave
 from atops.runtime.board.deferred_free import BoardWork, Lost, newest
 from atops.runtime.board.handles import bury
 from atops.runtime.commands.call import CALLBACKS, OBSERVERS, HostCoroutine
@@ -68,13 +69,11 @@ DRIVERS: weakref.WeakSet[Driver] = weakref.WeakSet()
 STARTS: list[Callable[[Driver], object]] = []  # told of each new driver
 STARTS_LOCK = fork_safe(threading.RLock())  # guards both
 SERIALS = itertools.count(1)  # of drivers
-CURRENT: ContextVar[Driver | None] = ContextVar("atops_driver", default=None)
 COPY_THREADS = 2  # more do not copy faster: two saturate the memory of a small machine
 STORES_NS = 500_000  # between two looks for stores that nothing reports: they are found a millisecond late at most
 LOOPS_NS = 20_000_000  # between two looks whether an event loop has closed
 LOOK_NS = 2_000_000  # between two looks at what a close waits for
 MARGIN = 1.0  # seconds beyond the abort grace before what is left is given up
-DEFAULT: list[Driver] = []
 DEFAULT_LOCK = fork_safe(threading.Lock())
 
 
@@ -90,8 +89,7 @@ class Driver(InProcess):
     # Of which command number, and the commands while a stream has lost them.
     _newest_work: tuple[int, Callable[[], BoardWork | None]] = -1, lambda: None
     device_type: ClassVar[type[Device]]  # set by the module of Device, which knows drivers
-    _outer: Driver | None = None  # the one that was current where this one was entered
-    _entered = _left = False
+    _entered = False
     _flush_posted = False  # whether the tracer is about to tell its subscribers
     frees = False  # whether a stream has freed memory: from then on pools need to know what comes before what
 
@@ -148,21 +146,15 @@ class Driver(InProcess):
     async def __aenter__(self) -> Driver:
         if self._entered:
             raise IllegalState(f"{self!r} was entered already; leave that `async with` first")
-        self._entered, self._left = True, False
-        outer = CURRENT.get()
-        self._outer = None if outer is self else outer
-        CURRENT.set(self)
+        self._entered = True
+        enter(self, self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._entered, self._left = False, True
-        if CURRENT.get() is self:  # else another was entered since, or this is another context
-            outer = self._outer
-            while outer is not None and outer._left:  # before this one, which was entered in it
-                outer = outer._outer
-            CURRENT.set(outer)
+        self._entered = False
+        leave(self)
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -484,8 +476,11 @@ def options_of(options: EmulatorOptions | None) -> EmulatorOptions:
 
 
 def current_driver() -> Driver:
-    """Return the innermost of `async with Driver()` and `atops.run`, else the process-wide default driver."""
-    return CURRENT.get() or default_driver()
+    """Return the driver of the innermost `async with driver:`, `with device:` or `with stream:`, or of `atops.run`.
+
+    A device or stream that was chosen there brings its own (`Device.use`). Else it is the process-wide default driver.
+    """
+    return chosen_driver() or default_driver()
 
 
 def default_driver() -> Driver:

@@ -20,7 +20,8 @@ from atops.base.trace.event_log import Closable
 from atops.base.trace.records import Trace, TraceNames, TraceRecord
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import checkpoint
-from atops.runtime.driver import CURRENT, DRIVERS, STARTS, STARTS_LOCK, Driver
+from atops.runtime.board.current_device import known_driver
+from atops.runtime.driver import DRIVERS, STARTS, STARTS_LOCK, Driver
 from atops.trace.file import check_target, write
 from atops.trace.join import BoardTrace, join
 from atops.trace.summary import Summary, summary
@@ -92,7 +93,7 @@ class Profile:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._stop()
-        driver = CURRENT.get()
+        driver = known_driver()
         if self.file is None or (driver is not None and driver.inline):  # whose run has one thread
             self._write(error)
             await checkpoint()

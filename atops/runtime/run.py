@@ -10,7 +10,8 @@ from atops.base.clock import VirtualClock
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.current_loop import running_loop_adapter
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from atops.runtime.executors.inline import InlineExecutor
 from atops.runtime.interrupts import Interrupts
 
@@ -55,13 +56,13 @@ def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | 
         executor = InlineExecutor(options.seed, clock)
         with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
             driver = Driver(options, executor=executor)
-            token = CURRENT.set(driver)
+            enter(driver, driver)
             # Not the task's own result: asyncio formats the finished task, and with it perhaps millions of numbers.
             program = drive(main, arguments, driver, results, interrupts)
             try:
                 runner.run(interrupts.watch(program, executor))
             finally:
-                CURRENT.reset(token)
+                leave(driver)
     return results.pop()
 
 

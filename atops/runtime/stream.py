@@ -92,7 +92,7 @@ class Stream(StreamMemory):
     `async with stream:` owns the buffers that its verbs make: leaving the block waits for the work and frees them;
     leaving it by an exception aborts the work first. `await stream` waits for what is enqueued and raises its failure.
     `with stream:` only makes it the current stream of its device (`Device.current_stream`), and that the current
-    device; it ends nothing.
+    device, with its driver; it ends nothing.
     """
 
     __slots__ = ("_handle", "_lasts", "flags")
@@ -168,7 +168,7 @@ class Stream(StreamMemory):
             log_if_unseen(self, self.failure)
 
     def __enter__(self) -> Stream:
-        enter(self, self.driver.serial, self.context.ordinal, self)
+        enter(self, self.driver, self.context.ordinal, self)
         return self
 
     def __exit__(
@@ -177,7 +177,7 @@ class Stream(StreamMemory):
         leave(self)
 
     def use(self) -> None:
-        """Make it the current stream of its device, and that the current device, until others are.
+        """Make it the current stream of its device, and that the current device, with its driver, until others are.
 
         For this task, or this thread outside of tasks; inside `with device:` or `with stream:`, until the block is
         left. Raises InvalidHandle once it is closed.

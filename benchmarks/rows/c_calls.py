@@ -14,7 +14,8 @@ import numpy as np
 
 import atops.tops as tops
 from atops.base.errors import AtopsError
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from benchmarks.measuring.figures import Figure, Skipped, value_at_most
 from benchmarks.measuring.measure import Effort, Times, board, interleave
 
@@ -60,11 +61,11 @@ def _figure(what: str, value: float, unit: str, reference: str, times: Times, sc
 @contextmanager
 def _current(driver: Driver) -> Iterator[None]:
     """Make a board the one that C-style calls mean."""
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         yield
     finally:
-        CURRENT.reset(token)
+        leave(driver)
 
 
 def _repeated(count: int, action: Callable[[], object]) -> float:

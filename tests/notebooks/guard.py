@@ -72,8 +72,9 @@ def _device_work() -> Iterator[str]:
     """Yield what devices still do, streams that failed, and drivers that were never closed."""
     if "atops" not in sys.modules:
         return
+    from atops.runtime.board.current_device import DEFAULT
     from atops.runtime.device import Device
-    from atops.runtime.driver import DEFAULT, DRIVERS
+    from atops.runtime.driver import DRIVERS
 
     for driver in [each for each in DRIVERS if each.closed is None]:
         if driver not in DEFAULT:

@@ -11,8 +11,9 @@ import anyio
 from atops import kernels as k
 from atops.base.errors import ExecutionError
 from atops.base.options import EmulatorOptions
+from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.driver import Driver
 from atops.runtime.memory.buffer import DeviceArray
 from atops.runtime.stream import Stream
 
@@ -40,11 +41,11 @@ def device(**options: Any) -> Iterator[Device]:
 def current_device(**options: Any) -> Iterator[Device]:
     """Have device 0 of a board that is the current one for the block."""
     with board(**options) as driver:
-        token = CURRENT.set(driver)
+        enter(driver, driver)
         try:
             yield Device(0)
         finally:
-            CURRENT.reset(token)
+            leave(driver)
 
 
 class Latch:

@@ -26,7 +26,8 @@ from atops.base.errors import (
     NotSupported,
     OutOfMemory,
 )
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from tests.runtime.boards import PATIENCE, Foreign, Latch, add_one, board
 
 MIB = 1 << 20
@@ -212,7 +213,7 @@ def test_m10_a_stream_says_its_handle(device):
 
 def test_m10_handle_0_is_the_null_stream_of_the_current_device(driver):
     """As in C; a stream of a device that was reset is refused."""
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         with atops.Device(1) as second:
             assert atops.ExternalStream(Foreign((0, 0))).stream is second.null_stream
@@ -221,7 +222,7 @@ def test_m10_handle_0_is_the_null_stream_of_the_current_device(driver):
             with pytest.raises(AtopsError, match="reset"):
                 atops.ExternalStream(stream)
     finally:
-        CURRENT.reset(token)
+        leave(driver)
 
 
 @pytest.mark.parametrize("answer", [None, 7, (0,), (0, 1, 2), (1, 0), (0, "1"), (0, 1.0), (None, 0), "00", b"\0\0", ()])

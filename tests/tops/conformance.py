@@ -15,8 +15,9 @@ import anyio
 
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
+from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.driver import Driver
 from atops.tops.bridge.call import SCHEDULES, TWINS
 from atops.tops.bridge.codes import forget, last
 from atops.tops.bridge.handles import register, take
@@ -62,7 +63,7 @@ class World:
         results: list[Any] = []
 
         def run() -> None:
-            CURRENT.set(self.driver)
+            enter(self.driver, self.driver)
             results.append(function())
 
         thread = threading.Thread(target=run)
@@ -74,14 +75,14 @@ class World:
 def new_world() -> Iterator[World]:
     """Make a gcu300 board of two devices, with device 0 current in this thread and no error or flag of another test."""
     driver = Driver(EmulatorOptions(devices=2, abort_grace=0.2, trace=256))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     fresh()
     try:
         with Device(0):
             yield World(driver)
     finally:
         fresh()
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
 
 

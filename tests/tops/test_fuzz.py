@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from atops.base.options import EmulatorOptions
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from tests.tops.any_arguments import Hand
 from tests.tops.conformance import World, fresh
 from tests.tops.watchdog import Watchdog, books, shown
@@ -23,7 +24,7 @@ def program(chance: Random, made: list[str]) -> None:
     `made` gets what was called.
     """
     driver = Driver(EmulatorOptions(devices=2, abort_grace=0.2, trace=64))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     world, dog = World(driver), Watchdog(driver)
     try:
         dog.run(lambda: several(chance, world, dog, made))
@@ -32,7 +33,7 @@ def program(chance: Random, made: list[str]) -> None:
         books(driver)
         assert all(context.memory.statistics().used == 0 for context in driver.contexts)
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
         fresh()
 

@@ -14,7 +14,8 @@ import pytest
 
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from atops.tops.bridge.pointers import OWNED
 from tests.runtime.boards import PATIENCE, leftovers
 from tests.tops.any_arguments import Hand
@@ -93,7 +94,7 @@ def test_one_of_many_threads_destroys(world: World, kind: str):
 def storm(seconds: float, seed: int) -> None:
     """Have 16 threads make any calls for a while; then find the books in order, and nothing left once all is freed."""
     driver = Driver(EmulatorOptions(devices=2, abort_grace=0.2, trace=64))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     world, dog = World(driver), Watchdog(driver)
     hands = [Hand(Random(f"{seed} {number}"), world) for number in range(THREADS)]
     until = time.monotonic() + seconds
@@ -115,7 +116,7 @@ def storm(seconds: float, seed: int) -> None:
         gc.collect()
         assert not {what: left for what, left in leftovers(driver).items() if not what.startswith("host")}
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
         fresh()
 

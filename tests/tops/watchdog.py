@@ -11,8 +11,9 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import Any
 
+from atops.runtime.board.current_device import enter
 from atops.runtime.device import Device
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.driver import Driver
 from atops.tops.bridge.codes import last
 from atops.tops.header.error_codes import topsError_t, topsrtcResult
 from atops.tops.header.functions import FUNCTIONS
@@ -59,7 +60,7 @@ class Watchdog:
         failures: list[BaseException] = []
 
         def guarded(action: Callable[[], None]) -> None:
-            CURRENT.set(self._driver)
+            enter(self._driver, self._driver)
             try:
                 action()
             except BaseException as error:

@@ -1,8 +1,9 @@
-"""Which device is meant when none is named, and which stream of a device: one context variable.
+"""Which driver is meant when none is named, which of its devices, and which stream of a device: one context variable.
 
-It holds a stack of levels: one for what is chosen outside of any block, and one for each `with device:` and
-`with stream:` that is not left. What is chosen inside a block is forgotten with it. A task or a thread never sees
-another's choice; a task begins with that of the code that made it, a thread with none: device 0, and its null stream.
+It holds a stack of levels: one for what is chosen outside of any block, and one for each `async with driver:`,
+`with device:` and `with stream:` that is not left; a device or a stream brings its driver. What is chosen inside a
+block is forgotten with it. A task or a thread never sees another's choice; a task begins with that of the code that
+made it, a thread with none: the process-wide driver, device 0, and its null stream.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from atops.runtime.board.context import DeviceContext
+    from atops.runtime.driver import Driver
     from atops.runtime.stream import Stream
 
 __all__ = (
-    "Level", "current_ordinal", "current_stream", "enter", "leave", "repeat_after_cell", "use_device", "use_stream",
+    "DEFAULT", "Level", "chosen_driver", "current_ordinal", "current_stream", "enter", "known_driver", "leave",
+    "repeat_after_cell", "use_device", "use_stream",
 )  # fmt: skip
 
 BOARDS = 1024  # whose devices may have been chosen in one level
@@ -31,13 +34,30 @@ BOARDS = 1024  # whose devices may have been chosen in one level
 class Level(NamedTuple):
     """What was chosen in one block. Contexts share levels, so none is ever changed."""
 
-    block: object  # the device or stream that was entered; None outside of any block
+    block: object  # the driver, device or stream that was entered; None outside of any block
+    driver: Driver | None  # None outside of any block: the process-wide one
     ordinals: Mapping[int, int]  # devices by the serial numbers of their boards
     streams: Mapping[DeviceContext, Stream]
 
 
-OUTSIDE = Level(None, {}, {})
+OUTSIDE = Level(None, None, {}, {})
 CHOSEN: ContextVar[tuple[Level, ...]] = ContextVar("atops_current_device", default=(OUTSIDE,))
+DEFAULT: list[Driver] = []  # the process-wide driver, once there is one
+
+
+def chosen_driver() -> Driver | None:
+    """Return the driver of the innermost block, or of what was chosen there; None for the process-wide one.
+
+    A choice outside of any block ends when its driver is closed.
+    """
+    levels = CHOSEN.get()
+    driver = levels[-1].driver
+    return None if driver is not None and driver.closed is not None and len(levels) == 1 else driver
+
+
+def known_driver() -> Driver | None:
+    """Return the current driver; None as long as that is a process-wide one which has not started."""
+    return chosen_driver() or (DEFAULT[0] if DEFAULT else None)
 
 
 def current_ordinal(board: int) -> int:
@@ -56,10 +76,13 @@ def current_stream(context: DeviceContext) -> Stream | None:
     return None
 
 
-def enter(block: object, board: int, ordinal: int, stream: Stream | None = None) -> None:
-    """Make a device current, and one of its streams, until `leave(block)`. Blocks may be entered again and again."""
-    streams = {} if stream is None else {stream.context: stream}
-    CHOSEN.set((*CHOSEN.get(), Level(block, {board: ordinal}, streams)))
+def enter(block: object, driver: Driver, ordinal: int | None = None, stream: Stream | None = None) -> None:
+    """Make a driver current until `leave(block)`, one of its devices, and a stream of that.
+
+    Blocks may be entered again and again.
+    """
+    ordinals = {} if ordinal is None else {driver.serial: ordinal}
+    CHOSEN.set((*CHOSEN.get(), Level(block, driver, ordinals, {} if stream is None else {stream.context: stream})))
 
 
 def leave(block: object) -> None:
@@ -70,20 +93,21 @@ def leave(block: object) -> None:
         CHOSEN.set(levels[:last] + levels[last + 1 :])
 
 
-def use_device(board: int, ordinal: int) -> None:
-    """Make a device current until another is, or the innermost block is left."""
+def use_device(driver: Driver, ordinal: int) -> None:
+    """Make a driver and one of its devices current until others are, or the innermost block is left."""
     *outer, level = CHOSEN.get()
     kept = {**level.ordinals}
-    kept.pop(board, None)
+    kept.pop(driver.serial, None)
     kept = dict(islice(kept.items(), max(0, len(kept) + 1 - BOARDS), None))  # those chosen longest ago are closed
-    CHOSEN.set((*outer, level._replace(ordinals={**kept, board: ordinal})))
+    current = None if not outer and driver in DEFAULT else driver
+    CHOSEN.set((*outer, level._replace(driver=current, ordinals={**kept, driver.serial: ordinal})))
     if not outer:
-        repeat_after_cell(partial(use_device, board, ordinal))
+        repeat_after_cell(partial(use_device, driver, ordinal))
 
 
 def use_stream(stream: Stream) -> None:
-    """Make a stream and its device current until others are, or the innermost block is left."""
-    use_device(stream.driver.serial, stream.context.ordinal)
+    """Make a stream, its device and its driver current until others are, or the innermost block is left."""
+    use_device(stream.driver, stream.context.ordinal)
     *outer, level = CHOSEN.get()
     kept = {context: each for context, each in level.streams.items() if context.dead is None and not each.closed}
     CHOSEN.set((*outer, level._replace(streams={**kept, stream.context: stream})))

@@ -19,12 +19,12 @@ from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.board.current_device import current_ordinal
+from atops.runtime.board.current_device import current_ordinal, known_driver
 from atops.runtime.core.command_trace import call_record
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
-from atops.runtime.driver import CURRENT, DEFAULT, Driver
+from atops.runtime.driver import Driver
 from atops.runtime.stream import Stream
 from atops.tops.bridge.codes import code_of, remember, rtc_code_of
 from atops.tops.header.constants import topsDeviceScheduleSpin, topsEventBlockingSync
@@ -228,7 +228,7 @@ class Bridge(Generic[C]):
 
         async def twin(*arguments: object, **named: object) -> Answer:
             await checkpoint()  # before it does anything: what is cancelled here has not been done
-            driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
+            driver = known_driver()
             started = -1 if driver is None else driver.now() if driver.tracer.active else None
             try:
                 result = answer(await step(implementation(*arguments, **named)))
@@ -283,7 +283,7 @@ def _make(
 
     @functools.wraps(implementation)
     def function_(*arguments: object, **named: object) -> Answer:
-        driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
+        driver = known_driver()
         started = -1 if driver is None else driver.now() if driver.tracer.active else None
         try:
             outcome = implementation(*arguments, **named) if named else implementation(*arguments)
@@ -302,7 +302,7 @@ def _make(
 def _trace(driver: Driver | None, name: str, started: int, code: object) -> None:
     """Emit the record of a call; the first call of a program is traced by the driver that the call started."""
     if driver is None:
-        driver = CURRENT.get() or (DEFAULT[0] if DEFAULT else None)
+        driver = known_driver()
         if driver is None or not driver.tracer.active:
             return
         started = driver.now()

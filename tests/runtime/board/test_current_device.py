@@ -16,8 +16,8 @@ import trio
 
 import atops
 from atops import tops
-from atops.errors import InvalidHandle
-from atops.runtime.driver import CURRENT
+from atops.errors import InvalidHandle, NotInitialized
+from atops.runtime.board.current_device import DEFAULT, enter, leave
 from tests.every import every
 from tests.runtime.boards import PATIENCE, board
 
@@ -26,11 +26,11 @@ from tests.runtime.boards import PATIENCE, board
 def devices():
     """Have a board of four devices, which is the current one, and its devices."""
     with board(devices=4) as driver:
-        token = CURRENT.set(driver)
+        enter(driver, driver)
         try:
             yield [atops.Device(ordinal) for ordinal in range(4)]
         finally:
-            CURRENT.reset(token)
+            leave(driver)
 
 
 def now() -> tuple[int, int]:
@@ -314,7 +314,7 @@ def test_drivers_left_in_any_order():
     """What was entered last and is not left yet is current; at the end what was current before."""
 
     async def main(order):
-        before = CURRENT.get()
+        before = atops.current_driver()
         drivers = [atops.Driver(atops.EmulatorOptions(devices=1)) for _ in order]
         for driver in drivers:
             assert await driver.__aenter__() is driver is atops.current_driver()
@@ -322,8 +322,115 @@ def test_drivers_left_in_any_order():
         for place in order:
             left.remove(drivers[place])
             await drivers[place].__aexit__(None, None, None)
-            assert CURRENT.get() is (left[-1] if left else before)
+            assert atops.current_driver() is (left[-1] if left else before)
 
     for order in permutations(range(3)):
         asyncio.run(main(order))
         atops.run(main, None, order)
+
+
+def there(driver, ordinal: int, stream=None) -> None:
+    """Find that what names no driver means this one: both kinds of functions, and what they make."""
+    device = atops.Device()
+    assert (device.driver, device.ordinal, atops.current_driver()) == (driver, ordinal, driver)
+    assert now() == (ordinal, ordinal)
+    assert tops.check(tops.topsGetDeviceCount()) == atops.Device.count() == driver.devices
+    assert atops.Stream.legacy_default() is atops.Stream.from_handle(0) is driver.device(ordinal).null_stream
+    assert device.current_stream is (stream or device.null_stream)
+    before = driver.context(ordinal).memory.statistics().live
+    pointer = tops.check(tops.topsMalloc(64))
+    assert driver.context(ordinal).memory.statistics().live == before + 1
+    tops.check(tops.topsFree(pointer))
+
+
+@pytest.mark.anyio
+async def test_a_device_and_a_stream_bring_their_driver(devices):
+    """In a coroutine, in tasks, in threads and host calls that begin there; and each block gives back what it found."""
+    ours = devices[0].driver
+    with board(devices=2) as other:
+        stream = atops.Device(1, other).create_stream()
+
+        async def task():
+            there(other, 1, stream)
+            with devices[3]:
+                await anyio.lowlevel.checkpoint()
+                there(ours, 3)
+            there(other, 1, stream)
+
+        with atops.Device(1, other):
+            there(other, 1)
+            with devices[2]:
+                there(ours, 2)
+                with stream:
+                    await together((task,), (task,))
+                    await anyio.to_thread.run_sync(there, other, 1, stream)
+                    await devices[0].create_stream().call(there, other, 1, stream)
+                    with ThreadPoolExecutor(1) as pool:
+                        assert pool.submit(atops.current_driver).result(PATIENCE) not in (ours, other)
+                there(ours, 2)
+            tops.check(tops.topsSetDevice(0))
+            there(other, 0)
+            async with atops.Driver(atops.EmulatorOptions(devices=1)) as third:
+                there(third, 0)
+                stream.use()
+                there(other, 1, stream)
+            there(other, 0)
+        there(ours, 0)
+
+
+def test_a_choice_outside_of_blocks_brings_its_driver():
+    """`use`, `set_current`: for this thread, or this run, alone, until another choice or until the driver is closed."""
+
+    def program():
+        default = atops.Device(0)
+        default.use()
+        with board(devices=2) as one, board(devices=2) as other:
+            for choose in (atops.Device.use, atops.Device.set_current):
+                choose(atops.Device(1, one))
+                there(one, 1)
+            stream = atops.Device(1, other).create_stream()
+            stream.use()
+            there(other, 1, stream)
+            copy_context().run(lambda: (atops.Device(0, one).use(), there(one, 0)))
+            there(other, 1, stream)
+            assert atops.run(inner) is None
+            other.close()
+            assert atops.Device() == default and tops.topsGetDevice() == (tops.topsSuccess, 0)
+            atops.Device(0, one).use()
+            default.use()
+            there(default.driver, 0)
+            return default, atops.Device(1, one).use()
+
+    async def inner():
+        there(atops.current_driver(), 0)
+        with board(devices=1) as other, atops.Device(0, other):
+            there(other, 0)
+
+    default, _ = copy_context().run(program)
+    assert atops.Device() == default
+
+
+def test_the_process_wide_driver_stays_the_newest():
+    """A choice of its device outside of blocks says which device, and holds on to no driver that was replaced."""
+
+    def program():
+        atops.Device(0).use()
+        kept, DEFAULT[:] = DEFAULT[:], []
+        try:
+            fresh = atops.default_driver()
+            assert atops.current_driver() is fresh is not kept[0]
+            fresh.close()
+        finally:
+            DEFAULT[:] = kept
+
+    copy_context().run(program)
+
+
+def test_a_block_of_a_closed_driver_says_so():
+    """It does not pass on to another board in silence."""
+    with board() as driver, atops.Device(0, driver):
+        driver.close()
+        with pytest.raises(NotInitialized, match=f"<Driver {driver.serial}: .* is closed"):
+            atops.Device()
+        assert tops.topsGetDevice()[0] is not tops.topsSuccess
+    assert atops.current_driver() is not driver

@@ -19,9 +19,10 @@ import pytest
 
 from atops import kernels as k
 from atops import tops
+from atops.runtime.board.current_device import enter, leave
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.driver import Driver
 from atops.runtime.stream import Stream
 from tests.runtime.boards import PATIENCE, add_one, board, leftovers, works
 
@@ -104,13 +105,13 @@ class Bench:
 def bench() -> Iterator[Bench]:
     """Have a board of its own for the block; what it holds afterwards is a failure, and so is one that never closes."""
     with board(devices=1) as driver:
-        token = CURRENT.set(driver)
+        enter(driver, driver)
         assert works(driver)
         made = Bench(driver)
         try:
             yield made
         finally:
-            CURRENT.reset(token)
+            leave(driver)
         assert made.stream.clear_error() is None
         made.stream.close()
         made.array.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from contextvars import Context
 
 import pytest
 
@@ -12,7 +13,7 @@ import atops.tops as tops
 from atops.base import errors
 from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind, Status
-from atops.runtime.driver import CURRENT, DEFAULT
+from atops.runtime.board.current_device import DEFAULT
 from atops.tops.bridge.call import TWINS, call, rtc_call, until
 from atops.tops.bridge.codes import CodeError, last
 from tests.every import every
@@ -200,12 +201,10 @@ def test_one_record_a_call(world):
 
 def test_asking_for_a_name_starts_no_driver():
     """A call that needs no board makes none."""
-    token = CURRENT.set(None)
     kept = DEFAULT.copy()
     DEFAULT.clear()
     try:
-        assert tops.topsGetErrorName(1) == (tops.topsSuccess, "topsErrorInvalidValue")
-        assert DEFAULT == []
+        named = Context().run(tops.topsGetErrorName, 1)  # where no board is current
+        assert named == (tops.topsSuccess, "topsErrorInvalidValue") and DEFAULT == []
     finally:
         DEFAULT[:] = kept
-        CURRENT.reset(token)

@@ -9,7 +9,8 @@ import pytest
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from tests.runtime.boards import PATIENCE
 from tests.tops.conformance import Case, Conformance
 
@@ -147,23 +148,23 @@ def test_size_zero_is_a_pointer_of_its_own(world):
 def test_how_many_banks_there_are_is_the_architectures(arch):
     """The number of banks is that of the architecture's table, and all banks are equal."""
     driver = Driver(EmulatorOptions(arch=arch, trace=0))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         total = tops.check(tops.topsMemGetInfoExt(driver.arch.banks))[3]
         assert len(total) == driver.arch.banks
         assert set(total) == {driver.arch.l3_bytes // driver.arch.banks}
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
 
 
 def test_no_device():
     """A board without devices has no banks."""
     driver = Driver(EmulatorOptions(devices=0, trace=0))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         assert tops.topsMemGetInfoExt(TOTAL)[0] is tops.topsErrorInvalidDevice
         assert tops.topsExtMallocWithBank(1, 0)[0] is tops.topsErrorNoDevice
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()

@@ -12,7 +12,8 @@ import atops
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from tests.runtime.boards import PATIENCE, add_one
 from tests.tops.conformance import Case, Conformance
 
@@ -132,7 +133,7 @@ def test_each_device_has_its_own_buffer(world):
 def test_gcu210_has_no_such_buffer():
     """Both succeed without effect."""
     driver = Driver(EmulatorOptions(arch="gcu210", trace=0))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         pointer = tops.check(tops.topsMalloc(1 << 20))
         for _ in range(2):
@@ -140,7 +141,7 @@ def test_gcu210_has_no_such_buffer():
         assert INVALIDATE(pointer, 1 << 20) == (tops.topsSuccess,)
         assert driver.context(0).prefetched.entries() == []
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
 
 
@@ -148,9 +149,9 @@ def test_gcu210_has_no_such_buffer():
 def strict():
     """A board in strict mode, which is current."""
     driver = Driver(EmulatorOptions(devices=1, strict=True))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     yield driver
-    CURRENT.reset(token)
+    leave(driver)
     driver.close()
 
 
@@ -243,7 +244,7 @@ def in_virtual_time(program, **options):
     """Run a program of C-style calls under the virtual clock; it gets a stream, and a function that times one call."""
 
     async def main():
-        driver = CURRENT.get()
+        driver = atops.current_driver()
         stream = tops.check(tops.topsStreamCreate())
 
         def timed(function, *arguments):

@@ -7,7 +7,8 @@ from typing import ClassVar
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from tests.tops.conformance import Case, Conformance
 
 INVALID = tops.topsErrorInvalidValue
@@ -105,9 +106,9 @@ def test_a_reset_ends_names(world):
 def test_gcu210_has_none():
     """There it is NotSupported."""
     driver = Driver(EmulatorOptions(arch="gcu210", trace=0))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         assert NAME(tops.check(tops.topsMalloc(64)), 64) == (tops.topsErrorNotSupported, None)
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()

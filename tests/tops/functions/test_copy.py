@@ -12,8 +12,9 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind
+from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.driver import Driver
 from atops.runtime.memory.scatter import Part, Scattered
 from atops.tops.bridge.codes import last
 from atops.tops.bridge.handles import register
@@ -346,14 +347,14 @@ def test_short_copies_see_what_is_wrong(world):
 def test_strict_mode_reports_a_copy_by_way_of_the_host(caplog):
     """Between devices without access it works, and strict mode says that other hardware may refuse."""
     driver = Driver(EmulatorOptions(devices=2, strict=True))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         first, second = (own(Device(each, driver).allocate(SIZE)).address for each in (0, 1))
         tops.check(tops.topsMemcpy(second, first, SIZE, D2D))
         tops.check(tops.topsDeviceEnablePeerAccess(1, 0))
         tops.check(tops.topsMemcpy(second, first, SIZE, D2D))
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
     assert [record.name for record in caplog.records if "by way of the host" in record.message] == ["atops.tops"]
 

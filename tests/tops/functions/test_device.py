@@ -17,8 +17,9 @@ from atops.base import errors
 from atops.base.errors import InvalidHandle
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
+from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.driver import Driver
 from atops.tops import aio
 from atops.tops.bridge.handles import register, stream_of
 from atops.tops.header.functions import FUNCTIONS
@@ -91,7 +92,7 @@ class TestDevice(Conformance):
 def test_no_device(world):
     """On a board without devices the count is NoDevice; others answer InvalidDevice where listed, else NoDevice."""
     driver = board(0)
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         assert tops.topsGetDeviceCount() == (tops.topsErrorNoDevice, None)
         assert tops.topsGetDevice() == tops.topsGetDeviceFlags() == (tops.topsErrorInvalidDevice, None)
@@ -99,7 +100,7 @@ def test_no_device(world):
         assert tops.topsDeviceSynchronize() == tops.topsDeviceReset() == (tops.topsErrorNoDevice,)
         assert tops.topsChooseDevice(tops.topsDeviceProp_t()) == (tops.topsErrorNoDevice, None)
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
 
 
@@ -252,7 +253,7 @@ def test_spinning_waits(world):
 def test_properties_are_the_architectures(world, arch):
     """Properties, attributes and the architecture's table say the same; the struct survives its C form."""
     driver = Driver(EmulatorOptions(arch=arch, trace=0))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         table = driver.arch
         found = tops.check(tops.topsGetDeviceProperties(0))
@@ -280,7 +281,7 @@ def test_properties_are_the_architectures(world, arch):
             if attribute is not tops.topsDeviceAttributeEnflameSpecificBegin:
                 assert tops.topsDeviceGetAttribute(attribute, 0) == (tops.topsSuccess, same[attribute])
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
 
 

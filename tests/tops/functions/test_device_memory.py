@@ -12,7 +12,8 @@ import pytest
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from atops.tops import aio
 from atops.tops.bridge.codes import last
 from atops.tops.bridge.pointers import add_alias, remove_alias
@@ -84,7 +85,7 @@ class TestMemory(Conformance):
 def test_no_device(world):
     """On a board without devices the questions answer InvalidDevice, and allocating NoDevice."""
     driver = Driver(EmulatorOptions(devices=0, trace=0))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         assert tops.topsMemGetInfo() == (tops.topsErrorInvalidDevice, None, None)
         assert tops.topsMemPtrGetInfo(1 << 36) == (tops.topsErrorInvalidDevice, None)
@@ -94,7 +95,7 @@ def test_no_device(world):
         assert tops.topsMalloc(64) == (tops.topsErrorNoDevice, None)
         assert tops.topsFree(None) == (tops.topsSuccess,)
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
 
 
@@ -185,7 +186,7 @@ def test_g12_frees_from_many_threads(world):
     pointers = [device_pointer(world) for _ in range(16)]
 
     def free(pointer: int) -> object:
-        CURRENT.set(world.driver)
+        enter(world.driver, world.driver)
         return tops.topsFree(pointer)[0]
 
     with ThreadPoolExecutor(4) as threads:

@@ -16,7 +16,8 @@ import pytest
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from atops.runtime.ipc.lending import EXPORTER, HandleKind, address_of, exporter
 from atops.tops.bridge.handles import event_of
 from atops.tops.bridge.pointers import device_memory
@@ -602,7 +603,7 @@ def test_a_destroyed_event_is_not_opened(world, other):
 def test_strict_mode_reports_a_stream_wait_on_an_import(other, caplog):
     """A stream wait on an imported event works, and strict mode says that other runtimes have it only at home."""
     driver = Driver(EmulatorOptions(devices=1, strict=True))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         event = tops.check(tops.topsIpcOpenEventHandle(event_handle()))
         tops.check(tops.topsStreamWaitEvent(None, event, 0))
@@ -611,7 +612,7 @@ def test_strict_mode_reports_a_stream_wait_on_an_import(other, caplog):
         tops.check(tops.topsIpcGetEventHandle(own))
         tops.check(tops.topsStreamWaitEvent(None, own, 0))
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
     assert [record.name for record in caplog.records if "imported" in record.message] == ["atops.ipc"]
 

@@ -17,7 +17,8 @@ import atops.tops as tops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from atops.tops.bridge.codes import last
 from atops.tops.bridge.handles import register
 from atops.tops.functions.launch import LoadedFunction, places_of
@@ -416,13 +417,13 @@ def test_cooperative_blocks_meet(world):
 def test_no_device(world):
     """On a board without devices there is nowhere to launch, and no stream to configure a launch for."""
     driver = Driver(EmulatorOptions(devices=0, trace=0))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         assert tops.topsLaunchKernel(nothing, 1, 1, None) == (tops.topsErrorInvalidDevice,)
         assert tops.topsLaunchCooperativeKernel(nothing, 1, 1, None, 0, 0) == (tops.topsErrorInvalidDevice,)
         assert tops.topsConfigureCall(1, 1) == PUSH(1, 1) == (tops.topsErrorInvalidDevice,)
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
 
 

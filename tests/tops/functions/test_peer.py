@@ -11,8 +11,9 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind
+from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.driver import Driver
 from atops.tops.bridge.pointers import device_memory, own
 from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import Latch, add_one
@@ -128,9 +129,9 @@ def four():
     """A board of four gcu210 devices, which have no ESL, two of them to a switch with no way between the switches."""
     driver = Driver(EmulatorOptions(devices=4, arch="gcu210", trace=64))
     driver.topology = type(driver.topology)(4, switch=2, across_roots=False)
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     yield driver
-    CURRENT.reset(token)
+    leave(driver)
     driver.close()
 
 

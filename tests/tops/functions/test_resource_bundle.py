@@ -14,7 +14,8 @@ import atops.tops as tops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
 from atops.device.exec.thread import current_thread
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from atops.runtime.executables.file import ExecutableFile, SectionKind
 from atops.runtime.resources.bundle import chosen_bundle, set_chosen_bundle
 from atops.tops.bridge.handles import stream_of
@@ -561,12 +562,12 @@ def test_many_threads_claim_each_sip_once(world):
 def test_gcu210_has_bundles_too():
     """The other chip has as many clusters, SIPs and banks."""
     driver = Driver(EmulatorOptions(arch="gcu210", abort_grace=0.2, trace=0))
-    token = CURRENT.set(driver)
+    enter(driver, driver)
     try:
         using(create("PG", pg_mask=0b10, exclusive=True))
         assert clusters() == {1}
     finally:
-        CURRENT.reset(token)
+        leave(driver)
         driver.close()
 
 

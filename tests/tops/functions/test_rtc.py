@@ -11,7 +11,8 @@ import atops.tops as tops
 from atops.base.errors import AtopsError
 from atops.base.options import EmulatorOptions
 from atops.kernels.compile.program import load_module
-from atops.runtime.driver import CURRENT, Driver
+from atops.runtime.board.current_device import enter, leave
+from atops.runtime.driver import Driver
 from atops.tops.bridge.codes import last
 from atops.tops.header.functions import FUNCTIONS
 from tests.tops.conformance import Case, Conformance, World
@@ -131,14 +132,14 @@ def test_the_architecture_is_the_current_devices():
     """Without an option the code is for the board's chip; a named one counts."""
     for board in ("gcu210", "gcu300"):
         driver = Driver(EmulatorOptions(arch=board))
-        token = CURRENT.set(driver)
+        enter(driver, driver)
         try:
             for options, meant in (([], board), (["--gpu-architecture=gcu300"], "gcu300")):
                 handle = program()
                 tops.check(tops.topsrtcCompileProgram(handle, len(options), options))
                 assert load_module(tops.check(tops.topsrtcGetCode(handle))).target.name == meant
         finally:
-            CURRENT.reset(token)
+            leave(driver)
             driver.close()
 
 
