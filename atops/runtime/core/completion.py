@@ -21,7 +21,17 @@ from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import Waiter
 from atops.runtime.core.capacity import QueuePlace
 from atops.runtime.core.commands import words_of
-from atops.runtime.core.future import FutureLike, LoopCallback, T_co, call_here, checked_callback, ends_a_wait
+from atops.runtime.core.future import (
+    AT_ONCE,
+    FutureLike,
+    LoopCallback,
+    T_co,
+    Timeout,
+    call_here,
+    checked_callback,
+    ends_a_wait,
+)
+from atops.runtime.core.thread_waits import Watch
 
 if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
@@ -97,11 +107,14 @@ class Completion(FutureLike[T_co]):
         and whatever the command failed with.
         """
         if self.stage < DONE:
-            driver = self.stream.driver
-            driver.guard_blocking((self,), timeout)
-            if not driver.executor.block(self, timeout):
-                raise TimeoutError(f"{self!r} was not done within {timeout} s")
+            self._block(timeout)
         return self.result()
+
+    def _block(self, timeout: float | None) -> None:
+        driver = self.stream.driver
+        driver.guard_blocking((self,), timeout)
+        if not driver.executor.block(self, timeout):
+            raise TimeoutError(f"{self!r} was not done within {timeout} s")
 
     def add_done_callback(
         self, function: Callable[[Completion[T_co]], object], *, context: Context | None = None
@@ -187,23 +200,42 @@ class Completion(FutureLike[T_co]):
         """One of "pending", "running", "done", "failed"."""
         return STATES[self.stage]
 
-    def result(self) -> T_co:  # type: ignore[override]  # it never blocks
-        """Return the result. Raises NotReady when it is not done, or a fresh exception when the command failed."""
+    def result(self, timeout: Timeout = AT_ONCE) -> T_co:
+        """Return the result, or raise a fresh exception when the command failed.
+
+        Raises NotReady when it is not done. With a `timeout` in seconds, or None for no limit, it blocks until then
+        as a future of concurrent.futures does: it is `wait_sync(timeout)`, with its errors.
+        """
         if self.stage == DONE:
             return self._result  # type: ignore[no-any-return]  # what the verb said it would be
         if self.stage == FAILED:
             assert self._error is not None
             look_at(self._error)
             raise self._error.fresh()
-        raise NotReady(f"{self!r} is not done; await it, or call wait_sync()")
+        if timeout is AT_ONCE:
+            raise self._not_ready()
+        self._block(timeout)
+        return self.result()
 
-    def exception(self) -> AtopsError | None:  # type: ignore[override]  # it never blocks
-        """Return what the command failed with, or None. Raises NotReady when it is not done."""
+    def exception(self, timeout: Timeout = AT_ONCE) -> AtopsError | None:
+        """Return what the command failed with, or None.
+
+        Raises NotReady when it is not done. With a `timeout` in seconds, or None for no limit, it blocks until then:
+        TimeoutError, WouldDeadlock, as `wait_sync`.
+        """
         if self.stage < DONE:
-            raise NotReady(f"{self!r} is not done; await it, or call wait_sync()")
+            if timeout is AT_ONCE:
+                raise self._not_ready()
+            self._block(timeout)
         if self._error is not None:
             look_at(self._error)
         return self._error
+
+    def _not_ready(self) -> NotReady:
+        return NotReady(f"{self!r} is not done; await it, or call wait_sync() or result(timeout)")
+
+    def _watched(self) -> tuple[Watch, Completion]:
+        return (vars(self).get("watch") or vars(self).setdefault("watch", Watch())).look(self), self
 
     @property
     def failure(self) -> AtopsError | None:

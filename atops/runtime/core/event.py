@@ -11,8 +11,9 @@ from atops.base.html_table import html_table
 from atops.base.neighbours import answers
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.core.completion import Completion
-from atops.runtime.core.future import FutureLike, call_here, checked_callback, ends_a_wait
+from atops.runtime.core.future import AT_ONCE, FutureLike, Timeout, call_here, checked_callback, ends_a_wait
 from atops.runtime.core.order import synchronised_with
+from atops.runtime.core.thread_waits import Watch
 
 if TYPE_CHECKING:
     from atops.runtime.board.context import DeviceContext
@@ -33,7 +34,7 @@ class Event(FutureLike[None]):
     """
 
     __slots__ = (
-        "_device_id", "_once", "_queryable", "_record", "_time", "_timing", "driver", "flags", "interprocess",
+        "_device_id", "_once", "_queryable", "_record", "_time", "_timing", "_watch", "driver", "flags", "interprocess",
         "launch", "number", "shared",
     )  # fmt: skip
 
@@ -63,6 +64,7 @@ class Event(FutureLike[None]):
         self.launch: Completion | None = None  # the launch that it is bound to, if any
         self._record: Completion | None = None
         self._time: int | None = None
+        self._watch: Watch | None = None
 
     # ---- waiting
 
@@ -102,16 +104,39 @@ class Event(FutureLike[None]):
         """Return whether the current record was cancelled."""
         return self.completion is not None and self.completion.cancelled()
 
-    def result(self) -> None:  # type: ignore[override]  # it never blocks
-        """Return None. Raises NotReady when the current record is not complete, or what the work failed with."""
+    def result(self, timeout: Timeout = AT_ONCE) -> None:
+        """Return None, or raise what the recorded work failed with.
+
+        Raises NotReady when the current record is not complete. With a `timeout` in seconds, or None for no limit, it
+        blocks until then: it is `sync(timeout)`, with its errors.
+        """
+        if timeout is not AT_ONCE and not self.is_done:
+            return self.sync(timeout)
         self._check_queryable("queried")
         if (record := self.completion) is not None:
             record.result()
+        return None
 
-    def exception(self) -> AtopsError | None:  # type: ignore[override]  # it never blocks
-        """Return what the current record failed with, or None. Raises NotReady when it is not complete."""
+    def exception(self, timeout: Timeout = AT_ONCE) -> AtopsError | None:
+        """Return what the current record failed with, or None.
+
+        Raises NotReady when it is not complete. With a `timeout` in seconds, or None for no limit, it blocks until
+        then: TimeoutError, WouldDeadlock, as `sync`.
+        """
         self._check_queryable("queried")
-        return None if (record := self.completion) is None else record.exception()
+        if (record := self.completion) is None:
+            return None
+        error = record.exception(timeout)
+        if timeout is not AT_ONCE:
+            synchronised_with(record)
+        return error
+
+    def _watched(self) -> tuple[Watch, Completion | None]:
+        if (watch := self._watch) is None:
+            with self.driver.lock:
+                watch = self._watch = self._watch or Watch()
+        record = self.completion
+        return watch.look(record), record
 
     def add_done_callback(
         self, function: Callable[[Completion | Event], object], *, context: Context | None = None

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import sys
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any, Generic, NoReturn
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, TypeAlias
 
-from atops.base.errors import AtopsError, IllegalState, InvalidType, NotSupported
+from atops.base.errors import AtopsError, IllegalState, InvalidType
 from atops.base.log_fields import get_logger
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.base.waiting.loop_adapter import LoopAdapter
+from atops.runtime.core.thread_waits import Watch, Watchers
 
 # What a command gives. With its default a bare `Completion` is complete, too: the runtime settles commands of any kind.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
+
+    from atops.runtime.core.completion import Completion
 
     T_co = TypeVar("T_co", covariant=True, default=Any)
 else:
@@ -24,9 +29,25 @@ else:
 
     T_co = TypeVar("T_co", covariant=True)
 
-__all__ = ("FutureLike", "InProcess", "LoopCallback", "T_co", "call_here", "checked_callback", "ends_a_wait")
+__all__ = (
+    "AT_ONCE", "FutureLike", "InProcess", "LoopCallback", "T_co", "Timeout", "call_here", "checked_callback",
+    "ends_a_wait",
+)  # fmt: skip
 
 log = get_logger("atops.driver")
+
+
+class _Given(Enum):
+    """Whether a timeout was given."""
+
+    AT_ONCE = "answer at once"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+AT_ONCE: Final = _Given.AT_ONCE
+Timeout: TypeAlias = float | Literal[_Given.AT_ONCE] | None  # of `result` and `exception`, in seconds
 
 
 class InProcess:
@@ -43,7 +64,8 @@ class FutureLike(InProcess, Future[Any], Generic[T_co]):
     """The methods of a future, for what a stream settles.
 
     asyncio's functions take it for what can be awaited, and make a task of it where they would cancel a future: so the
-    end of a wait never cancels work. `asyncio.wait` takes it as it is, `asyncio.wrap_future` as a future of threads.
+    end of a wait never cancels work. `asyncio.wait` takes it as it is; `asyncio.wrap_future`, `concurrent.futures.wait`
+    and `as_completed` as a future of threads.
     """
 
     __slots__ = ()
@@ -60,20 +82,44 @@ class FutureLike(InProcess, Future[Any], Generic[T_co]):
         return await self
 
     @abstractmethod
-    def result(self) -> T_co:  # type: ignore[override]  # it never blocks
-        """Return the result. Raises NotReady when it is not over, or a fresh exception when the command failed."""
+    def result(self, timeout: Timeout = AT_ONCE) -> T_co:
+        """Return the result, or raise a fresh exception when the work failed. With a timeout, block as `sync` does.
+
+        Raises NotReady when it is not over and no timeout was given.
+        """
 
     @abstractmethod
-    def exception(self) -> AtopsError | None:  # type: ignore[override]  # it never blocks
-        """Return what the command failed with, or None. Raises NotReady when it is not over."""
+    def exception(self, timeout: Timeout = AT_ONCE) -> AtopsError | None:
+        """Return what the work failed with, or None. With a timeout, block as `sync` does.
+
+        Raises NotReady when it is not over and no timeout was given.
+        """
+
+    # ---- what the functions of concurrent.futures and asyncio reach for
+
+    @abstractmethod
+    def _watched(self) -> tuple[Watch, Completion | None]:
+        """Return what has its state for threads, turned to the current record."""
 
     @property
-    def _condition(self) -> NoReturn:  # type: ignore[override]  # what concurrent.futures' functions ask for first
-        """Refuse. Raises NotSupported: they would block a thread and not say so to the runtime."""
-        raise NotSupported(
-            f"concurrent.futures cannot wait for {self!r}; use wait_sync() or sync() in plain code, asyncio.wait in a "
-            "coroutine"
-        )
+    def _condition(self) -> threading.Condition:  # type: ignore[override]  # it is made when it is first asked for
+        return self._watched()[0].condition
+
+    @property
+    def _state(self) -> str:  # type: ignore[override]  # as above
+        return self._watched()[0].state
+
+    @property
+    def _waiters(self) -> Watchers:  # type: ignore[override]  # what they do with the list
+        watch, record = self._watched()
+        return Watchers(watch, self, record)
+
+    def _get_snapshot(self) -> tuple[bool, bool, T_co | None, AtopsError | None]:
+        """Return whether it is over and was cancelled, its result and failure: of Python 3.14 on."""
+        if not self.done():
+            return False, False, None, None
+        error = self.exception()
+        return True, self.cancelled(), self.result() if error is None else None, error
 
     def set_running_or_notify_cancel(self) -> NoReturn:
         """Refuse. Raises IllegalState: its stream settles it."""

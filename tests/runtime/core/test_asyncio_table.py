@@ -241,6 +241,21 @@ async def _wrap(device: atops.Device) -> None:
     assert await asyncio.wrap_future(completion) == 7 and await asyncio.wrap_future(event) is None
 
 
+@line("future.result(2)")
+async def _result(device: atops.Device) -> None:
+    completion, event = two(device)
+    assert await asyncio.to_thread(completion.result, 20) == 7 and await asyncio.to_thread(event.result, 20) is None
+    assert completion.exception(timeout=2) is event.exception(2) is None
+
+
+@line("concurrent.futures.wait([future, ...])")
+async def _threads(device: atops.Device) -> None:
+    things = set(two(device))
+    done, pending = await asyncio.to_thread(concurrent.futures.wait, things, 20)
+    assert done == things and not pending
+    assert set(await asyncio.to_thread(lambda: [*concurrent.futures.as_completed(things)])) == things
+
+
 @line("await future; work()")
 async def _wait_for_outside(device: atops.Device) -> None:
     stream, log = device.create_stream(), list[str]()

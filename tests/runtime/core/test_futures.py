@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import contextvars
 import gc
@@ -22,7 +21,7 @@ import pytest
 
 import atops
 from atops import kernels as k
-from atops.base.errors import CommandCancelled, IllegalState, InvalidType, NotReady, NotSupported, PriorLaunchFailure
+from atops.base.errors import CommandCancelled, IllegalState, InvalidType, NotReady, PriorLaunchFailure
 from tests.every import every
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import KernelLatch, StreamLatch, hold
@@ -166,9 +165,6 @@ async def test_the_protocol_of_a_future(device):
         for ask in (thing.result, thing.exception):
             with pytest.raises(NotReady):
                 ask()
-        for wait in (concurrent.futures.wait, lambda things: next(concurrent.futures.as_completed(things))):
-            with pytest.raises(NotSupported, match=r"cannot wait for .*; use wait_sync"):
-                wait([thing])
         for settle in (thing.set_result, thing.set_exception):
             with pytest.raises(IllegalState, match="settled by its stream"):
                 settle(None)
