@@ -305,7 +305,11 @@ class Driver(InProcess):
         """Tell whether this thread holds any lock of the board: it is in a finalizer or a signal handler then."""
         if self.lock.is_owned():
             return True
-        return any(lock.is_owned() for each in list(self._contexts.values()) for lock in each.locks)
+        for context in list(self._contexts.values()):
+            for lock in context.locks:
+                if lock.is_owned():
+                    return True
+        return False
 
     def asked_in_vain(self, thing: object) -> None:
         """Note that the program asked whether something is over, and it is not."""

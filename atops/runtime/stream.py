@@ -498,8 +498,8 @@ class Stream(StreamMemory):
             raise InvalidType(f"a call of {function!r}; expected a function or a coroutine function")
         if wants_error and (self._closed or self.context.dead is not None):  # as a duty it would be admitted
             raise (self.context.dead or InvalidHandle(f"cannot enqueue a callback: {self.label} is closed")).fresh()
-        home = running_loop_adapter() if is_async(function) else None
-        if home is None and is_async(function):
+        home = None
+        if is_async(function) and (home := running_loop_adapter()) is None:
             raise IllegalState(f"{function!r} is a coroutine function and no loop runs here; enqueue it from one")
         command = Call(function, arguments, holds, wants_error, home, copy_context())
         item = self.submit(command, duty=wants_error)

@@ -30,7 +30,6 @@ from atops.runtime.queues.drain import DrainedQueue
 from atops.runtime.queues.queue import submit_items
 
 if TYPE_CHECKING:
-    from atops.device.copy_engine import CopyEngines
     from atops.device.topology import Link
 
 __all__ = ("Lent", "Shape", "StreamMemory", "aligned_empty", "taken")
@@ -40,7 +39,7 @@ Shape = int | tuple[int, ...]
 new_tuple = tuple.__new__
 OWNED = (Buffer, Event)  # what belongs to a driver and is given to its streams
 ALIGNED_FROM, ALIGNED_TO, LINE = 4 << 10, 1 << 20, 64
-PEER = int(Kind.COPY_PEER)
+D2D, PEER = int(Kind.COPY_D2D), int(Kind.COPY_PEER)
 TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is enqueued
 
 
@@ -128,24 +127,29 @@ class StreamMemory(DrainedQueue):
             raise mismatch(dtype, other, origin == -1)
         if into is source and -size < dst_offset - src_offset < size:
             raise InvalidValue(f"source and destination of a copy of {size} bytes overlap")
-        result, check = dst if device == -1 else None, None
-        if device != -1 and into.freed_by is not None:  # type: ignore[union-attr]  # only host bytes have device -1
+        result = check = foreign = None  # `foreign`: whether another stream's verbs made some of the memory
+        if device == -1:
+            result = dst
+        elif into.freed_by is not None:  # type: ignore[union-attr]  # only host bytes have device -1
             raise IllegalAddress(into.freed_message(f"the destination {dst!r}"))  # type: ignore[union-attr]  # so
+        elif (owner := into.owner) is not None and owner.home is not self:  # type: ignore[union-attr]  # so
+            foreign = True
         if origin == -1:
             source, check = self._host_source(source, src_offset, size)  # type: ignore[arg-type]  # as above
         elif source.freed_by is not None:  # type: ignore[union-attr]  # as above
             raise IllegalAddress(source.freed_message(f"the source {src!r}"))  # type: ignore[union-attr]  # so
-        kind = copy_kind(device, origin)
-        link = self._link(origin, device, link) if kind == PEER or link is not None else None
+        elif (owner := source.owner) is not None and owner.home is not self:  # type: ignore[union-attr]  # so
+            foreign = True
+        if origin == device >= 0 and link is None:
+            kind = D2D
+        elif (kind := copy_kind(device, origin)) == PEER or link is not None:
+            link = self._link(origin, device, link)
         if into.__class__ is Scattered or source.__class__ is Scattered:
             return self._copy_scattered((into, dst_offset, source, src_offset, size, kind, link), result)
         # What the class itself would do, without the Python frame that a named tuple puts before it.
         copy = new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check, link))
-        share = None if self.context.resources is None else self.context.resources.engines
-        item = self.submit(copy, result) if share is None else self._copy_on(share, copy, result)
-        one = device != -1 and (owner := into.owner) and owner.home is not self  # type: ignore[union-attr]  # so
-        two = origin != -1 and (owner := source.owner) and owner.home is not self  # type: ignore[union-attr]  # so
-        return self.keep(item, (into, source)) if one or two else item
+        item = self.submit(copy, result) if self.context.resources is None else self._copy_on(copy, result)
+        return self.keep(item, (into, source)) if foreign else item
 
     def _link(self, source: int, target: int, link: Link | None) -> Link | None:
         """Return the link of a copy between two devices, which are negative for the host: the fastest unless told."""
@@ -161,9 +165,9 @@ class StreamMemory(DrainedQueue):
     def _copy_scattered(self, copy: tuple[Any, ...], result: object) -> Completion:
         return self.keep(self.submit(new_tuple(ScatteredCopy, copy), result), (copy[0], copy[2]))
 
-    def _copy_on(self, share: CopyEngines, copy: Copy, result: object) -> Completion:
+    def _copy_on(self, copy: Copy, result: object) -> Completion:
         item = Completion(self, copy)
-        item.share = share
+        item.share = None if self.context.resources is None else self.context.resources.engines
         item.give(result)
         submit_items((item,))
         return item

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
+from types import BuiltinFunctionType, FunctionType, MethodType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from atops.base.errors import AtopsError, CommandCancelled, HostCallFailure, InvalidType, LoopClosed, StreamAborted
@@ -26,6 +26,7 @@ from atops.runtime.executors.executor import HERE, Lane
 __all__ = ("CALLBACKS", "OBSERVERS", "Call", "HostCoroutine", "is_async", "note_wait", "owe", "result_of", "said_of")
 
 CALLBACKS = Lane("callback")  # for host calls, which may wait for each other
+PLAIN = frozenset({FunctionType, MethodType, BuiltinFunctionType})  # none has a `__call__` of the program's
 OBSERVERS = Lane("done callback")  # for done callbacks and those that read traces, which must not wait for host calls
 
 
@@ -36,7 +37,7 @@ class Call(NamedTuple):
     arguments: tuple[object, ...]
     holds: bool
     wants_error: bool
-    adapter: LoopAdapter | None
+    adapter: LoopAdapter | None  # of a coroutine function: the loop that enqueued it
     context: Context
 
     @property
@@ -107,7 +108,7 @@ def _begin(item: Completion) -> None:
     try:
         if driver.tracer.detail:
             command_trace.start(item)
-        if is_async(item.command.function):
+        if item.command.adapter is not None:
             _start_on_loop(item)
         else:
             driver.executor.run(CALLBACKS, partial(_run_function, item), item.stream.priority)
@@ -120,7 +121,9 @@ def is_async(function: object) -> bool:
     """Whether calling `function` makes a coroutine: a coroutine function, a partial of one, an async `__call__`."""
     while isinstance(function, partial):
         function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    if (kind := type(function)) in PLAIN:  # by far the commonest: nothing more to look at, which takes long
+        return kind is not BuiltinFunctionType and inspect.iscoroutinefunction(function)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(kind.__call__)
 
 
 def _arguments(command: Call, item: Completion) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.board.deferred_free import Lost
 from atops.runtime.commands.awaited import WaitAwaited
-from atops.runtime.commands.call import Call, is_async
+from atops.runtime.commands.call import Call
 from atops.runtime.commands.events import Cancelled, WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.values import WaitValue
@@ -175,7 +175,7 @@ def _can_be_ended(item: Completion) -> bool:
     """Return whether a command of this kind has a `stop` once it runs."""
     command = item.command
     if isinstance(command, Call):
-        return is_async(command.function)
+        return command.adapter is not None
     return isinstance(command, (Launch, WaitEvent, WaitValue, WaitAwaited))
 
 

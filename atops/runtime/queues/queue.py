@@ -172,7 +172,8 @@ class StreamQueue(InProcess):
         item.command = command
         if result is not None:
             item.give(result)
-        item.duty = duty
+        if duty:
+            item.duty = True
         if after:
             item.deps = after
         if (lock := driver.lock).is_owned():
@@ -195,26 +196,27 @@ class StreamQueue(InProcess):
             raise
         return item
 
-    def append(self, item: Completion) -> bool:
+    def append(self, item: Completion) -> bool:  # noqa: C901  # the hot path: spelled out, not called
         """Number and append an admitted command. With the lock held; returns whether a drain must be posted."""
-        driver = self.driver
-        kind = item.command.__class__
-        ordered = self.blocking and (
-            kind not in PERHAPS_NOTHING or (bool(item.command[4]) if kind is Copy else has_effect(item.command))
-        )
-        # A wait in a blocking stream does not wait for the null stream (TOPS Runtime API, 2.4 topsStreamWaitEvent).
-        if in_order := ordered and (self.null or (self.context.null_last is not None and kind is not WaitEvent)):
-            self._order(item)
-        if ordered and (context := self.context).lost is not None:  # by streams that may be idle by now
-            null = context.null_stream
-            lost = context.lost if self.null else None if null is None else null.lost
-            if lost is not None:
-                self.lose(lost)
+        driver, context, command = self.driver, self.context, item.command
+        kind = command.__class__
+        in_order = False
+        if ordered := self.blocking and (
+            command[4] if kind is Copy else kind not in PERHAPS_NOTHING or has_effect(command)
+        ):
+            # A wait in a blocking stream does not wait for the null stream (TOPS Runtime API, 2.4 topsStreamWaitEvent).
+            if self.null or (context.null_last is not None and kind is not WaitEvent):
+                in_order = True
+                self._order(item)
+            if context.lost is not None:  # by streams that may be idle by now
+                self._lose_with_null(context)
         queue = self._queue
         if queue is None:
             queue = self._queue = deque()
-        if kind is Call and item.command.adapter is not None:
-            owe(item.command.adapter, item)
+        if kind is Call:
+            ordered = ordered and command.holds  # a call that its own stream does not wait for delays no other stream
+            if command.adapter is not None:
+                owe(command.adapter, item)
         item.seq = driver.seq = driver.seq + 1
         if driver.tracer.active:
             item.submitted_ns = driver.now()
@@ -224,15 +226,14 @@ class StreamQueue(InProcess):
         self._last = item
         if in_order:
             self._ordered_to = item.seq - 1
-        # A call that its own stream does not wait for delays no other stream.
-        if ordered and (kind is not Call or item.command.holds):
+        if ordered:
             self.ordered_last = item
             if self.null:
-                self.context.null_last, order = item, self.context.order
+                context.null_last, order = item, context.order
                 order.null_seq, order.null = item.seq, order.blocking
         if first := not self._scheduled:
             self._scheduled = True
-            self.context.active[self] = None
+            context.active[self] = None
         queue.append(item)
         return first
 
@@ -303,6 +304,13 @@ class StreamQueue(InProcess):
                 context.lost = lost_with(context.lost, lost)
             if before is None:
                 when_over(lost.unfinished(), self._forget_lost)
+
+    def _lose_with_null(self, context: DeviceContext) -> None:
+        """Lose what the other side of null-stream order has lost. With the driver's lock held."""
+        null = context.null_stream
+        lost = context.lost if self.null else None if null is None else null.lost
+        if lost is not None:
+            self.lose(lost)
 
     def _forget_lost(self) -> None:
         """Forget lost commands that are over, and look again when the others are."""

@@ -65,12 +65,11 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
 
     Returns how many succeeded and the failure of the next one, or None.
     """
-    done = begun = 0
-    now, stream = driver.now, run[0].stream
-    device, number = stream.context.ordinal, stream.number
-    records: list[TraceTuple] = []
-    contexts = driver.tracer.contexts
+    done = begun = device = number = contexts = 0
     if tracing := driver.tracer.active:
+        now, stream = driver.now, run[0].stream
+        device, number, contexts = stream.context.ordinal, stream.number, driver.tracer.contexts
+        records: list[TraceTuple] = []
         begun = now()
     try:
         for item in run:
