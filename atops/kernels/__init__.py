@@ -18,7 +18,8 @@ It depends on the device alone, not on streams or launches. What a program names
     kernel     what `@k.kernel` makes; bound, arguments: a kernel with its arguments; launch_config: its geometry
     dte        the DTE's contexts and operations; sync: barriers and signals; output: printf and assertions
     builtin_variables, execution_spaces: the place of a thread; `k.device` and `k.host`
-    inspection what a kernel's code and text show before it runs; target: chips that a kernel is compiled for, macros
+    inspection what a kernel's code and text show before it runs; stores: assignments that store nothing
+    target     chips that a kernel is compiled for, macros
 """
 
 from __future__ import annotations

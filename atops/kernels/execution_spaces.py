@@ -18,6 +18,7 @@ from weakref import WeakSet
 from atops.base.errors import IllegalState, InvalidType
 from atops.device.call_site import Site, caller
 from atops.device.exec.thread import KernelThread, Request, maybe_current_thread
+from atops.kernels.stores import check_stores
 
 __all__ = ("DeviceCall", "ExecutionSpace", "device", "execution_space", "host")
 
@@ -48,7 +49,8 @@ def device(function: Callable[P, R]) -> Callable[P, R]:
 
     A call that is never awaited raises MissingAwait with its line, at the thread's next request or at its end. Calling
     it on the host raises IllegalState. Together with `@host`, in either order, both sides call it, as they do
-    a function without any decorator (TOPS C++, 8.1). Raises InvalidType for what is no function, and for a kernel.
+    a function without any decorator (TOPS C++, 8.1). Raises InvalidType for what is no function, for a kernel, and
+    where the function assigns to the name of a variable, which stores nothing.
     """
     return _qualified(function, ExecutionSpace.DEVICE)
 
@@ -76,6 +78,8 @@ def _qualified(function: Callable[P, R], space: ExecutionSpace) -> Callable[P, R
         raise InvalidType(f"{function!r} cannot be {space} as well: a kernel is launched, never called")
     if not isinstance(function, types.FunctionType):
         raise InvalidType(f"{space} expects a function, got {function!r}")
+    if ExecutionSpace.DEVICE in space:
+        check_stores(function, f"device function {function.__name__}")
     plain: Callable[P, R] = function
     if function in _made and before is not None:
         plain, space = function.__wrapped__, space | before  # type: ignore[attr-defined]  # `wraps` has set it

@@ -9,14 +9,13 @@ import textwrap
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 
-from atops.base.errors import InvalidType
 from atops.base.python_ast import module_tree
 from atops.kernels.memory.arrays import dynamic_shared
 from atops.kernels.memory.device_variables import Variable
 
 __all__ = (
-    "FunctionNode", "bound_names", "check_stores", "codes_of", "constants_of", "dynamic_shared_lines", "function_tree",
-    "own_nodes", "plain_function", "stores_nothing", "uses_dynamic_shared", "values_named", "variables_of",
+    "FunctionNode", "bound_names", "codes_of", "constants_of", "dynamic_shared_lines", "function_tree",
+    "own_nodes", "plain_function", "uses_dynamic_shared", "values_named", "variables_of",
 )  # fmt: skip
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -39,29 +38,6 @@ def dynamic_shared_lines(function: Callable[..., object]) -> list[int]:
         if (opname in ("LOAD_ATTR", "LOAD_METHOD") and name == _NAME)
         or (opname in PLAIN and variables.get(name) is dynamic_shared)
     ]
-
-
-def check_stores(function: Callable[..., object], what: str) -> None:
-    """Raise InvalidType where a function assigns to the name of a device variable, which stores nothing in it."""
-    plain = plain_function(function)
-    if plain is None:
-        return
-    code, variables = plain.__code__, plain.__globals__
-    parameters = code.co_argcount + code.co_kwonlyargcount
-    assigned = {*code.co_varnames[parameters:], *code.co_cellvars} - {*code.co_varnames[:parameters]}
-    every = (instruction for each in codes_of(code) for instruction in dis.get_instructions(each))
-    assigned |= {instruction.argval for instruction in every if instruction.opname == "STORE_GLOBAL"}
-    for name in sorted(assigned):
-        if isinstance(variables.get(name), Variable):
-            raise InvalidType(f"{what} {stores_nothing(name)}")
-
-
-def stores_nothing(name: str) -> str:
-    """Say what is wrong with an assignment to the name of a device variable."""
-    return (
-        f"assigns to {name}, which binds a name and stores nothing in the device variable; write {name}[...] = ... to "
-        "store, or choose another name"
-    )
 
 
 def uses_dynamic_shared(function: Callable[..., object]) -> bool:

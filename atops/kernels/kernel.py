@@ -19,8 +19,9 @@ from atops.device.exec.thread import maybe_current_thread
 from atops.kernels.arguments import Parameter, parameter
 from atops.kernels.bound import BoundKernel
 from atops.kernels.execution_spaces import ExecutionSpace, execution_space
-from atops.kernels.inspection import check_stores, constants_of, dynamic_shared_lines, uses_dynamic_shared
+from atops.kernels.inspection import constants_of, dynamic_shared_lines, uses_dynamic_shared
 from atops.kernels.launch_config import LaunchConfig
+from atops.kernels.stores import check_stores
 from atops.kernels.target import compile_target
 
 __all__ = ("Kernel", "cooperative", "kernel")

@@ -19,12 +19,13 @@ from atops.base.errors import InvalidType
 from atops.base.python_ast import expression_tree
 from atops.device.dte.operations import OPERATIONS
 from atops.device.span.span import Span
-from atops.kernels.inspection import FunctionNode, bound_names, own_nodes, stores_nothing
+from atops.kernels.inspection import FunctionNode, bound_names, own_nodes
 from atops.kernels.memory.arrays import dynamic_shared
 from atops.kernels.memory.device_variables import Variable
 from atops.kernels.source.constant_folding import AlreadyReported, NotConstant, fold, resolve
 from atops.kernels.source.diagnostics import DiagnosticLog, Located, SourceText
 from atops.kernels.source.names import DECORATORS, language
+from atops.kernels.stores import lost_stores, stores_nothing
 from atops.kernels.sync import syncblocks
 from atops.kernels.tables.vectors import FUNCTIONS, VECTORS
 from atops.kernels.target import TARGETS, CompileTarget, macros_of
@@ -96,13 +97,17 @@ class FunctionChecks:
         self.log.error(message, self.source, node)
 
     def _stores(self) -> None:
-        """Report assignments to names of device variables, which would bind names of the function."""
-        seen: set[str] = set()
+        """Report assignments to names of variables, which would bind names of the function and store nothing."""
+        reported: set[str] = set()
         for node in ast.walk(self.node):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id not in seen:
-                seen.add(node.id)
-                if isinstance(self.names.get(node.id), ast.Assign | ast.AnnAssign | Variable):
-                    self.error(f"{self.what} {stores_nothing(node.id)}", node)
+            if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Store) or node.id in reported:
+                continue
+            if isinstance(self.names.get(node.id), ast.Assign | ast.AnnAssign | Variable):
+                reported.add(node.id)
+                self.error(f"{self.what} {stores_nothing(node.id)}", node)
+        for lost in lost_stores(self.node, self._meaning):
+            if lost.name not in reported:
+                self.error(f"{self.what} {stores_nothing(lost.name, lost.what)}", lost.node)
 
     # How it is declared.
 
