@@ -46,6 +46,7 @@ from atops.runtime.board.handles import bury
 from atops.runtime.commands.call import CALLBACKS, OBSERVERS, HostCoroutine
 from atops.runtime.commands.copy import COPIES, HALVES, Copy
 from atops.runtime.commands.events import Cancelled
+from atops.runtime.core.capacity import Room
 from atops.runtime.core.command_trace import in_context, teller, trace_tuple
 from atops.runtime.core.commands import how_to_run
 from atops.runtime.core.completion import Completion, as_failure, driver_fields
@@ -316,27 +317,28 @@ class Driver(InProcess):
         if not self.lock.is_owned():  # else it is a finalizer or a signal handler, which may only look
             self.executor.asked_in_vain(thing)
 
-    def guard_blocking(self, items: Sequence[Completion], timeout: float | None = None, what: object = None) -> None:
-        """Raise WouldDeadlock if blocking here until all of `items` are over could never end.
+    def guard_blocking(
+        self, items: Sequence[Completion], timeout: float | None = None, room: Room | None = None
+    ) -> None:
+        """Raise WouldDeadlock if blocking here until all of `items` are over, or there is `room`, could never end.
 
-        `timeout` is that of the wait, in seconds; `what` is the wait for a report, of that for the items. Raises
-        NotInitialized after a fork, and as `seconds`.
+        `timeout` is that of the wait, in seconds. Raises NotInitialized after a fork, and as `seconds`.
         """
         if self.forked and self.closed is not None:
             raise self.closed.fresh()
         limit = seconds(timeout)
         if limit is None or self.inline:  # inline, what is found must not depend on how fast the machine is
             limit = math.inf
-        check_blocking(items, self.holds_a_lock(), limit, what)
-        if items and HERE.callback is not None:
-            warn_in_host_function(self, WAITS, repr(items[0]) if what is None else what)
+        check_blocking(room or items, self.holds_a_lock(), limit, self.stall.rooms.copy())
+        if (room or items) and HERE.callback is not None:
+            warn_in_host_function(self, WAITS, repr(room or items[0]))
 
-    def guard_awaiting(self, item: Completion, awaited: Completion) -> None:
-        """Name the cycle that a coroutine in a stream closes by awaiting a command that waits for it.
+    def guard_awaiting(self, item: Completion, awaited: Completion | Room) -> None:
+        """Name the cycle that a coroutine in a stream closes by awaiting a command, or room, that waits for it.
 
         Inline raises WouldDeadlock; where threads run it is logged, for one of them may still cancel a part of it.
         """
-        check_awaiting(item, awaited, self.inline)
+        check_awaiting(item, awaited, self.inline, self.stall.rooms.copy())
 
     def wait_all(self, items: list[Completion], timeout: float | None = None) -> None:
         """Block until every one of `items` is over, well or not. Raises TimeoutError, WouldDeadlock, as `seconds`."""

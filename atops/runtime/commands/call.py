@@ -19,6 +19,7 @@ from atops.base.errors import AtopsError, CommandCancelled, HostCallFailure, Inv
 from atops.base.trace.tracer import Kind
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
 from atops.runtime.core import command_trace
+from atops.runtime.core.capacity import Room
 from atops.runtime.core.commands import NOWHERE, always, define, never, nothing
 from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.executors.executor import HERE, Lane
@@ -191,7 +192,9 @@ def _start_on_loop(item: Completion) -> None:
 
 def note_wait(item: Completion, source: object, begins: bool) -> None:
     """Note what a coroutine awaits. Raises WouldDeadlock, or has it logged, where that waits for the coroutine."""
-    if isinstance(source, Completion) and begins:
+    if isinstance(source, Room):
+        source.asked_by(item if begins else None)
+    if isinstance(source, Completion | Room) and begins:
         item.awaits = (*item.awaits, source)
         item.stream.driver.guard_awaiting(item, source)
     elif source in item.awaits:

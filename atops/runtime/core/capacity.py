@@ -18,8 +18,10 @@ from atops.base.options import whole
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import ParkingLot, wake
+from atops.runtime.executors.executor import HERE
 
 if TYPE_CHECKING:
+    from atops.runtime.core.completion import Completion
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
 
@@ -147,6 +149,12 @@ class Capacity:
                 served.append(room.waiter)
             self.parked.discard(room)  # last: what was cut off before is done again
 
+    def most_until(self, room: Room) -> int:
+        """Return how many places the largest reservation wants, of those up to a waiting one."""
+        with self._driver.lock:
+            waiting = list(self.parked)
+        return max(each.wanted for each in (*waiting[: waiting.index(room)], room)) if room in waiting else room.wanted
+
     def reserve(self, room: Room) -> None:
         """Append a reservation. With the driver's lock held; call `serve` next. Raises what refuses room."""
         if self.refusal is not None:
@@ -239,6 +247,13 @@ class Room:
         if kind is None:
             await checkpoint()
 
+    def asked_by(self, command: Completion | None) -> None:
+        """Note whose coroutine or function waits for it now: one that keeps a place itself, perhaps. None: no more."""
+        if command is not None:
+            self.stream.driver.stall.rooms[self] = command
+        else:
+            self.stream.driver.stall.rooms.pop(self, None)
+
     @contextmanager
     def entered_sync(self, timeout: float | None) -> Iterator[Room]:
         """Enter it for a block of plain code. Raises TimeoutError, and WouldDeadlock where the wait could never end."""
@@ -247,9 +262,11 @@ class Room:
         try:
             self._ask()
             if not self.is_done:
-                driver.guard_blocking(self.stream.pending(), timeout, self)  # their ends give places back
+                self.asked_by(HERE.callback)
+                driver.guard_blocking((), timeout, self)
             if not driver.executor.block(self, timeout):
                 raise TimeoutError(f"there was no room in {self.stream.label} within {timeout} s")
+            self.asked_by(None)
             self._enter()
             yield self
         finally:
@@ -279,6 +296,7 @@ class Room:
     def leave(self) -> None:
         """Give back what no command has used, and wait no more. Again after a Ctrl-C in the middle of it."""
         self.entered = False
+        self.asked_by(None)
         if self._token is not None:
             with suppress(ValueError, RuntimeError):  # in another context than it was entered in, or again
                 ROOMS.reset(self._token)

@@ -19,7 +19,7 @@ from atops.base.neighbours import answers
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter, running_loop_adapter
 from atops.base.waiting.loop_adapter import LoopWaiter
 from atops.base.waiting.parking_lot import Waiter
-from atops.runtime.core.capacity import QueuePlace
+from atops.runtime.core.capacity import QueuePlace, Room
 from atops.runtime.core.commands import words_of
 from atops.runtime.core.future import (
     AT_ONCE,
@@ -65,7 +65,7 @@ class Completion(FutureLike[T_co]):
     duty = False  # runs in spite of poison and abort
     deps: tuple[Completion, ...] | None = None  # what must be over before it starts, beside its stream's order
     place: QueuePlace | None = None  # in a stream with a capacity; it gives itself back
-    awaits: tuple[Completion, ...] = ()  # of a coroutine: the commands that it awaits now
+    awaits: tuple[Completion | Room, ...] = ()  # of a coroutine: what it awaits now, of commands and room
     parked: Any = None  # what it waits for now, for reports
     begin: Callable[[], None] | None = None  # of a call: how it is started, for when it stands in line
     stop: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs

@@ -1,11 +1,15 @@
-"""Waits that cannot end: a blocking one is refused; streams that all stand still for a second are reported."""
+"""Waits that cannot end: a blocking one is refused; streams that all stand still for a second are reported.
+
+A command waits for others, and room in a stream with a capacity for enough of those that have places there. Coroutines
+and functions of streams have places, too, while they wait: what they stand for, they may stand in the way of.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -19,6 +23,7 @@ from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
 from atops.runtime.commands.values import WaitValue
+from atops.runtime.core.capacity import Room
 from atops.runtime.core.completion import Completion, driver_fields, fields_of
 from atops.runtime.executors.executor import HERE
 
@@ -94,7 +99,7 @@ class _Upstream:
             each for each in before if each.deps is not None or each.command.__class__ in LINKED or each in goals
         ]:
             if not getattr(each.command, "holds", True):  # a call that holds nothing only has to begin
-                self._follow_deps(each)
+                self._follow_deps(each, item)
             elif each.command.__class__ is Call or each in goals:
                 self._come_to(each, item)
             else:
@@ -107,17 +112,15 @@ class _Upstream:
         """Come to what a command waits for beside the order of its stream."""
         command = item.command
         if item.deps is not None:
-            self._follow_deps(item)
+            self._follow_deps(item, item)
         if command.__class__ is WaitEvent:
             record = command.record
             if record is not None and record.seq > self._ordered.get(record.stream, 0):
                 self._come_to(record, item)
         elif command.__class__ is WaitAwaited:
-            for each in item.awaits:
-                self._come_to(each, item)
+            self._follow_awaits(item)
         elif command.__class__ is Call:
-            for each in item.awaits:
-                self._come_to(each, item)
+            self._follow_awaits(item)
             since = self._lined.get(item.stream, 0)
             self._lined[item.stream] = max(since, item.seq)
             for part in self._parts(item.stream):
@@ -125,11 +128,17 @@ class _Upstream:
                     if each.command.__class__ is Call:
                         self._come_to(each, item)
 
-    def _follow_deps(self, item: Completion) -> None:
+    def _follow_awaits(self, item: Completion) -> None:
+        for each in item.awaits:
+            if not isinstance(each, Room):  # a wait for room is one of the goals, as long as it stands
+                self._come_to(each, item)
+
+    def _follow_deps(self, item: Completion, waits: Completion) -> None:
+        """Come to what must be over before a command starts, for which `waits` does."""
         ordered = self._ordered
         for dep in item.deps or ():
             if dep.seq > ordered.get(dep.stream, 0) or dep.command.__class__ is Call:
-                self._come_to(dep, item)
+                self._come_to(dep, waits)
 
     def _parts(self, stream: StreamQueue) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
         """Return the detached commands of a stream and its queue, as they were at the first look."""
@@ -146,24 +155,89 @@ def _between(items: tuple[Completion, ...], since: int, until: int) -> tuple[Com
 _seq = attrgetter("seq")
 
 
-def check_blocking(
-    items: Sequence[Completion], holds_a_lock: bool, timeout: float = math.inf, what: object = None
-) -> None:
-    """Raise WouldDeadlock if blocking this thread until all of `items` are over would block what one of them needs.
+class _Standing:
+    """The commands that cannot go on while others, `ends`, do not: those that wait for room which these keep, too.
 
-    `what` is what the thread waits for, where that is not the items themselves. In plain code, and in a loop that owes
-    no coroutine, nothing is looked through; else for no longer than the wait's `timeout`, in seconds.
+    `rooms` says which command's coroutine or function waits for room in which stream. When `time.monotonic` says `end`
+    no more is found.
+    """
+
+    def __init__(self, ends: set[Completion], rooms: Mapping[Room, Completion], end: float = math.inf) -> None:
+        self._ends, self._all, self._end = ends, ends, end
+        self._waits: list[tuple[Completion, Room]] = []
+        waits = [(item, room) for room, item in rooms.items() if item not in ends]
+        while len(waits) != len(self._waits):  # those that are left keep places from each other, or the ends do
+            self._waits = waits
+            self._all = {*ends, *(item for item, _ in waits)}
+            waits = [each for each in waits if self._step(each[1])]
+
+    def way(self, source: Sequence[Completion] | Room) -> list[Completion | Room]:
+        """Return what leads from a wait for any of some commands, or for room, to one of the ends, which is the last.
+
+        Nothing where there is no such way.
+        """
+        way = self._step(source)
+        while way and way[-1] not in self._ends:
+            following = next(room for item, room in self._waits if item is way[-1])
+            if following in way:  # these keep places from each other alone, as was reported
+                return []
+            way += self._step(following)
+        return way
+
+    def _step(self, source: Sequence[Completion] | Room) -> list[Completion | Room]:
+        """As `way`, to any command that cannot go on."""
+        if not isinstance(source, Room):
+            return [*self._chain(source)]
+        stream, capacity = source.stream, source.stream.places
+        way: list[Completion | Room] = []
+        kept = 0
+        for part in () if source.is_done else _in_order(stream):
+            holders = [item for item in part if item.place is not None]
+            if chain := self._chain(holders):
+                way = way or [source, *chain]
+                kept += len(holders) - holders.index(chain[0])  # what is behind one that stands does so, too
+        assert capacity is not None, "there is room in it"
+        return way if way and capacity.limit - kept < capacity.most_until(source) else []
+
+    def _chain(self, items: Sequence[Completion]) -> list[Completion]:
+        if _Upstream(self._all, self._end).goal(items) is None:
+            return []
+        via: dict[Completion, Completion] = {}
+        found = _Upstream(self._all, self._end, via).goal(items)
+        if found is None:  # it is over by now
+            return []
+        chain = [found[0]]
+        while chain[-1] is not found[1]:
+            chain.append(via[chain[-1]])
+        return chain[::-1]
+
+
+def _in_order(stream: StreamQueue) -> tuple[list[Completion], list[Completion]]:
+    """Return the calls that a stream does not wait for, and the rest of its queue: each waits for those before it."""
+    detached, queue = stream.snapshot()
+    loose, held = list(detached), list[Completion]()
+    for item in queue:
+        (held if getattr(item.command, "holds", True) else loose).append(item)
+    return loose, held
+
+
+def check_blocking(
+    source: Sequence[Completion] | Room, holds_a_lock: bool, timeout: float, rooms: Mapping[Room, Completion]
+) -> None:
+    """Raise WouldDeadlock if blocking this thread, until commands are over or there is room, blocks what that needs.
+
+    In plain code, and in a loop that owes no coroutine, nothing is looked through; else for no longer than the wait's
+    `timeout`, in seconds. `rooms` says which command's coroutine or function waits for room in which stream.
 
     1. A thread that holds a lock of the board, which the work may need, never blocks. Only a finalizer or a signal
        handler can be there: it runs in the middle of another call, which may hold one.
     2. The runtime's own threads never block.
-    3. A callback must not wait for a command that waits for the callback.
+    3. A callback must not wait for a command that waits for the callback, nor for room whose places such commands have.
     4. A loop must not be blocked by a wait for a coroutine that it runs itself.
     """
-    if what is None:
-        if not items:
-            return
-        what = items[0]
+    if not isinstance(source, Room) and not source:
+        return
+    what = source if isinstance(source, Room) else source[0]
     if holds_a_lock:
         raise WouldDeadlock(
             f"a finalizer or a signal handler waits for {what!r} in the middle of a call that its thread was "
@@ -175,49 +249,46 @@ def check_blocking(
     callback = HERE.callback
     if adapter is None and callback is None:
         return
-    goals = set() if adapter is None else set(filter(_is_open, list(adapter.owed)))
+    ends = set() if adapter is None else set(filter(_is_open, list(adapter.owed)))
     if callback is not None:
-        goals.add(callback)
-    if not goals:
+        ends.add(callback)
+    if not ends:
         return
-    newest_first = sorted(items, key=_seq, reverse=True)
-    found = _Upstream(goals, time.monotonic() + timeout).goal(newest_first)
-    if found is None:
+    newest_first = source if isinstance(source, Room) else sorted(source, key=_seq, reverse=True)
+    way = _Standing(ends, rooms, time.monotonic() + timeout).way(newest_first)
+    if not way:
         return
-    item, target = found
-    if item is callback:
+    if way[-1] is callback:
         raise WouldDeadlock(
-            f"a callback waits for {target!r}, which waits for the callback, or what a signal handler came in the "
-            f"middle of: {item!r}"
+            f"a callback waits for {way[0]!r}, which waits for the callback, or what a signal handler came in the "
+            f"middle of: {callback!r}"
         )
     raise WouldDeadlock(
-        f"blocking this event loop until {target!r} is done would never end: the loop itself must run {item!r}; "
+        f"blocking this event loop until {way[0]!r} is done would never end: the loop itself must run {way[-1]!r}; "
         "await it"
     )
 
 
-def check_awaiting(coroutine: Completion, target: Completion, refuse: bool) -> None:
-    """Raise WouldDeadlock, or log a report, if the command that a coroutine in a stream awaits waits for the coroutine.
+def check_awaiting(
+    coroutine: Completion, target: Completion | Room, refuse: bool, rooms: Mapping[Room, Completion]
+) -> None:
+    """Raise WouldDeadlock, or log a report, if the command or room that a coroutine in a stream awaits waits for it.
 
     No later one can change that: what comes before a command is known when it is enqueued, but for what coroutines
-    await; and they are looked at one by one, when each begins to.
+    await; and they are looked at one by one, when each begins to. `rooms` is as for `check_blocking`.
     """
-    via: dict[Completion, Completion] = {}
-    if _Upstream((coroutine,), via=via).goal((target,)) is None:
+    way = _Standing({coroutine}, rooms).way(target if isinstance(target, Room) else (target,))
+    if not way:
         return
-    cycle = [coroutine]
-    while cycle[-1] is not target:
-        cycle.append(via[cycle[-1]])
-    cycle.append(coroutine)
-    cycle.reverse()
-    words = [f"{item!r}, which waits for " for item in cycle[1:-1]]
+    words = [f"{each!r}, which waits for " for each in way[:-1]]
     text = (
         f"the coroutine {coroutine.command.name} in {coroutine.stream.label} awaits what waits for it: {coroutine!r} "
         f"awaits {''.join(words)}{coroutine!r}"
     )
     if refuse:
         raise WouldDeadlock(f"{text}; await it outside of the coroutine, or enqueue it in another stream")
-    lines = [f"  {item.stream.label}: {item!r} {why(item)}" for item in dict.fromkeys(cycle)]
+    items = [item for item in dict.fromkeys((coroutine, *way)) if isinstance(item, Completion)]
+    lines = [f"  {item.stream.label}: {item!r} {why(item)}" for item in items]
     fields = fields_of(coroutine.stream, coroutine.seq)
     log.warning("%s", f"{text}; none of these can end:\n" + "\n".join(lines), extra=fields)
 
@@ -258,6 +329,7 @@ class StallWatch:
     """A check, once a second while a stream of the driver is parked, whether any stream has moved."""
 
     def __init__(self, driver: Driver) -> None:
+        self.rooms: dict[Room, Completion] = {}  # for which room a command's coroutine or function waits
         self._driver = driver
         self._looking = False
         self._last: tuple[int, ...] = ()
