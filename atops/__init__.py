@@ -95,12 +95,16 @@ __all__ = (
 LATE = frozenset(("executable", "tops"))  # imported when they are first named: few programs do, and they are large
 
 
-def __getattr__(name: str) -> Any:
+def _named_late(name: str) -> Any:
     """Import `atops.executable` or `atops.tops`. Raises AttributeError, to which Python adds the nearest name."""
     if name in LATE:
         return import_module(f"atops.{name}")
     found = None if name.startswith("__") else cure("atops", name)
     raise AttributeError(found or f"module 'atops' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+if not TYPE_CHECKING:  # checkers are to refuse a name that does not exist
+    __getattr__ = _named_late
 
 
 def __dir__() -> list[str]:

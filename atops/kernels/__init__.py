@@ -81,6 +81,11 @@ if TYPE_CHECKING:
     from atops.kernels.source.diagnostics import Diagnostic, DiagnosticLog, Severity
     from atops.kernels.source.options import CompileOptions
 
+    GCU_ARCH: int | None
+    AGCU_ARCH: int | None
+    __GCU_ARCH__: int | None
+    __AGCU_ARCH__: int | None
+
 # The compiler of source texts is loaded when it is first used, as most programs never use it.
 COMPILING = {
     name: f"atops.kernels.{module}"
@@ -95,7 +100,7 @@ COMPILING = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def _named_late(name: str) -> Any:
     """Return a name of the compiler, or k.GCU_ARCH and k.AGCU_ARCH: numbers in a kernel, None on the host.
 
     Raises AttributeError with the nearest name of the language.
@@ -114,6 +119,10 @@ def __getattr__(name: str) -> Any:
     # Importers and inspectors read dunder names often: for those nothing is loaded or searched.
     hint = "" if name.startswith("__") else import_module("atops.kernels.source.diagnostics").nearest(name, __all__)
     raise AttributeError(f"module 'atops.kernels' has no attribute {name!r}{hint}")
+
+
+if not TYPE_CHECKING:  # checkers are to refuse a name that does not exist
+    __getattr__ = _named_late
 
 
 def __dir__() -> list[str]:

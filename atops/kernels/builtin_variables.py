@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex, TypeAlias
 
 from atops.base.errors import InvalidType, InvalidValue
 from atops.device.exec.thread import KernelThread, current_thread
 
 __all__ = ("BuiltIn", "blockDim", "blockIdx", "gridDim", "threadIdx", "thread_count", "thread_id", "tiles")
+
+if TYPE_CHECKING:
+    Part: TypeAlias = slice[int, int, None]
+else:
+    Part = slice
 
 
 class BuiltIn:
@@ -93,7 +98,7 @@ def thread_count() -> int:
     return grid.total_blocks * grid.threads_per_block
 
 
-def tiles(total: SupportsIndex, tile: SupportsIndex) -> Iterator[slice]:
+def tiles(total: SupportsIndex, tile: SupportsIndex) -> Iterator[Part]:
     """Yield the running thread's share of `total` elements as slices of `tile` elements, the last perhaps shorter.
 
     The grid's threads take tiles in turn: offset = id * tile, step = tile * threads. Raises InvalidValue where `total`

@@ -18,7 +18,7 @@ __all__ = ("launch_together", "submit_together")
 
 def launch_together(
     launches: Sequence[tuple[Any, ...]], *, cooperative: bool = False, shared: int | None = None
-) -> list[Completion]:
+) -> list[Completion[None]]:
     """Enqueue `(stream, kernel, config, *arguments)` for several streams in one atomic submission.
 
     With `cooperative` the grids start together and `syncblocks` spans them all, on one device or on several. A grid

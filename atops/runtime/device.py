@@ -447,6 +447,10 @@ class Device:
         self.driver.executor.start()
         return HostArray(make(size), dtype, shape, release, None, self.driver)
 
+    @overload
+    def symbol(self, variable: Variable[Scalar]) -> Symbol[Scalar]: ...
+    @overload
+    def symbol(self, variable: str) -> Symbol: ...
     def symbol(self, variable: Variable | str) -> Symbol:
         """Return this device's instance of a declared variable, given itself or its name, as an array to copy.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from atops.base.clock import VirtualClock
 from atops.base.errors import InvalidType, InvalidValue
@@ -18,9 +18,12 @@ from atops.runtime.interrupts import Interrupts
 __all__ = ("drive", "run")
 
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 
-def run(main: Callable[..., Coroutine[Any, Any, T]], options: EmulatorOptions | None = None, *arguments: object) -> T:
+def run(
+    main: Callable[[*Arguments], Coroutine[Any, Any, T]], options: EmulatorOptions | None = None, *arguments: *Arguments
+) -> T:
     """Run `main(*arguments)` with a driver of its own, inline, and return its result.
 
     The same program with the same `options.seed` takes the same steps in the same order and leaves the same trace. With

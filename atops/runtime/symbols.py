@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NoReturn
 
+from atops.base.dtypes import Scalar_co
 from atops.base.errors import InvalidType, InvalidValue, NotFound, OutOfMemory
 from atops.base.result_codes import Result
 from atops.device.memory.allocation import Allocation
@@ -16,13 +17,13 @@ from atops.runtime.memory.buffer import DeviceArray, Part
 __all__ = ("ConstantSymbol", "Symbol", "forget", "symbol")
 
 
-class Symbol(DeviceArray):
+class Symbol(DeviceArray[Scalar_co]):
     """A declared variable's instance on one device. It owns nothing, and is dead after the device's reset."""
 
     __slots__ = ()
 
 
-class ConstantSymbol(Symbol):
+class ConstantSymbol(Symbol[Scalar_co]):
     """A constant's instance: kernels name it, and get no pointer to it, because none would be a generic one."""
 
     __slots__ = ()

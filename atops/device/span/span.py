@@ -107,7 +107,7 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
 
     # Other views: no access.
 
-    def reshape(self, *shape: int | tuple[int, ...]) -> Span:
+    def reshape(self, *shape: int | tuple[int, ...]) -> Span[ElementType]:
         """Return the same elements in another shape. Raises InvalidValue where the sizes differ or it had to copy."""
         try:
             return self._like(self.array.reshape(*shape, copy=False))
@@ -409,7 +409,7 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
             if indexes.dtype.kind == "i" and indexes.size and indexes.min() < 0:
                 raise _suspect(self, f"index {indexes.min()}", axis, self.shape[min(axis, len(self.shape) - 1)])
 
-    def _like(self, array: Array) -> Span:
+    def _like(self, array: Array) -> Span[ElementType]:
         """Return a span of `array`, which is another view of the same bytes."""
         offset = self._place(array.__array_interface__["data"][0]) if array.size else self.offset
         return Span(self.allocation, array, offset, self.space)

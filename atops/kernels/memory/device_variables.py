@@ -11,13 +11,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType
-from typing import Any, SupportsIndex
+from typing import Any, Generic, SupportsIndex, overload
 from weakref import WeakSet
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from atops.base.dtypes import DTypeLike, element_name, kernel_dtype, quietly
+from atops.base.dtypes import DTypeLike, Scalar, Scalar_co, Typed, element_name, kernel_dtype, quietly
 from atops.base.errors import IllegalAddress, IllegalState, InvalidType, InvalidValue, LaunchFailure, OutOfMemory
 from atops.base.locks import fork_safe
 from atops.device.arch import ARCHITECTURES
@@ -43,7 +43,7 @@ _making = fork_safe(threading.Lock())  # between OS threads that use a variable 
 _declared: WeakSet[Variable] = WeakSet()
 
 
-class Variable(NDArrayOperatorsMixin):
+class Variable(NDArrayOperatorsMixin, Generic[Scalar_co]):
     """A variable in device memory that kernels reach by name, on every chip: made by `device_variable` and `constant`.
 
     In a kernel it is used as an array: indexed, sliced, given to numpy functions; `x[...]` is its Span. On the host
@@ -196,6 +196,12 @@ class Variable(NDArrayOperatorsMixin):
         return f"<{kind} {self.name or '(no name)'}: {element_name(self.dtype)}[{extents}], declared at {self.site}>"
 
 
+@overload
+def device_variable(
+    dtype: Typed[Scalar], init: object = None, *, shape: Shape | None = None, name: str = ""
+) -> Variable[Scalar]: ...
+@overload
+def device_variable(dtype: DTypeLike, init: object = None, *, shape: Shape | None = None, name: str = "") -> Variable: ...
 def device_variable(dtype: DTypeLike, init: object = None, *, shape: Shape | None = None, name: str = "") -> Variable:
     """Declare a variable of global memory: `__device__ T x = init` (TOPS C++, 8.2).
 
@@ -217,6 +223,12 @@ def device_variable(dtype: DTypeLike, init: object = None, *, shape: Shape | Non
     return variable
 
 
+@overload
+def constant(
+    dtype: Typed[Scalar], init: object = None, *, shape: Shape | None = None, name: str = ""
+) -> Variable[Scalar]: ...
+@overload
+def constant(dtype: DTypeLike, init: object = None, *, shape: Shape | None = None, name: str = "") -> Variable: ...
 def constant(dtype: DTypeLike, init: object = None, *, shape: Shape | None = None, name: str = "") -> Variable:
     """Declare a variable of constant memory: `__constant__ T x = init` (TOPS C++, 8.2).
 

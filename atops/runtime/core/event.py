@@ -205,13 +205,13 @@ class Event(FutureLike[None]):
         return self._record is None or self._record.is_done
 
     @property
-    def completion(self) -> Completion | None:
+    def completion(self) -> Completion[None] | None:
         """The current record, whatever becomes current later; None for an event that was never recorded.
 
         None also for a record of another process that is complete.
         """
         if (shared := self.shared) is not None:
-            record: Completion | None = shared.latest()
+            record: Completion[None] | None = shared.latest()
             return record
         return self._record
 

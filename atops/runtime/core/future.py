@@ -60,7 +60,7 @@ class InProcess:
         raise InvalidType(f"{self!r} cannot be copied or pickled: a driver and its parts are of one process")
 
 
-class FutureLike(InProcess, Future[Any], Generic[T_co]):
+class FutureLike(InProcess, Future[T_co], Generic[T_co]):  # type: ignore[type-var]  # its result is only read
     """The methods of a future, for what a stream settles.
 
     asyncio's functions take it for what can be awaited, and make a task of it where they would cancel a future: so the
