@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from collections.abc import AsyncIterator, Callable
 from typing import assert_type
 
@@ -11,10 +12,12 @@ import numpy.typing as npt
 
 import atops
 from atops import kernels as k
+from atops import tops
 
 Floats = k.Span[np.float32]
 SIZE = 64
 ONCE = np.int32(1)
+RUNS = k.device_variable(np.int32)
 
 
 @k.kernel
@@ -39,7 +42,11 @@ async def doubled(x: k.restrict[np.float32], times: np.int32 = ONCE) -> None:
 @k.kernel
 def count(x: k.Span[np.int32]) -> None:
     """Store the position of each element."""
-    x[:] = np.arange(x.size, dtype=np.int32)
+    for part in k.tiles(x.size, 16):
+        assert_type(part.stop - part.start, int)
+        x[part] = np.arange(part.start, part.stop, dtype=np.int32)
+    assert_type(x.reshape(2, -1), k.Span[np.int32])
+    RUNS[...] += 1
 
 
 def total(values: npt.NDArray[np.float32], scale: float) -> float:
@@ -106,6 +113,59 @@ async def on_a_stream(device: atops.Device) -> float:
         return result
 
 
+async def as_futures(device: atops.Device) -> int:
+    """Give completions and events to the functions of asyncio, as docs/streams.md says."""
+    async with device.create_stream(capacity=16) as stream, device.create_pool(name="typed") as pool:
+        size, event = stream.call(len, "four"), stream.record()
+        done, pending = await asyncio.wait({size}, return_when=asyncio.FIRST_COMPLETED)
+        assert_type(done, set[atops.Completion[int]])
+        assert not pending
+        assert_type(await asyncio.gather(size, event, stream.call(str, 4)), tuple[int, None, str])
+        assert_type(await asyncio.wait_for(size, 60), int)
+        assert_type(await asyncio.shield(size), int)
+        assert_type(await asyncio.wrap_future(size), int)
+        assert_type(await asyncio.create_task(size.wait()), int)
+        for each in asyncio.as_completed([size]):
+            assert_type(await each, int)
+        assert_type(size.result(), int)
+        assert_type(event.completion, atops.Completion[None] | None)
+        last = stream.record()
+        await last
+        assert_type(last - event, float)
+        as_of_threads: concurrent.futures.Future[int] = size
+
+        async with stream.room(2):
+            buffer = stream.allocate(64, pool=pool)
+            stream.launch(count, (1, 1), buffer.view(np.int32))
+        [together] = atops.launch_together([(stream, count, (1, 1), buffer.view(np.int32))])
+        assert_type(together, atops.Completion[None])
+        assert_type(pool.statistics().fresh, int)
+        runs = device.symbol(RUNS)
+        assert_type(runs, atops.Symbol[np.int32])
+        assert_type(await stream.fetch(runs), npt.NDArray[np.int32])
+        return as_of_threads.result() + int(await stream.fetch(runs))
+
+
+def profiled() -> int:
+    """Run a program with its arguments, and measure it."""
+    with atops.profile() as measured:
+        answer = atops.run(later, atops.EmulatorOptions(seed=1), "word")
+    assert_type(answer, list[str])
+    assert_type(measured.summary().idle, float)
+    return len(measured.records)
+
+
+def in_c_style() -> int:
+    """Call what C programs call."""
+    error, pointer = tops.topsMalloc(SIZE)
+    assert_type(error, tops.topsError_t)
+    assert_type(pointer, int)
+    assert_type(tops.check(tops.topsMemGetInfo()), tuple[int, int])
+    assert_type(tops.check(tops.topsMemset(pointer, 7, SIZE)), None)
+    tops.check(tops.topsFree(pointer))
+    return pointer
+
+
 async def through_a_pipeline(device: atops.Device) -> list[float]:
     """Have chunks worked on, as arrays, as results of calls, and as pairs."""
 
@@ -160,6 +220,8 @@ def decorated() -> Callable[..., object]:
 def main() -> tuple[float, list[float], int]:
     """Run all of it."""
     device = atops.Device(0)
+    assert asyncio.run(as_futures(device)) > 4
+    assert profiled() == 0 < in_c_style()
     first = asyncio.run(on_a_stream(device))
     sums = asyncio.run(through_a_pipeline(device))
     return first, sums, int(in_plain_code(device)[-1])

@@ -46,3 +46,10 @@ async def main(stream: atops.Stream) -> None:
     async for each in atops.pipeline([np.zeros(4, np.float32)], stage):
         word: str = each  # refused
         print(words, text, nothing, word)
+    atops.Strema()  # refused
+    k.syncthread()  # refused
+    stream.fetch(x).result("soon")  # refused
+
+
+atops.run(main)  # refused
+atops.run(main, None, 3)  # refused

@@ -201,7 +201,9 @@ def device_variable(
     dtype: Typed[Scalar], init: object = None, *, shape: Shape | None = None, name: str = ""
 ) -> Variable[Scalar]: ...
 @overload
-def device_variable(dtype: DTypeLike, init: object = None, *, shape: Shape | None = None, name: str = "") -> Variable: ...
+def device_variable(
+    dtype: DTypeLike, init: object = None, *, shape: Shape | None = None, name: str = ""
+) -> Variable: ...
 def device_variable(dtype: DTypeLike, init: object = None, *, shape: Shape | None = None, name: str = "") -> Variable:
     """Declare a variable of global memory: `__device__ T x = init` (TOPS C++, 8.2).
 

@@ -138,7 +138,7 @@ class Event(FutureLike[None]):
         record = self.completion
         return watch.look(record), record
 
-    def add_done_callback(
+    def add_done_callback(  # type: ignore[override]  # it gives the record, where there is one
         self, function: Callable[[Completion | Event], object], *, context: Context | None = None
     ) -> None:
         """Call `function(record)` once when the current record is over, as `Completion.add_done_callback` does.
@@ -150,7 +150,9 @@ class Event(FutureLike[None]):
         else:
             call_here(function, self, checked_callback(self, function, context))
 
-    def remove_done_callback(self, function: Callable[[Completion | Event], object]) -> int:
+    def remove_done_callback(  # type: ignore[override]  # as above
+        self, function: Callable[[Completion | Event], object]
+    ) -> int:
         """Forget a done callback of the current record. Returns how many times it had been added."""
         return 0 if (record := self.completion) is None else record.remove_done_callback(function)
 

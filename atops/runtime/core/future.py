@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import sys
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
 from contextvars import Context, copy_context
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, TypeAlias
@@ -24,10 +25,20 @@ if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
 
     T_co = TypeVar("T_co", covariant=True, default=Any)
+
+    class _Future(  # type: ignore[misc, type-var, override]  # the two differ, and are only read
+        asyncio.Future[T_co], concurrent.futures.Future[T_co]
+    ):
+        """What type checkers take it for: `asyncio.wait` is declared to take asyncio's own futures alone."""
+
+        def get_loop(self) -> NoReturn:
+            """Nothing has it here: what is settled by a driver belongs to no loop."""
+            raise NotImplementedError
 else:
     from typing import TypeVar
 
     T_co = TypeVar("T_co", covariant=True)
+    _Future = concurrent.futures.Future
 
 __all__ = (
     "AT_ONCE", "FutureLike", "InProcess", "LoopCallback", "T_co", "Timeout", "call_here", "checked_callback",
@@ -60,7 +71,7 @@ class InProcess:
         raise InvalidType(f"{self!r} cannot be copied or pickled: a driver and its parts are of one process")
 
 
-class FutureLike(InProcess, Future[T_co], Generic[T_co]):  # type: ignore[type-var]  # its result is only read
+class FutureLike(InProcess, _Future[T_co], Generic[T_co]):  # type: ignore[override]  # as above
     """The methods of a future, for what a stream settles.
 
     asyncio's functions take it for what can be awaited, and make a task of it where they would cancel a future: so the

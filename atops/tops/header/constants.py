@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 # Streams and events (2.4, 2.5).
 topsStreamDefault: Final = 0
@@ -77,7 +77,8 @@ TOPS_IPC_HANDLE_SIZE: Final = 64
 MAX_CDMA_ENGINE_NUM_ON_20: Final = 4
 TOPS_SHAPE_INFER_MAX_DIMS: Final = 8
 
-__all__ = tuple(sorted(name for name in vars().copy() if name.startswith(("TOPS_", "tops", "MAX_"))))
+if not TYPE_CHECKING:  # checkers cannot compute it, and take every name
+    __all__ = tuple(sorted(name for name in vars().copy() if name.startswith(("TOPS_", "tops", "MAX_"))))
 
 # The versions that the C-style functions report (2.1): release 2.2 is 2020.
 RTC_VERSION: Final = (2, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import EnumType, IntEnum, IntFlag
+from typing import TYPE_CHECKING
 
 
 class topsMemcpyKind(IntEnum):
@@ -428,14 +429,15 @@ class topsStreamUpdateCaptureDependenciesFlags(IntEnum):
     topsStreamSetCaptureDependencies = 1
 
 
-__all__ = tuple(
-    sorted(
-        name
-        for each in list(vars().values())
-        if isinstance(each, EnumType) and each.__module__ == __name__
-        for name in (each.__name__, *each.__members__)
+if not TYPE_CHECKING:  # checkers cannot compute it, and take every name
+    __all__ = tuple(
+        sorted(
+            name
+            for each in list(vars().values())
+            if isinstance(each, EnumType) and each.__module__ == __name__
+            for name in (each.__name__, *each.__members__)
+        )
     )
-)
 
 # An enumeration yields its members without aliases, in the header's order.
 (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 
 class topsError_t(IntEnum):
@@ -108,7 +109,8 @@ class topsrtcResult(IntEnum):
     TOPSRTC_ERROR_INTERNAL_ERROR = 11
 
 
-__all__ = tuple(sorted({"topsError_t", "topsrtcResult", *topsError_t.__members__, *topsrtcResult.__members__}))
+if not TYPE_CHECKING:  # checkers cannot compute it, and take every name
+    __all__ = tuple(sorted({"topsError_t", "topsrtcResult", *topsError_t.__members__, *topsrtcResult.__members__}))
 
 # An enumeration yields its members without aliases, in the header's order.
 (
