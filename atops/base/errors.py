@@ -5,6 +5,7 @@
     │   ├── InvalidValue           an argument out of its range (also a ValueError)
     │   │   └── OutOfBounds        an index that an array does not have (also an IndexError)
     │   ├── InvalidType            an argument of the wrong type (also a TypeError)
+    │   │   └── NotExportable      device memory, which other libraries cannot share (also a BufferError)
     │   ├── InvalidDevice          no such device
     │   ├── InvalidHandle          a closed, foreign or unknown stream, event, buffer, pool
     │   ├── InvalidConfiguration   a launch geometry that the architecture cannot have
@@ -75,6 +76,7 @@ __all__ = (
     "LaunchOutOfResources",
     "LoopClosed",
     "MissingAwait",
+    "NotExportable",
     "NotFound",
     "NotInitialized",
     "NotReady",
@@ -125,6 +127,10 @@ class OutOfBounds(InvalidValue, IndexError):
 
 class InvalidType(UsageError, TypeError):
     """An argument has the wrong type. The caller's mistake."""
+
+
+class NotExportable(InvalidType, BufferError):
+    """Device memory was to be shared with another library, which only host memory can be. The caller's mistake."""
 
 
 class InvalidDevice(UsageError):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, SupportsIndex, overload
+from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.completion import Completion, look_at, over
 from atops.runtime.core.event import Event
+from atops.runtime.core.future import InProcess
 from atops.runtime.core.order import EVERYTHING, NOTHING
 from atops.runtime.driver import Driver, current_driver
 from atops.runtime.executors.executor import StepWaiter
@@ -55,7 +56,7 @@ from atops.runtime.stream_memory import Shape
 from atops.runtime.symbols import Symbol, symbol
 from atops.trace.text import format_bytes
 
-__all__ = ("Device", "DeviceStatistics", "ThreadStreams", "close_when_over")
+__all__ = ("Device", "DeviceStatistics", "MemoryInfo", "ThreadStreams", "close_when_over")
 
 RESET = "a reset of its device"  # what has freed memory, in messages
 
@@ -84,29 +85,44 @@ class DeviceStatistics:
     peers: tuple[int, ...]
 
 
+class MemoryInfo(NamedTuple):
+    """How many bytes of a device's memory are free, and how many it has."""
+
+    free: int
+    total: int
+
+
 @answers("Device")
-class Device:
+class Device(InProcess):
     """Device `ordinal` (the current one unless told) of `driver` (the current one unless told).
 
-    A handle: making two for one device makes one device. In `with device:` it is the current device, and its driver the
+    The same object each time: `Device(0) is Device(0)`. In `with device:` it is the current device, and its driver the
     current one. Raises InvalidDevice when the board has no such device, InvalidType for an ordinal that is no int.
     """
 
     __slots__ = ("__weakref__", "_driver", "_ordinal")
 
-    def __init__(self, ordinal: int | None = None, driver: Driver | None = None) -> None:
+    _driver: Driver
+    _ordinal: int
+
+    def __new__(cls, ordinal: int | None = None, driver: Driver | None = None) -> Device:
+        """Return the object of the device that the driver keeps."""
         if driver is not None and not isinstance(driver, Driver):
             raise InvalidType(f"the driver of a device is {driver!r}; expected a Driver, or None for the current one")
-        self._driver = driver = current_driver() if driver is None else driver
+        driver = current_driver() if driver is None else driver
         if ordinal is None:
             ordinal = current_ordinal(driver.serial)
-        self._ordinal = ordinal = ordinal if type(ordinal) is int else _whole(ordinal)
+        ordinal = ordinal if type(ordinal) is int else _whole(ordinal)
         driver.context(ordinal)
+        return driver.device(ordinal)
+
+    def __copy__(self) -> Device:
+        return self
 
     @classmethod
     def _of(cls, driver: Driver, ordinal: int) -> Device:
         """Return device `ordinal`, which there is, of a driver that may be closed."""
-        device = cls.__new__(cls)
+        device = object.__new__(cls)
         device._driver, device._ordinal = driver, ordinal
         return device
 
@@ -168,9 +184,10 @@ class Device:
         """
         use_device(self.driver, self.ordinal)
 
-    def use(self) -> None:
-        """As `set_current`."""
+    def use(self) -> Device:
+        """As `set_current`. Returns the device."""
         self.set_current()
+        return self
 
     def __enter__(self) -> Device:
         enter(self, self.driver, self.ordinal)
@@ -459,10 +476,10 @@ class Device:
         """
         return symbol(self.context, variable)
 
-    def memory_info(self) -> tuple[int, int]:
-        """Return (free, total) bytes of device memory (TOPS Runtime API, 2.6 topsMemGetInfo)."""
+    def memory_info(self) -> MemoryInfo:
+        """Return (free, total) bytes of device memory, also by name (TOPS Runtime API, 2.6 topsMemGetInfo)."""
         figures = self.context.memory.statistics()
-        return figures.free, figures.total
+        return MemoryInfo(figures.free, figures.total)
 
     def buffer_at(self, address: int, nbytes: int) -> Buffer:
         """Return the bytes at a device address, owning nothing. Raises IllegalAddress naming the nearest allocation."""

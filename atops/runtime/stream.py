@@ -176,15 +176,16 @@ class Stream(StreamMemory):
     ) -> None:
         leave(self)
 
-    def use(self) -> None:
+    def use(self) -> Stream:
         """Make it the current stream of its device, and that the current device, with its driver, until others are.
 
         For this task, or this thread outside of tasks; inside `with device:` or `with stream:`, until the block is
-        left. Raises InvalidHandle once it is closed.
+        left. Returns the stream. Raises InvalidHandle once it is closed.
         """
         if self._closed:
             raise InvalidHandle(f"cannot use {self.label}: it is closed")
         use_stream(self)
+        return self
 
     def close(self) -> None:
         """Close without waiting: no more commands, those enqueued still run, the stream's buffers are freed after them.

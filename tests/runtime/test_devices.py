@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -135,6 +136,37 @@ def test_a_stream_takes_events_of_its_own_device_only(pair: tuple[Device, Device
     first, second = pair
     with pytest.raises(InvalidHandle, match="device 1"):
         first.create_stream().record(second.create_event())
+
+
+def test_a_device_is_one_object(pair: tuple[Device, Device]) -> None:
+    """However often it is asked for; a copy of it is no other one, and changes nothing."""
+    first, second = pair
+
+    class Mine(Device):
+        pass
+
+    for device in pair:
+        ordinal = device.id
+        assert Device(ordinal, device.driver) is device is device.driver.device(ordinal) is Mine(ordinal, device.driver)
+        assert device in Device.all(device.driver) and copy.copy(device) is device and device.id == ordinal
+        assert device.null_stream.device is device
+    with pytest.raises(InvalidType, match="one process"):
+        copy.deepcopy(second)
+    with first:
+        assert Device() is first
+
+
+def test_choosing_returns_what_was_chosen(pair: tuple[Device, Device]) -> None:
+    """As CuPy has it: `stream = device.create_stream().use()`."""
+    with pair[0], pair[1].create_stream() as stream:
+        assert pair[0].use() is pair[0] is Device()
+        assert stream.use() is stream is pair[1].current_stream
+
+
+def test_memory_figures_have_names(pair: tuple[Device, Device]) -> None:
+    """`memory_info()` is (free, total), by place and by name."""
+    figures = pair[0].memory_info()
+    assert figures == (figures.free, figures.total) and figures.free <= figures.total
 
 
 @anyio_test

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atops.base.dtypes import DType, DTypeLike, Scalar, Scalar_co, Typed, as_dtype
-from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, OutOfBounds
+from atops.base.errors import InvalidHandle, InvalidType, InvalidValue, NotExportable, OutOfBounds
 from atops.base.html_table import html_table
 from atops.base.neighbours import answers
 from atops.base.waiting.current_loop import checkpoint
@@ -255,8 +255,8 @@ class Buffer(Collectable):
         raise InvalidType(f"{self!r} is device memory, no array; await stream.fetch(...) gives one")
 
     def __dlpack__(self, **_options: object) -> Any:
-        """Refuse: no other library could read the memory of an emulated device. Raises InvalidType."""
-        raise InvalidType(f"{self!r} is device memory, which no other library reads; stream.fetch(x) gives an array")
+        """Refuse: no other library could read the memory of an emulated device. Raises NotExportable, a BufferError."""
+        raise NotExportable(f"{self!r} is device memory, which no other library reads; stream.fetch(x) gives an array")
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Refuse, as `__dlpack__` does."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from contextvars import copy_context
 from itertools import permutations
 
@@ -230,16 +230,14 @@ def test_a_stream_brings_its_device(devices):
 
 
 def test_a_device_can_be_referenced_weakly(devices):
-    """As long as the object lives; a block of it that is left holds it no longer. So can a launch configuration."""
+    """It lives as long as its driver. So can a launch configuration."""
     config = atops.LaunchConfig(1, 1)
     assert weakref.ref(config)() is config
-    device = atops.Device(1)
-    seen = weakref.ref(device)
-    with ExitStack() as stack:
-        stack.enter_context(device)
-        assert seen() is device
-    del device, stack
-    assert seen() is None
+    driver = atops.Driver(atops.EmulatorOptions(devices=2))
+    seen = weakref.ref(atops.Device(1, driver))
+    gc.collect()
+    assert seen() is driver.device(1)
+    driver.close()
 
 
 def test_parts_of_a_device_say_which(devices):

@@ -21,6 +21,7 @@ from atops.base.errors import (
     InvalidHandle,
     InvalidType,
     InvalidValue,
+    NotExportable,
     OutOfMemory,
     StreamFull,
 )
@@ -117,7 +118,7 @@ BAD_CALLS: dict[str, tuple[Calls, type[Exception], str]] = {
     "copy from what DLPack cannot give": (lambda s, a: s.copy(a, Elsewhere()), InvalidType, "Elsewhere.*on another"),
     "an item": (lambda s, a: a.__setitem__(0, 1), InvalidType, r"stream\.copy.*stream\.fill"),
     "a byte": (lambda s, a: Buffer(a.allocation).__setitem__(0, 1), InvalidType, r"stream\.copy"),
-    "DLPack of device memory": (lambda s, a: np.from_dlpack(a), InvalidType, r"stream\.fetch"),
+    "DLPack of device memory": (lambda s, a: np.from_dlpack(a), NotExportable, r"stream\.fetch"),
     "allocate True": (lambda s, a: s.allocate(True), InvalidValue, "True"),
     "empty of shape True": (lambda s, a: s.empty(True), InvalidType, "True"),
     "fill of True elements": (lambda s, a: s.fill(a, 0, count=True), InvalidType, "True"),
