@@ -27,10 +27,14 @@ class Severity(StrEnum):
 class Located(Protocol):
     """A node of a syntax tree, as the parser places it: lines from 1, columns in bytes from 0."""
 
-    lineno: int
-    col_offset: int
-    end_lineno: int | None
-    end_col_offset: int | None
+    @property
+    def lineno(self) -> int: ...
+    @property
+    def col_offset(self) -> int: ...
+    @property
+    def end_lineno(self) -> int | None: ...
+    @property
+    def end_col_offset(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
