@@ -34,7 +34,6 @@ SHORT_FILES: dict[str, str] = {
     "atops.kernels.output": "what a user names: printf and assert, a section of the text",
     "atops.runtime.commands.cost_model": "every figure of the virtual clock in one place",
     "atops.runtime.commands.fill": "a family of commands has a file",
-    "atops.runtime.queues.host_functions": "a rule of devices, below all that host functions may call",
     "atops.runtime.core.poller": "a timer, tested by itself, for two kinds of waits",
     "atops.tops.aio": "a public name",
 }

@@ -28,13 +28,20 @@ class Located(Protocol):
     """A node of a syntax tree, as the parser places it: lines from 1, columns in bytes from 0."""
 
     @property
-    def lineno(self) -> int: ...
+    def lineno(self) -> int:
+        """The first line."""
+
     @property
-    def col_offset(self) -> int: ...
+    def col_offset(self) -> int:
+        """The column in it."""
+
     @property
-    def end_lineno(self) -> int | None: ...
+    def end_lineno(self) -> int | None:
+        """The last line."""
+
     @property
-    def end_col_offset(self) -> int | None: ...
+    def end_col_offset(self) -> int | None:
+        """The column behind its last character."""
 
 
 @dataclass(frozen=True, slots=True)

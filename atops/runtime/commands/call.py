@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
+from threading import get_ident
 from types import BuiltinFunctionType, FunctionType, MethodType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -136,11 +137,15 @@ def _run_function(item: Completion) -> None:
     before, HERE.callback = (HERE.role, HERE.callback), item
     HERE.role = "callback"
     error: AtopsError | None = None
+    if item.started_ns < 0:
+        item.started_ns = item.stream.driver.now()
+    item.thread = get_ident()
     try:
         item.give(result_of(item.command, item))
     except BaseException as failure:  # SystemExit and KeyboardInterrupt end the call, not the callback thread
         error = _host_failure(item.command, failure)
     finally:
+        item.thread = 0
         HERE.role, HERE.callback = before
     _ended(item, error)
 

@@ -68,6 +68,7 @@ class Completion(FutureLike[T_co]):
     awaits: tuple[Completion | Room, ...] = ()  # of a coroutine: what it awaits now, of commands and room
     parked: Any = None  # what it waits for now, for reports
     begin: Callable[[], None] | None = None  # of a call: how it is started, for when it stands in line
+    thread = 0  # of a host function that runs now: the identifier of its thread
     stop: Callable[[ExecutionError], None] | None = None  # how an abort ends it while it runs
     aborted: ExecutionError | None = None  # set by an abort that found no `stop`, or a duty
     keeps_order = False  # whether it was `cancel` that set `aborted`: the stream still waits for its `deps`

@@ -26,6 +26,7 @@ from atops.runtime.commands.values import WaitValue
 from atops.runtime.core.capacity import Room
 from atops.runtime.core.completion import Completion, driver_fields, fields_of
 from atops.runtime.executors.executor import HERE
+from atops.runtime.queues.host_functions import Stand, behind, is_host_function, stands
 
 if TYPE_CHECKING:
     from atops.runtime.driver import Driver
@@ -303,6 +304,11 @@ def why(item: Completion) -> str:
         return f"waits for {command.event!r}, recorded by {command.record!r}"
     if isinstance(command, WaitValue):
         return f"waits for a value: {item.parked!r}"
+    if is_host_function(item):
+        seconds = (item.stream.driver.now() - item.started_ns) / 1e9
+        place = stands((item,)).get(item)
+        stand = "" if place is None else f", which waits {place.text}"
+        return f"has run the host function {command.name} for {seconds:.1f} s{stand}{behind(item)}"
     if isinstance(command, Call):
         return f"waits for the host callable {command.name}{awaits}"
     if isinstance(command, WaitAwaited):
@@ -334,6 +340,7 @@ class StallWatch:
         self._looking = False
         self._last: tuple[int, ...] = ()
         self._reported: tuple[int, ...] = ()
+        self._stands: dict[Completion, Stand] = {}  # of host functions, at the last look
         self._calls = self._crowd = -1  # how many host calls had begun at the last look, and at the last report
 
     def look_later(self) -> None:
@@ -344,14 +351,15 @@ class StallWatch:
 
     def _look(self) -> None:
         streams = [stream for context in self._driver.contexts for stream in self._active(context.active)]
-        heads = [(stream, items[0]) for stream in streams if (items := stream.pending())]
+        heads = [(stream, item) for stream in streams for item in _heads(stream)]
         self._looking = bool(heads)
         if not heads:
             self._last = self._reported = ()
+            self._stands = {}
             return
         self._look_for_threads(heads)
         standing = tuple(sorted(item.seq for _, item in heads))
-        parked = all(item.parked is not None and not self._moves(item) for _, item in heads)
+        parked = self._all_stand(heads)
         if parked and standing == self._last:
             if standing != self._reported:
                 self._reported = standing
@@ -363,6 +371,24 @@ class StallWatch:
             self._stalled(self.report(heads), heads)
         self._last = standing if parked else ()
         self._driver.executor.later(PATIENCE_NS, self._look)
+
+    def _all_stand(self, heads: list[tuple[StreamQueue, Completion]]) -> bool:
+        """Return whether nothing of the board moves.
+
+        A host function stands where it waits for another thread, as it did at the last look; beside it a coroutine does
+        not count. One that nothing waits for is none of the board's business.
+        """
+        items = [item for _, item in heads]
+        before, self._stands = self._stands, stands(items)
+        calls = [item for item in items if _is_call(item)]
+        for item in calls:
+            stand = self._stands.get(item)
+            if stand is None or before.get(item, stand).key != stand.key:
+                return False
+        if len(items) == len(calls) == 1 and not behind(calls[0]):
+            return False
+        others = [item for item in items if not isinstance(item.command, Call)] if calls else items
+        return all(item.parked is not None and not self._moves(item) for item in others)
 
     def _look_for_threads(self, heads: list[tuple[StreamQueue, Completion]]) -> None:
         """Report host calls that wait for a thread, where no call has begun since the last look."""
@@ -397,4 +423,14 @@ class StallWatch:
     def report(self, heads: list[tuple[StreamQueue, Completion]]) -> str:
         """Say for each stream what its head waits for."""
         lines = [f"  {stream.label}: {item!r} {why(item)}" for stream, item in heads]
+        if any(is_host_function(item) and behind(item) for _, item in heads):
+            lines.append(
+                "what comes behind a host function in its stream begins when it is over: one must not wait for it; "
+                "enqueue what it waits for in another stream, or have the stream wait, stream.wait(...)"
+            )
         return "every stream stands still:\n" + "\n".join(lines)
+
+
+def _heads(stream: StreamQueue) -> list[Completion]:
+    """Return what of a stream is due: the head of its queue, and the first of the calls that have left it."""
+    return [part[0] for part in stream.snapshot() if part]

@@ -1,19 +1,30 @@
-"""What host functions do here and may not on a device: strict mode warns of it, once for each function and rule."""
+"""Host functions: where they stand, and what they do here and may not on a device.
+
+Strict mode warns of the latter, once for each function and rule. Where one stands tells the report of a stall: what a
+lock, an event or a queue of the program waits for is not known to the board.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import linecache
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from atops.base.locks import fork_safe, make_lock
 from atops.base.log_fields import get_logger
-from atops.runtime.commands.call import Call
+from atops.device.call_site import Site
+from atops.runtime.commands.call import Call, result_of
+from atops.runtime.core.completion import Completion, verb
 from atops.runtime.executors.executor import HERE
 
 if TYPE_CHECKING:
     from atops.runtime.driver import Driver
 
-__all__ = ("CALLS", "WAITS", "warn_in_host_function")
+__all__ = ("CALLS", "WAITS", "Stand", "behind", "is_host_function", "stands", "warn_in_host_function")
 
 log = get_logger("atops.strict")
 
@@ -42,3 +53,61 @@ def warn_in_host_function(driver: Driver, rule: str, what: object) -> None:
             return
         known.add((name, rule))
     log.warning(f"host function %s of %s {rule}", name, item.stream.label, what)  # the rules are constants
+
+
+# ---- where they stand
+
+WAITING: Final = re.compile(r"(threading|queue|concurrent\.futures|multiprocessing|selectors|atops)($|\.)")  # modules
+BLOCKING: Final = frozenset(("acquire", "wait", "wait_for", "get", "put", "join", "result"))
+IN_C: Final = re.compile(rf"^(async )?with\b|\.({'|'.join(sorted(BLOCKING))})\(")  # on the line, where no frame is left
+SHOWN = 3  # of the commands behind a host function
+
+
+class Stand(NamedTuple):
+    """A place in which a thread waits for another one: `key` is the same as long as it does not move."""
+
+    key: tuple[int, int]
+    text: str
+
+
+def is_host_function(item: Completion) -> bool:
+    """Return whether a command calls a plain function, not a coroutine function, and that runs now."""
+    return item.command.__class__ is Call and item.command.adapter is None and item.thread != 0
+
+
+def stands(items: Iterable[Completion]) -> dict[Completion, Stand]:
+    """Return where those of the running host functions stand that wait for a lock, an event, a queue or the board."""
+    frames = sys._current_frames()
+    found = {item: _stand(item, frames) for item in items if is_host_function(item)}
+    return {item: stand for item, stand in found.items() if stand is not None}
+
+
+def _stand(item: Completion, frames: Mapping[int, FrameType]) -> Stand | None:
+    top = frame = frames.get(item.thread)
+    if top is None or frame is None:
+        return None
+    while frame is not None and frame.f_code is not result_of.__code__ and WAITING.match(_module(frame)):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    key = (id(top), top.f_lasti)
+    if frame.f_code is result_of.__code__:  # the function itself is one of those
+        own = top is not frame or getattr(item.command.function, "__name__", "") in BLOCKING
+        return Stand(key, f"in {item.command.name}") if own else None
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
+    if top is frame and not IN_C.search(line):
+        return None
+    return Stand(key, f"at {Site(frame.f_code, frame.f_lasti)}" + (f": `{line}`" if line else ""))
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def behind(item: Completion) -> str:
+    """Say what is queued behind a host function in its stream; nothing where nothing is."""
+    items = [each for each in item.stream.pending() if each.seq > item.seq]
+    names = [f"{each.command.name} (command {each.seq})" if isinstance(each.command, Call) else verb(each)
+             for each in items[:SHOWN]]  # fmt: skip
+    more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+    return f"; behind it: {', '.join(names)}{more}" if items else ""

@@ -139,6 +139,7 @@ def test_a_stall_for_want_of_threads_is_reported_once(
     text = record.getMessage()
     assert "have all 2 threads, and 1 more wait for one" in text and "callback_threads=2" in text
     assert all(f"guest {each}: " in text for each in range(3)) and "waits for the host callable Barrier.wait" in text
+    assert text.count("has run the host function Barrier.wait") == 2
 
 
 def test_there_is_none_before_the_first_call(device: atops.Device) -> None:
