@@ -137,6 +137,11 @@ def _project() -> dict[str, Module]:
     return _read(ROOT)
 
 
+def forget() -> None:
+    """Let go of the project's modules, and of what was parsed."""
+    _project.cache_clear()
+
+
 def _read(root: Path) -> dict[str, Module]:
     found = {}
     for package, folder in SOURCES.items():

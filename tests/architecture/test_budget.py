@@ -124,6 +124,7 @@ def test_no_file_is_too_long():
     assert not faults, "\n" + "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_no_file_is_a_fragment():
     """No module of the two packages has fewer than 40 lines of code, except those with a reason in the table."""
     lengths = {

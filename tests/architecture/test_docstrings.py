@@ -53,6 +53,7 @@ def silent_tests(path: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_what_is_public_has_a_docstring():
     """Every module, public class, function and method of the package says what it is."""
     faults = [fault for module in modules(ROOT, "atops", "atops_widgets").values() for fault in undocumented(module)]
