@@ -103,7 +103,7 @@ class DrainedQueue(StreamQueue):
                 continue
             if item is None:
                 if others and queue:
-                    driver.offer(self.drain, self._priority)
+                    self._drain_later()
                 return  # a head that runs elsewhere posts the next drain when it settles
             if tracing:
                 item.started_ns = now()
@@ -129,6 +129,14 @@ class DrainedQueue(StreamQueue):
                     return
             except Exception as failure:
                 error = as_failure(failure, item)
+
+    def _drain_later(self) -> None:
+        """Have the drain go on after what is due. On the thread that runs it: another may be woken late."""
+        lane = self.context.lane
+        if self._priority < 0 and HERE.lane is lane:  # else less urgent kernels start before this stream's next one
+            lane.run_drain(self.drain, self._priority)
+        else:
+            self.driver.offer(self.drain, self._priority)
 
     def _must_wait(self, item: Completion) -> bool:
         """Park the head behind the first of its predecessors that is not over, whose end posts the drain."""
