@@ -11,6 +11,6 @@ from tests.architecture import source_tree
 
 @pytest.fixture(autouse=True, scope="module")
 def forgotten_trees() -> Iterator[None]:
-    """Forget what the rules have parsed: six hundred thousand objects, which the collector would go through ever after."""
+    """Forget what the rules have parsed: the collector would go through its 600,000 nodes for ever."""
     yield
     source_tree.forget()
