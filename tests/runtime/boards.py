@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -67,6 +69,28 @@ class Latch:
     def close(self) -> None:
         """Give the word back."""
         self.word.close()
+
+
+def abandon_an_asyncio_loop(
+    start: Callable[[], Any], turns: int = 3, loop: asyncio.AbstractEventLoop | None = None
+) -> None:
+    """Run a task on a loop for a few turns, then close the loop without cancelling anything."""
+    loop = loop or asyncio.new_event_loop()
+    loop.set_exception_handler(lambda loop, context: None)
+    begun: list[asyncio.Task[Any]] = []
+
+    async def main() -> None:
+        begun.append(loop.create_task(start()))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    for task in asyncio.all_tasks(loop):  # the point is that they are never ended: no complaints about that
+        task._log_destroy_pending = False
+        coroutine = task.get_coro()
+        if inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+            coroutine.close()
+    loop.close()
 
 
 def waiters(driver: Driver) -> int:

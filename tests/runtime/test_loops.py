@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
-import inspect
 import os
 import threading
 import weakref
@@ -24,7 +23,7 @@ from atops import kernels as k
 from atops.base.errors import LaunchFailure, LoopClosed, StreamAborted, WouldDeadlock
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.runtime.device import Device
-from tests.runtime.boards import PATIENCE, Latch, device, leftovers, works
+from tests.runtime.boards import PATIENCE, Latch, abandon_an_asyncio_loop, device, leftovers, works
 
 anyio_test = pytest.mark.anyio
 
@@ -122,25 +121,6 @@ def test_many_loops_and_threads_at_once() -> None:
         threads.join()
         stream.close()
         assert leftovers(board.driver) == {}
-
-
-def abandon_an_asyncio_loop(start: Callable[[], Any], turns: int = 3) -> None:
-    """Run a task on a loop for a few turns, then close the loop without cancelling anything."""
-    loop = asyncio.new_event_loop()
-    loop.set_exception_handler(lambda loop, context: None)
-    begun: list[asyncio.Task[Any]] = []
-
-    async def main() -> None:
-        begun.append(loop.create_task(start()))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
-    for task in asyncio.all_tasks(loop):  # the point is that they are never ended: no complaints about that
-        task._log_destroy_pending = False
-        if inspect.getcoroutinestate(task.get_coro()) == inspect.CORO_CREATED:
-            task.get_coro().close()
-    loop.close()
 
 
 def test_a_loop_closed_while_it_awaits() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import math
 import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, NamedTuple
 
 import anyio
@@ -23,7 +25,7 @@ from atops.base.errors import AtopsError
 from atops.runtime.driver import Driver
 from atops.tops import aio
 from tests.loop_guard import no_blocking_on_loops
-from tests.runtime.boards import PATIENCE, board, leftovers, settled, waiters, works
+from tests.runtime.boards import PATIENCE, abandon_an_asyncio_loop, board, leftovers, settle, settled, waiters, works
 
 OPENED = 8  # the turn in which what is waited for is let go, where nothing else ends the wait
 TURNS = 40  # more than any wait takes inline
@@ -38,6 +40,7 @@ class Bench(NamedTuple):
     opener: atops.Stream
     signal: int
     faults: list[Exception]
+    tasks: list[asyncio.Task[Any]]  # which wait, where asyncio runs
 
     @classmethod
     def of(cls, device: atops.Device) -> Bench:
@@ -45,7 +48,7 @@ class Bench(NamedTuple):
         word = device.allocate(4)
         word.allocation.data[:] = 0
         streams = device.create_stream(name="the stream"), device.create_stream(nonblocking=True, name="opener")
-        bench = cls(device, word, *streams, device.signals.allocate(), [])
+        bench = cls(device, word, *streams, device.signals.allocate(), [], [])
         bench.stream.wait_value(word, 1, "Eq")
         bench.stream.call(bench.raise_fault)
         return bench
@@ -182,24 +185,125 @@ async def c_event(bench: Bench) -> None:
 async def in_gather(bench: Bench) -> None:
     """Several at once, through asyncio where it runs, else in a task group."""
     things = [bench.stream.call(int), bench.stream.record()]
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        async with anyio.create_task_group() as tasks:
-            for each in things:
-                tasks.start_soon(each.wait)
-    else:
+    if is_asyncio():
         await asyncio.gather(*things)
+        return
+    async with anyio.create_task_group() as tasks:
+        for each in things:
+            tasks.start_soon(each.wait)
 
 
 async def in_wait(bench: Bench) -> None:
     """As futures, where asyncio runs."""
     things = [bench.stream.call(int), bench.stream.record()]
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
+    if is_asyncio():
         await asyncio.wait(things)
     for each in things:
         await each
+
+
+async def in_asyncio(bench: Bench) -> None:
+    """By each function of asyncio's in turn, where it runs."""
+    things = [bench.stream.call(int), bench.stream.record(), bench.stream.fetch(bench.stream.zeros(30))]
+    if is_asyncio():
+        await asyncio.shield(things[0])
+        await asyncio.wait_for(things[1], PATIENCE)
+        await asyncio.wrap_future(things[2])
+        for each in asyncio.as_completed(things):
+            await each
+    for each in things:
+        await each
+
+
+async def joined(bench: Bench) -> None:
+    """All of a stream, and what it is given meanwhile."""
+    bench.stream.zeros(30)
+    await bench.stream.join()
+
+
+async def synchronized(bench: Bench) -> None:
+    """The end of a block that synchronises."""
+    async with bench.stream.auto_synchronize():
+        bench.stream.zeros(30)
+
+
+async def of_the_program(bench: Bench) -> None:
+    """A stream that waits for a coroutine of the program, which waits for the stream."""
+    async with bench.device.create_stream() as other:
+        await other.wait(bench.stream.call(int).wait())
+
+
+async def task(bench: Bench) -> None:
+    """A coroutine object in stream order, as a task."""
+    await bench.stream.create_task(checkpoint())
+
+
+async def inside(bench: Bench) -> None:
+    """A coroutine in a stream, which itself waits for the stream, in a scope of its own."""
+
+    async def waits() -> None:
+        async with bench.device.create_stream() as third:
+            third.wait(bench.stream)
+            await third.fetch(third.zeros(30))
+
+    async with bench.device.create_stream(nonblocking=True) as other:
+        await other.call(waits)
+
+
+async def upload(bench: Bench) -> None:
+    """Memory of no stream, behind the stream."""
+    await bench.stream.call(int)
+    array = await bench.device.upload(np.zeros(30))
+    array.close()
+
+
+async def consumers(bench: Bench) -> None:
+    """Two tasks that take from one pipeline."""
+
+    def stage(stream: Any, array: Any) -> Any:
+        stream.wait(bench.stream)
+        return array
+
+    async def take(results: Any) -> None:
+        async for _ in results:
+            await checkpoint()
+
+    chunks = (np.zeros(30) for _ in range(4))
+    made = atops.pipeline(chunks, stage, device=bench.device, streams=2, in_flight=2)
+    async with made as results, anyio.create_task_group() as tasks:
+        tasks.start_soon(take, results)
+        tasks.start_soon(take, results)
+
+
+async def c_device(bench: Bench) -> None:
+    """A C-style wait for a device."""
+    raise_code(await aio.topsDeviceSynchronize())
+
+
+async def c_copy(bench: Bench) -> None:
+    """A C-style copy that blocks, behind the stream in null-stream order."""
+    raise_code(await aio.topsMemcpyDtoH(np.zeros(4, np.uint8), bench.word.address, 4))
+
+
+async def c_word(bench: Bench) -> None:
+    """A C-style wait for a word."""
+    raise_code(await aio.topsStreamWaitValue32(bench.word.address, 1, tops.topsStreamWaitValueEq))
+
+
+def current_task() -> asyncio.Task[Any]:
+    """Return the task that runs."""
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+def is_asyncio() -> bool:
+    """Tell whether asyncio runs here."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def raise_code(answer: tuple[Any, ...]) -> None:
@@ -210,9 +314,10 @@ def raise_code(answer: tuple[Any, ...]) -> None:
 
 WAITS: tuple[Wait, ...] = (
     completion, event, stream, stream_scope, null_stream, device, another_stream, room, buffer_scope, pool_scope,
-    coroutine, pipeline, signal, c_stream, c_event, in_gather, in_wait,
+    coroutine, pipeline, signal, c_stream, c_event, in_gather, in_wait, in_asyncio, joined, synchronized,
+    of_the_program, task, inside, upload, consumers, c_device, c_copy, c_word,
 )  # fmt: skip
-UNTOLD = (room, signal, null_stream, stream_scope)  # wait for something else, or log the failure
+UNTOLD = (room, signal, null_stream, stream_scope, c_copy, c_word)  # wait for something else, or log the failure
 
 
 # ---- what ends the wait
@@ -225,6 +330,18 @@ class Stop(Exception):
 def cancel(bench: Bench, scope: anyio.CancelScope) -> None:
     """Cancel the task."""
     scope.cancel()
+
+
+def cancel_the_task(bench: Bench, scope: anyio.CancelScope) -> None:
+    """Cancel the task, once, as asyncio does it."""
+    for each in bench.tasks or [scope]:
+        each.cancel()
+
+
+def cancel_the_task_twice(bench: Bench, scope: anyio.CancelScope) -> None:
+    """Cancel it again before it has heard of the first time."""
+    for each in 2 * (bench.tasks or [scope]):
+        each.cancel()
 
 
 def time_out(bench: Bench, scope: anyio.CancelScope) -> None:
@@ -254,7 +371,7 @@ def leave(bench: Bench, scope: anyio.CancelScope) -> None:
     raise Stop
 
 
-ACTS = (cancel, time_out, fail, abort, cancel_the_command, leave)
+ACTS = (cancel, cancel_the_task, cancel_the_task_twice, time_out, fail, abort, cancel_the_command, leave)
 
 
 async def one(bench: Bench, wait: Wait, act: Any, twice: bool, turn: int) -> tuple[bool, list[BaseException]]:
@@ -264,6 +381,8 @@ async def one(bench: Bench, wait: Wait, act: Any, twice: bool, turn: int) -> tup
 
     async def run() -> None:
         nonlocal over
+        if is_asyncio():
+            bench.tasks.append(current_task())
         with scope:
             try:
                 await wait(bench)
@@ -302,6 +421,7 @@ async def enumerate_turns(driver: Driver, wait: Wait, act: Any, twice: bool, lim
         assert waiters(driver) == 0, f"a waiter is left, turn {turn}"
         if act is fail and bench.stream.failure is not None and not before and not twice:
             assert told or wait in UNTOLD, f"the failure was lost, turn {turn}"
+        assert not (before and told), f"it failed by itself, turn {turn}"
         assert all(isinstance(each, AtopsError | RuntimeError) for each in flat(told)), (turn, told)
         bench.close()
         with anyio.CancelScope(shield=True):
@@ -328,10 +448,15 @@ def on_asyncio(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def on_uvloop(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Another loop for asyncio."""
+    with asyncio.Runner(loop_factory=uvloop_loop) as runner:
+        runner.run(program())
+
+
+def uvloop_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop of uvloop's, which is loaded now."""
     import uvloop
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(program())
+    return uvloop.new_event_loop()
 
 
 def on_eager_tasks(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -410,6 +535,28 @@ def test_a_loop_that_closes_in_every_wait(loop: Any) -> None:
                 bench.release()
                 driver.wait_all(device.outstanding(), PATIENCE)
                 bench.close()
+                assert leftovers(driver) == {}, (wait, turns)
+        assert works(driver)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", THREADED[:1], ids=lambda loop: loop.__name__)  # trio has no such end
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # tasks that had not begun
+def test_a_loop_that_is_closed_under_every_wait(loop: Any) -> None:
+    """Nothing is cancelled, no `finally` of the program runs on its loop: the board is empty all the same."""
+    made = uvloop_loop if loop is on_uvloop else asyncio.new_event_loop
+    with board(devices=1) as driver:
+        device = atops.Device(0, driver)
+        for wait in WAITS:
+            for turns in range(6):
+                bench = Bench.of(device)
+                with device:
+                    abandon_an_asyncio_loop(partial(wait, bench), turns, made())
+                gc.collect()  # the task, and what it alone had
+                bench.release()
+                driver.wait_all(device.outstanding(), PATIENCE)
+                bench.close()
+                settle(driver)
                 assert leftovers(driver) == {}, (wait, turns)
         assert works(driver)
 
