@@ -22,7 +22,7 @@ from atops.runtime.board.context import MADE, DeviceContext
 from atops.runtime.board.current_device import DEFAULT
 from atops.runtime.core.completion import UNSEEN, over
 from atops.runtime.driver import DRIVERS, Driver
-from atops.runtime.executors.inline import InlineExecutor
+from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.stream import Stream
@@ -64,7 +64,7 @@ class Board:
         async def program() -> None:
             await test(**arguments)
 
-        with Interrupts() as interrupts:
+        with Interrupts() as interrupts, collecting_by_steps():
             self._loop.run(interrupts.watch(interrupts.note_return(program()), self._executor))
 
     def end(self, stream: Stream, passed: bool) -> None:

@@ -12,7 +12,7 @@ from atops.base.options import EmulatorOptions
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver
-from atops.runtime.executors.inline import InlineExecutor
+from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
 
 __all__ = ("drive", "run")
@@ -27,8 +27,8 @@ def run(
     """Run `main(*arguments)` with a driver of its own, inline, and return its result.
 
     The same program with the same `options.seed` takes the same steps in the same order and leaves the same trace. With
-    `options.clock="virtual"` time advances only when no step is ready. The driver is current inside `main` and closed
-    afterwards.
+    `options.clock="virtual"` time advances only when no step is ready. Python's cycle collector runs after fixed
+    numbers of steps, unless the program changes its settings. The driver is current inside `main`, and closed then.
 
     Ctrl-C cancels the program, as with `asyncio.run`, and raises KeyboardInterrupt in a kernel, a host call or a
     blocking wait that is running: it might never give the thread back. The second one ends the run between two steps,
@@ -55,7 +55,7 @@ def run(
         )
     clock = VirtualClock() if options.clock == "virtual" else None
     results: list[T] = []
-    with Interrupts() as interrupts:
+    with Interrupts() as interrupts, collecting_by_steps():
         executor = InlineExecutor(options.seed, clock)
         with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
             driver = Driver(options, executor=executor)

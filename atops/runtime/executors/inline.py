@@ -8,31 +8,41 @@ when they enqueue cannot be replayed.
 from __future__ import annotations
 
 import asyncio
+import gc
 import heapq
 import itertools
 import random
 import selectors
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 from atops.base.clock import VirtualClock
 from atops.base.errors import IllegalState, WouldDeadlock
+from atops.base.locks import fork_safe
 from atops.base.waiting.asyncio_loop import TaskWaiter
 from atops.base.waiting.parking_lot import seconds
 from atops.runtime.executors.executor import HERE, Executor, Lane, LaterStep, Step
 from atops.runtime.executors.ready import Ready
 
-__all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector", "rest")
+__all__ = ("ChoosingDeque", "InlineExecutor", "InlineLoop", "PatientSelector", "collecting_by_steps", "rest")
 
 # Turns of the loop with nothing but the program's own steps, and questions in a row whether one thing is over, after
 # which that counts as waiting.
 POLLING = 1000
 # Turns of kernels in a row, with nothing else of the driver's in between, after which they count as never ending.
 ENDLESS = 10_000
+# Steps between two collections of the youngest objects. One of ten collects older ones, too; not so from Python 3.14
+# on, where that is a share of all that the process has made before. One of five hundred collects all.
+COLLECT = 200
+OLDER = 1 if sys.version_info < (3, 14) else 0
+# In a run no collection comes by itself before a step has made so many objects: some hundred megabytes.
+MOST_OBJECTS = 5_000_000
 
 
 class InlineExecutor(Executor):
@@ -52,6 +62,8 @@ class InlineExecutor(Executor):
         self.questions: dict[int, int] = {}  # asked since anything else ran: by the id of what they were about
         self._went_on = 0  # turns of kernels that were not their last
         self._endless = 0  # of those in a row
+        self._collections = 0
+        self._pumped = 0  # steps that a blocking wait has run since a collection
         self.interrupt: Step | None = None  # raises a Ctrl-C that nothing has raised yet
         self.loop = InlineLoop(self)
 
@@ -62,6 +74,12 @@ class InlineExecutor(Executor):
     def choose(self, count: int) -> int:
         """Pick one of `count` ready steps: the first, or any by the seed."""
         return 0 if self._random is None or count == 1 else self._random.randrange(count)
+
+    def collect(self) -> None:
+        """Have the collector run, between two steps, unless the program has it off."""
+        self._collections += 1
+        if gc.isenabled() and gc.get_threshold()[0]:
+            gc.collect(0 if self._collections % 10 else OLDER if self._collections % 500 else 2)
 
     def post(self, step: Step) -> None:
         """Queue a step for the loop, or for the pump of a blocking wait."""
@@ -156,6 +174,10 @@ class InlineExecutor(Executor):
             if deadline is not None and self.now() >= deadline:
                 return False
             if self._run_one():
+                self._pumped += 1
+                if self._pumped >= COLLECT:
+                    self._pumped = 0
+                    self.collect()
                 if self.clock is not None and self.kernels_only:
                     self._await_timer(deadline)
                 continue
@@ -249,6 +271,30 @@ def rest(duration: float) -> None:
     time.sleep(duration)
 
 
+RUNS: list[tuple[int, int, int]] = []  # of each run that goes on, when Python collected by itself before it
+RUNS_LOCK = fork_safe(threading.Lock())
+
+
+@contextmanager
+def collecting_by_steps() -> Iterator[None]:
+    """Have the collector run where the executor's steps say, for the block, and not after so many new objects.
+
+    How many there are depends on what the process did before. What the collector frees must not: a seed repeats a run.
+    """
+    ours = (MOST_OBJECTS, 10, 10)
+    with RUNS_LOCK:
+        RUNS.append(RUNS[0] if RUNS else gc.get_threshold())
+        if RUNS[0][0]:  # else the program has it off
+            gc.set_threshold(*ours)
+    try:
+        yield
+    finally:
+        with RUNS_LOCK:
+            before = RUNS.pop()
+            if not RUNS and gc.get_threshold() == ours:  # else the program has set its own
+                gc.set_threshold(*before)
+
+
 class InlineLoop(asyncio.SelectorEventLoop):
     """An asyncio loop whose next step a policy chooses, and whose time may be virtual."""
 
@@ -256,7 +302,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
         super().__init__(PatientSelector(executor))
         self._executor = executor
         # BaseEventLoop pops its next handle from this deque; a choosing deque is all that a policy needs.
-        self._ready = ChoosingDeque(executor.choose)
+        self._ready = ChoosingDeque(executor.choose, executor.collect)
 
     def has_steps(self) -> bool:
         """Say whether a step is ready."""
@@ -286,12 +332,17 @@ class InlineLoop(asyncio.SelectorEventLoop):
 class ChoosingDeque(deque[Any]):
     """A deque whose `popleft` takes the item that a policy chooses."""
 
-    def __init__(self, choose: Callable[[int], int]) -> None:
+    def __init__(self, choose: Callable[[int], int], collect: Callable[[], object]) -> None:
         super().__init__()
-        self._choose = choose
+        self._choose, self._collect = choose, collect
+        self._left = COLLECT
 
     def popleft(self) -> Any:
-        """Take the handle that the policy chooses."""
+        """Take the handle that the policy chooses. After so many the collector runs first."""
+        self._left -= 1
+        if self._left <= 0:
+            self._left = COLLECT
+            self._collect()
         index = self._choose(len(self)) if len(self) > 1 else 0
         if index == 0:
             return super().popleft()

@@ -107,7 +107,7 @@ def test_no_seed_is_first_come_first_served() -> None:
 
 def test_what_is_not_chosen_keeps_its_order() -> None:
     """The policy's number counts from what has waited longest, whatever was chosen before."""
-    ready = executors.ChoosingDeque(lambda count: min(2, count - 1))
+    ready = executors.ChoosingDeque(lambda count: min(2, count - 1), lambda: None)
     ready.extend("abcde")
     assert [ready.popleft() for _ in range(5)] == ["c", "d", "e", "b", "a"]
 
