@@ -32,7 +32,8 @@ demo: $(BASE)  ## run the demo (ARGS="..." go to it)
 
 # Compiled tests are kept in the environment, also where Python is told to write no bytecode: collecting takes a third.
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(abspath $(VENV))/.pycache $(PY) -m pytest -q
-PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# A worker a processor that this may run on: "auto" would count all that the machine has.
+PARALLEL := -n $(shell nproc) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: $(DEV)  ## run the quick tests: an answer in a minute
 	@$(PYTEST) $(PARALLEL) -m "not soak and not slow" $(ARGS)

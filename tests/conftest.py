@@ -48,10 +48,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid} is marked anyio and asyncio; expected one of them")
 
 
+def pytest_collection() -> None:
+    """Collect no garbage while tests are collected, for there is hardly any; nor where they are only handed out."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector from going through what will live to the end: twelve thousand tests, and every module."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import pytest
 import atops
 from atops import kernels, tops
 from atops.device.arch import ARCHITECTURES
+from tests.every import every
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -82,7 +83,7 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
     run(page, str(page.relative_to(ROOT)))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+@every("page", PAGES, ids=NAMES)
 def test_the_links_of_a_page_lead_somewhere(page: Path):
     """Each relative link names a file of the project, and each fragment a heading of its page."""
     for target, fragment in LINK.findall(CODE.sub("", page.read_text(encoding="utf-8"))):

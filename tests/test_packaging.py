@@ -72,6 +72,7 @@ def undeclared(packages: dict[str, str], declared: set[str]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_what_the_wheel_imports_is_a_dependency_or_in_an_extra():
     """Every package that `atops` or `atops_widgets` imports comes with the wheel or with one of its extras."""
     project = PROJECT["project"]
@@ -79,6 +80,7 @@ def test_what_the_wheel_imports_is_a_dependency_or_in_an_extra():
     assert not undeclared(imported("atops", "widgets"), declared)
 
 
+@pytest.mark.slow
 def test_the_extras_serve_what_the_wheel_has():
     """Every package of an extra is imported by a module of the wheel."""
     homes = packages_distributions()

@@ -28,6 +28,7 @@ from atops.base.trace.records import COPIES, Kind
 from atops.cli import main
 from atops.runtime.driver import Driver
 from tests.architecture.source_tree import ROOT
+from tests.every import every
 from tests.runtime.child import environment
 from tests.runtime.trace_records import crossing_slices
 
@@ -492,7 +493,7 @@ def test_sizes(text: str, size: int):
     assert parsed("--chunk", text).chunk == size
 
 
-@pytest.mark.parametrize(
+@every(
     "words",
     [
         ("--chunk", "0"), ("--chunk", "-1"), ("--chunk", "1G"), ("--chunk", "K"), ("--chunk", "1KM"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.source_tree import ROOT, Module, modules, plant
 
 MAKERS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "make_lock", "cached_property"}
@@ -29,6 +31,7 @@ def _name(node: ast.expr) -> str:
     return ast.unparse(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
 
 
+@pytest.mark.slow
 def test_module_locks_are_free_after_a_fork():
     """Each is made as `fork_safe(threading.Lock())`; a cached property, which locks its class, is none of ours."""
     faults = [fault for module in modules(ROOT, "atops", "atops_widgets").values() for fault in unsafe_locks(module)]

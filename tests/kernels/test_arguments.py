@@ -29,8 +29,8 @@ def taken(annotation: object, value: object) -> Any:
     return k.kernel(probe).bind((value,)).values["a"]
 
 
-@pytest.mark.parametrize(
-    ("annotation", "value", "expected"),
+@every(
+    "annotation, value, expected",
     [
         (np.float32, 2, np.float32(2)),
         ("np.int8", -128, np.int8(-128)),
@@ -69,7 +69,7 @@ def test_python_types_convert_numpy_scalars():
     assert type(taken(bool, np.bool_(True))) is bool
 
 
-@pytest.mark.parametrize(
+@every(
     "annotation", ["int23", "'int23'", list, "list", dict, str, None, 5, "int +", "k.Spam", np.object_]
 )
 def test_annotations_that_are_no_types_are_refused(annotation: object):

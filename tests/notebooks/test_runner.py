@@ -96,6 +96,7 @@ def test_a_device_chosen_in_a_cell_is_current_in_the_next(kernel: Kernel):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_stderr_and_cells_that_must_raise():
     """A cell that warns is a fault, and so is one that should raise and does not."""
     import nbformat
@@ -121,6 +122,7 @@ def test_a_cell_that_raises_ends_the_run():
     assert "1 / 0" in found and "ZeroDivisionError" in found
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_missing_skips_or_fails(tmp_path, monkeypatch: pytest.MonkeyPatch):
     """Where a version is not installed its tests are skipped with a notice; where it is demanded they fail."""
     missing = Kernel("ipykernel 5", tmp_path / ".kernel5")

@@ -28,6 +28,7 @@ from atops.base.errors import (
 )
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver
+from tests.every import every
 from tests.runtime.boards import PATIENCE, Foreign, Latch, add_one, board
 
 MIB = 1 << 20
@@ -225,7 +226,7 @@ def test_m10_handle_0_is_the_null_stream_of_the_current_device(driver):
         leave(driver)
 
 
-@pytest.mark.parametrize("answer", [None, 7, (0,), (0, 1, 2), (1, 0), (0, "1"), (0, 1.0), (None, 0), "00", b"\0\0", ()])
+@every("answer", [None, 7, (0,), (0, 1, 2), (1, 0), (0, "1"), (0, 1.0), (None, 0), "00", b"\0\0", ()])
 def test_m10_what_is_no_answer(answer):
     """Another version, another length and other types are TypeError, which shows what was returned."""
     with pytest.raises(TypeError, match=r"__tops_stream__ of Foreign returned .*; expected \(0, handle\)"):
@@ -394,8 +395,8 @@ def test_i11_i12_freed_once_by_either_way(device):
         stream.free(plain)
 
 
-@pytest.mark.parametrize("name", ["release_threshold", "reserved_high", "used_high"])
-@pytest.mark.parametrize("value", [None, -1, 1.5, "1"])
+@every("name", ["release_threshold", "reserved_high", "used_high"])
+@every("value", [None, -1, 1.5, "1"])
 def test_i17_attributes_of_a_pool_that_cannot_be(device, name, value):
     """What is no number of bytes is InvalidValue, and nothing has changed; no pool has another attribute."""
     pool = device.create_pool()

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from atops.base.trace.records import Kind, Status, Trace, TraceNames, TraceRecord
 from atops_widgets import WIDGETS, Dashboard, Feed, Queues, Timeline, TraceWidget, watch
 from atops_widgets.drawing.scene import Window
+from tests.every import every
 from tests.runtime.trace_records import traces
 from tests.widgets.queue_traces import LOAD, Story, standing
 from tests.widgets.traces import double_buffering, record
@@ -138,7 +139,7 @@ def test_the_notebook_gets_view_svg_and_text(kind: type[TraceWidget]) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("message", [
+@every("message", [
     None, 7, [], {}, {"type": "none"}, {"type": "select", "seq": "x"}, {"type": "cursor", "at": "x"},
     {"type": "window", "start": "a", "end": None, "width": "w", "options": 3},
     {"type": "window", "start": 9, "end": 3, "width": -5, "options": {"first": "x", "length": [], "follow": 1}},

@@ -54,11 +54,12 @@ def test_each_example_is_its_oracle(name: str) -> None:
     assert cells(dst) == after != before
 
 
+@pytest.mark.parametrize("examples", [3, pytest.param(20, marks=pytest.mark.slow)])
 @every("name", OPERATIONS)
-def test_poison_is_what_the_operation_writes(name: str) -> None:
+def test_poison_is_what_the_operation_writes(name: str, examples: int) -> None:
     """Each byte whose value the operation decides is 0xA5 after the poison, and every other byte stays."""
 
-    @settings(max_examples=20)
+    @settings(max_examples=examples)
     @given(st.data())
     def poisoned(data: st.DataObject) -> None:
         case = draw_case(data.draw, name)

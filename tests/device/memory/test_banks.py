@@ -101,7 +101,14 @@ class BanksMachine(RuleBasedStateMachine):
 
 
 TestBanksMachine = BanksMachine.TestCase
-TestBanksMachine.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestBanksMachine.settings = settings(max_examples=12, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.slow
+class TestBanksMachineForLong(BanksMachine.TestCase):
+    """The same with more examples."""
+
+    settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
 
 
 def test_one_allocation_can_be_the_whole_memory() -> None:

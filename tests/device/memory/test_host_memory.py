@@ -19,6 +19,7 @@ from atops.base.result_codes import Result
 from atops.device.memory.allocation import Allocation, move
 from atops.device.memory.device_memory import DeviceMemory
 from atops.device.memory.host_memory import WINDOWS, AddressSpace, HostMemory, device_base
+from tests.every import every
 
 PAGE = mmap.PAGESIZE
 
@@ -114,8 +115,8 @@ def test_an_address_range_can_be_registered(host: HostMemory):
             host.register(wrong)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error"),
+@every(
+    "wrong, error",
     [
         (b"read-only", InvalidValue),
         (bytearray(), InvalidValue),

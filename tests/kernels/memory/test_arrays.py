@@ -13,6 +13,7 @@ from atops.device.chip import POISON
 from atops.kernels.memory.arrays import Constant, Generic
 from atops.kernels.memory.device_variables import constant, device_variable
 from atops.kernels.memory.pointer import pointer
+from tests.every import every
 from tests.kernel_bench import Bench
 
 
@@ -227,8 +228,8 @@ def test_dynamic_shared_memory_without_a_size(bench: Bench):
         bench.launch(hidden, (1, 1), use)
 
 
-@pytest.mark.parametrize("take", [k.local, k.shared])
-@pytest.mark.parametrize(("shape", "dtype", "error"), [(-1, "int8", InvalidValue), ((2, -3), "int8", InvalidValue),
+@every("take", [k.local, k.shared])
+@every("shape, dtype, error", [(-1, "int8", InvalidValue), ((2, -3), "int8", InvalidValue),
                                                       (2.5, "int8", InvalidType), (4, "float33", InvalidType),
                                                       (4, object, InvalidType)])  # fmt: skip
 def test_shapes_and_types_without_meaning(bench: Bench, take: Callable, shape: object, dtype: object, error: type):

@@ -16,6 +16,7 @@ from atops.kernels.tables.constructs import Construct
 from atops.kernels.tables.vectors import FORMS, KEYWORD_BYTES, OPERATORS, TYPE_SETS, VECTORS
 from atops.kernels.vectors import vector_type
 from atops.kernels.vectors.vector_type import VECTOR_TYPES, VectorType, sizeof
+from tests.every import every
 from tests.kernel_bench import Bench
 from tests.kernels.vector_host import TYPES, in_kernel, sample
 
@@ -23,7 +24,7 @@ k = SimpleNamespace(**{name: getattr(vector_type, name) for name in ("vector", "
 COMBINED = {"x&~y": lambda p, q: p and not q, "x|~y": lambda p, q: p or not q, "~(x&y)": lambda p, q: not (p and q),
             "~(x|y)": lambda p, q: not (p or q), "~(x^y)": lambda p, q: p == q}  # fmt: skip
 VARIABLES = [row for row in VECTORS if row.cpp.endswith(";")]
-names = pytest.mark.parametrize("row", OPERATORS, ids=lambda row: row.cpp)
+names = every("row", OPERATORS, ids=lambda row: row.cpp)
 
 
 def types_of(row: Construct) -> set[VectorType]:

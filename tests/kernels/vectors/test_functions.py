@@ -14,6 +14,7 @@ from atops.kernels.vectors import functions
 from atops.kernels.vectors.numerics import numeric
 from atops.kernels.vectors.vector import Mask
 from atops.kernels.vectors.vector_type import VECTOR_TYPES, vector, vector2, vector4
+from tests.every import every
 from tests.kernel_bench import Bench
 from tests.kernels.vector_host import fails, in_kernel, sample
 
@@ -36,7 +37,7 @@ TEXT = {
 for each in OF_BOTH.split():
     TEXT[each] |= {f"__vector {element}" for element in FLOATS}
 
-every_function = pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row.name)
+every_function = every("row", FUNCTIONS, ids=lambda row: row.name)
 
 
 def call(name: str, *operands: object) -> object:

@@ -26,12 +26,12 @@ ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 COMPARISONS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
                ">=": operator.ge}  # fmt: skip
 BITS = {"&": operator.and_, "|": operator.or_, "^": operator.xor}
-named = pytest.mark.parametrize("kind", TYPES, ids=str)
+named = every("kind", TYPES, ids=str)
 
 
-def of(kinds: list[VectorType]) -> pytest.MarkDecorator:
-    """Parametrise a test by vector types."""
-    return pytest.mark.parametrize("kind", kinds, ids=str)
+def of(kinds: list[VectorType]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test for each of some vector types."""
+    return every("kind", kinds, ids=str)
 
 
 def two(kind: VectorType) -> tuple[Vector, Vector]:
@@ -52,7 +52,7 @@ def same(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 @of(INTEGERS)
-@pytest.mark.parametrize("sign", ARITHMETIC)
+@every("sign", ARITHMETIC)
 def test_integers_wrap(kind: VectorType, sign: str):
     """+ - * of integer lanes are Python's, cut to the width, for vectors and for scalars on either side."""
     run, (x, y) = ARITHMETIC[sign], two(kind)
@@ -65,7 +65,7 @@ def test_integers_wrap(kind: VectorType, sign: str):
 
 
 @of(FLOATS)
-@pytest.mark.parametrize("sign", ARITHMETIC)
+@every("sign", ARITHMETIC)
 def test_floats_round_once(kind: VectorType, sign: str):
     """+ - * of float lanes are exact values rounded once, quietly, with NaN and infinities."""
     run, (x, y) = ARITHMETIC[sign], two(kind)
@@ -80,7 +80,7 @@ def test_floats_round_once(kind: VectorType, sign: str):
 
 
 @named
-@pytest.mark.parametrize("sign", COMPARISONS)
+@every("sign", COMPARISONS)
 def test_comparisons_give_masks(kind: VectorType, sign: str):
     """Each lane is compared, NaN with nothing, and the mask has the lanes and width of the operands."""
     run, (x, y) = COMPARISONS[sign], two(kind)

@@ -13,6 +13,7 @@ from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, NotSupported
 from atops.kernels.vectors.vector import Mask, Vector
 from atops.kernels.vectors.vector_type import VECTOR_TYPES, sizeof, vector, vector2, vector4
+from tests.every import every
 from tests.kernel_bench import Bench
 from tests.kernels.vector_host import MASKS, TYPES, fails, in_kernel
 
@@ -73,7 +74,7 @@ def test_a_mask_has_two_names_and_one_type():
     assert vector2["char"].mask is vector2["bool char"] and vector4["long"].mask is vector4["bool long"]
 
 
-@pytest.mark.parametrize("element", ["double", np.float64, bool, np.bool_, "bool", "no type", None, [1], object,
+@every("element", ["double", np.float64, bool, np.bool_, "bool", "no type", None, [1], object,
                                      "float8_e4m3fn", "bool float"])  # fmt: skip
 def test_unknown_types_are_refused(element: object):
     """An element without vectors is an error that names those with."""

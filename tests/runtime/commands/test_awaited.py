@@ -63,10 +63,10 @@ ENDS = {
 }
 
 
+@every("ending", ENDS)
+@every("kind", OF_A_LOOP)
+@every("early", [False, True], ids=["pending", "over before"])
 @ON_ASYNCIO
-@pytest.mark.parametrize("ending", ENDS)
-@pytest.mark.parametrize("kind", OF_A_LOOP)
-@pytest.mark.parametrize("early", [False, True], ids=["pending", "over before"])
 async def test_later_work_waits_for_an_awaitable(device, kind, ending, early):
     """It goes on at its end; a failure or a cancellation of it fails the wait, and so the stream."""
     (end, error, words), stream, log = ENDS[ending], device.create_stream(), []

@@ -23,6 +23,7 @@ from atops.base.errors import (
     PriorLaunchFailure,
     StreamAborted,
 )
+from tests.every import every
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import hold
 
@@ -86,8 +87,8 @@ async def test_what_is_no_function_is_refused(device):
     assert stream.is_done
 
 
+@every("failure", [ValueError("no"), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
 @on_every_host
-@pytest.mark.parametrize("failure", [ValueError("no"), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
 async def test_what_a_function_raises_fails_its_stream(device, failure):
     """D14: the failure is HostCallFailure with the exception as its cause; no thread of the runtime dies of it."""
     stream, other = device.create_stream(), device.create_stream()

@@ -32,6 +32,7 @@ from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.stream import Stream
+from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, add_one, board, leftovers, works
 
 
@@ -118,7 +119,7 @@ AT_THE_CALL: dict[str, tuple[Launch, type[Exception] | tuple[type[Exception], ..
 }
 
 
-@pytest.mark.parametrize("case", AT_THE_CALL)
+@every("case", AT_THE_CALL)
 def test_a_bad_launch_is_refused_at_the_call(stream: Stream, case: str) -> None:
     """The message names what is wrong; nothing was enqueued."""
     launch, error, why = AT_THE_CALL[case]

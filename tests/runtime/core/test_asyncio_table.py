@@ -18,6 +18,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.errors import CommandCancelled
+from tests.every import every
 from tests.runtime.hosts import board
 from tests.runtime.latch import KernelLatch, hold
 
@@ -478,7 +479,7 @@ def test_each_line_of_the_table_is_a_program() -> None:
     assert lefts == list(PROGRAMS)
 
 
-@pytest.mark.parametrize("left", [*PROGRAMS, *ASKS])
+@every("left", [*PROGRAMS, *ASKS])
 def test_a_line_of_the_table(left: str) -> None:
     """It does what the line says."""
     with board() as device:

@@ -60,15 +60,17 @@ def press_at(points: Points) -> None:
     raise AssertionError(f"the run has no point {points.chosen}")
 
 
-def test_ctrl_c_at_every_point() -> None:
+@pytest.mark.parametrize("most", [25, pytest.param(150, marks=pytest.mark.slow)])
+def test_ctrl_c_at_every_point(most: int) -> None:
     """Wherever it comes, nothing hangs or is lost: the run ends by KeyboardInterrupt, and the next one works."""
-    for points in every_point(lambda: atops.run(program), 150):
+    for points in every_point(lambda: atops.run(program), most):
         press_at(points)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, points.chosen
         assert atops.run(program) == 4, points.chosen
 
 
-def test_ctrl_c_in_a_signal_handler_that_comes_anywhere() -> None:
+@pytest.mark.parametrize("most", [15, pytest.param(100, marks=pytest.mark.slow)])
+def test_ctrl_c_in_a_signal_handler_that_comes_anywhere(most: int) -> None:
     """A handler of another signal may be called in the middle of the runtime: what it raises would break that off."""
 
     def press(*_: object) -> None:
@@ -76,7 +78,7 @@ def test_ctrl_c_in_a_signal_handler_that_comes_anywhere() -> None:
 
     before = signal.signal(signal.SIGALRM, press)
     try:
-        for points in every_point(lambda: atops.run(program), 100):
+        for points in every_point(lambda: atops.run(program), most):
             points.number = signal.SIGALRM
             press_at(points)
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, points.chosen

@@ -29,6 +29,7 @@ from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.stream import Stream
+from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, board, leftovers, settle
 from tests.runtime.hosts import on_every_host
 
@@ -181,7 +182,7 @@ def odd(array: DeviceArray, offset: int) -> Buffer:
     return Buffer(array.allocation, offset, array.nbytes - offset)
 
 
-@pytest.mark.parametrize("call", BAD_CALLS)
+@every("call", BAD_CALLS)
 def test_bad_arguments(stream: Stream, array: DeviceArray, call: str) -> None:
     """Each is refused at the call with a message that names it; nothing was enqueued and nothing has changed."""
     make, error, why = BAD_CALLS[call]
@@ -373,7 +374,7 @@ def test_views(stream: Stream, array: DeviceArray) -> None:
             wrong()
 
 
-@pytest.mark.parametrize(
+@every(
     "dtype",
     ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "bfloat16"],
 )
@@ -498,7 +499,7 @@ MISTYPED: dict[str, tuple[Calls, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", MISTYPED)
+@every("name", MISTYPED)
 def test_a_number_that_is_none(stream: Stream, name: str) -> None:
     """It is refused at the call with what would be right; the stream goes on."""
     call, message = MISTYPED[name]

@@ -12,6 +12,7 @@ import atops
 from atops import kernels as k
 from atops.base.errors import ExecutionError, InvalidHandle, InvalidType, InvalidValue
 from atops.device.copy_engine import CopyJob, Direction
+from tests.every import every
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import StreamLatch, hold
 
@@ -49,8 +50,8 @@ async def store_late(x, signal: np.int32):
 # ---- bytes
 
 
+@every("size", [1, 4096, 65536, LARGE + 3])
 @on_every_host
-@pytest.mark.parametrize("size", [1, 4096, 65536, LARGE + 3])
 async def test_bytes_survive_the_way_there_and_back(device, size):
     """Host to device, within the device and back gives the same bytes, whatever path the size takes."""
     host = np.random.default_rng(size).integers(0, 256, size, np.uint8)
@@ -60,10 +61,10 @@ async def test_bytes_survive_the_way_there_and_back(device, size):
         assert np.array_equal(await stream.fetch(second), host)
 
 
-@on_every_host
-@pytest.mark.parametrize(
-    ("dtype", "value"), [(np.uint8, 0xAB), (np.int16, -2), (np.float32, 1.5), (np.int64, 1 << 40), (np.complex128, 1j)]
+@every(
+    "dtype, value", [(np.uint8, 0xAB), (np.int16, -2), (np.float32, 1.5), (np.int64, 1 << 40), (np.complex128, 1j)]
 )
+@on_every_host
 async def test_fill_writes_the_value_in_the_arrays_type(device, dtype, value):
     """A fill writes every element, small on the driver and large on a copy thread, and nothing beside them."""
     async with device.create_stream() as stream:
@@ -91,8 +92,8 @@ async def test_a_fill_of_bytes_takes_patterns(device):
             stream.fill(raw[:3], np.uint16(1))
 
 
+@every("dtype", [[("a", np.float64), ("b", np.int32)], "V3", "S5"])
 @on_every_host
-@pytest.mark.parametrize("dtype", [[("a", np.float64), ("b", np.int32)], "V3", "S5"])
 async def test_arrays_of_any_element_are_zeroed_and_filled(device, dtype):
     """Elements of 3, 5 or 12 bytes, as records have, are filled like those of 4: a number is in every field."""
     expected = np.zeros(100, dtype)

@@ -10,6 +10,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
+from tests.every import every
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import StreamLatch, hold
 
@@ -47,7 +48,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize(("width", "condition", "mask", "wanted", "blocks", "passes"), [c[1:] for c in CONDITIONS],
+@every("width, condition, mask, wanted, blocks, passes", [c[1:] for c in CONDITIONS],
                          ids=[c[0] for c in CONDITIONS])  # fmt: skip
 @on_every_host
 async def test_conditions(device, width, condition, mask, wanted, blocks, passes):
@@ -66,8 +67,8 @@ async def test_conditions(device, width, condition, mask, wanted, blocks, passes
     await waiter.wait_value(word, wanted, condition.lower(), mask=mask, width=width)  # as kernels spell it
 
 
+@every("width, value", [(32, 0x70F0F0FF), (64, 0x7FFF0000FFFF0000), (32, -3), (64, -3)])
 @on_every_host
-@pytest.mark.parametrize(("width", "value"), [(32, 0x70F0F0FF), (64, 0x7FFF0000FFFF0000), (32, -3), (64, -3)])
 async def test_write_value_stores_the_exact_word(device, width, value):
     """E1: into device, pinned, registered and managed memory at six offsets, and nowhere else."""
     stream = device.create_stream()
@@ -182,8 +183,8 @@ MEMORIES = {
 }
 
 
-@pytest.mark.parametrize("memory", MEMORIES.values(), ids=MEMORIES)
-@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+@every("memory", MEMORIES.values(), ids=MEMORIES)
+@every("write", WRITERS.values(), ids=WRITERS)
 @on_hosts("asyncio", "inline")
 async def test_every_writer_wakes_a_wait(device, write, memory):
     """Each kind of write makes the wait look again: copies, fills, kernels, DTE, in all kinds of memory."""
@@ -210,7 +211,7 @@ def test_a_dte_store_wakes_a_wait_in_every_mode(dte: str):
         wait.wait_sync()
 
 
-@pytest.mark.parametrize("memory", [name for name in MEMORIES if name != "device"])
+@every("memory", [name for name in MEMORIES if name != "device"])
 @on_every_host
 async def test_host_stores_are_found(device, memory):
     """A store of the host's own into memory that devices reach is found by looking, without anybody being told."""

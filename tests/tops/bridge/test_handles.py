@@ -20,6 +20,7 @@ from atops.runtime.driver import Driver
 from atops.runtime.external_stream import ExternalStream
 from atops.runtime.stream import Stream
 from atops.tops.bridge.handles import drop, event_of, live, register, stream_of, take, usable_stream_of
+from tests.every import every
 from tests.runtime.boards import PATIENCE, Foreign, broken
 
 
@@ -33,7 +34,7 @@ def test_a_handle_stands_for_one_thing(world):
     assert register(stream, stream.context) not in (first, second)
 
 
-@pytest.mark.parametrize("handle", [0, 1, 2, 0xFFFF, -1, None, True, "1", 1.5, object(), 1 << 70, np.array([1, 2])])
+@every("handle", [0, 1, 2, 0xFFFF, -1, None, True, "1", 1.5, object(), 1 << 70, np.array([1, 2])])
 def test_what_is_no_handle(world, handle):
     """B10, B16: any other value is InvalidHandle, whatever its type."""
     with pytest.raises(InvalidHandle):

@@ -21,6 +21,7 @@ from atops.tops.bridge.handles import register
 from atops.tops.bridge.pointers import add_alias, own
 from atops.tops.functions.scatter import ScatterMemory
 from atops.tops.header.functions import FUNCTIONS
+from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, broken, waiters
 from tests.tops.conformance import Case, Conformance, World
 from tests.tops.pointers import SIZE, device_pointer, freed_pointer, host_pointer, read, registered
@@ -137,8 +138,8 @@ def test_round_trip(world, offsets):
     assert found == b"\xee" * back + SPARE[:size] + b"\xee" * (8 - back)
 
 
-@pytest.mark.parametrize("dst", ["device", "host", "mapped", "registered", "pageable", "managed"])
-@pytest.mark.parametrize("src", ["device", "host", "mapped", "registered", "pageable", "managed"])
+@every("dst", ["device", "host", "mapped", "registered", "pageable", "managed"])
+@every("src", ["device", "host", "mapped", "registered", "pageable", "managed"])
 def test_default_finds_the_kind(world, dst, src):
     """Default copies between all places; a kind that says each place rightly does, one that does not is refused."""
 

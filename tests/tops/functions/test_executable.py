@@ -9,7 +9,6 @@ import weakref
 from typing import ClassVar
 
 import numpy as np
-import pytest
 from onnx.reference.op_run import OpRun
 
 import atops.tops as tops
@@ -17,6 +16,7 @@ from atops import executable as object_api
 from atops.runtime.executables.file import SectionKind
 from atops.tops.header.enumerations import topsExecutableInfoType_t as Info
 from atops.tops.header.enumerations import topsExtExecutableSectionHeaderType_t as Kind
+from tests.every import every
 from tests.runtime.boards import PATIENCE
 from tests.runtime.executable_models import places
 from tests.tops.conformance import Case, Conformance
@@ -176,7 +176,7 @@ FIGURES = {
 }
 
 
-@pytest.mark.parametrize("which", Info)
+@every("which", Info)
 def test_every_figure(world, which):
     """Of an executable with built dims, and of one with dims between bounds, where the first form gives up."""
     built, bounded = FIGURES[which]

@@ -11,6 +11,7 @@ import atops.tops as tops
 from atops.base.result_codes import Result
 from atops.tops.bridge.handles import register
 from atops.tops.header.functions import FUNCTIONS
+from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, waiters
 from tests.tops.conformance import Case, Conformance, World
 from tests.tops.pointers import SIZE, device_pointer, freed_pointer, host_pointer, read, registered
@@ -78,8 +79,8 @@ def fill(name: str, *arguments: object) -> tops.topsError_t:
     return code
 
 
-@pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("offset", [0, 1, 2, 3, 31])
+@every("name", EVERY)
+@every("offset", [0, 1, 2, 3, 31])
 def test_h28_h29_exact_bytes(world, name, offset):
     """H28, H29: counts are elements, at any alignment; the bytes before and after stay."""
     width, pointer = EVERY[name], device_pointer(world, 512)
@@ -91,8 +92,8 @@ def test_h28_h29_exact_bytes(world, name, offset):
         assert read(pointer, 512) == b"\xee" * offset + pattern + b"\xee" * rest
 
 
-@pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("value", [-1, 0x1FF, 1 << 40, np.int64(-3)])
+@every("name", EVERY)
+@every("value", [-1, 0x1FF, 1 << 40, np.int64(-3)])
 def test_h27_values_are_cut(world, name, value):
     """H27: what does not fit an element loses its high bits, as in C."""
     width, pointer = EVERY[name], device_pointer(world, 16)

@@ -12,6 +12,7 @@ import pytest
 import atops.tops as tops
 from atops.base.result_codes import Result
 from atops.tops.bridge.pointers import host_address
+from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, waiters
 from tests.tops.conformance import Case, Conformance
 from tests.tops.pointers import SIZE, device_pointer, host_pointer, read, registered
@@ -114,7 +115,7 @@ def test_g18_zero_size(world):
     assert tops.topsHostFree(0) == (tops.topsSuccess,)
 
 
-@pytest.mark.parametrize("chosen", list(itertools.product((0, 1), (0, 2), (0, 4), (0, 0x40000000, 0x80000000))))
+@every("chosen", list(itertools.product((0, 1), (0, 2), (0, 4), (0, 0x40000000, 0x80000000))))
 def test_g23_flags_round_trip(world, chosen):
     """G23: the flags come back exactly, also inside the memory and in another thread."""
     flags = sum(chosen)

@@ -10,6 +10,7 @@ import pytest
 
 import atops.tops as tops
 from atops.base.trace.tracer import Kind
+from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, broken, settle
 from tests.tops.conformance import Case, Conformance
 
@@ -107,8 +108,8 @@ def reduced(world, lhs, rhs, op, dtype, *, into=None):
     return stream.fetch(result).wait_sync(PATIENCE)
 
 
-@pytest.mark.parametrize("op", OPERATIONS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("op", OPERATIONS)
+@every("dtype", DTYPES)
 def test_every_type_and_operation(world, op, dtype):
     """Each element is what Python's numbers say, wrapped to the type's width where it has one."""
     kind = np.dtype(DTYPES[dtype])
