@@ -110,7 +110,7 @@ def macro(name: str) -> int | None:
     if thread is not None:
         return read(thread)
     frame: FrameType | None = sys._getframe(1)
-    if frame is not None and frame.f_code.co_name == "__getattr__":  # of the module `k`
+    if frame is not None and frame.f_globals.get("__name__") == "atops.kernels":  # the __getattr__ of the module `k`
         frame = frame.f_back
     if frame is not None and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == IMPORT_FROM:
         raise ImportError(f"{name} has its value where it is read: `from atops import kernels as k`, then `k.{name}`")
