@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, overload
 
@@ -38,6 +39,13 @@ else:
 
     P = ParamSpec("P")
 
+SPELLINGS = (  # of annotations: a text, a type of the language, numpy's types and those that it lacks
+    (r": '([^']*)'", r": \1"),
+    (r"\batops\.[\w.]*\.(\w+)", r"k.\1"),
+    (r"\bnumpy\.", "np."),
+    (r"\bdtype\('(\w+)'\)", r"np.\1"),
+    (r"\bdtype\((\w+)\)", r'"\1"'),
+)
 MOST_CONFIGURED = 64  # geometries that a kernel caches
 
 
@@ -104,10 +112,17 @@ class Kernel(Generic[P]):
             bound = self.signature.bind(*args, **(kwargs or {}))
         except TypeError as error:
             count = self._count(len(args) + len(kwargs or ()))
-            raise InvalidType(f"kernel {self.name}{self.signature}: {error}{count}") from None
+            raise InvalidType(f"kernel {self._spelled()}: {error}{count}") from None
         bound.apply_defaults()
         given = bound.arguments
         return BoundKernel(self, {name: self.parameters[name].take(value) for name, value in given.items()})
+
+    def _spelled(self) -> str:
+        """Return name and signature as they are written: annotations may be texts, and are shown where types are."""
+        text = str(self.signature)
+        for found, written in SPELLINGS:
+            text = re.sub(found, written, text)
+        return self.name + text
 
     def _count(self, given: int) -> str:
         """Return a hint on how many arguments were given and expected; nothing where the number fits."""
@@ -202,12 +217,12 @@ class Kernel(Generic[P]):
         return self
 
     def __repr__(self) -> str:
-        return f"<{'cooperative ' if self.cooperative else ''}kernel {self.name}{self.signature}>"
+        return f"<{'cooperative ' if self.cooperative else ''}kernel {self._spelled()}>"
 
     def _repr_html_(self) -> str:
         code = self.function.__code__
         return html_table(f"Kernel {self.name}", (
-            ("signature", f"{self.name}{self.signature}"),
+            ("signature", self._spelled()),
             ("parameters", columns(("name", "type", ""), [
                 (name, _described(each), "no alias" if each.restrict else "")
                 for name, each in self.parameters.items()

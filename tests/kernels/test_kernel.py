@@ -20,6 +20,14 @@ async def scale(x, y, alpha: np.float32 = 2.0):
     """Scale x into y."""
 
 
+def annotated(x, y, n=3):
+    """Annotated below, with types: an annotation here is a text."""
+
+
+annotated.__annotations__.update(x=k.Span[np.float32], y=k.restrict["bfloat16"], n=np.int32)
+annotated = k.kernel(annotated)
+
+
 def test_the_name_of_a_kernel_is_a_text():
     """Another name is refused where the kernel is made."""
     with pytest.raises(InvalidType, match="name of kernel <lambda> expects a text or None, got 5"):
@@ -30,7 +38,8 @@ def test_a_kernel_knows_its_function():
     """Name, signature, documentation and kind are the function's; the repr shows them."""
     assert scale.name == "scale" and scale.__doc__ == "Scale x into y." and scale.is_async and not scale.cooperative
     assert list(scale.signature.parameters) == ["x", "y", "alpha"] == list(inspect.signature(scale).parameters)
-    assert repr(scale) == "<kernel scale(x, y, alpha: 'np.float32' = 2.0)>"
+    assert repr(scale) == "<kernel scale(x, y, alpha: np.float32 = 2.0)>"
+    assert repr(annotated) == '<kernel annotated(x: k.Span[np.float32], y: k.restrict["bfloat16"], n: np.int32 = 3)>'
     plain = k.kernel(name="tail", cooperative=True)(lambda: None)
     assert (plain.name, plain.is_async, repr(plain)) == ("tail", False, "<cooperative kernel tail()>")
 
