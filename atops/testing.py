@@ -25,7 +25,7 @@ from atops.runtime.driver import DRIVERS, Driver
 from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 from atops.trace.text import format_bytes
 
 __all__ = ("Board", "Key", "Leaks")
@@ -76,11 +76,11 @@ class Board:
             stream.abort()
         try:
             if self.inline:
-                self._loop.run(_within_patience(over(stream.outstanding())))
+                self._loop.run(_within_patience(over(queue_of(stream).outstanding())))
             else:
-                self.driver.wait_all(stream.outstanding(), PATIENCE)
+                self.driver.wait_all(queue_of(stream).outstanding(), PATIENCE)
         except (AtopsError, TimeoutError):
-            ENDLESS.add(stream)
+            ENDLESS.add(queue_of(stream))
         else:
             stream.close()
 

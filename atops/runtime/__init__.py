@@ -4,8 +4,10 @@ driver              one board, the lock that orders its submissions, its end; th
 run                 a whole program as one loop in one thread
 properties          the figures of a device
 device              a device: streams, memory outside of stream order, peers
-stream              a stream, its verbs and its reports
-stream_memory       the verbs that move bytes and hold memory
+stream              a stream as programs have it: its scopes, waits and figures
+stream_work         its verbs that run something or order it
+stream_memory       its verbs that move bytes and hold memory
+owning_queue        what is behind a stream: its queue, and the memory that its verbs made
 pipeline            chunks over several streams
 cooperative_launch  launches on several streams in one step
 external_stream     streams of other libraries

@@ -9,9 +9,10 @@ from atops.base.errors import CooperativeLaunchTooLarge, InvalidType, InvalidVal
 from atops.runtime.commands.launch import Launch, Rendezvous
 from atops.runtime.core.commands import Command
 from atops.runtime.core.completion import Completion
+from atops.runtime.owning_queue import OwningQueue
 from atops.runtime.queues.queue import StreamQueue, submit_items
-from atops.runtime.stream import Stream, stream_from
-from atops.runtime.stream_memory import StreamMemory
+from atops.runtime.stream import queue_of, stream_from
+from atops.runtime.stream_work import prepare_launch
 
 __all__ = ("launch_together", "submit_together")
 
@@ -33,14 +34,14 @@ def launch_together(
         named = isinstance(entry, Sequence) and len(entry) > 2 and hasattr(type(entry[0]), "__tops_stream__")
         if not named:
             raise InvalidType(f"a launch {entry!r}; expected (stream, kernel, config, *arguments)")
-    streams = [stream_from(entry[0]) for entry in launches]
+    queues = [queue_of(stream_from(entry[0])) for entry in launches]
     if cooperative:
-        _check_streams(streams)
-    meeting = Rendezvous(len(launches), min((each.priority for each in streams), default=0)) if cooperative else None
+        _check_streams(queues)
+    meeting = Rendezvous(len(launches), min((each.priority for each in queues), default=0)) if cooperative else None
     prepared = []
-    for stream, (_, kernel, config, *arguments) in zip(streams, launches, strict=True):
-        launch = stream.prepare_launch(kernel, config, tuple(arguments), {}, shared, cooperative or None)
-        prepared.append((stream, launch.of_meeting(meeting)))
+    for queue, (_, kernel, config, *arguments) in zip(queues, launches, strict=True):
+        launch = prepare_launch(queue, kernel, config, tuple(arguments), {}, shared, cooperative or None)
+        prepared.append((queue, launch.of_meeting(meeting)))
     if cooperative:
         _check_clusters(prepared)
     items = _completions(prepared)
@@ -49,12 +50,12 @@ def launch_together(
     if items:
         submit_items(items)
     for item in items:
-        if isinstance(item.command, Launch) and isinstance(item.stream, StreamMemory):
-            item.stream.keep(item, item.command.bound.allocations)
+        if isinstance(item.command, Launch) and isinstance(item.queue, OwningQueue):
+            item.queue.keep(item, item.command.bound.allocations)
     return items
 
 
-def _check_streams(streams: list[Stream]) -> None:
+def _check_streams(streams: Sequence[StreamQueue]) -> None:
     """Raise InvalidValue where the order of streams keeps one grid of a cooperative launch from meeting another."""
     if len(set(streams)) != len(streams):
         raise InvalidValue("two grids of one cooperative launch are in the same stream; they could never meet")
@@ -98,8 +99,8 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
     if items:
         submit_items(items)
     for item in items:
-        if isinstance(item.command, Launch) and isinstance(item.stream, StreamMemory):
-            item.stream.keep(item, item.command.bound.allocations)
+        if isinstance(item.command, Launch) and isinstance(item.queue, OwningQueue):
+            item.queue.keep(item, item.command.bound.allocations)
     return items
 
 

@@ -48,10 +48,11 @@ from atops.runtime.executors.executor import StepWaiter
 from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of, shape_and_dtype
 from atops.runtime.memory.copy_ends import check_unmasked, host_array
 from atops.runtime.memory.host_array import HostArray
+from atops.runtime.owning_queue import OwningQueue
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.properties import DeviceProperties, properties_of
 from atops.runtime.queues.host_functions import CALLS, warn_in_host_function
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 from atops.runtime.stream_memory import Shape
 from atops.runtime.symbols import Symbol, symbol
 from atops.trace.text import format_bytes
@@ -223,22 +224,22 @@ class Device(InProcess):
             if mask is not None and not (whole(mask) and 0 < mask < 1 << count):
                 raise InvalidValue(f"{what} is {mask!r}; expected 1 to {(1 << count) - 1:#x}, a bit each of {count}")
         warn_in_host_function(self.driver, CALLS, "create_stream()")
-        return Stream(
+        return OwningQueue(
             self.context, priority=priority, nonblocking=nonblocking, capacity=capacity, name=name,
             cluster_mask=cluster_mask, sip_mask=sip_mask,
-        )  # fmt: skip
+        ).stream  # fmt: skip
 
     @property
     def null_stream(self) -> Stream:
         """The legacy default stream: it waits for all earlier work of blocking streams, and they for it."""
         context = self.context
         if context.null_stream is None:
-            stream = Stream(context, null=True)
+            queue = OwningQueue(context, null=True)
             with self.driver.lock:
                 if context.null_stream is None:
-                    context.null_stream = stream
+                    context.null_queue, context.null_stream = queue, queue.stream
         found = context.null_stream
-        assert isinstance(found, Stream)
+        assert found is not None
         return found
 
     @property
@@ -255,10 +256,11 @@ class Device(InProcess):
         context = self.context
         streams = THREAD.streams
         for stream in streams:
-            if stream.context is context:
+            if queue_of(stream).context is context:
                 return stream
-        stream = Stream(context, name=f"per-thread stream of {threading.current_thread().name}", per_thread=True)
-        THREAD.streams = [*(each for each in streams if each.context.dead is None), stream]
+        name = f"per-thread stream of {threading.current_thread().name}"
+        stream = OwningQueue(context, name=name, per_thread=True).stream
+        THREAD.streams = [*(each for each in streams if queue_of(each).context.dead is None), stream]
         return stream
 
     @property
@@ -401,7 +403,7 @@ class Device(InProcess):
         """
         source = host_array(host)
         array = self.empty(source.shape, source.dtype)
-        stream = Stream(self.context, nonblocking=True)
+        stream = OwningQueue(self.context, nonblocking=True).stream
         try:
             await stream.copy(array, source)
         except BaseException:

@@ -407,7 +407,7 @@ class Driver(InProcess):
         """Emit the record of one step of a command that takes several. Returns as `trace`."""
         if not self.tracer.active:
             return None
-        step = Completion(item.stream, part)
+        step = Completion(item.queue, part)
         step.seq, step.submitted_ns, step.started_ns = item.seq, item.submitted_ns, item.started_ns
         step.context = item.context
         error = self.trace(step, None)

@@ -25,7 +25,7 @@ from atops.runtime.device import Device
 from atops.runtime.executors.executor import Collectable
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.queues.abort import abort_and_wait
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 
 __all__ = ("Fetched", "Pipeline", "Stage", "pipeline")
 
@@ -241,7 +241,7 @@ class Pipeline(AsyncIterator[T_co], Collectable):
                 stream.close()
             self._window.clear()
             self._notify()  # waits for a result in other tasks
-            await abort_and_wait(self._streams)
+            await abort_and_wait([queue_of(stream) for stream in self._streams])
 
     async def _end_source(self) -> None:
         if self._feeding:
@@ -391,16 +391,17 @@ class Pipeline(AsyncIterator[T_co], Collectable):
 
     def _enqueue(self, chunk: object) -> object:
         stream = self._streams[self._started % len(self._streams)]
-        before = stream.owned
+        queue = queue_of(stream)
+        before = queue.owned
         with asked_at(self._site):
             value = stream.upload(chunk)
         for stage in self._stages:
             value = stage(stream, value)
         with asked_at(self._site):
             outcome = _fetched(stream, value)
-            for allocation, buffer in stream.owned.items():
+            for allocation, buffer in queue.owned.items():
                 if allocation not in before:
-                    buffer.release_in(stream)
+                    buffer.release_in(queue)
         return outcome
 
     def _notify(self) -> None:
@@ -434,7 +435,7 @@ async def _arrived(outcome: Any) -> object:
     try:
         return await outcome
     except PriorLaunchFailure:
-        outcome.stream.raise_error()  # what failed, rather than that the fetch was skipped for it
+        outcome.queue.raise_error()  # what failed, rather than that the fetch was skipped for it
         raise
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable
-from functools import partial
-from types import MethodType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
-from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -19,75 +16,34 @@ from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
 from atops.runtime.commands.copy import Copy, ScatteredCopy, checksum
 from atops.runtime.commands.fill import Fill
-from atops.runtime.commands.memory import Alloc, Free
 from atops.runtime.core.completion import Completion
-from atops.runtime.core.event import Event
+from atops.runtime.core.future import InProcess
 from atops.runtime.memory.buffer import Buffer, DeviceArray, End, extents_of, shape_and_dtype
 from atops.runtime.memory.copy_ends import check_shapes, copy_kind, end_of, fill_pattern, host_array, mismatch
 from atops.runtime.memory.scatter import Scattered
+from atops.runtime.owning_queue import OwningQueue
 from atops.runtime.pools.pool import MemoryPool
-from atops.runtime.queues.drain import DrainedQueue
 from atops.runtime.queues.queue import submit_items
 
 if TYPE_CHECKING:
     from atops.device.topology import Link
 
-__all__ = ("Lent", "Shape", "StreamMemory", "aligned_empty", "taken")
+__all__ = ("MemoryVerbs", "Shape", "aligned_empty", "taken")
 
 Host = TypeVar("Host")  # what a copy to the host gives back
 Shape = int | tuple[int, ...]
 new_tuple = tuple.__new__
-OWNED = (Buffer, Event)  # what belongs to a driver and is given to its streams
 ALIGNED_FROM, ALIGNED_TO, LINE = 4 << 10, 1 << 20, 64
 D2D, PEER = int(Kind.COPY_D2D), int(Kind.COPY_PEER)
 TAKEN_AT_CALL = 64 << 10  # host sources up to here are copied when the copy is enqueued
 
 
-class Lent(ref[Buffer]):
-    """Memory that a stream's verbs made, and the buffer by which it is used; what gives it back when that is gone.
+class MemoryVerbs(InProcess):
+    """The verbs of a stream that move bytes and hold memory. What they share is the queue behind the stream."""
 
-    It goes into the device's `dropped` as soon as the last reference to the buffer goes, by C code, whatever the thread
-    is doing. The next call that looks at memory enqueues the free, or else the driver's thread does it soon.
-    """
+    __slots__ = ("__weakref__", "_queue")
 
-    __slots__ = ("allocation", "home", "pool")
-
-    allocation: Allocation
-    home: StreamMemory
-    pool: MemoryPool
-
-    def free(self, stream: StreamMemory | None = None) -> None:
-        """Enqueue the free, in the order of `stream` (None: of the one that made it). Once; later calls do nothing."""
-        self.home.give_back(self, stream)
-
-
-class _Holding:
-    """Keeps buffers until a command of another stream than theirs is over, as a waiter of the command."""
-
-    __slots__ = ("_buffers",)
-
-    def __init__(self, buffers: list[Buffer]) -> None:
-        self._buffers: list[Buffer] | None = buffers
-
-    def wake(self) -> None:
-        """Let go of them: the command is over."""
-        self._buffers = None
-
-
-class StreamMemory(DrainedQueue):
-    """Enqueue copies, fills, allocations and frees; own the memory that was made here and not freed.
-
-    A free in its order comes after all that the stream was given before. What another stream's command uses is kept
-    until that command is over.
-    """
-
-    __slots__ = ("_owned", "waited", "waited_kept")
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._owned: dict[Allocation, Lent] | None = None
-        self.waited: dict[int, int] | None = None  # by another order, the newest command that comes before (`order`)
-        self.waited_kept = False  # whether a record keeps it: then a copy is changed
+    _queue: OwningQueue
 
     # ---- moving bytes
 
@@ -107,20 +63,21 @@ class StreamMemory(DrainedQueue):
         taken at the call). Raises InvalidValue, InvalidType or IllegalAddress at the call; the completion fails with
         IllegalAddress when memory was freed before the copy ran (TOPS Runtime API, 2.6 topsMemcpyAsync).
         """
+        queue = self._queue
         if isinstance(dst, Buffer):
-            if dst.driver is not self.driver:
-                self.check_ours(dst)
+            if dst.driver is not queue.driver:
+                queue.check_ours(dst)
             into, dst_offset, room, dtype, shape, device = dst._end or dst.end
         else:
             into, dst_offset, room, dtype, shape, device = end_of(dst, "destination", True)
         if isinstance(src, Buffer):
-            if src.driver is not self.driver:
-                self.check_ours(src)
+            if src.driver is not queue.driver:
+                queue.check_ours(src)
             source, src_offset, size, other, form, origin = src._end or src.end
         else:
             source, src_offset, size, other, form, origin = taken(src) or end_of(src, "source", False)
         if nbytes is not None or room != size:
-            size = self._copy_size(room, size, nbytes, (dtype, other), origin)
+            size = _copy_size(room, size, nbytes, (dtype, other), origin)
         elif shape != form and shape is not None and form is not None:
             check_shapes(shape, form)
         if dtype is not other and dtype is not None and other is not None and dtype != other:
@@ -132,66 +89,24 @@ class StreamMemory(DrainedQueue):
             result = dst
         elif into.freed_by is not None:  # type: ignore[union-attr]  # only host bytes have device -1
             raise IllegalAddress(into.freed_message(f"the destination {dst!r}"))  # type: ignore[union-attr]  # so
-        elif (owner := into.owner) is not None and owner.home is not self:  # type: ignore[union-attr]  # so
+        elif (owner := into.owner) is not None and owner.home is not queue:  # type: ignore[union-attr]  # so
             foreign = True
         if origin == -1:
-            source, check = self._host_source(source, src_offset, size)  # type: ignore[arg-type]  # as above
+            source, check = _host_source(queue, source, src_offset, size)  # type: ignore[arg-type]  # as above
         elif source.freed_by is not None:  # type: ignore[union-attr]  # as above
             raise IllegalAddress(source.freed_message(f"the source {src!r}"))  # type: ignore[union-attr]  # so
-        elif (owner := source.owner) is not None and owner.home is not self:  # type: ignore[union-attr]  # so
+        elif (owner := source.owner) is not None and owner.home is not queue:  # type: ignore[union-attr]  # so
             foreign = True
         if origin == device >= 0 and link is None:
             kind = D2D
         elif (kind := copy_kind(device, origin)) == PEER or link is not None:
-            link = self._link(origin, device, link)
+            link = _link(queue, origin, device, link)
         if into.__class__ is Scattered or source.__class__ is Scattered:
-            return self._copy_scattered((into, dst_offset, source, src_offset, size, kind, link), result)
+            return _copy_scattered(queue, (into, dst_offset, source, src_offset, size, kind, link), result)
         # What the class itself would do, without the Python frame that a named tuple puts before it.
         copy = new_tuple(Copy, (into, dst_offset, source, src_offset, size, kind, check, link))
-        item = self.submit(copy, result) if self.context.resources is None else self._copy_on(copy, result)
-        return self.keep(item, (into, source)) if foreign else item
-
-    def _link(self, source: int, target: int, link: Link | None) -> Link | None:
-        """Return the link of a copy between two devices, which are negative for the host: the fastest unless told."""
-        if link is None:
-            return self.driver.topology.route(source, target)
-        links = () if min(source, target) < 0 else self.driver.topology.links(source, target)
-        if link not in links:
-            ends = " to ".join("the host" if end < 0 else f"device {end}" for end in (source, target))
-            there = ", ".join(each.name for each in links) or "none"
-            raise InvalidValue(f"a copy from {ends} over {getattr(link, 'name', link)!r}; the links there: {there}")
-        return link
-
-    def _copy_scattered(self, copy: tuple[Any, ...], result: object) -> Completion:
-        return self.keep(self.submit(new_tuple(ScatteredCopy, copy), result), (copy[0], copy[2]))
-
-    def _copy_on(self, copy: Copy, result: object) -> Completion:
-        item = Completion(self, copy)
-        item.share = None if self.context.resources is None else self.context.resources.engines
-        item.give(result)
-        submit_items((item,))
-        return item
-
-    def _copy_size(
-        self, room: int, size: int, nbytes: int | None, types: tuple[DType | None, DType | None], origin: int
-    ) -> int:
-        if nbytes is None:
-            dtype, other = types
-            if dtype is not None and other is not None and dtype != other:
-                raise mismatch(dtype, other, origin == -1)  # what made the sizes differ
-            raise InvalidValue(f"the source has {size} bytes and the destination {room}; equal sizes, or nbytes=")
-        nbytes = _index_of(nbytes, f"a copy of {nbytes!r} bytes")
-        if not 0 <= nbytes <= min(room, size):
-            raise InvalidValue(f"a copy of {nbytes} bytes from {size} to {room} bytes; expected 0 to {min(room, size)}")
-        return nbytes
-
-    def _host_source(self, source: memoryview | bytes, offset: int, size: int) -> tuple[memoryview | bytes, int | None]:
-        """Take a short source now; note the checksum of a long one in strict mode."""
-        if isinstance(source, bytes):
-            return source, None
-        if size <= TAKEN_AT_CALL:
-            return bytes(source[offset : offset + size]), None  # host ends have no offset of their own
-        return source, checksum(source) if self.driver.options.strict else None
+        item = queue.submit(copy, result) if queue.context.resources is None else _copy_on(queue, copy, result)
+        return queue.keep(item, (into, source)) if foreign else item
 
     def fill(self, dst: Buffer, value: Any, count: int | None = None) -> Completion[None]:
         """Enqueue a fill of `dst` with `value`: of an array's dtype, else a byte, a numpy scalar or 1, 2, 4 bytes.
@@ -199,7 +114,8 @@ class StreamMemory(DrainedQueue):
         `count` is in elements of the pattern; all of `dst` unless told. Raises InvalidValue when the value or the count
         does not fit, InvalidType for what is no number (TOPS Runtime API, 2.6 topsMemsetD8/D16/D32Async).
         """
-        self.check_ours(dst)
+        queue = self._queue
+        queue.check_ours(dst)
         to = end_of(dst, "destination", True)
         pattern = fill_pattern(value, to.dtype)
         whole, rest = divmod(to.nbytes, len(pattern))
@@ -212,10 +128,10 @@ class StreamMemory(DrainedQueue):
             raise InvalidType(f"a fill of {type(dst).__name__}; expected device memory or pinned host memory")
         if isinstance(to.bytes, Scattered):
             data = pattern * count
-            return self.submit(ScatteredCopy(to.bytes, to.offset, data, 0, len(data), int(Kind.FILL)))
-        item = self.submit(Fill(to.bytes, to.offset, pattern, count))
+            return queue.submit(ScatteredCopy(to.bytes, to.offset, data, 0, len(data), int(Kind.FILL)))
+        item = queue.submit(Fill(to.bytes, to.offset, pattern, count))
         owner = to.bytes.owner
-        return item if owner is None or owner.home is self else self.keep(item, (to.bytes,))
+        return item if owner is None or owner.home is queue else queue.keep(item, (to.bytes,))
 
     @overload
     def upload(self, host: npt.NDArray[Scalar] | Scalar) -> DeviceArray[Scalar]: ...
@@ -231,7 +147,7 @@ class StreamMemory(DrainedQueue):
         memory cannot hold.
         """
         array = host_array(host)
-        self._check_room(2)
+        self._queue.check_room(2)
         target = self.empty(array.shape, array.dtype)
         self._or_release(target, lambda: self.copy(target, array))
         return target
@@ -257,10 +173,11 @@ class StreamMemory(DrainedQueue):
         The stream frees them when the last reference goes, in its order, or when it is closed. Raises OutOfMemory with
         the free, largest-free and fragmentation figures (TOPS Runtime API, 2.6 topsMallocAsync).
         """
-        chosen, allocation = self._take(nbytes, pool)
+        queue = self._queue
+        chosen, allocation = queue.take_memory(nbytes, pool)
         try:
-            buffer = Buffer(allocation, 0, nbytes, None, self.driver)
-            self._own(buffer, chosen)
+            buffer = Buffer(allocation, 0, nbytes, None, queue.driver)
+            queue.own(buffer, chosen)
         except BaseException:  # Ctrl-C: it would never be freed
             chosen.cancel(allocation)
             raise
@@ -279,10 +196,11 @@ class StreamMemory(DrainedQueue):
         dtype = as_dtype(dtype)
         shape = extents_of(shape)
         nbytes = math.prod(shape) * dtype.itemsize
-        chosen, allocation = self._take(nbytes, pool)
+        queue = self._queue
+        chosen, allocation = queue.take_memory(nbytes, pool)
         try:
-            array = DeviceArray(allocation, 0, dtype, shape, None, self.driver)
-            self._own(array, chosen)
+            array = DeviceArray(allocation, 0, dtype, shape, None, queue.driver)
+            queue.own(array, chosen)
         except BaseException:  # as above
             chosen.cancel(allocation)
             raise
@@ -304,29 +222,18 @@ class StreamMemory(DrainedQueue):
     def zeros(self, shape: Shape, dtype: DTypeLike) -> DeviceArray: ...
     def zeros(self, shape: Shape, dtype: DTypeLike = np.float32) -> DeviceArray:
         """Allocate an array and enqueue a fill with zero bytes: strings in it are empty, as those of np.zeros."""
-        self._check_room(2)
+        self._queue.check_room(2)
         array = self.empty(shape, dtype)
-        self._or_release(array, lambda: self.submit(Fill(array.allocation, 0, b"\0", array.nbytes)))
+        self._or_release(array, lambda: self._queue.submit(Fill(array.allocation, 0, b"\0", array.nbytes)))
         return array
-
-    def _check_room(self, places: int) -> None:
-        """Raise StreamFull where not all commands of one verb would be taken: it does all of them or nothing."""
-        if self.places is not None:
-            with self.driver.lock:
-                self.places.check(self, places)
 
     def _or_release(self, buffer: Buffer, enqueue: Callable[[], object]) -> None:
         """Enqueue what a new buffer is for; give it back where that is refused, so that nothing has happened."""
         try:
             enqueue()
         except BaseException:
-            buffer.release_in(self)
+            buffer.release_in(self._queue)
             raise
-
-    def check_ours(self, value: object) -> None:
-        """Raise InvalidHandle for what is another driver's: memory, whose addresses look alike, or an event."""
-        if isinstance(value, OWNED) and value.driver is not None and value.driver is not self.driver:
-            raise InvalidHandle(f"{value!r} is of {value.driver!r}; {self.label} is of {self.driver!r}")
 
     def free(self, buffer: Buffer | int) -> None:
         """Enqueue giving a buffer back, after everything enqueued here so far. It runs even if the stream fails.
@@ -334,90 +241,63 @@ class StreamMemory(DrainedQueue):
         One that this stream's verbs made may be named by its address. Raises InvalidHandle when the buffer owns nothing
         or was freed, or none has this address; NotInitialized in a forked child (TOPS Runtime API, 2.6 topsFreeAsync).
         """
+        queue = self._queue
         if isinstance(buffer, (int, np.integer)) and not isinstance(buffer, bool):
-            buffer = self._made_at(int(buffer))
+            buffer = queue.made_at(int(buffer))
         if not isinstance(buffer, Buffer):
             raise InvalidType(f"free of {type(buffer).__name__}; expected a Buffer or its address")
-        self.check_ours(buffer)
-        if self.driver.forked:
-            self.context.check_alive()
-        if not buffer.release_in(self):
+        queue.check_ours(buffer)
+        if queue.driver.forked:
+            queue.context.check_alive()
+        if not buffer.release_in(queue):
             raise InvalidHandle(f"{buffer!r} owns no memory, or was freed already")
 
-    def _made_at(self, address: int) -> Buffer:
-        for buffer in self.owned.values():
-            if buffer.address == address:
-                return buffer
-        raise InvalidHandle(f"{self.label} has no buffer at {address:#x} to free; free the Buffer itself")
 
-    @property
-    def owned(self) -> dict[Allocation, Buffer]:
-        """The buffers that the stream's verbs made and that were not given back, in order, by memory: a snapshot."""
-        buffers = ((allocation, lent()) for allocation, lent in list((self._owned or {}).items()))
-        return {allocation: buffer for allocation, buffer in buffers if buffer is not None}
+def _link(queue: OwningQueue, source: int, target: int, link: Link | None) -> Link | None:
+    """Return the link of a copy between two devices, which are negative for the host: the fastest unless told."""
+    if link is None:
+        return queue.driver.topology.route(source, target)
+    links = () if min(source, target) < 0 else queue.driver.topology.links(source, target)
+    if link not in links:
+        ends = " to ".join("the host" if end < 0 else f"device {end}" for end in (source, target))
+        there = ", ".join(each.name for each in links) or "none"
+        raise InvalidValue(f"a copy from {ends} over {getattr(link, 'name', link)!r}; the links there: {there}")
+    return link
 
-    def free_owned(self) -> None:
-        """Give back all that the stream's verbs made and that is left."""
-        for lent in list((self._owned or {}).values()):
-            if (buffer := lent()) is None:
-                lent.free(self)
-            else:
-                buffer.release_in(self)
 
-    def keep(self, item: Completion, memory: Iterable[object]) -> Completion:
-        """Keep memory that other streams' verbs made until a command of this stream is over. Returns the command."""
-        buffers: list[Buffer] = []
-        for each in memory:
-            owner = each.owner if isinstance(each, Allocation) else None
-            if owner is not None and owner.home is not self and (buffer := owner()) is not None:
-                buffers.append(buffer)
-        if buffers:
-            item.add_waiter(_Holding(buffers))
-        return item
+def _copy_scattered(queue: OwningQueue, copy: tuple[Any, ...], result: object) -> Completion:
+    return queue.keep(queue.submit(new_tuple(ScatteredCopy, copy), result), (copy[0], copy[2]))
 
-    def _take(self, nbytes: int, chosen: MemoryPool | None) -> tuple[MemoryPool, Allocation]:
-        pool: MemoryPool = self.context.current_pool if chosen is None else chosen
-        if chosen is not None and not isinstance(chosen, MemoryPool):
-            raise InvalidType(f"the pool is {chosen!r}; expected a MemoryPool")
-        if self.context.dropped:
-            self.context.free_dropped()
-        allocation, after, own = pool.take(nbytes, self)
-        after = (*after, *own)
-        try:
-            # Behind frees it is a duty: neither a failure nor an abort skips the look whether the memory is in use.
-            self.submit(Alloc(allocation, pool, after), duty=bool(after), after=after)
-        except BaseException:
-            pool.cancel(allocation)
-            raise
-        return pool, allocation
 
-    def give_back(self, lent: Lent, stream: StreamMemory | None) -> None:
-        """Enqueue the free of memory made here, unless that was done. Only `Lent.free` calls it."""
-        if self.driver.lock.is_owned():  # a finalizer or a signal handler in the middle of an enqueue
-            self.driver.post(partial(lent.free, stream))
-            return
-        owned, allocation, pool = self._owned, lent.allocation, lent.pool
-        if owned is None or owned.pop(allocation, None) is None:
-            return  # given back already
-        try:
-            if self.driver.closed is None:
-                stream = self if stream is None else stream
-                item = stream.submit(Free(allocation, pool), duty=True)
-                pool.give(allocation, stream, item)
-        except BaseException:
-            owned[allocation] = lent
-            raise
-        allocation.owner = None  # it leads back to the allocation
+def _copy_on(queue: OwningQueue, copy: Copy, result: object) -> Completion:
+    item = Completion(queue, copy)
+    item.share = None if queue.context.resources is None else queue.context.resources.engines
+    item.give(result)
+    submit_items((item,))
+    return item
 
-    def _own(self, buffer: Buffer, pool: MemoryPool) -> None:
-        if self._owned is None:
-            self._owned = {}
-        lent = Lent(buffer, self.context.dropped.append)
-        lent.allocation = allocation = buffer.allocation
-        lent.home, lent.pool = self, pool
-        allocation.owner = lent
-        buffer.lend(MethodType(Lent.free, lent), self.driver.executor.post_in_finalizer)
-        self._owned[allocation] = lent
+
+def _copy_size(room: int, size: int, nbytes: int | None, types: tuple[DType | None, DType | None], origin: int) -> int:
+    if nbytes is None:
+        dtype, other = types
+        if dtype is not None and other is not None and dtype != other:
+            raise mismatch(dtype, other, origin == -1)  # what made the sizes differ
+        raise InvalidValue(f"the source has {size} bytes and the destination {room}; equal sizes, or nbytes=")
+    nbytes = _index_of(nbytes, f"a copy of {nbytes!r} bytes")
+    if not 0 <= nbytes <= min(room, size):
+        raise InvalidValue(f"a copy of {nbytes} bytes from {size} to {room} bytes; expected 0 to {min(room, size)}")
+    return nbytes
+
+
+def _host_source(
+    queue: OwningQueue, source: memoryview | bytes, offset: int, size: int
+) -> tuple[memoryview | bytes, int | None]:
+    """Take a short source now; note the checksum of a long one in strict mode."""
+    if isinstance(source, bytes):
+        return source, None
+    if size <= TAKEN_AT_CALL:
+        return bytes(source[offset : offset + size]), None  # host ends have no offset of their own
+    return source, checksum(source) if queue.driver.options.strict else None
 
 
 def _index_of(value: object, what: str) -> int:

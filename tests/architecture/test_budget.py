@@ -39,7 +39,7 @@ SHORT_FILES: dict[str, str] = {
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "atops.runtime.queues.drain:DrainedQueue.drain": "the hot loop of every stream: a call costs a tenth of its rate",
-    "atops.runtime.stream_memory:StreamMemory.copy": "the commonest command: a call costs a twentieth of its rate",
+    "atops.runtime.stream_memory:MemoryVerbs.copy": "the commonest command: a call costs a twentieth of its rate",
 }
 SHADOWING_NAMES: dict[str, str] = {
     "atops.runtime.commands.copy": "the family of copies",

@@ -13,6 +13,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.neighbours import NAMES, cure, page
+from atops.runtime.owning_queue import OwningQueue
 from tests.test_docs import unknown
 
 KINDS = {
@@ -94,7 +95,7 @@ def test_a_subclass_may_have_such_a_name(things):
 
     class Mine(atops.Stream):
         def __init__(self, device):
-            super().__init__(device.context)
+            super().__init__(OwningQueue(device.context))
             self.query = 7
 
         def synchronize(self):

@@ -47,9 +47,9 @@ def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) ->
 class Item:
     """A completion: a number and whether it is over."""
 
-    def __init__(self, seq: int, stream: Any) -> None:
+    def __init__(self, seq: int, queue: Any) -> None:
         self.seq = seq
-        self.stream = stream
+        self.queue = queue
         self.over = False
 
 

@@ -41,6 +41,7 @@ from atops.runtime.core.event import Event
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.memory.buffer import DeviceArray
+from atops.runtime.stream import queue_of
 from tests.runtime.boards import (
     PATIENCE,
     Latch,
@@ -270,7 +271,7 @@ def test_grids_that_could_never_start_together(pair: tuple[Device, Device], mask
     streams = [second.create_stream(), *(first.create_stream(cluster_mask=mask) for mask in masks)]
     with pytest.raises(CooperativeLaunchTooLarge, match=r"device 0 has [12] clusters for them"):
         launch_together([(stream, meets, (1, 2)) for stream in streams], cooperative=True)
-    assert not any(stream.pending() for stream in streams)
+    assert not any(queue_of(stream).pending() for stream in streams)
     apart = [second.create_stream(), *(first.create_stream(cluster_mask=mask) for mask in (1, None))]
     for item in launch_together([(stream, meets, (1, 2)) for stream in apart], cooperative=True):
         item.wait_sync(PATIENCE)
@@ -575,12 +576,12 @@ def test_submitting_together_is_all_or_nothing(pair: tuple[Device, Device], clos
         second.close()
     for _ in range(5):
         with pytest.raises(InvalidHandle if closed else StreamFull):
-            submit_together([(each, Record(Event(each.context))) for each in (first, first, second)])
+            submit_together([(each, Record(Event(each.context))) for each in map(queue_of, (first, first, second))])
     assert first.is_done
     assert first.statistics().free == 3
     latch.open()
     second_free = pair[1].create_stream()
-    items = submit_together([(each, Record(Event(each.context))) for each in (first, second_free)])
+    items = submit_together([(queue_of(each), Record(Event(queue_of(each).context))) for each in (first, second_free)])
     assert items[0].seq + 1 == items[1].seq
     for item in items:
         item.wait_sync(PATIENCE)

@@ -9,6 +9,7 @@ import pytest
 
 from atops import kernels as k
 from atops.runtime.memory.buffer import array_html, first_values
+from atops.runtime.stream import queue_of
 from atops.trace.text import format_bytes
 from tests.base.test_html_table import read
 from tests.runtime.boards import PATIENCE, Latch, device
@@ -58,7 +59,7 @@ def test_a_stream_shows_its_failure() -> None:
         markup = stream._repr_html_()
         assert "&lt;oops&gt;" in markup
         assert "<oops>" in unescape(text(markup))
-        assert not getattr(stream._error, "_seen", False)
+        assert not getattr(queue_of(stream).failure, "_seen", False)
         stream.clear_error()
 
 

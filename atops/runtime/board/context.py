@@ -61,6 +61,8 @@ class DeviceContext:
 
     dropped_at = 0  # the board's newest command when an abort last dropped commands
 
+    null_queue: StreamQueue | None = None  # what is behind the null stream
+
     default_pool: MemoryPool  # set by the driver: pools stand above contexts
 
     def __init__(self, driver: Driver, ordinal: int) -> None:

@@ -40,6 +40,7 @@ class Level(NamedTuple):
     streams: Mapping[DeviceContext, Stream]
 
 
+NONE: Mapping[DeviceContext, Stream] = {}
 OUTSIDE = Level(None, None, {}, {})
 CHOSEN: ContextVar[tuple[Level, ...]] = ContextVar("atops_current_device", default=(OUTSIDE,))
 DEFAULT: list[Driver] = []  # the process-wide driver, once there is one
@@ -76,13 +77,15 @@ def current_stream(context: DeviceContext) -> Stream | None:
     return None
 
 
-def enter(block: object, driver: Driver, ordinal: int | None = None, stream: Stream | None = None) -> None:
+def enter(
+    block: object, driver: Driver, ordinal: int | None = None, streams: Mapping[DeviceContext, Stream] = NONE
+) -> None:
     """Make a driver current until `leave(block)`, one of its devices, and a stream of that.
 
     Blocks may be entered again and again.
     """
     ordinals = {} if ordinal is None else {driver.serial: ordinal}
-    CHOSEN.set((*CHOSEN.get(), Level(block, driver, ordinals, {} if stream is None else {stream.context: stream})))
+    CHOSEN.set((*CHOSEN.get(), Level(block, driver, ordinals, streams)))
 
 
 def leave(block: object) -> None:
@@ -105,14 +108,14 @@ def use_device(driver: Driver, ordinal: int) -> None:
         repeat_after_cell(partial(use_device, driver, ordinal))
 
 
-def use_stream(stream: Stream) -> None:
+def use_stream(stream: Stream, context: DeviceContext) -> None:
     """Make a stream, its device and its driver current until others are, or the innermost block is left."""
-    use_device(stream.driver, stream.context.ordinal)
+    use_device(context.driver, context.ordinal)
     *outer, level = CHOSEN.get()
-    kept = {context: each for context, each in level.streams.items() if context.dead is None and not each.closed}
-    CHOSEN.set((*outer, level._replace(streams={**kept, stream.context: stream})))
+    kept = {of: each for of, each in level.streams.items() if of.dead is None and not each.closed}
+    CHOSEN.set((*outer, level._replace(streams={**kept, context: stream})))
     if not outer:
-        repeat_after_cell(partial(use_stream, stream))
+        repeat_after_cell(partial(use_stream, stream, context))
 
 
 def repeat_after_cell(choose: Callable[[], None]) -> None:

@@ -113,7 +113,7 @@ def newest(items: Iterable[Completion]) -> dict[StreamQueue | Completion, Comple
     """Return the newest command of each stream."""
     found: dict[StreamQueue | Completion, Completion] = {}
     for item in items:
-        key = item.stream if getattr(item.command, "holds", True) else item
+        key = item.queue if getattr(item.command, "holds", True) else item
         other = found.get(key)
         if other is None or other.seq < item.seq:
             found[key] = item

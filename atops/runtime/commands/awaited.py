@@ -260,7 +260,7 @@ def _run(command: WaitAwaited, item: Completion) -> bool:
     awaited = command.awaited
     item.parked, item.stop = awaited, item.finish
     if awaited.add_waiter(_AwaitedOver(awaited, item)):
-        if item.stream.driver.tracer.detail and not item.over:
+        if item.queue.driver.tracer.detail and not item.over:
             command_trace.park(item)
         return False
     if awaited.error is not None:

@@ -94,7 +94,7 @@ def owe(adapter: LoopAdapter, item: Completion) -> None:
 
 def _run_call(command: Call, item: Completion) -> bool:
     """Start the call, or line it up behind the calls of the stream that are not over."""
-    stream = item.stream
+    stream = item.queue
     item.begin = partial(_begin, item)
     first = stream.line_up(item)
     if not command.holds:
@@ -106,17 +106,17 @@ def _run_call(command: Call, item: Completion) -> bool:
 
 def _begin(item: Completion) -> None:
     """Start the call that is first in its line. One that cannot be started fails, and the next one has its turn."""
-    driver = item.stream.driver
+    driver = item.queue.driver
     try:
         if driver.tracer.detail:
             command_trace.start(item)
         if item.command.adapter is not None:
             _start_on_loop(item)
         else:
-            driver.executor.run(CALLBACKS, partial(_run_function, item), item.stream.priority)
+            driver.executor.run(CALLBACKS, partial(_run_function, item), item.queue.priority)
     except Exception as failure:  # no thread to be had, say
         item.finish(as_failure(failure, item))
-        driver.post(partial(item.stream.call_over, item))  # a step each: the next one may fail in the same way
+        driver.post(partial(item.queue.call_over, item))  # a step each: the next one may fail in the same way
 
 
 def is_async(function: object) -> bool:
@@ -130,7 +130,7 @@ def is_async(function: object) -> bool:
 
 def _arguments(command: Call, item: Completion) -> tuple[object, ...]:
     """Return what the function is called with: the stream's failure or abort, if it asked for the status."""
-    return (item.stream.failure or item.aborted, *command.arguments) if command.wants_error else command.arguments
+    return (item.queue.failure or item.aborted, *command.arguments) if command.wants_error else command.arguments
 
 
 def _run_function(item: Completion) -> None:
@@ -138,7 +138,7 @@ def _run_function(item: Completion) -> None:
     HERE.role = "callback"
     error: AtopsError | None = None
     if item.started_ns < 0:
-        item.started_ns = item.stream.driver.now()
+        item.started_ns = item.queue.driver.now()
     item.thread = get_ident()
     try:
         item.give(result_of(item.command, item))
@@ -161,7 +161,7 @@ def result_of(command: Call, item: Completion) -> object:
 
 def _start_on_loop(item: Completion) -> None:
     """Run a coroutine function on the loop that enqueued it; notice when that loop closes first."""
-    adapter, driver = item.command.adapter, item.stream.driver
+    adapter, driver = item.command.adapter, item.queue.driver
     assert adapter is not None, "checked when it was enqueued"
     task: HostTask | None = None
 
@@ -201,7 +201,7 @@ def note_wait(item: Completion, source: object, begins: bool) -> None:
         source.asked_by(item if begins else None)
     if isinstance(source, Completion | Room) and begins:
         item.awaits = (*item.awaits, source)
-        item.stream.driver.guard_awaiting(item, source)
+        item.queue.driver.guard_awaiting(item, source)
     elif source in item.awaits:
         at = item.awaits.index(source)
         item.awaits = item.awaits[:at] + item.awaits[at + 1 :]
@@ -211,7 +211,7 @@ def _ended(item: Completion, error: AtopsError | None) -> None:
     item.begin = None  # it leads back to its completion
     item.command = item.command.over()
     item.finish(error)  # first: when the next one starts, this one is done
-    item.stream.call_over(item)
+    item.queue.call_over(item)
 
 
 def _coroutine_failure(command: Call, item: Completion, failure: BaseException) -> AtopsError:
@@ -230,7 +230,7 @@ def _stopped(command: Call, item: Completion, error: AtopsError, failure: BaseEx
     Its stream goes on, also where it raised something else then, which is the cause.
     """
     if not isinstance(error, CommandCancelled):
-        error = StreamAborted(f"{command.name} was cancelled by an abort of {item.stream.label}")
+        error = StreamAborted(f"{command.name} was cancelled by an abort of {item.queue.label}")
     if isinstance(failure, CancelledError):
         return error
     raised = type(error)(f"{error}; it raised {said_of(failure)} then")

@@ -92,7 +92,7 @@ class ScatteredCopy(NamedTuple):
 
 def _run_copy(command: Copy, item: Completion) -> bool:
     """Copy here if it is short and nothing holds the link the other way; else when an engine is free."""
-    driver = item.stream.driver
+    driver = item.queue.driver
     if command.kind == Kind.COPY_PEER and command.link is None:
         return _stage_through_host(command, item, timed=False)
     direction = DIRECTIONS.get(command.kind, Direction.NONE)
@@ -150,7 +150,7 @@ def run_here_or_beside(item: Completion, action: Callable[[], None], short: bool
             error = failure
         _end_copy(item, error)
 
-    item.stream.driver.executor.run(COPIES, work, item.stream.priority)
+    item.queue.driver.executor.run(COPIES, work, item.queue.priority)
     return False
 
 
@@ -160,7 +160,7 @@ def _end_copy(item: Completion, error: AtopsError | None) -> None:
     Waking the driver for it takes longer than most of what follows does. What follows in an urgent stream comes before
     what waits: it may be the next copy.
     """
-    stream = item.stream
+    stream = item.queue
     stream.finish(item, error, here=stream.priority < 0 or stream.driver.executor.backlog(COPIES)())
 
 
@@ -191,10 +191,10 @@ def _carry_out_halves(command: Copy, driver: Driver) -> None:
 
 def _copying_context(command: Copy | ScatteredCopy, item: Completion) -> DeviceContext:
     """Return the device whose engines carry the copy: the source's, the destination's, or the stream's."""
-    context: DeviceContext = item.stream.context
+    context: DeviceContext = item.queue.context
     for end in (command.src, command.dst):
         if isinstance(end, Allocation) and end.device is not None and end.device != context.ordinal:
-            owner: DeviceContext = item.stream.driver.context(end.device)
+            owner: DeviceContext = item.queue.driver.context(end.device)
             return owner
     return context
 
@@ -213,7 +213,7 @@ def run_on_engine(
     the engine; the bytes move at the end of them, as late as may be. An abort meanwhile lets it finish, as any copy
     that has begun.
     """
-    stream, driver, engines = item.stream, item.stream.driver, context.engines
+    stream, driver, engines = item.queue, item.queue.driver, context.engines
     share: CopyEngines | None = item.share if context is stream.context else None
 
     def work() -> None:
@@ -267,7 +267,7 @@ class _Turn:
 
     def start(self, work: Callable[[], None], item: Completion, done: Callable[[AtopsError | None], None]) -> None:
         """Run the copy on a copy thread; where the system gives none, it fails."""
-        driver = item.stream.driver
+        driver = item.queue.driver
 
         def refuse(error: AtopsError) -> None:
             self.give_back()
@@ -320,7 +320,7 @@ def _stage_through_host(command: Copy, item: Completion, timed: bool) -> bool:
     source, target = command.src, command.dst
     assert isinstance(source, Allocation) and isinstance(target, Allocation)
     assert source.device is not None and target.device is not None
-    driver = item.stream.driver
+    driver = item.queue.driver
     back, to = driver.context(source.device), driver.context(target.device)
     staging = memoryview(bytearray(command.size))
     down = Copy(staging, 0, source, command.src_offset, command.size, Kind.COPY_D2H)

@@ -50,7 +50,7 @@ class Cancelled(NamedTuple):
 def _run_record(command: Record, item: Completion) -> bool:
     """Stamp the event with the time at which everything before it was over."""
     event = command.event
-    event.stamp(item, item.stream.driver.now())
+    event.stamp(item, item.queue.driver.now())
     item.command = Recorded(event.number, command.seen)
     return True
 
@@ -64,7 +64,7 @@ def _run_wait_event(command: WaitEvent, item: Completion) -> bool:
     waiter = _WaitOver(item, record)
     item.stop = item.finish
     if record.add_waiter(waiter):
-        if item.stream.driver.tracer.detail and not item.over:
+        if item.queue.driver.tracer.detail and not item.over:
             command_trace.park(item, record)
         return False
     if (error := waiter.error()) is not None:
@@ -87,7 +87,7 @@ class _WaitOver:
 
     def error(self) -> PriorLaunchFailure | None:
         """Return what to fail the wait with, if the record failed. The stream loses what was lost before the record."""
-        stream = self._item.stream
+        stream = self._item.queue
         if self._record.lost is not None:
             stream.lose(self._record.lost)
         cause = self._record.failure

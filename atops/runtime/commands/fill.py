@@ -43,10 +43,10 @@ def _run_fill(command: Fill, item: Completion) -> bool:
 
 def _run_timed_fill(command: Fill, item: Completion) -> bool:
     """Fill on an engine: device memory without the link, mapped host memory over it."""
-    device, context = command.dst.device, item.stream.context
+    device, context = command.dst.device, item.queue.context
     direction = Direction.DEVICE_TO_HOST if device is None else Direction.NONE
     if device is not None and device != context.ordinal:
-        context = item.stream.driver.context(device)
+        context = item.queue.driver.context(device)
     run_on_engine(context, item, direction, command.carry_out, item.finish, partial(_ns, context, command))
     return False
 

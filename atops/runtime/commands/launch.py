@@ -72,7 +72,7 @@ PLAIN_LAUNCH = LaunchOptions()  # of a launch that carries nothing: known by bei
 
 def _run_launch(command: Launch, item: Completion) -> bool:
     """Hand the kernel to the clusters. Raises IllegalAddress when an argument was freed meanwhile."""
-    stream = item.stream
+    stream = item.queue
     context, driver = stream.context, stream.driver
     command.bound.resolve(context.reaches)
     meeting = command.options.meeting
@@ -109,14 +109,14 @@ def _run_launch(command: Launch, item: Completion) -> bool:
 
 
 def _make_grid(command: Launch, item: Completion) -> Grid:
-    driver, meeting = item.stream.driver, command.options.meeting
+    driver, meeting = item.queue.driver, command.options.meeting
     tracer = driver.tracer
     offload = None
     if driver.options.dte == "eager" and not driver.inline:
-        offload = partial(driver.executor.run, COPIES, priority=item.stream.priority)
+        offload = partial(driver.executor.run, COPIES, priority=item.queue.priority)
     return Grid(
         command.bound,
-        item.stream.context.chip,
+        item.queue.context.chip,
         command.config.grid,
         command.config.block,
         shared_bytes=command.config.shared,
@@ -136,21 +136,21 @@ def _began(item: Completion, now: int) -> None:
     item.started_ns = now
     if (start := item.command.options.start) is not None:
         start.stamp(item, now)
-    if item.stream.driver.tracer.detail:
+    if item.queue.driver.tracer.detail:
         command_trace.start(item, now)
 
 
 def _ended(command: Launch, item: Completion, grid: Grid) -> None:
     """Settle a launch. On the thread that ran the last block, with no lock held."""
-    context, driver = item.stream.context, item.stream.driver
+    context, driver = item.queue.context, item.queue.driver
     item.engine = grid.cluster
     for warning in grid.warnings:
-        log.warning("%s", warning, extra=failure_fields(item.stream, item))
+        log.warning("%s", warning, extra=failure_fields(item.queue, item))
     if (stop := command.options.stop) is not None and not item.over:
         stop.stamp(item, driver.now())
     if command.options is not PLAIN_LAUNCH:  # its events, and the grids that it met, lead back to its completion
         item.command = command._replace(options=command.options._replace(start=None, stop=None, meeting=None))
-    context.printing.when_shown(command.bound, item.stream.finish, item, grid.error and _failure_of(item, grid))
+    context.printing.when_shown(command.bound, item.queue.finish, item, grid.error and _failure_of(item, grid))
 
 
 def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
@@ -158,7 +158,7 @@ def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
 
     Else what comes next in this stream would run, as after an abort, and find half of what the kernel was to do.
     """
-    error, stream = grid.error, item.stream
+    error, stream = grid.error, item.queue
     others = isinstance(error, StreamAborted) and grid.aborted is None
     if others and stream.context.dead is None and not stream.driver.closed:
         failure = LaunchFailure(f"another grid of the same cooperative launch was aborted: {error}")
@@ -169,7 +169,7 @@ def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
 
 def _abort(item: Completion, grid: Grid, error: ExecutionError) -> None:
     """Close the kernel at its next suspension; give up on it after the grace if it never suspends."""
-    stream = item.stream
+    stream = item.queue
     context, driver = stream.context, stream.driver
     meeting = item.command.options.meeting
     if meeting is not None and meeting.leave():
@@ -255,7 +255,7 @@ class Rendezvous:
             return
         for item in self._items:
             if not item.over and item.state == "running":
-                item.stream.finish(item, LaunchFailure("another grid of the same cooperative launch could not start"))
+                item.queue.finish(item, LaunchFailure("another grid of the same cooperative launch could not start"))
 
     @property
     def failed(self) -> bool:

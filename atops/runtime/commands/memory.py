@@ -40,9 +40,9 @@ def _run_alloc(command: Alloc, item: Completion) -> bool:
     """
     if any([each.lost is not None or each.stage < DONE for each in command.after]):
         since = command.pool.since(command.allocation)
-        users = [each for each in unfinished(command.after) if each.seq > since and each.stream is not item.stream]
+        users = [each for each in unfinished(command.after) if each.seq > since and each.queue is not item.queue]
         if users:
-            by = f"{item.stream.label}: it left out the wait for {users[0]!r}, which may still use the memory"
+            by = f"{item.queue.label}: it left out the wait for {users[0]!r}, which may still use the memory"
             command.pool.withdraw(command.allocation, by)
             raise StreamAborted(f"{command.allocation!r} was taken back by {by}")
     return True
@@ -54,7 +54,7 @@ def _run_free(command: Free, item: Completion) -> bool:
     Commands that the stream has lost may still use the memory: then it is given back when they are over, and the stream
     does not wait for that.
     """
-    stream, pool, allocation = item.stream, command.pool, command.allocation
+    stream, pool, allocation = item.queue, command.pool, command.allocation
     by = f"{stream.label}, command {item.seq}"
     if stream.lost is not None and (users := stream.lost_since(pool.since(allocation))):
         pool.put_off(allocation)

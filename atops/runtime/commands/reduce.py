@@ -68,11 +68,11 @@ def _run_reduce(command: Reduce, item: Completion) -> bool:
 
 def _run_timed_reduce(command: Reduce, item: Completion) -> bool:
     """Combine when its bytes have had their time. It computes, which is no copy engine's work: it holds none."""
-    context, action = item.stream.context, partial(_carry_out, command)
+    context, action = item.queue.context, partial(_carry_out, command)
     reads = (leg for end in (command.lhs, command.rhs) for leg in read_legs(context, *end, command.size))
     duration = legs_ns((*reads, *write_legs(context, command.result[0], command.size)))
     if duration:
-        item.stream.driver.executor.spend(duration, lambda: run_here_or_beside(item, action, short=False))
+        item.queue.driver.executor.spend(duration, lambda: run_here_or_beside(item, action, short=False))
         return False
     return run_here_or_beside(item, action, short=True)
 

@@ -21,7 +21,7 @@ class StreamTask(Completion[T_co]):
     """A coroutine in stream order, as `Stream.create_task` returns it: a completion with a name, as asyncio's tasks."""
 
     def __init__(
-        self, stream: StreamQueue, coroutine: Coroutine[Any, Any, T_co], name: object, context: Context | None
+        self, queue: StreamQueue, coroutine: Coroutine[Any, Any, T_co], name: object, context: Context | None
     ) -> None:
         if context is not None and not isinstance(context, Context):
             raise InvalidType(f"create_task() expects a contextvars.Context as context, got {context!r}")
@@ -32,12 +32,12 @@ class StreamTask(Completion[T_co]):
         if adapter is None:
             raise IllegalState(f"create_task({OneCoroutine.name_of(coroutine)}()) where no loop runs; call it in one")
         once = OneCoroutine(coroutine)
-        super().__init__(stream, Call(once, (), True, False, adapter, self._context))
+        super().__init__(queue, Call(once, (), True, False, adapter, self._context))
         self.add_waiter(once)
 
     def get_name(self) -> str:
         """Return its name: that given, or one of its number and its stream. The task on the loop has it, too."""
-        return self._name or f"Task-{self.seq} on {self.stream.label}"
+        return self._name or f"Task-{self.seq} on {self.queue.label}"
 
     def set_name(self, value: object) -> None:
         """Set its name, made a str. The task on the loop gets it if it has not begun."""
@@ -53,7 +53,7 @@ class StreamTask(Completion[T_co]):
 
     def __repr__(self) -> str:
         name = OneCoroutine.name_of(self._coroutine)
-        return f"<StreamTask {self.seq}: {self.get_name()!r} {name}() on {self.stream.label}, {self.state}>"
+        return f"<StreamTask {self.seq}: {self.get_name()!r} {name}() on {self.queue.label}, {self.state}>"
 
 
 class OneCoroutine:

@@ -38,7 +38,7 @@ class WriteValue(NamedTuple):
 
 def _run_wait_value(command: WaitValue, item: Completion) -> bool:
     """Test the word now and after every write to it, until it satisfies the condition."""
-    driver = item.stream.driver
+    driver = item.queue.driver
 
     def satisfied() -> None:
         item.writer = HERE.writer

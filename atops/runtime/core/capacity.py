@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
+    from atops.runtime.stream import Stream
 
 __all__ = ("Capacity", "QueuePlace", "Room")
 
@@ -178,7 +179,7 @@ class Capacity:
 
 def _rooms_in(stream: StreamQueue) -> list[Room]:
     """Return the rooms in force here. Tasks that began inside a room keep it in their context when it has ended."""
-    return [room for room in ROOMS.get() if room.stream is stream and room.entered]
+    return [room for room in ROOMS.get() if room.queue is stream and room.entered]
 
 
 class Room:
@@ -191,13 +192,13 @@ class Room:
     itself does.
     """
 
-    def __init__(self, stream: StreamQueue, places: int | None) -> None:
-        capacity = stream.places
+    def __init__(self, queue: StreamQueue, places: int | None) -> None:
+        capacity = queue.places
         if capacity is None:
-            raise IllegalState(f"{stream.label} has no capacity; create it with create_stream(capacity=n)")
+            raise IllegalState(f"{queue.label} has no capacity; create it with create_stream(capacity=n)")
         if places is not None and (not whole(places) or not 1 <= places <= capacity.limit):
-            raise InvalidValue(f"room for {places!r} commands in {stream.label}; expected 1 to {capacity.limit}")
-        self.stream = stream
+            raise InvalidValue(f"room for {places!r} commands in {queue.label}; expected 1 to {capacity.limit}")
+        self.queue = queue
         self.places = places
         self.wanted = places or 1
         self.held: list[QueuePlace] = []
@@ -208,13 +209,18 @@ class Room:
         self._token: Token[tuple[Room, ...]] | None = None
 
     @property
+    def stream(self) -> Stream:
+        """The stream that it is room in."""
+        return self.queue.stream
+
+    @property
     def left(self) -> int:
         """How many of its places no command has used."""
         return len(self.held)
 
     def add_waiter(self, waiter: LoopWaiter) -> bool:
         """Wait for the grant. Returns False when it came already."""
-        with self.stream.driver.lock:
+        with self.queue.driver.lock:
             if self.is_done:
                 return False
             self.waiter = waiter
@@ -250,22 +256,22 @@ class Room:
     def asked_by(self, command: Completion | None) -> None:
         """Note whose coroutine or function waits for it now: one that keeps a place itself, perhaps. None: no more."""
         if command is not None:
-            self.stream.driver.stall.rooms[self] = command
+            self.queue.driver.stall.rooms[self] = command
         else:
-            self.stream.driver.stall.rooms.pop(self, None)
+            self.queue.driver.stall.rooms.pop(self, None)
 
     @contextmanager
     def entered_sync(self, timeout: float | None) -> Iterator[Room]:
         """Enter it for a block of plain code. Raises TimeoutError, and WouldDeadlock where the wait could never end."""
         self._check_fresh()
-        driver = self.stream.driver
+        driver = self.queue.driver
         try:
             self._ask()
             if not self.is_done:
                 self.asked_by(HERE.callback)
                 driver.guard_blocking((), timeout, self)
             if not driver.executor.block(self, timeout):
-                raise TimeoutError(f"there was no room in {self.stream.label} within {timeout} s")
+                raise TimeoutError(f"there was no room in {self.queue.label} within {timeout} s")
             self.asked_by(None)
             self._enter()
             yield self
@@ -278,11 +284,11 @@ class Room:
 
     def _check_fresh(self) -> None:
         if self.granted:
-            raise IllegalState(f"room in {self.stream.label} was entered already; make a new one with room()")
+            raise IllegalState(f"room in {self.queue.label} was entered already; make a new one with room()")
 
     def _ask(self) -> None:
-        with self.stream.driver.lock:
-            self.stream.context.check_alive()
+        with self.queue.driver.lock:
+            self.queue.context.check_alive()
             self._capacity.reserve(self)
         self._capacity.serve()
 
@@ -304,4 +310,4 @@ class Room:
         self._capacity.withdraw(self)
 
     def __repr__(self) -> str:
-        return f"<Room for {self.wanted} in {self.stream.label}: {'granted' if self.granted else 'waits'}>"
+        return f"<Room for {self.wanted} in {self.queue.label}: {'granted' if self.granted else 'waits'}>"

@@ -62,7 +62,7 @@ def call_record(device: int, started: int, finished: int, failed: bool, name: in
 def trace_tuple(item: Completion, error: AtopsError | None, now: int, tracer: Tracer) -> TraceTuple:
     """Return the trace record of a command that settles now."""
     kind, size, dst, dst_at, src, src_at, correlation, name = row_of(item.command).describe(item.command, item)
-    stream = item.stream
+    stream = item.queue
     started = now if item.started_ns < 0 else item.started_ns
     status = WENT_WELL if error is None else _status_of(error)
     return (
@@ -95,7 +95,7 @@ def submit(item: Completion) -> None:
 
     Each where a reader wants it.
     """
-    tracer = item.stream.driver.tracer
+    tracer = item.queue.driver.tracer
     if tracer.contexts:
         item.context = copy_context()
     if not tracer.detail:
@@ -107,7 +107,7 @@ def submit(item: Completion) -> None:
 
 def start(item: Completion, at: int | None = None) -> None:
     """Tell that a command runs now, or since `at`."""
-    _tell(item, STARTED, item.stream.driver.now() if at is None else at)
+    _tell(item, STARTED, item.queue.driver.now() if at is None else at)
 
 
 def begin(item: Completion, skipped: object) -> None:
@@ -118,7 +118,7 @@ def begin(item: Completion, skipped: object) -> None:
 
 def park(item: Completion, cause: Completion | None = None) -> None:
     """Tell that a command waits: for the command `cause`, or for something else."""
-    _tell(item, PARKED, item.stream.driver.now(), -1 if cause is None else cause.seq)
+    _tell(item, PARKED, item.queue.driver.now(), -1 if cause is None else cause.seq)
 
 
 def teller(driver: Driver) -> Callable[[], None]:
@@ -149,7 +149,7 @@ def _tell_queued(driver: Driver) -> None:
 
 
 def _stand(item: Completion) -> None:
-    now, waits_for = item.stream.driver.now(), item.parked
+    now, waits_for = item.queue.driver.now(), item.parked
     since = now if item.started_ns < 0 else item.started_ns
     _tell(item, SUBMITTED, item.submitted_ns or now)
     _tell_uses(item)
@@ -167,13 +167,13 @@ def _tell_uses(item: Completion) -> None:
     """Tell what memory a command uses, if its trace record does not."""
     try:
         for device, offset, size in row_of(item.command).uses(item.command):
-            item.stream.driver.tracer.details.uses.add((item.seq, device, offset, size))
+            item.queue.driver.tracer.details.uses.add((item.seq, device, offset, size))
     except Exception as failure:  # it must not end the drain; the command fails with it
         item.untold = failure
 
 
 def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1) -> None:
-    stream = item.stream
+    stream = item.queue
     tracer = stream.driver.tracer
     try:
         kind, size, number, src, src_at = item.told or _described(item, tracer)

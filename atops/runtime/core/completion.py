@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from atops.runtime.board.deferred_free import Lost
     from atops.runtime.driver import Driver
     from atops.runtime.queues.queue import StreamQueue
+    from atops.runtime.stream import Stream
 
 __all__ = (
     "CallbackWaiter", "Completion", "T_co", "as_failure", "driver_fields", "failure_fields", "fields_of",
@@ -88,8 +89,8 @@ class Completion(FutureLike[T_co]):
     callbacks: CallbackWaiter | None = None
     instead: Completion | None = None  # what has its place in stream order, once it was cancelled before it started
 
-    def __init__(self, stream: StreamQueue, command: Any) -> None:
-        self.stream = stream
+    def __init__(self, queue: StreamQueue, command: Any) -> None:
+        self.queue = queue
         self.command = command  # its class says what can be done with it: see `core.commands.define`
 
     # ---- waiting
@@ -112,7 +113,7 @@ class Completion(FutureLike[T_co]):
         return self.result()
 
     def _block(self, timeout: float | None) -> None:
-        driver = self.stream.driver
+        driver = self.queue.driver
         driver.guard_blocking((self,), timeout)
         if not driver.executor.block(self, timeout):
             raise TimeoutError(f"{self!r} was not done within {timeout} s")
@@ -128,7 +129,7 @@ class Completion(FutureLike[T_co]):
         logged, and changes nothing. Raises InvalidType for what is no function or no context.
         """
         context = checked_callback(self, function, context)
-        driver = self.stream.driver
+        driver = self.queue.driver
         if (adapter := running_loop_adapter()) is not None:
             waiter = LoopCallback(self, function, context, adapter, driver.run_callback)
             if not self.add_waiter(waiter):
@@ -145,7 +146,7 @@ class Completion(FutureLike[T_co]):
 
     def remove_done_callback(self, function: Callable[[Completion], object]) -> int:
         """Forget a done callback that is not on its way yet. Returns how many times it had been added."""
-        with self.stream.driver.lock:
+        with self.queue.driver.lock:
             before = [] if self.callbacks is None else self.callbacks.functions[:]
             kept = [each for each in before if each[0] != function]
             if len(kept) < len(before):
@@ -164,13 +165,18 @@ class Completion(FutureLike[T_co]):
         """
         if ends_a_wait():
             return False
-        return self.stream.cancel_command(self, msg)
+        return self.queue.cancel_command(self, msg)
 
     if TYPE_CHECKING:
 
         def __fetched__(self) -> T_co: ...  # what a pipeline makes of it
 
     # ---- queries
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that it is a command of."""
+        return self.queue.stream
 
     def done(self) -> bool:
         """Return whether the command is over, well or not."""
@@ -180,7 +186,7 @@ class Completion(FutureLike[T_co]):
     def is_done(self) -> bool:
         """Whether the command is over, well or not."""
         if self.stage < DONE:
-            self.stream.driver.asked_in_vain(self)
+            self.queue.driver.asked_in_vain(self)
         return self.stage >= DONE
 
     def running(self) -> bool:
@@ -244,11 +250,11 @@ class Completion(FutureLike[T_co]):
         return self._error
 
     def __repr__(self) -> str:
-        return f"<Completion {self.seq}: {words_of(self.command)} on {self.stream.label}, {self.state}>"
+        return f"<Completion {self.seq}: {words_of(self.command)} on {self.queue.label}, {self.state}>"
 
     def _repr_html_(self) -> str:
         return html_table(f"Completion {self.seq}: {words_of(self.command)}", (
-            ("stream", self.stream.label),
+            ("stream", self.queue.label),
             ("state", self.state),
             ("waits for", self.parked if self.state in ("pending", "running") else None),
             ("error", self.failure),
@@ -275,7 +281,7 @@ class Completion(FutureLike[T_co]):
 
     def finish(self, error: AtopsError | None = None) -> None:
         """Settle it by its stream, for a command that is carried out elsewhere."""
-        self.stream.finish(self, error)
+        self.queue.finish(self, error)
 
     def settle(self, error: AtopsError | None) -> list[Waiter] | None:
         """Become done. Called once, with the driver's lock held; returns the waiters to wake after its release."""
@@ -314,12 +320,12 @@ class CallbackWaiter:
     def wake(self) -> None:
         """Hand the callbacks to a callback thread, as one piece of work: they are called in order."""
         self._completion.callbacks = None
-        self._completion.stream.driver.run_callback(self._run)
+        self._completion.queue.driver.run_callback(self._run)
 
     def _run(self) -> None:
         functions, self.functions = self.functions, []
         for function, context in functions:
-            self._completion.stream.driver.call_apart(context.run, function, self._completion)
+            self._completion.queue.driver.call_apart(context.run, function, self._completion)
 
 
 async def over(items: Iterable[Completion]) -> None:
@@ -405,7 +411,7 @@ def as_failure(failure: Exception, item: Completion, doing: str = "") -> AtopsEr
     """
     if isinstance(failure, AtopsError):
         return failure
-    error = ExecutionError(f"{doing}{verb(item)} on {item.stream.label} failed: {failure!r}")
+    error = ExecutionError(f"{doing}{verb(item)} on {item.queue.label} failed: {failure!r}")
     error.__cause__ = failure
     return error
 

@@ -232,7 +232,7 @@ class Event(FutureLike[None]):
                 raise InvalidHandle(f"{event!r} was never recorded; record it in a stream first")
         first, last = start._record, self._record
         assert first is not None and last is not None
-        if start.driver is not self.driver or first.stream.context.ordinal != last.stream.context.ordinal:
+        if start.driver is not self.driver or first.queue.context.ordinal != last.queue.context.ordinal:
             raise InvalidHandle(f"{start!r} and {self!r} were recorded on different devices")
         if start.launch is not self.launch:
             raise InvalidHandle(f"{start!r} and {self!r} are not bound to the same launch")
@@ -278,7 +278,7 @@ class Event(FutureLike[None]):
 
     def _repr_html_(self) -> str:
         record = self._record
-        place = None if record is None else f"command {record.seq} of {record.stream.label}, {record.state}"
+        place = None if record is None else f"command {record.seq} of {record.queue.label}, {record.state}"
         return html_table(self._name, (
             ("state", self.state),
             ("device", self._device_id),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
+    from atops.runtime.owning_queue import OwningQueue
     from atops.runtime.queues.queue import StreamQueue
-    from atops.runtime.stream_memory import StreamMemory
 
 __all__ = (
     "EVERYTHING", "NOTHING", "REMEMBERED", "NullOrder", "Over", "Seen", "after_wait", "before_end", "group_of",
@@ -91,7 +91,7 @@ def group_of(stream: StreamQueue) -> int:
     return _everything_in(stream.context.ordinal) if stream.blocking else 0
 
 
-def seen_by(stream: StreamMemory) -> Seen:
+def seen_by(stream: OwningQueue) -> Seen:
     """Return what comes before the next command of a stream."""
     context, own = stream.context, stream.waited
     if stream.null:  # it waits for all that blocking streams have been given, and so for what they wait for
@@ -103,7 +103,7 @@ def seen_by(stream: StreamMemory) -> Seen:
     return Seen(tuple(clocks), context.order.null_seq, context.ordinal)
 
 
-def seen_at_record(stream: StreamMemory) -> Seen | None:
+def seen_at_record(stream: OwningQueue) -> Seen | None:
     """As `seen_by`, to be kept by a record: its clocks are not changed from now on. None where there is nothing."""
     if not stream.driver.frees:
         return None  # what comes before a record is of use for frees that come before it
@@ -120,7 +120,7 @@ def seen_at_record(stream: StreamMemory) -> Seen | None:
 
 def _before_record(record: Completion) -> Over:
     """Return what is over once a record is."""
-    seen, stream = getattr(record.command, "seen", None) or NOTHING, record.stream
+    seen, stream = getattr(record.command, "seen", None) or NOTHING, record.queue
     if stream.null:
         seen = Seen(seen.clocks, record.seq, stream.context.ordinal)
     return seen, stream.number or order_of(stream), record.seq
@@ -128,16 +128,16 @@ def _before_record(record: Completion) -> Over:
 
 def synchronised_with(record: Completion) -> None:
     """Do what follows when the host has waited for a record."""
-    context = record.stream.context
+    context = record.queue.context
     context.synchronised(_before_record(record) if context.order.host_asked else None)
 
 
-def before_end(stream: StreamMemory) -> Over:
+def before_end(stream: OwningQueue) -> Over:
     """Return what is over once all is over that a stream has been given."""
     return seen_by(stream), order_of(stream), stream.driver.seq
 
 
-def after_wait(stream: StreamMemory, record: Completion) -> None:
+def after_wait(stream: OwningQueue, record: Completion) -> None:
     """Note that what a stream is given from now on comes after a record."""
     seen, order, seq = _before_record(record)
     waited = stream.waited
@@ -147,7 +147,7 @@ def after_wait(stream: StreamMemory, record: Completion) -> None:
     seen.merge(waited, order, seq)
     if not stream.blocking:
         return
-    other, context = record.stream, stream.context
+    other, context = record.queue, stream.context
     if other.blocking and other.context is context and not stream.null:
         return  # null-stream order has it already, and all that the other one has waited for
     if context.order.null is context.order.blocking:

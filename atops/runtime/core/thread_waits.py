@@ -107,7 +107,7 @@ class Watchers:
             raise IllegalState(
                 f"another thread waits for an earlier record of {self._thing!r}; give its `completion` instead"
             )
-        driver = record.stream.driver
+        driver = record.queue.driver
         if driver.inline:
             raise NotSupported(
                 f"concurrent.futures cannot wait for {self._thing!r}: this thread is the only one that could end it; "

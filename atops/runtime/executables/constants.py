@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,7 @@ from atops.runtime.executables.file import ConstantRecord, SectionKind
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.memory.host_array import HostArray
 from atops.runtime.resources.bundle import ResourceBundle, within
-
-if TYPE_CHECKING:
-    from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 
 __all__ = ("Constants", "ManagedConstant", "Refit", "RefitStep")
 
@@ -82,7 +80,7 @@ class Constants:
 
         Raises OutOfMemory, and what the stream raises; then nothing is left allocated.
         """
-        context = stream.context
+        context = queue_of(stream).context
         made: list[Buffer] = []
         try:
             for record in self.records:
@@ -119,7 +117,7 @@ class Constants:
 
     def _current(self, stream: Stream, kind: SectionKind, bundle: ResourceBundle | None) -> _Copy:
         self._forget_dead()
-        place = stream.context, kind
+        place = queue_of(stream).context, kind
         known = self._copies.get(place)
         if known is not None and known.ready.state == "failed":  # its stream was, or was aborted
             del self._copies[place]
@@ -140,7 +138,7 @@ class Constants:
     ) -> _Copy:
         """Make a copy of a section; of a known one, all but what has changed comes from that."""
         image = self.images[kind]
-        memory = _allocate(stream.context, len(image), f"section {kind.name}", bundle)
+        memory = _allocate(queue_of(stream).context, len(image), f"section {kind.name}", bundle)
         try:
             if known is None:
                 if image:

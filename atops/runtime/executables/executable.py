@@ -46,7 +46,7 @@ from atops.runtime.executables.graph import Graph
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.memory.scatter import read_from, write_to
 from atops.runtime.resources.bundle import ResourceBundle
-from atops.runtime.stream import Stream, stream_from
+from atops.runtime.stream import Stream, queue_of, stream_from
 
 __all__ = ("Executable", "SectionInfo")
 
@@ -384,12 +384,13 @@ class _GraphLaunch:
 
         Raises PeerAccessNotEnabled for memory that the device does not reach, and what the stream and the bundle raise.
         """
-        context = stream.context
+        queue = queue_of(stream)
+        context = queue.context
         self._check_access(context.reaches)
         launch = Launch(self, ONE_THREAD, LaunchOptions(bundle=bundle))
         if context.resources is not None:
-            launch = context.resources.admit(stream, launch)
-        return stream.keep(stream.submit(launch, self.shapes), self.allocations)
+            launch = context.resources.admit(queue, launch)
+        return queue.keep(queue.submit(launch, self.shapes), self.allocations)
 
     def _check_access(self, can_access: Callable[[Allocation], bool]) -> None:
         for allocation in self.allocations:

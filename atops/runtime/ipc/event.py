@@ -158,7 +158,7 @@ class SharedRecords:
                     if state == TicketState.DONE:
                         page.words.wrote(page.slot(ticket), 4)
                     elif not item.over:
-                        item.stream.abort(self._failure(ticket, state))
+                        item.queue.abort(self._failure(ticket, state))
                 if not self._remote:
                     self._watching = False
                     return

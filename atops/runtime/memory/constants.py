@@ -61,7 +61,7 @@ class ConstantBuffers:
             known.users -= 1
             if not known.users:
                 del self._by_key[key]
-                known.memory.release_in(stream)
+                stream.free(known.memory)
 
     def _upload(self, key: int, stream: Stream, allocate: Callable[[], Buffer], source: Any) -> ConstantBuffer:
         if source is None:

@@ -18,7 +18,7 @@ from atops.runtime.core.order import EVERYTHING, NOTHING, seen_by
 if TYPE_CHECKING:
     from atops.device.memory.allocation import Allocation
     from atops.runtime.core.completion import Completion
-    from atops.runtime.stream_memory import StreamMemory
+    from atops.runtime.owning_queue import OwningQueue
 
 __all__ = ("ANY", "FreeBlocks", "Origin", "PoolBlock", "Shelf")
 
@@ -197,7 +197,7 @@ class FreeBlocks:
         if not shelf.total:
             self._spare = self.promised.pop(block.order)
 
-    def find(self, least: int, most: int, order: int, stream: StreamMemory) -> tuple[PoolBlock, Origin] | None:
+    def find(self, least: int, most: int, order: int, stream: OwningQueue) -> tuple[PoolBlock, Origin] | None:
         """Return a block of `least` to `most` bytes that `stream` may have without waiting, and by which rule."""
         events = self.events
         own = self.promised.get(order)
@@ -224,7 +224,7 @@ class FreeBlocks:
         return None
 
     def neighbours(
-        self, least: int, most: int, order: int, stream: StreamMemory
+        self, least: int, most: int, order: int, stream: OwningQueue
     ) -> tuple[tuple[PoolBlock, ...], Origin] | None:
         """Return blocks of `stream` that are one range of `least` to `most` bytes, at least one of them promised."""
         own = self.promised.get(order)
@@ -265,7 +265,7 @@ class FreeBlocks:
         return sum(shelf.total for shelf in self.promised.values())
 
 
-def _in_use(block: PoolBlock, *streams: StreamMemory) -> bool:
+def _in_use(block: PoolBlock, *streams: OwningQueue) -> bool:
     """Return whether commands may use the block that one of these streams, or one that frees it, has lost."""
-    freeing = [item.stream for _, item in block.frees.values()]
+    freeing = [item.queue for _, item in block.frees.values()]
     return any([each.lost is not None and each.lost_since(block.since) for each in (*freeing, *streams)])

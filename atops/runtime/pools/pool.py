@@ -29,7 +29,7 @@ from atops.runtime.pools.ledger import Ledger
 
 if TYPE_CHECKING:
     from atops.runtime.device import Device
-    from atops.runtime.stream_memory import StreamMemory
+    from atops.runtime.owning_queue import OwningQueue
 
 __all__ = ("Access", "Flags", "MemoryPool", "PoolStatistics")
 
@@ -167,7 +167,7 @@ class MemoryPool(InProcess, Collectable):
 
     # ---- for streams
 
-    def take(self, nbytes: int, stream: StreamMemory) -> Taken:
+    def take(self, nbytes: int, stream: OwningQueue) -> Taken:
         """Find `nbytes` bytes for `stream`, at the call; the second part is what must be over before they are used.
 
         The third: the free in the stream's own order that is to come before. Raises OutOfMemory, InvalidValue for a
@@ -187,7 +187,7 @@ class MemoryPool(InProcess, Collectable):
                 raise
             return self._find(size, stream, site)
 
-    def _find(self, size: int, stream: StreamMemory, site: object) -> Taken:
+    def _find(self, size: int, stream: OwningQueue, site: object) -> Taken:
         ledger = self._ledger
         allocation: Allocation | None = None
         now = self.context.driver.seq  # no command up to this one uses what is not allocated yet
@@ -219,7 +219,7 @@ class MemoryPool(InProcess, Collectable):
                 self.cancel(allocation)
             raise
 
-    def give(self, allocation: Allocation, stream: StreamMemory, item: Completion) -> None:
+    def give(self, allocation: Allocation, stream: OwningQueue, item: Completion) -> None:
         """Note that a free of `allocation` was enqueued on `stream` as `item`: it counts as used no more.
 
         Raises InvalidHandle when it is not memory of this pool, or was freed before and that is known by now. Takes no
@@ -495,7 +495,7 @@ class MemoryPool(InProcess, Collectable):
             raise InvalidValue(f"an allocation of {nbytes!r} bytes; expected an int, 0 or more")
         return size
 
-    def _check_user(self, stream: StreamMemory) -> None:
+    def _check_user(self, stream: OwningQueue) -> None:
         context, user = self.context, stream.context
         if context.dead is not None:
             raise context.dead.fresh()

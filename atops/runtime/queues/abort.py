@@ -110,8 +110,8 @@ def _settle(dropped: list[Completion], error: ExecutionError, woken: list[Waiter
     for item in dropped:
         if item.stage < DONE:
             woken += item.settle(error) or ()
-            if item.stream.driver.tracer.active:
-                item.stream.driver.trace(item, error)
+            if item.queue.driver.tracer.active:
+                item.queue.driver.trace(item, error)
 
 
 def _running(
@@ -128,7 +128,7 @@ def _running(
 
 def cancel_command(item: Completion, reason: object) -> bool:
     """Carry out `Completion.cancel`. Returns whether the command is dropped, or is to end."""
-    stream = item.stream
+    stream = item.queue
     driver = stream.driver
     said = "" if reason is None else f": {reason}"
     error = CommandCancelled(f"{verb(item)} on {stream.label} was cancelled{said}")
@@ -145,7 +145,7 @@ def cancel_command(item: Completion, reason: object) -> bool:
 
 
 def _cancel(item: Completion, error: CommandCancelled) -> bool:
-    stream = item.stream
+    stream = item.queue
     woken: list[Waiter] | None = None
     stop: Callable[[ExecutionError], None] | None = None
     with stream.driver.lock:
@@ -184,7 +184,7 @@ def _withdraw(item: Completion, error: CommandCancelled) -> list[Waiter]:
 
     Ctrl-C may come anywhere: then it is called once more.
     """
-    stream = item.stream
+    stream = item.queue
     stand_in = item.instead
     if stand_in is None:
         stand_in = Completion(stream, Cancelled(has_effect(item.command)))
@@ -206,14 +206,14 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
     A single command runs if it is in its queue by then. Of several, those that have not started are taken out again and
     those that run are cancelled. Places give themselves back.
     """
-    driver = items[0].stream.driver
+    driver = items[0].queue.driver
     if isinstance(error, AtopsError):  # with which nothing was enqueued
         for item in items:
             item.place = None
         return
     if len(items) == 1 and not isinstance(error, RuntimeError):
         with suppress(RuntimeError):
-            stream = items[0].stream
+            stream = items[0].queue
             driver.offer(stream.drain, stream.priority)  # where that was done already, it finds nothing to do
             return
     reason = StreamAborted(f"enqueueing {len(items)} commands was broken off by {error!r}")
@@ -221,7 +221,7 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
     dropped: list[Completion] = []
     woken: list[Waiter] = []
     with driver.lock:
-        for stream in {item.stream: None for item in items}:
+        for stream in {item.queue: None for item in items}:
             _take_out(stream, items.__contains__, dropped)
         _settle(dropped, reason, woken)
         for item in items:
@@ -233,7 +233,7 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
         cancel(reason)
     for item in items:
         with suppress(RuntimeError):
-            driver.offer(item.stream.drain, item.stream.priority)
+            driver.offer(item.queue.drain, item.queue.priority)
 
 
 def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], None] | None:
@@ -245,7 +245,7 @@ def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], 
 
 def catch_up(item: Completion) -> None:
     """End a command that was marked before it had a `stop`. Called once it has one, or waits for its predecessors."""
-    with item.stream.driver.lock:
+    with item.queue.driver.lock:
         error, cancel = item.aborted, item.stop
     if error is not None and cancel is not None:
         cancel(error)
@@ -290,5 +290,5 @@ async def _wait_bounded(left: list[Completion], driver: Driver, adapter: LoopAda
         if not item.over:
             log.warning(
                 "%r did not end within %s s of its abort; it is left running", item, nanoseconds / 1e9,
-                extra=failure_fields(item.stream, item),
+                extra=failure_fields(item.queue, item),
             )  # fmt: skip

@@ -91,11 +91,11 @@ class _Upstream:
 
     def _look_before(self, item: Completion) -> int:
         """Look through the commands before one in its queue. Returns how many were new."""
-        goals, since = self._goals, self._ordered.get(item.stream, 0)
+        goals, since = self._goals, self._ordered.get(item.queue, 0)
         if item.seq <= since:
             return 1
-        self._ordered[item.stream] = item.seq
-        before = _between(self._parts(item.stream)[1], since, item.seq)
+        self._ordered[item.queue] = item.seq
+        before = _between(self._parts(item.queue)[1], since, item.seq)
         for each in [
             each for each in before if each.deps is not None or each.command.__class__ in LINKED or each in goals
         ]:
@@ -116,15 +116,15 @@ class _Upstream:
             self._follow_deps(item, item)
         if command.__class__ is WaitEvent:
             record = command.record
-            if record is not None and record.seq > self._ordered.get(record.stream, 0):
+            if record is not None and record.seq > self._ordered.get(record.queue, 0):
                 self._come_to(record, item)
         elif command.__class__ is WaitAwaited:
             self._follow_awaits(item)
         elif command.__class__ is Call:
             self._follow_awaits(item)
-            since = self._lined.get(item.stream, 0)
-            self._lined[item.stream] = max(since, item.seq)
-            for part in self._parts(item.stream):
+            since = self._lined.get(item.queue, 0)
+            self._lined[item.queue] = max(since, item.seq)
+            for part in self._parts(item.queue):
                 for each in _between(part, since, item.seq):
                     if each.command.__class__ is Call:
                         self._come_to(each, item)
@@ -138,7 +138,7 @@ class _Upstream:
         """Come to what must be over before a command starts, for which `waits` does."""
         ordered = self._ordered
         for dep in item.deps or ():
-            if dep.seq > ordered.get(dep.stream, 0) or dep.command.__class__ is Call:
+            if dep.seq > ordered.get(dep.queue, 0) or dep.command.__class__ is Call:
                 self._come_to(dep, waits)
 
     def _parts(self, stream: StreamQueue) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
@@ -189,7 +189,7 @@ class _Standing:
         """As `way`, to any command that cannot go on."""
         if not isinstance(source, Room):
             return [*self._chain(source)]
-        stream, capacity = source.stream, source.stream.places
+        stream, capacity = source.queue, source.queue.places
         way: list[Completion | Room] = []
         kept = 0
         for part in () if source.is_done else _in_order(stream):
@@ -283,14 +283,14 @@ def check_awaiting(
         return
     words = [f"{each!r}, which waits for " for each in way[:-1]]
     text = (
-        f"the coroutine {coroutine.command.name} in {coroutine.stream.label} awaits what waits for it: {coroutine!r} "
+        f"the coroutine {coroutine.command.name} in {coroutine.queue.label} awaits what waits for it: {coroutine!r} "
         f"awaits {''.join(words)}{coroutine!r}"
     )
     if refuse:
         raise WouldDeadlock(f"{text}; await it outside of the coroutine, or enqueue it in another stream")
     items = [item for item in dict.fromkeys((coroutine, *way)) if isinstance(item, Completion)]
-    lines = [f"  {item.stream.label}: {item!r} {why(item)}" for item in items]
-    fields = fields_of(coroutine.stream, coroutine.seq)
+    lines = [f"  {item.queue.label}: {item!r} {why(item)}" for item in items]
+    fields = fields_of(coroutine.queue, coroutine.seq)
     log.warning("%s", f"{text}; none of these can end:\n" + "\n".join(lines), extra=fields)
 
 
@@ -305,7 +305,7 @@ def why(item: Completion) -> str:
     if isinstance(command, WaitValue):
         return f"waits for a value: {item.parked!r}"
     if is_host_function(item):
-        seconds = (item.stream.driver.now() - item.started_ns) / 1e9
+        seconds = (item.queue.driver.now() - item.started_ns) / 1e9
         place = stands((item,)).get(item)
         stand = "" if place is None else f", which waits {place.text}"
         return f"has run the host function {command.name} for {seconds:.1f} s{stand}{behind(item)}"

@@ -80,7 +80,7 @@ class DrainedQueue(StreamQueue):
                 elif not others and queue[0].stage == PENDING:
                     item = queue[0]
                     item.stage = RUNNING
-                    if item.command.__class__ is Copy and not limited and self._error is None:
+                    if item.command.__class__ is Copy and not limited and self.failure is None:
                         run = claim_run(queue, self.context)
             finally:
                 lock.release()
@@ -114,12 +114,12 @@ class DrainedQueue(StreamQueue):
                 if tracing:
                     item.started_ns = now()  # the last of them may have ended since the first stamp
             if tracing and driver.tracer.detail and item.command.__class__ not in SILENT:
-                command_trace.begin(item, self._error)
+                command_trace.begin(item, self.failure)
             if item.aborted is not None and not item.duty:
                 error = item.aborted
                 continue
-            if self._error is not None and not item.duty:
-                error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {self._error}")
+            if self.failure is not None and not item.duty:
+                error = PriorLaunchFailure(f"{self.label} skipped {verb(item)} after a failure: {self.failure}")
                 continue
             try:
                 error = None
@@ -133,10 +133,10 @@ class DrainedQueue(StreamQueue):
     def _drain_later(self) -> None:
         """Have the drain go on after what is due. On the thread that runs it: another may be woken late."""
         lane = self.context.lane
-        if self._priority < 0 and HERE.lane is lane:  # else less urgent kernels start before this stream's next one
-            lane.run_drain(self.drain, self._priority)
+        if self.priority < 0 and HERE.lane is lane:  # else less urgent kernels start before this stream's next one
+            lane.run_drain(self.drain, self.priority)
         else:
-            self.driver.offer(self.drain, self._priority)
+            self.driver.offer(self.drain, self.priority)
 
     def _must_wait(self, item: Completion) -> bool:
         """Park the head behind the first of its predecessors that is not over, whose end posts the drain."""
@@ -156,7 +156,7 @@ class DrainedQueue(StreamQueue):
 
     def _park_behind(self, item: Completion, dep: Completion) -> bool:
         """Park the head behind one command, unless that is over. With the driver's lock held."""
-        if not dep.add_waiter(StepWaiter(self.driver.offer, self.drain, self._priority)):
+        if not dep.add_waiter(StepWaiter(self.driver.offer, self.drain, self.priority)):
             return False
         item.parked, item.stage = dep, PENDING
         if self.driver.tracer.detail and item.command.__class__ is not Cancelled:
@@ -185,9 +185,9 @@ class DrainedQueue(StreamQueue):
     def _fail(self, item: Completion, error: AtopsError) -> None:
         self.leave_out(item)
         if isinstance(error, PriorLaunchFailure) and error.__cause__ is None:
-            error.__cause__ = self._error
-        if self._error is None and not isinstance(error, StreamAborted):
-            self._error = error
+            error.__cause__ = self.failure
+        if self.failure is None and not isinstance(error, StreamAborted):
+            self.failure = error
             self.context.poisoned.add(self)
             if seen(error.__cause__):
                 look_at(error)
@@ -215,7 +215,7 @@ class DrainedQueue(StreamQueue):
                     self.become_idle()
                 launches = post and self._queue[0].command.__class__ is Launch  # type: ignore[index]  # as above
         except BaseException:  # Ctrl-C, where an abort or a store of the program's thread ends the command
-            driver.offer(self.drain, self._priority)
+            driver.offer(self.drain, self.priority)
             wake(waiters or ())
             raise
         lane = self.context.lane
@@ -242,8 +242,8 @@ class DrainedQueue(StreamQueue):
         """
         driver, lane = self.driver, self.context.lane
         if (
-            last and (self._priority < 0 or lane.free(self._priority))  # so the next launch comes in time
+            last and (self.priority < 0 or lane.free(self.priority))  # so the next launch comes in time
         ) or (launches and self.context.clusters.idle and not driver.inline):
-            lane.run_drain(self.drain, self._priority)
+            lane.run_drain(self.drain, self.priority)
         else:
-            driver.offer(self.drain, self._priority)
+            driver.offer(self.drain, self.priority)

@@ -52,7 +52,7 @@ def warn_in_host_function(driver: Driver, rule: str, what: object) -> None:
         if (name, rule) in known:
             return
         known.add((name, rule))
-    log.warning(f"host function %s of %s {rule}", name, item.stream.label, what)  # the rules are constants
+    log.warning(f"host function %s of %s {rule}", name, item.queue.label, what)  # the rules are constants
 
 
 # ---- where they stand
@@ -106,7 +106,7 @@ def _module(frame: FrameType) -> str:
 
 def behind(item: Completion) -> str:
     """Say what is queued behind a host function in its stream; nothing where nothing is."""
-    items = [each for each in item.stream.pending() if each.seq > item.seq]
+    items = [each for each in item.queue.pending() if each.seq > item.seq]
     names = [f"{each.command.name} (command {each.seq})" if isinstance(each.command, Call) else verb(each)
              for each in items[:SHOWN]]  # fmt: skip
     more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""

@@ -13,7 +13,8 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
-from weakref import finalize
+from typing import TYPE_CHECKING, ClassVar
+from weakref import finalize, ref
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle
 from atops.base.locks import reentered
@@ -41,6 +42,9 @@ from atops.runtime.core.future import InProcess
 from atops.runtime.queues.abort import abort_stream, break_off, cancel_command, catch_up
 from atops.runtime.queues.host_functions import CALLS, warn_in_host_function
 
+if TYPE_CHECKING:
+    from atops.runtime.stream import Stream
+
 __all__ = ("StreamQueue", "submit_items")
 
 new_object = object.__new__
@@ -53,29 +57,33 @@ class StreamQueue(InProcess):
     __slots__ = (
         "__weakref__",
         "_callbacks",
-        "_closed",
-        "_cluster_mask",
         "_detached",
-        "_error",
-        "_label",
         "_last",
         "_left",
         "_loose",
-        "_number",
         "_ordered_to",
-        "_priority",
         "_queue",
         "_scheduled",
-        "_sip_mask",
+        "_stream",
         "blocking",
+        "closed",
+        "cluster_mask",
         "context",
         "driver",
+        "failure",
+        "handle",
+        "label",
         "lost",
         "needs_admission",
         "null",
+        "number",
         "ordered_last",
         "places",
+        "priority",
+        "sip_mask",
     )
+
+    stream_type: ClassVar[Callable[..., Stream]]  # set by the module of Stream, which knows queues
 
     def __init__(
         self,
@@ -90,15 +98,17 @@ class StreamQueue(InProcess):
         sip_mask: int | None = None,
     ) -> None:
         self.context = context
-        self._cluster_mask = cluster_mask  # where its kernels may run: a bit each
-        self._sip_mask = sip_mask
+        self.cluster_mask = cluster_mask  # where its kernels may run: a bit each, None for all
+        self.sip_mask = sip_mask
         self.driver = context.driver
-        self._priority = priority
+        self.priority = priority  # -2 (most urgent) to 0
         self.blocking = blocking
         self.null = null
         self.places: Capacity | None = capacity  # what its commands take places of
-        self._number = 0 if null else self.driver.next_stream_number()
-        self._label: str = label or ("null stream" if null else f"stream {self.number}")
+        self.handle = 0  # its number in C-style calls, once it was asked for
+        self._stream: Callable[[], Stream | None] = _none
+        self.number = 0 if null else self.driver.next_stream_number()
+        self.label: str = label or ("null stream" if null else f"stream {self.number}")
         context.add_stream(self, bool(label or null))
         self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
         self._last: Completion | None = None  # the newest command
@@ -109,47 +119,28 @@ class StreamQueue(InProcess):
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
         self.lost: Lost | None = None  # commands of others that it was to wait for and did not; None once all are over
         self._scheduled = False
-        self._closed = False
+        self.closed = False
         self.needs_admission = capacity is not None  # whether a submission must call `admit` first
-        self._error: AtopsError | None = None
+        self.failure: AtopsError | None = None  # the first since the last `clear_error`
         self._left: finalize[..., StreamQueue] | None = None  # what logs the failure when the stream is collected
 
-    # ---- as it was made: these cannot be set
+    # ---- what programs know it by
 
     @property
-    def label(self) -> str:
-        """Its name, or "stream" and its number, or "null stream"."""
-        return self._label
+    def stream(self) -> Stream:
+        """The Stream that stands in front of it: the same one as long as anything refers to that.
 
-    @property
-    def number(self) -> int:
-        """Its number in the driver, from 1 on; 0 of a null stream."""
-        return self._number
+        A Stream holds its queue, and the queue none: else both would wait for the collector.
+        """
+        stream = self._stream()
+        if stream is None:
+            with self.driver.lock:
+                stream = self._stream() or self.stream_type(self)
+        return stream
 
-    @property
-    def priority(self) -> int:
-        """-2 (most urgent) to 0."""
-        return self._priority
-
-    @property
-    def capacity(self) -> int | None:
-        """How many commands that are not over it takes; None: any number."""
-        return None if self.places is None else self.places.limit
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed, and takes no more commands."""
-        return self._closed
-
-    @property
-    def cluster_mask(self) -> int | None:
-        """The clusters that its kernels may use, a bit each; None: all."""
-        return self._cluster_mask
-
-    @property
-    def sip_mask(self) -> int | None:
-        """The SIPs of each cluster that its kernels may use, a bit each; None: all."""
-        return self._sip_mask
+    def known_as(self, stream: Stream) -> None:
+        """Be known by this Stream."""
+        self._stream = ref(stream)
 
     # ---- submission
 
@@ -168,7 +159,7 @@ class StreamQueue(InProcess):
             if not duty or command.__class__ is Alloc:
                 warn_in_host_function(driver, CALLS, f"a verb of {self.label}")
         item = new_object(Completion)  # what its constructor does, without the frame
-        item.stream = self
+        item.queue = self
         item.command = command
         if result is not None:
             item.give(result)
@@ -188,9 +179,9 @@ class StreamQueue(InProcess):
                 # With the lock held: what a handler that comes after it waits for has its drain.
                 if command.__class__ is Launch and self.context.clusters.idle and not driver.inline:
                     # Where the kernel will run: one hop less. Not behind other kernels: their clusters go by urgency.
-                    self.context.lane.run_drain(self.drain, self._priority)
+                    self.context.lane.run_drain(self.drain, self.priority)
                 else:
-                    driver.offer(self.drain, self._priority)
+                    driver.offer(self.drain, self.priority)
         except BaseException as error:
             break_off((item,), error)
             raise
@@ -241,7 +232,7 @@ class StreamQueue(InProcess):
         """Refuse a command on a closed or full stream or a dead device, or give it a place. With the lock held."""
         if self.context.dead is not None:
             raise self.context.dead.fresh()
-        if self._closed:
+        if self.closed:
             raise InvalidHandle(f"cannot enqueue {verb(item)}: {self.label} is closed")
         if self.places is not None:
             item.place = self.places.take(self)
@@ -249,7 +240,7 @@ class StreamQueue(InProcess):
     def close_queue(self) -> None:
         """Refuse commands from now on, duties excepted, and room for them. Those enqueued still run."""
         with self.driver.lock:
-            self._closed = self.needs_admission = True
+            self.closed = self.needs_admission = True
         if self.places is not None:
             self.places.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
 
@@ -307,7 +298,7 @@ class StreamQueue(InProcess):
 
     def _lose_with_null(self, context: DeviceContext) -> None:
         """Lose what the other side of null-stream order has lost. With the driver's lock held."""
-        null = context.null_stream
+        null = context.null_queue
         lost = context.lost if self.null else None if null is None else null.lost
         if lost is not None:
             self.lose(lost)
@@ -326,7 +317,7 @@ class StreamQueue(InProcess):
         """Return lost commands that are not over and newer than `seq`: they may use memory that is as old as that."""
         if self.lost is None:
             return []
-        return [item for item in self.lost.unfinished() if item.seq > seq and item.stream is not self]
+        return [item for item in self.lost.unfinished() if item.seq > seq and item.queue is not self]
 
     def _order(self, item: Completion) -> None:
         """Give a command the null-stream predecessors that this stream's order does not imply. With the lock held."""
@@ -366,7 +357,12 @@ class StreamQueue(InProcess):
             if self._detached is None:
                 self._detached = {}
             self._detached[item] = None
-        self.driver.offer(self.drain, self._priority)
+        self.driver.offer(self.drain, self.priority)
+
+    def expect_detached(self) -> None:
+        """Note that the queue may hold a call that will leave it unfinished."""
+        with self.driver.lock:
+            self._loose = True  # should the queue be empty again by now, this costs a look and no more
 
     def replace(self, item: Completion, stand_in: Completion) -> None:
         """Put another command where a pending one stands, with its number and its order. With the driver's lock held.
@@ -420,22 +416,10 @@ class StreamQueue(InProcess):
 
     # ---- failure
 
-    @property
-    def failure(self) -> AtopsError | None:
-        """As `error`, for the runtime: reading it does not count as looking at the failure."""
-        return self._error
-
-    @property
-    def error(self) -> AtopsError | None:
-        """The first failure since the last `clear_error`, or None."""
-        if self._error is not None:
-            look_at(self._error)
-        return self._error
-
     def clear_error(self) -> AtopsError | None:
         """Forget the stream's failure, so that later commands run again. Returns what it was."""
         with self.driver.lock:
-            error, self._error = self._error, None
+            error, self.failure = self.failure, None
             left, self._left = self._left, None
             self.context.poisoned.discard(self)
         look_at(error)
@@ -445,15 +429,16 @@ class StreamQueue(InProcess):
 
     def raise_error(self) -> None:
         """Raise a fresh exception for the stream's failure, if there is one."""
-        if (error := self.error) is not None:
+        if (error := self.failure) is not None:
+            look_at(error)
             raise error.fresh()
         self.context.check_survived()
 
     def poison(self, error: AtopsError) -> None:
         """Let every later command fail, as if a command had failed with `error`."""
         with self.driver.lock:
-            if self._error is None:
-                self._error = error
+            if self.failure is None:
+                self.failure = error
                 self.context.poisoned.add(self)
 
     def abort(self, reason: ExecutionError | None = None) -> int:
@@ -503,26 +488,30 @@ class StreamQueue(InProcess):
         return detached + queue
 
 
+def _none() -> None:
+    """Return None: where no Stream is, as the weak reference to one does that is gone."""
+
+
 def submit_items(items: Sequence[Completion], events: tuple[Event, ...] = (), launch: Completion | None = None) -> None:
     """Enqueue commands whose completions are made already, all or none, with nothing of another thread in between.
 
     They are of streams of one driver. `events` get the first one as their record, and none of them is seen with a
     record that is not in its queue yet; `launch` is the launch that they are bound to, if any. Raises as `submit`.
     """
-    driver = items[0].stream.driver
+    driver = items[0].queue.driver
     if driver.checked:
-        warn_in_host_function(driver, CALLS, f"a verb of {items[0].stream.label}")
+        warn_in_host_function(driver, CALLS, f"a verb of {items[0].queue.label}")
     if driver.called_amid():
-        raise reentered(f"{verb(items[0])} was enqueued on {items[0].stream.label}")
+        raise reentered(f"{verb(items[0])} was enqueued on {items[0].queue.label}")
     try:
         with driver.lock:
             for event in events:
                 event.check_recordable()
             for item in items:
-                item.stream.admit(item)
+                item.queue.admit(item)
             for item in items:
-                if item.stream.append(item):
-                    driver.offer(item.stream.drain, item.stream.priority)
+                if item.queue.append(item):
+                    driver.offer(item.queue.drain, item.queue.priority)
             for event in events:
                 event.launch = launch
                 event.recorded_by(items[0])

@@ -67,7 +67,7 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
     """
     done = begun = device = number = contexts = 0
     if tracing := driver.tracer.active:
-        now, stream = driver.now, run[0].stream
+        now, stream = driver.now, run[0].queue
         device, number, contexts = stream.context.ordinal, stream.number, driver.tracer.contexts
         records: list[TraceTuple] = []
         begun = now()
@@ -111,7 +111,7 @@ def settle_run(run: list[Completion], done: int, queue: deque[Completion]) -> li
     Returns the waiters to wake after it.
     """
     woken: list[Waiter] = []
-    lost = run[0].stream.lost
+    lost = run[0].queue.lost
     for item in run[:done]:
         queue.popleft()  # in order: claimed commands stay at the head
         if lost is not None:

@@ -25,7 +25,7 @@ from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 from atops.tops.bridge.codes import code_of, remember, rtc_code_of
 from atops.tops.header.constants import topsDeviceScheduleSpin, topsEventBlockingSync
 from atops.tops.header.error_codes import topsError_t, topsrtcResult
@@ -86,10 +86,10 @@ def spin(thing: Waitable) -> None:
     elif isinstance(thing, Event):
         items = [] if thing.completion is None or thing.flags & topsEventBlockingSync else [thing.completion]
     else:
-        items = thing.outstanding()
-    items = [item for item in items if spins(item.stream.context)]
-    if items and not items[0].stream.driver.inline:  # inline, only blocking makes progress
-        items[0].stream.driver.guard_blocking(items)
+        items = thing.outstanding() if isinstance(thing, Device) else queue_of(thing).outstanding()
+    items = [item for item in items if spins(item.queue.context)]
+    if items and not items[0].queue.driver.inline:  # inline, only blocking makes progress
+        items[0].queue.driver.guard_blocking(items)
         for item in items:
             while not item.over:
                 time.sleep(0)  # gives up the interpreter lock, not the processor

@@ -17,7 +17,8 @@ from atops.runtime.board.handles import HANDLES, handle_from, register
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
 from atops.runtime.driver import current_driver
-from atops.runtime.stream import Stream
+from atops.runtime.queues.queue import StreamQueue
+from atops.runtime.stream import Stream, queue_of
 from atops.tops.bridge.arguments import whole
 from atops.tops.bridge.codes import CodeError, NullHandle
 from atops.tops.header.constants import topsStreamPerThread
@@ -44,7 +45,6 @@ def null_stream() -> Stream:
     if driver.options.devices:
         found = driver.context(current_ordinal(driver.serial)).null_stream
         if found is not None:
-            assert isinstance(found, Stream)
             return found
     return current_device().null_stream  # which makes it
 
@@ -72,6 +72,7 @@ def live(handle: object, kind: type[T]) -> T:
         raise InvalidHandle(f"{number:#x} of {thing!r} is dead: {context.dead}")
     if type(thing) is ref:
         thing = thing()  # of the object API: its owner closes it
+        thing = thing.stream if isinstance(thing, StreamQueue) else thing
     if not isinstance(thing, kind):
         raise InvalidHandle(f"expected the handle of a {kind.__name__}, got {number:#x}, the handle of {thing!r}")
     if isinstance(context, DeviceContext) and context.driver is not current_driver():
@@ -109,8 +110,8 @@ def stream_of(handle: object) -> Stream:
     """
     if issubclass(type(handle), Stream):  # and no wrapper of one
         assert isinstance(handle, Stream)
-        context = handle.context
-        if handle._closed or context.dead is not None or context.driver is not current_driver():
+        context = queue_of(handle).context
+        if handle.closed or context.dead is not None or context.driver is not current_driver():
             raise InvalidHandle(f"{handle!r} is closed, dead or of another driver")
         return handle
     if handle is None:

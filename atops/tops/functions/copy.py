@@ -29,7 +29,7 @@ from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import CAST_CODES
 from atops.runtime.queues.short_copies import copy_at_once
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 from atops.tops.bridge.arguments import member, size_of, whole
 from atops.tops.bridge.call import Wait, call, until
 from atops.tops.bridge.codes import CodeError
@@ -199,7 +199,8 @@ def _short_copy(stream: Stream, dst: object, src: object, nbytes: int, to: int, 
     array, pointer = (src, dst) if up else (dst, src)
     if type(array) is not np.ndarray or type(pointer) is not int or not 0 < nbytes <= min(DIRECT, array.nbytes):
         return None
-    driver, context, flags, dtype = stream.driver, stream.context, array.flags, array.dtype
+    context, flags, dtype = queue_of(stream).context, array.flags, array.dtype
+    driver = context.driver
     if context.resources is not None and context.resources.engines is not None:
         return None  # the stream gives it to the engines of the bundle
     if pointer >> SLOT_SHIFT != 2 * context.ordinal + 1 or has_aliases() or driver.host.host_used:
@@ -217,7 +218,7 @@ def _short_copy(stream: Stream, dst: object, src: object, nbytes: int, to: int, 
     offset = pointer - memory.address
     if offset + nbytes > memory.size or type(memory) is not Allocation:
         return None
-    return NOTHING if copy_at_once(stream, memory, offset, array.data.cast("B"), nbytes, up) else None
+    return NOTHING if copy_at_once(queue_of(stream), memory, offset, array.data.cast("B"), nbytes, up) else None
 
 
 def _found(pointer: object, nbytes: int, what: str, writable: bool) -> tuple[Buffer | memoryview, int]:
@@ -273,24 +274,26 @@ def _unreachable(stream: Stream, target: Buffer, source: Buffer) -> bool:
     ends = {target.device_id, source.device_id}
     if None in ends or len(ends) == 1:
         return False
-    return not ends - {stream.context.ordinal} <= stream.context.peers
+    context = queue_of(stream).context
+    return not ends - {context.ordinal} <= context.peers
 
 
 def _stage(stream: Stream, target: Buffer, source: Buffer, nbytes: int) -> Completion:
     """Copy by way of pinned host memory, in two commands. Strict mode says so: some hardware refuses."""
-    if stream.driver.options.strict:
+    queue = queue_of(stream)
+    if queue.driver.options.strict:
         log.warning(
             "%s copies %d bytes from device %d to device %d by way of the host; elsewhere that may need "
             "topsDeviceEnablePeerAccess first", stream.label, nbytes, source.device_id, target.device_id,
-            extra=fields_of(stream),
+            extra=fields_of(queue),
         )  # fmt: skip
-    buffer = Device(stream.context.ordinal, current_driver()).host_malloc(nbytes)
+    buffer = Device(stream.device_id, current_driver()).host_malloc(nbytes)
     staging = _untyped(buffer)
     try:
         stream.copy(staging, source)
         return stream.copy(target, staging)
     finally:
-        buffer.release_in(stream)
+        buffer.release_in(queue)
 
 
 # ---- fills
@@ -392,7 +395,7 @@ def topsMemoryReduceAsync(
     MAX and MIN propagate NaN. InvalidValue: a pointer that is not on the stream's device, a range that leaves its
     allocation, a result that overlaps an operand otherwise, UNKNOW or not a member, a count of more than 32 bits.
     """
-    queue = usable_stream_of(stream)
+    queue = queue_of(usable_stream_of(stream))
     operation = OPERATION.get(member(topsReduceOpType, op, "op"))
     element = DTYPE.get(member(topsReduceDataType, dtype, "dtype"))
     if operation is None or element is None:
@@ -400,7 +403,7 @@ def topsMemoryReduceAsync(
     count = size_of(element_cnt, "element_cnt", 32)
     nbytes = count * element.itemsize
     one, other, target = (
-        device_memory(pointer, nbytes, what, device=queue.device_id, plain=False)
+        device_memory(pointer, nbytes, what, device=queue.context.ordinal, plain=False)
         for pointer, what in ((lhs, "lhs"), (rhs, "rhs"), (result, "result"))
     )
     for source, what in ((one, "lhs"), (other, "rhs")):

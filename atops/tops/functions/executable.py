@@ -24,7 +24,7 @@ from atops.runtime.executables.executable import Executable
 from atops.runtime.executables.file import MOST_BYTES, TensorRecord
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.resources.bundle import ResourceBundle, bundle_of
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 from atops.tops.bridge.arguments import contents_of, index_in, listed, member, numbers, path_of, size_of, text_of
 from atops.tops.bridge.call import call, until
 from atops.tops.bridge.codes import CodeError
@@ -272,7 +272,7 @@ def _launch(
     """
     queue = usable_stream_of(stream)
     found = executable_of(exe)
-    bundle = _bundle_for(res, queue.context)
+    bundle = _bundle_for(res, queue_of(queue).context)
     sources = _pointers_in(inputs, input_count, len(found.inputs), "input")
     targets = _pointers_in(outputs, output_count, len(found.outputs), "output")
     shapes = _shapes_in(input_dims, input_rank, len(sources))
@@ -543,7 +543,7 @@ def topsExecutableUpdateRuntimeResource(exe: int, res: int | None, stream: int |
     OutOfMemory: the old ones stay. InvalidHandle.
     """
     queue = usable_stream_of(stream)
-    executable_of(exe).update(queue, _bundle_for(res, queue.context))
+    executable_of(exe).update(queue, _bundle_for(res, queue_of(queue).context))
 
 
 @call

@@ -40,7 +40,9 @@ from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.launch import Launch, LaunchOptions
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import Scattered
-from atops.runtime.stream import Stream
+from atops.runtime.owning_queue import OwningQueue
+from atops.runtime.stream import Stream, queue_of
+from atops.runtime.stream_work import prepare_launch
 from atops.tops.bridge.arguments import dims_of, instance, listed, size_of, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.codes import CodeError, running_task
@@ -199,10 +201,10 @@ def _start(
     the kernel is compiled for another chip; CooperativeLaunchTooLarge.
     """
     kernel = function.kernel
-    stream = _stream_for(function, geometry, too_large, cooperative)
+    queue = _queue_for(function, geometry, too_large, cooperative)
     config = LaunchConfig(geometry.grid, geometry.block, geometry.shared)
-    launch = stream.prepare_launch(kernel, config, *_split(kernel, arguments), None, cooperative)
-    stream.keep(stream.submit(launch), launch.bound.allocations)
+    launch = prepare_launch(queue, kernel, config, *_split(kernel, arguments), None, cooperative)
+    queue.keep(queue.submit(launch), launch.bound.allocations)
 
 
 def _split(kernel: Kernel, arguments: list[object]) -> tuple[tuple[object, ...], dict[str, object]]:
@@ -212,20 +214,20 @@ def _split(kernel: Kernel, arguments: list[object]) -> tuple[tuple[object, ...],
     return tuple(arguments[:split]), named
 
 
-def _stream_for(
+def _queue_for(
     function: LoadedFunction, geometry: _Geometry, too_large: Result = Result.InvalidValue,
     cooperative: bool | None = None,
-) -> Stream:  # fmt: skip
-    """Return the stream of a launch whose geometry its device can have. Raises as `_start` does."""
+) -> OwningQueue:  # fmt: skip
+    """Return the queue of a launch whose geometry its device can have. Raises as `_start` does."""
     kernel = function.kernel
-    stream = usable_stream_of(geometry.stream)
-    if function.context is not None and function.context is not stream.context:
+    queue = queue_of(usable_stream_of(geometry.stream))
+    if function.context is not None and function.context is not queue.context:
         raise CodeError(
             Result.InvalidDevice,
             f"cannot launch {kernel.name}, loaded on device {function.context.ordinal}, in a stream of device "
-            f"{stream.context.ordinal}",
+            f"{queue.context.ordinal}",
         )
-    arch, resources = stream.context.arch, stream.context.resources
+    arch, resources = queue.context.arch, queue.context.resources
     if resources is not None:
         arch = resources.geometry
     block = geometry.block
@@ -239,7 +241,7 @@ def _stream_for(
         most = f"{arch.l2_usable} on {arch.name}"
         error = CooperativeLaunchTooLarge if cooperative or kernel.cooperative else InvalidValue
         raise error(f"{kernel.name}: sharedMemBytes must be at most {most}, got {geometry.shared}")
-    return stream
+    return queue
 
 
 # ---- arguments
@@ -527,7 +529,7 @@ def topsExtLaunchCooperativeKernelMultiCluster(
     geometry = _geometry_of(gridDim, blockDim, max(_shared_bytes(each) for each in entries), stream)
     if geometry.grid.volume != len(entries):
         raise InvalidValue(f"gridDim must have {len(entries)} blocks, one for each entry, got {tuple(geometry.grid)}")
-    queue = _stream_for(function_of(entries[0].func), geometry)
+    queue = _queue_for(function_of(entries[0].func), geometry)
     if len(entries) > queue.context.arch.clusters:
         raise CooperativeLaunchTooLarge(
             f"{queue.context.arch.name} has {queue.context.arch.clusters} clusters, got {len(entries)} entries"
@@ -560,9 +562,9 @@ def _shared_bytes(entry: topsExtLaunchParams_t) -> int:
     return size_of(entry.descriptor.shared_mem_size, "shared_mem_size")
 
 
-def _block_kernel(entry: topsExtLaunchParams_t, geometry: _Geometry, queue: Stream) -> BlockKernel:
+def _block_kernel(entry: topsExtLaunchParams_t, geometry: _Geometry, queue: OwningQueue) -> BlockKernel:
     function, shared = function_of(entry.func), _shared_bytes(entry)
-    _stream_for(function, geometry._replace(shared=shared))
+    _queue_for(function, geometry._replace(shared=shared))
     kernel = function.kernel
     kernel.configure(LaunchConfig(geometry.grid, geometry.block, shared), queue.context.arch, None, True)
     size = size_of(entry.args_size, "args_size")

@@ -308,7 +308,7 @@ def _from(stream: Stream, dst: object, symbol: Variable | str, nbytes: int, offs
 def _part(
     stream: Stream, symbol: Variable | str, nbytes: int, offset: int, kind: object, usual: topsMemcpyKind
 ) -> Buffer:
-    whole = _instance(symbol, Device(stream.context.ordinal, current_driver()))
+    whole = _instance(symbol, Device(stream.device_id, current_driver()))
     if member(topsMemcpyKind, kind, "kind", Result.InvalidMemcpyDirection) not in (usual, D2D, ANY):
         raise CodeError(Result.InvalidMemcpyDirection, f"kind must be {usual.name} or DeviceToDevice, got {kind!r}")
     size, start = size_of(nbytes, "sizeBytes"), size_of(offset, "offset")

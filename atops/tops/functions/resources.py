@@ -14,6 +14,7 @@ from atops.base.errors import ExecutionError, InvalidImage
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.resources.bundle import ResourceBundle, create_bundle, set_chosen_bundle
 from atops.runtime.resources.placement import BundleRequest
+from atops.runtime.stream import queue_of
 from atops.tops.bridge.arguments import instance, member, size_of, whole
 from atops.tops.bridge.call import call, until
 from atops.tops.bridge.handles import current_device, live, register, take, usable_stream_of
@@ -171,7 +172,7 @@ def topsConstBufferPut(hash_key: int, stream: int | None) -> None:
     NotFound: the stream's device has no such key.
     """
     queue = usable_stream_of(stream)
-    queue.context.constants.put(size_of(hash_key, "hash_key"), queue)
+    queue_of(queue).context.constants.put(size_of(hash_key, "hash_key"), queue)
 
 
 # ---- kernel signals

@@ -20,6 +20,7 @@ from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import HERE
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import Scattered
+from atops.runtime.owning_queue import OwningQueue
 from atops.runtime.stream import Stream
 from atops.tops.bridge.arguments import flags_in, member, whole
 from atops.tops.bridge.call import Wait, call, spins, until
@@ -213,9 +214,9 @@ def topsStreamWaitValue32Async(dst: int, value: int, flags: int, stream: int | N
 
 def _new_stream(flags: int) -> int:
     context = current_device().context
-    stream = Stream(context, nonblocking=bool(flags & topsStreamNonBlocking), flags=flags)
-    handle = stream._handle = register(stream, context)
-    return handle
+    queue = OwningQueue(context, nonblocking=bool(flags & topsStreamNonBlocking), flags=flags)
+    queue.handle = register(queue.stream, context)
+    return queue.handle
 
 
 def _word(dst: object, device: int) -> Buffer:
@@ -437,6 +438,6 @@ def _raise_failure(event: Event) -> None:
     record = event.completion
     if record is None:
         return
-    record.stream.raise_error()
+    record.queue.raise_error()
     if record.is_done:
         record.result()

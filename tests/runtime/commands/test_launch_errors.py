@@ -31,7 +31,7 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, add_one, board, leftovers, works
 
@@ -164,7 +164,7 @@ def test_grids_of_all_shapes(stream: Stream) -> None:
             where = k.thread_id()
             k.memcpy(dte, x[where : where + 1], one)
 
-    most = stream.context.arch.sips_per_cluster
+    most = queue_of(stream).context.arch.sips_per_cluster
     for grid, block in ((1, 1), (1, most), (100, 1), (7, (2, 2)), ((2, 3, 2), (1, 2, 1)), ((1, 1, 9), (most, 1, 1))):
         config = LaunchConfig(grid, block)
         threads = config.grid.volume * config.block.volume
@@ -359,7 +359,7 @@ def test_many_failures_in_a_row(stream: Stream) -> None:
         with pytest.raises(error):
             stream.launch(kernel, config).wait_sync(PATIENCE)
         stream.clear_error()
-    stream.launch(together, (stream.context.arch.clusters, 4)).wait_sync(PATIENCE)
+    stream.launch(together, (queue_of(stream).context.arch.clusters, 4)).wait_sync(PATIENCE)
 
 
 def test_a_kernel_that_says_it_returns() -> None:

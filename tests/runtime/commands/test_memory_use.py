@@ -16,6 +16,7 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.commands.launch import PLAIN_LAUNCH, Launch
 from atops.runtime.commands.reduce import Reduce
 from atops.runtime.memory.buffer import Buffer
+from atops.runtime.stream import queue_of
 from atops.trace.file import load, save
 from tests.runtime.boards import PATIENCE, device
 from tests.runtime.executable_models import SHAPE, fixed
@@ -115,8 +116,8 @@ async def test_a_reduction_tells_all_three_places() -> None:
         one, other, result = (stream.zeros(10, "int32") for _ in range(3))
         ends = [(buffer.allocation, buffer.offset) for buffer in (one, other, result)]
         with chip.driver.tracer.detailed():
-            item = stream.submit(Reduce("sum", np.dtype("int32"), 10, *ends))
-            within = stream.submit(Reduce("sum", np.dtype("int32"), 10, ends[0], ends[1], ends[0]))
+            item = queue_of(stream).submit(Reduce("sum", np.dtype("int32"), 10, *ends))
+            within = queue_of(stream).submit(Reduce("sum", np.dtype("int32"), 10, ends[0], ends[1], ends[0]))
             await stream
         assert told(chip.driver, item) == [place(one), place(other), place(result)]
         assert told(chip.driver, within) == [place(one), place(other)]
@@ -182,7 +183,7 @@ async def test_a_grid_of_several_kernels_tells_whole_allocations() -> None:
         arrays = [stream.zeros(64) for _ in range(2)]
         entries = [BlockKernel(take.bind((array[:8],)), 0, None) for array in arrays]
         with chip.driver.tracer.detailed():
-            item = stream.submit(Launch(BlockKernels(entries), LaunchConfig(2, 1), PLAIN_LAUNCH))
+            item = queue_of(stream).submit(Launch(BlockKernels(entries), LaunchConfig(2, 1), PLAIN_LAUNCH))
             await stream
         assert told(chip.driver, item) == [place(Buffer(array.allocation)) for array in arrays]
 

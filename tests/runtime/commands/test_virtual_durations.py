@@ -15,6 +15,7 @@ from atops.base.errors import ExecutionError, IllegalAddress, StreamAborted
 from atops.base.trace.records import Phase, TraceRecord
 from atops.runtime.commands.reduce import Reduce
 from atops.runtime.queues.deadlock import PATIENCE_NS
+from atops.runtime.stream import queue_of
 from tests.runtime.boards import Latch, add_one, leftovers, works
 from tests.runtime.virtual_time import MOVE, ODD, RATES, UP, ceil, host, now, record_of, span, taken, virtual
 
@@ -294,7 +295,7 @@ def test_an_abort_lets_a_reduction_finish_too() -> None:
         stream, array = device.create_stream(), device.empty(ODD, np.uint8)
         await stream.fill(array, 3)
         end = (array.allocation, array.offset)
-        begun = stream.submit(Reduce("sum", np.dtype(np.uint8), ODD, end, end, end))
+        begun = queue_of(stream).submit(Reduce("sum", np.dtype(np.uint8), ODD, end, end, end))
         behind = stream.fill(array, 9)
         await asyncio.sleep(1e-6)
         assert not begun.done()

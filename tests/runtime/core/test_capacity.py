@@ -25,6 +25,8 @@ from atops.base.errors import (
 )
 from atops.base.waiting.parking_lot import ParkingLot, ThreadWaiter
 from atops.runtime.core.capacity import ROOMS, Capacity, Room
+from atops.runtime.queues.queue import StreamQueue
+from atops.runtime.stream import queue_of
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -56,7 +58,7 @@ async def test_a_full_stream_refuses(device):
     for verb in (lambda: stream.fill(x, 1), lambda: stream.call(print), stream.record, lambda: stream.wait(event)):
         with pytest.raises(StreamFull, match="3 of 3"):
             verb()
-    assert free(stream) == 0 and len(stream.pending()) == 3
+    assert free(stream) == 0 and len(queue_of(stream).pending()) == 3
     latch.release()
     await stream
     assert items[1].done() and free(stream) == 3
@@ -402,8 +404,8 @@ async def test_room_that_can_never_be_is_refused_in_one_walk(device, monkeypatch
     for _ in range(29):
         stream.fill(x, 1)
     looks: list[object] = []
-    real = type(stream).snapshot
-    monkeypatch.setattr(type(stream), "snapshot", lambda self: looks.append(self) or real(self))
+    real = StreamQueue.snapshot
+    monkeypatch.setattr(StreamQueue, "snapshot", lambda self: looks.append(self) or real(self))
     with pytest.raises(TimeoutError), stream.room_sync(timeout=0.001):
         pytest.fail("there was room")
     monkeypatch.undo()
@@ -453,7 +455,7 @@ def test_ctrl_c_while_room_is_handed_on_loses_no_waiter(device, monkeypatch, poi
     thread = threading.Thread(target=want)
     with pytest.raises(KeyboardInterrupt), stream.room_sync(1) as room:
         thread.start()
-        while not stream.statistics().waiting_for_room or next(iter(stream.places.parked)).waiter is None:
+        while not stream.statistics().waiting_for_room or next(iter(queue_of(stream).places.parked)).waiter is None:
             threading.Event().wait(0.001)
         real = getattr(owner, name)
 
@@ -493,7 +495,7 @@ def test_a_fast_producer_never_has_more_than_the_capacity(device: atops.Device):
         for number in range(50):
             async with stream.room(2):
                 stream.call(log.append, (sender, number))
-                stream.call(lambda: most.append(len(stream.pending())))
+                stream.call(lambda: most.append(len(queue_of(stream).pending())))
 
     async def main(first: int) -> None:
         async with anyio.create_task_group() as tasks:

@@ -13,6 +13,7 @@ import pytest
 
 import atops
 from atops.base.errors import HostCallFailure, InvalidType, InvalidValue, NotReady
+from atops.runtime.stream import queue_of
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import hold
 
@@ -35,7 +36,7 @@ async def test_the_states_of_a_completion(device):
         with pytest.raises(NotReady, match="not done"):
             ask()
     await latch.passed()
-    assert stream.pending()[0].state == "running"
+    assert queue_of(stream).pending()[0].state == "running"
     latch.release()
     assert await fetch is fetch.result() is await fetch
     assert (fetch.state, fetch.done(), fetch.exception()) == ("done", True, None)

@@ -17,7 +17,7 @@ from atops.runtime.cooperative_launch import submit_together
 from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import Lane
 from atops.runtime.executors.threaded import ThreadedExecutor
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 from tests.runtime.boards import PATIENCE, Latch, device
 
 WORK = Lane("work")
@@ -103,7 +103,7 @@ def test_a_command_that_finds_no_thread_was_never_enqueued(threads: Scarce, fail
         threads.start = start
         with pytest.raises(RuntimeError, match="can't start new thread"):
             stream.record()
-        assert stream.pending() == ()
+        assert queue_of(stream).pending() == ()
         memory = place.allocate(64)
         for _ in range(2):
             stream.fill(memory, 2)
@@ -118,7 +118,7 @@ def nothing() -> None:
 
 def two_at_once(stream: Stream, other: Stream) -> None:
     """Enqueue on two streams together."""
-    submit_together([(each, Record(Event(each.context))) for each in (stream, other)])
+    submit_together([(queue_of(each), Record(Event(queue_of(each).context))) for each in (stream, other)])
 
 
 @pytest.mark.parametrize("enqueue", [lambda stream, other: stream.launch(nothing, (1, 1)), two_at_once])
@@ -131,7 +131,7 @@ def test_commands_that_find_no_thread_were_never_enqueued(threads: Scarce, enque
             enqueue(*streams)
         threads.left = 100
         for stream in streams:
-            assert stream.pending() == () and stream.statistics().free == 2
+            assert queue_of(stream).pending() == () and stream.statistics().free == 2
             stream.record()
             stream.sync(PATIENCE)
 

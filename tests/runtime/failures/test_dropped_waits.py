@@ -22,6 +22,7 @@ from atops.runtime.commands.events import Record
 from atops.runtime.cooperative_launch import submit_together
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
+from atops.runtime.stream import queue_of
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -71,7 +72,7 @@ async def test_memory_stays_with_its_user_over_a_chain_of_streams(device):
                     rest[broken].launch(fail, (1, 1))
                 for before, stream in zip([first, *rest], rest, strict=False):
                     stream.wait(before)
-                x.release_in(owner)
+                x.release_in(queue_of(owner))
                 if not early:
                     await latch.passed()
                     rest[broken].abort()
@@ -88,7 +89,7 @@ async def test_memory_stays_with_its_user_over_a_chain_of_streams(device):
                 assert not (await other.fetch(y)).any()
                 await latch.passed()
                 assert device.default_pool.statistics().promised == 0
-                y.release_in(other)
+                y.release_in(queue_of(other))
                 await other
 
 
@@ -104,7 +105,7 @@ async def test_a_record_after_a_dropped_wait_tells_the_next_stream(device):
     await latch.passed()
     second.abort()
     third.wait(second)
-    x.release_in(third)
+    x.release_in(queue_of(third))
     await ended(third)
     y = other.upload(np.zeros(SIZE, np.uint8))
     await other
@@ -124,7 +125,7 @@ async def test_an_abort_ends_the_order_through_what_it_drops(device):
     latch = hold(first)
     used = first.fill(x, 7)
     dropped = device.null_stream.write_value(device.empty(1, np.int32), 1)
-    x.release_in(second)
+    x.release_in(queue_of(second))
     tail = second.record()
     await latch.passed()
     assert device.null_stream.abort() == 1 and dropped.done()
@@ -150,7 +151,7 @@ async def test_freed_memory_waits_for_what_was_to_be_waited_for_and_no_longer(de
     await latch.passed()
     owner.abort()
     held = hold(late)
-    x.release_in(owner)
+    x.release_in(queue_of(owner))
     await owner
     assert device.default_pool.statistics().promised > 0  # the user is not through
     latch.release()
@@ -175,7 +176,7 @@ async def test_a_stream_that_drops_waits_twice_waits_for_what_came_between(devic
         parked = hold(owner)
         await parked.passed()
         assert owner.abort() <= 1
-    x.release_in(owner)
+    x.release_in(queue_of(owner))
     await owner
     for latch, user in zip(latches, (first, second), strict=True):
         assert device.default_pool.statistics().promised > 0
@@ -209,7 +210,7 @@ async def test_a_parked_wait_that_an_abort_ends_makes_no_circle(device):
     latches = hold(second), hold(fourth)
     first.wait(second)
     first.record()
-    command = null.submit(Record(Event(null.context)))
+    command = queue_of(null).submit(Record(Event(queue_of(null).context)))
     first.wait(third.record())
     await latches[0].passed()
     first.abort()
@@ -229,7 +230,7 @@ async def test_memory_that_was_given_out_again_is_not_used_before_its_time(devic
     latch = hold(user)
     got = user.fetch(x)
     owner.wait(user)
-    x.release_in(owner)
+    x.release_in(queue_of(owner))
     y = owner.empty(1024, np.int32)
     assert y.address == x.address
     await latch.passed()
@@ -238,7 +239,7 @@ async def test_memory_that_was_given_out_again_is_not_used_before_its_time(devic
     assert not got.done()
     with pytest.raises(IllegalAddress, match="left out the wait"):
         owner.fill(y, 9)
-    y.release_in(owner)
+    y.release_in(queue_of(owner))
     await ended(owner)
     latch.release()
     assert (await got == 3).all()
@@ -255,15 +256,15 @@ async def test_memory_that_was_given_out_again_is_not_used_before_its_time(devic
 def test_a_refused_submission_gives_its_places_to_waiters(device: atops.Device) -> None:
     """A command that is dropped before it is enqueued holds no place; a waiter for one gets it, and is woken."""
     stream = device.create_stream(capacity=1)
-    capacity = stream.places
+    capacity = queue_of(stream).places
     assert capacity is not None
 
     async def main() -> None:
         room = stream.room(1)
         async with room:
-            item = Completion(stream, Record(Event(stream.context)))
+            item = Completion(queue_of(stream), Record(Event(queue_of(stream).context)))
             with device.driver.lock:
-                stream.admit(item)
+                queue_of(stream).admit(item)
         assert (capacity.free, room.left) == (0, 0)  # its one place was used
         waiting = asyncio.ensure_future(stream.room(1).__aenter__())
         await asyncio.sleep(0)  # it asks, and is parked
@@ -284,7 +285,7 @@ def test_refusals_race_with_reservations(device: atops.Device, tiny_switch_inter
     def be_refused() -> None:
         while not rounds.is_set():
             with contextlib.suppress(StreamFull):
-                submit_together([(each, Record(Event(each.context))) for each in (free, full)])
+                submit_together([(queue_of(each), Record(Event(queue_of(each).context))) for each in (free, full)])
 
     async def reserve() -> None:
         for _ in range(300):
@@ -298,7 +299,7 @@ def test_refusals_race_with_reservations(device: atops.Device, tiny_switch_inter
     finally:
         rounds.set()
         thread.join()
-    assert free.places is not None and free.places.free == 1
+    assert queue_of(free).places is not None and queue_of(free).places.free == 1
     latch.release()
 
 
@@ -328,16 +329,16 @@ def test_memory_given_out_again_is_asked_for_as_any_other(device: atops.Device) 
     x = stream.empty(1024)
     stream.sync(5)
     latch = hold(stream)
-    x.release_in(stream)
+    x.release_in(queue_of(stream))
     y = stream.empty(1024)
-    assert y.address == x.address and stream.places is not None and stream.places.free == 1
+    assert y.address == x.address and queue_of(stream).places is not None and queue_of(stream).places.free == 1
     stream.record()
-    y.release_in(stream)
+    y.release_in(queue_of(stream))
     with pytest.raises(StreamFull):
         stream.empty(1024)
     latch.release()
     stream.sync(5)
-    assert stream.places.free == 3
+    assert queue_of(stream).places.free == 3
     stream.close()
     with pytest.raises(InvalidHandle):
         stream.empty(1024)

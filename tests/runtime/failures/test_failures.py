@@ -29,6 +29,7 @@ from atops.device.topology import Topology
 from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.launch import Launch
 from atops.runtime.core.commands import ROWS
+from atops.runtime.stream import queue_of
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -312,7 +313,7 @@ def test_a_failed_stream_that_is_never_closed_is_collected_and_logged(device):
     logging.getLogger("atops.stream").addHandler(handler)
     try:
         stream = device.create_stream(name="the stream")
-        gone = weakref.ref(stream)
+        gone = weakref.ref(queue_of(stream))
         stream.launch(fails_at_once, (1, 1))
         stream.call(int).add_done_callback(lambda skipped: over.set())
         assert over.wait(60)

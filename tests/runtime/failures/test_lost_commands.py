@@ -20,6 +20,7 @@ import atops
 from atops.base.errors import AtopsError, HostCallFailure, IllegalAddress, OutOfMemory
 from atops.device.memory.allocation import Allocation
 from atops.runtime.queues.queue import StreamQueue
+from atops.runtime.stream import queue_of
 from tests.runtime.boards import PATIENCE, Latch
 from tests.runtime.hosts import board
 
@@ -433,7 +434,7 @@ class Work:
             owner.wait(third)
         elif how != "null":
             owner.wait(user)
-        x.release_in(owner)
+        x.release_in(queue_of(owner))
         if self.random.random() < 0.5:  # it may get the same memory behind that free, and so may who waits for it
             other = self.random.choice((owner, owner, third))
             if other is not owner:
@@ -463,7 +464,7 @@ class Work:
         with contextlib.suppress(OutOfMemory):
             x = stream.empty(KIB, np.uint8, self.pool)
             stream.call(self.use, x.allocation, stamp)
-            x.release_in(stream)
+            x.release_in(queue_of(stream))
 
     def settle(self) -> None:
         """Let all streams come to their ends. A value that was dropped is written here, once its user is over."""
@@ -494,7 +495,7 @@ def test_memory_in_use_goes_to_no_other(seed: int) -> None:
         assert not work.wrong and work.uses > 100
         figures = work.pool.statistics()
         assert (figures.promised, figures.live) == (0, 0)
-        assert all(stream.lost is None for stream in work.near())
+        assert all(queue_of(stream).lost is None for stream in work.near())
 
 
 def fail() -> None:

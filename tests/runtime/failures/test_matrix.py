@@ -23,6 +23,7 @@ import atops
 from atops import tops
 from atops.base.errors import AtopsError
 from atops.runtime.driver import Driver
+from atops.runtime.stream import queue_of
 from atops.tops import aio
 from tests.loop_guard import no_blocking_on_loops
 from tests.runtime.boards import PATIENCE, abandon_an_asyncio_loop, board, leftovers, settle, settled, waiters, works
@@ -362,7 +363,7 @@ def abort(bench: Bench, scope: anyio.CancelScope) -> None:
 
 def cancel_the_command(bench: Bench, scope: anyio.CancelScope) -> None:
     """Cancel what is waited for, and what it stands behind."""
-    for item in reversed(bench.stream.pending()):
+    for item in reversed(queue_of(bench.stream).pending()):
         item.cancel()
 
 
@@ -419,7 +420,7 @@ async def enumerate_turns(driver: Driver, wait: Wait, act: Any, twice: bool, lim
         with anyio.CancelScope(shield=True):
             await settled(driver)
         assert waiters(driver) == 0, f"a waiter is left, turn {turn}"
-        if act is fail and bench.stream.failure is not None and not before and not twice:
+        if act is fail and queue_of(bench.stream).failure is not None and not before and not twice:
             assert told or wait in UNTOLD, f"the failure was lost, turn {turn}"
         assert not (before and told), f"it failed by itself, turn {turn}"
         assert all(isinstance(each, AtopsError | RuntimeError) for each in flat(told)), (turn, told)

@@ -17,6 +17,7 @@ from atops.base.errors import AtopsError, IllegalState, WouldDeadlock
 from atops.device.copy_engine import CopyEngines
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
+from atops.runtime.stream import queue_of
 from tests.interruption import Points, every_point, handled, interrupted
 from tests.runtime.boards import PATIENCE, Latch, add_one, board, leftovers, settle, works
 
@@ -90,7 +91,7 @@ def look(desk: Desk) -> None:
     """Ask for everything that can be looked at."""
     repr((desk.busy, desk.array, desk.device.driver))
     desk.busy.statistics()
-    desk.busy.pending()
+    queue_of(desk.busy).pending()
     desk.device.default_pool.statistics()
     desk.device.driver.tracer.records()
     desk.device.statistics()
@@ -308,7 +309,7 @@ def test_a_look_in_the_middle_of_the_schedulers() -> None:
 
         def handler() -> None:
             with device.context.clusters.lock, device.context.engines.lock:
-                looked.extend((repr(stream), stream.statistics(), stream.pending()))
+                looked.extend((repr(stream), stream.statistics(), queue_of(stream).pending()))
 
         thread = threading.Thread(target=handler, daemon=True)
         thread.start()

@@ -28,7 +28,7 @@ from atops.base.errors import (
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.memory.buffer import Buffer, DeviceArray
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, board, leftovers, settle
 from tests.runtime.hosts import on_every_host
@@ -311,7 +311,7 @@ def test_a_block_gives_memory_back(stream: Stream) -> None:
         assert buffer.is_live and array.is_live
         raise KeyError
     stream.sync(PATIENCE)
-    assert not buffer.is_live and not array.is_live and stream.owned == {}
+    assert not buffer.is_live and not array.is_live and queue_of(stream).owned == {}
 
 
 def test_uploads(stream: Stream) -> None:
@@ -490,7 +490,7 @@ MISTYPED: dict[str, tuple[Calls, str]] = {
     "a fill of '2'": (lambda stream, x: stream.fill(x, 0, count="2"), "'2' elements"),  # type: ignore[arg-type]
     "a pool by name": (lambda stream, x: stream.empty(4, pool="mine"), "a MemoryPool"),  # type: ignore[arg-type]
     "a pool of bytes": (lambda stream, x: stream.allocate(4, pool=1024), "a MemoryPool"),  # type: ignore[arg-type]
-    "to keep 'all'": (lambda stream, x: stream.context.current_pool.trim("all"), "'all' bytes"),
+    "to keep 'all'": (lambda stream, x: queue_of(stream).context.current_pool.trim("all"), "'all' bytes"),
     "a name": (lambda stream, x: Device(0, stream.driver).create_stream(name=3), "name of a stream is 3"),  # type: ignore
     "a bank": (lambda stream, x: Device(0, stream.driver).allocate(4, bank="a"), "the bank is 'a'"),  # type: ignore
     "half a bank": (lambda stream, x: Device(0, stream.driver).allocate(4, bank=0.5), "the bank is 0.5"),  # type: ignore

@@ -19,7 +19,7 @@ from atops.base.trace.tracer import Kind
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
 from atops.runtime.memory.buffer import DeviceArray
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, add_one, board, settle
 from tests.runtime.hosts import on_every_host
@@ -154,7 +154,7 @@ def test_a_command_of_another_stream_keeps_it(device: Device, use: Callable[[Str
     latch.close()
 
 
-@every("end", [Stream.abort, lambda stream: stream.poison(InvalidHandle("broken"))])
+@every("end", [Stream.abort, lambda stream: queue_of(stream).poison(InvalidHandle("broken"))])
 def test_a_command_that_never_runs_lets_go(device: Device, end: Callable[[Stream], object]) -> None:
     """Dropped by an abort, or skipped after a failure."""
     home, other, latch = device.create_stream(), device.create_stream(nonblocking=True), Latch(device)

@@ -297,13 +297,13 @@ def test_a_finalizer_may_free_inside_of_take(pool: MemoryPool, context: Any) -> 
         """A completion at whose sight the garbage collector finds a buffer."""
 
         @property
-        def stream(self) -> Lane:
+        def queue(self) -> Lane:
             if orphan in pool:
                 lane.free(pool, orphan)
             return lane
 
-        @stream.setter
-        def stream(self, stream: Lane) -> None:
+        @queue.setter
+        def queue(self, queue: Lane) -> None:
             pass
 
     big = lane.take(pool, 60 * MIB)

@@ -8,6 +8,7 @@ import pytest
 from atops.base.errors import ExecutionError, OutOfMemory, StreamAborted, StreamFull
 from atops.runtime.core.order import REMEMBERED
 from atops.runtime.device import Device
+from atops.runtime.stream import queue_of
 from tests.runtime.boards import PATIENCE, Latch, board, device
 
 
@@ -58,7 +59,7 @@ def test_streams_that_are_gone_are_forgotten() -> None:
         gate.hold(one)
         one.free(first)
         main.wait(one.record())
-        assert len(main.waited or ()) <= REMEMBERED
+        assert len(queue_of(main).waited or ()) <= REMEMBERED
         assert main.allocate(4096).address == first.address
         gate.open()
 

@@ -11,6 +11,7 @@ import pytest
 
 import atops
 from atops.errors import OutOfMemory
+from atops.runtime.stream import queue_of
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, device
 
@@ -31,15 +32,15 @@ class Model:
     def add(self, stream: Any, after: int = 0, wait: bool = False) -> int:
         """Add a command, and return its bit with those of all that comes before it."""
         bits = self.last[stream] | after
-        if stream.null:
+        if queue_of(stream).null:
             for other in self.streams:
-                bits |= self.last[other] if other.blocking else 0
-        elif stream.blocking and not wait:
+                bits |= 0 if other.is_nonblocking else self.last[other]
+        elif not stream.is_nonblocking and not wait:
             bits |= self.null
         bits |= 1 << len(self.before)
         self.before.append(bits)
         self.last[stream] = bits
-        if stream.null:
+        if queue_of(stream).null:
             self.null = bits
         return bits
 
@@ -90,7 +91,7 @@ def run_program(random: Random, place: atops.Device) -> tuple[int, int]:
             live.append(buffer)
         elif verb == "free" and live:
             buffer = live.pop(random.randrange(len(live)))
-            owner = next(each for each in streams if buffer.allocation in (each._owned or ()))
+            owner = next(each for each in streams if buffer.allocation in queue_of(each).owned)
             owner.free(buffer)
             model.freed[buffer.address] = owner, model.add(owner).bit_length() - 1
         elif verb == "record":

@@ -17,6 +17,7 @@ import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError, HostCallFailure, IllegalState, LaunchFailure, WouldDeadlock
 from atops.kernels.sync import signal_wait
+from atops.runtime.stream import queue_of
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import StreamLatch, hold
 
@@ -245,7 +246,7 @@ async def test_a_foreign_thread_is_refused(device):
     thread.start()
     thread.join()
     assert len(refusals) == 5
-    assert event.is_done and len(stream.pending()) == 1
+    assert event.is_done and len(queue_of(stream).pending()) == 1
     await stream
 
 

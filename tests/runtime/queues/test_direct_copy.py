@@ -10,6 +10,7 @@ import pytest
 from atops.device.memory.value_wait import Condition
 from atops.runtime.device import Device
 from atops.runtime.queues.short_copies import copy_at_once
+from atops.runtime.stream import queue_of
 from tests.runtime.boards import PATIENCE, Latch, board, broken, device
 
 
@@ -21,7 +22,7 @@ def contents(here: Device, buffer) -> bytes:
 def at_once(stream, buffer, host: np.ndarray, upload: bool = True) -> bool:
     """Copy between all of a buffer and a host array, if that can be done at once."""
     size = buffer.nbytes
-    return copy_at_once(stream, buffer.allocation, buffer.offset, memoryview(host).cast("B"), size, upload)
+    return copy_at_once(queue_of(stream), buffer.allocation, buffer.offset, memoryview(host).cast("B"), size, upload)
 
 
 def test_an_idle_device_copies_without_a_queue():

@@ -17,6 +17,7 @@ import pytest
 
 import atops
 from atops.errors import AtopsError, HostCallFailure, StreamFull, WouldDeadlock
+from atops.runtime.stream import queue_of
 from tests.runtime.boards import PATIENCE
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
@@ -125,7 +126,7 @@ async def test_room_that_can_never_come(device, build: Callable[[atops.Stream, a
     one, other = device.create_stream(capacity=1, name="one"), device.create_stream(capacity=2, name="other")
     with anyio.fail_after(PATIENCE), reported() as said:
         build(one, other)
-        items = [item for stream in (one, other) for item in stream.pending()]
+        items = [item for stream in (one, other) for item in queue_of(stream).pending()]
         while not said and not all(item.is_done for item in items):
             await anyio.lowlevel.checkpoint()
         if device.driver.inline:
@@ -159,7 +160,7 @@ async def test_room_behind_a_wait_for_more(device):
 
     async def coroutine() -> None:
         begun.set()
-        while stream.places.waiting == 0:
+        while queue_of(stream).places.waiting == 0:
             await anyio.lowlevel.checkpoint()
         await enters(stream, 1)
 
@@ -185,13 +186,13 @@ async def test_room_that_comes(device):
         latch = hold(other)
         other.record()
         item = one.call(enters, other, 2)
-        while other.places.waiting == 0:
+        while queue_of(other).places.waiting == 0:
             await anyio.lowlevel.checkpoint()
         latch.release()
         await item
         async with one.room(1):
             item = other.call(enters, one, 1)
-            while one.places.waiting == 0:
+            while queue_of(one).places.waiting == 0:
                 await anyio.lowlevel.checkpoint()
         await item
     assert said == []
@@ -252,7 +253,7 @@ def test_a_host_function_may_wait_for_room_that_comes(device: atops.Device):
     item = one.call(asks)
     other.wait(one.record())
     gate.set()
-    while other.places is not None and other.places.waiting == 0 and not item.is_done:
+    while queue_of(other).places is not None and queue_of(other).places.waiting == 0 and not item.is_done:
         pass
     latch.release()
     assert item.wait_sync(PATIENCE) == 1

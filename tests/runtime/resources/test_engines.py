@@ -14,6 +14,7 @@ from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime.commands.copy import Copy
 from atops.runtime.resources.bundle import chosen_bundle, create_bundle, set_chosen_bundle, within
 from atops.runtime.resources.placement import BundleRequest
+from atops.runtime.stream import queue_of
 from atops.tops import aio
 from tests.runtime.boards import PATIENCE, Latch, device
 from tests.runtime.executable_models import linear
@@ -186,7 +187,7 @@ def test_what_an_executable_uploads_for_a_bundle_is_the_bundle_s(gcu):
     latch.hold(stream)
 
     def shares():
-        return [item.share for item in stream.pending() if isinstance(item.command, Copy)]
+        return [item.share for item in queue_of(stream).pending() if isinstance(item.command, Copy)]
 
     constants = exe.load_constants(stream, bundle)
     assert shares() == [bundle.engines] * len(constants) and len(constants) == 2

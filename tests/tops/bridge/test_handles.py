@@ -18,7 +18,7 @@ from atops.runtime.core.event import Event
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.external_stream import ExternalStream
-from atops.runtime.stream import Stream
+from atops.runtime.stream import Stream, queue_of
 from atops.tops.bridge.handles import drop, event_of, live, register, stream_of, take, usable_stream_of
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Foreign, broken
@@ -27,11 +27,11 @@ from tests.runtime.boards import PATIENCE, Foreign, broken
 def test_a_handle_stands_for_one_thing(world):
     """A handle finds its object, also as a numpy integer; two never are the same, not even for one object."""
     stream = world.device.create_stream()
-    first, second = register(stream, stream.context), register(stream, stream.context)
+    first, second = register(stream, queue_of(stream).context), register(stream, queue_of(stream).context)
     assert first != second
     assert live(first, Stream) is live(np.int64(second), Stream) is stream
     take(first, Stream)
-    assert register(stream, stream.context) not in (first, second)
+    assert register(stream, queue_of(stream).context) not in (first, second)
 
 
 @every("handle", [0, 1, 2, 0xFFFF, -1, None, True, "1", 1.5, object(), 1 << 70, np.array([1, 2])])
@@ -106,7 +106,7 @@ def test_dead_handles_keep_no_closed_driver():
     """Of a stream that was not destroyed the handle of a closed board knows what it was, and keeps nothing of it."""
     driver = Driver()
     stream = Device(0, driver).create_stream(name="forgotten")
-    handle, lent = register(stream, stream.context), stream.__tops_stream__()[1]
+    handle, lent = register(stream, queue_of(stream).context), stream.__tops_stream__()[1]
     gone = weakref.ref(driver)
     closing = driver.close()
     del stream
@@ -161,7 +161,7 @@ def test_special_streams(world):
     assert stream_of(0) is stream_of(None) is stream_of(np.uint64(0)) is world.device.null_stream
     own = stream_of(2)
     assert own is stream_of(2)
-    assert own.blocking
+    assert queue_of(own).blocking
     with world.second:
         assert stream_of(0) is world.second.null_stream
         assert stream_of(2).device_id == 1
@@ -233,7 +233,7 @@ def test_a_lent_handle_goes_with_its_stream(world):
 def test_a_poisoned_stream_says_so(world):
     """A call that would enqueue on a poisoned stream meets its fault; others still find the stream."""
     stream = world.device.create_stream()
-    handle = register(stream, stream.context)
+    handle = register(stream, queue_of(stream).context)
     assert usable_stream_of(handle) is stream
     with pytest.raises(ExecutionError):
         stream.launch(broken, (1, 1)).wait_sync(PATIENCE)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import atops.tops as tops
+from atops.runtime.stream import queue_of
 from atops.tops.bridge.handles import stream_of
 from tests.runtime.boards import PATIENCE, Latch, broken, settle, suspended_forever
 from tests.tops.conformance import World
@@ -110,8 +111,8 @@ def test_synchronising_waits_for_one_that_has_not_begun(world):
     latch.hold(stream_of(handle))
     call_back(handle, gate)
     tops.check(tops.topsStreamWriteValue32Async(word(world), 1, 0, handle))
-    _, callback, write = stream_of(handle).pending()
-    assert {callback, write} <= set(stream_of(handle).outstanding())
+    _, callback, write = queue_of(stream_of(handle)).pending()
+    assert {callback, write} <= set(queue_of(stream_of(handle)).outstanding())
     latch.open()
     gate.open.set()
     assert tops.topsStreamSynchronize(handle) == OK

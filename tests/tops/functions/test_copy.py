@@ -16,6 +16,7 @@ from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
 from atops.runtime.memory.scatter import Part, Scattered
+from atops.runtime.stream import queue_of
 from atops.tops.bridge.codes import last
 from atops.tops.bridge.handles import register
 from atops.tops.bridge.pointers import add_alias, own
@@ -240,7 +241,7 @@ def test_pinned_copies_do_not_wait(world, busy):
         tops.topsMemcpyDtoDAsync(device_pointer(world), pointer, SIZE, handle),
     ):
         assert answer == (tops.topsSuccess,)
-    assert len(stream.pending()) == 5
+    assert len(queue_of(stream).pending()) == 5
     assert not array.any()
     latch.open()
     stream.sync(PATIENCE)
