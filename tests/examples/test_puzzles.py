@@ -64,6 +64,7 @@ SIZES: dict[str, tuple[tuple[int, ...], ...]] = {
     "p14_matrix_multiply": ((11, 13, 12), (2, 40, 1), (12, 12, 24), (14, 5, 26)),
 }
 
+LONG = pytest.mark.slow
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "eager": {"dte": "eager"},
@@ -156,7 +157,7 @@ def test_the_solution_is_right(name: str, capsys: pytest.CaptureFixture[str]):
     assert re.fullmatch(r"[\w ]+: right, \d+ runs\n", capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["seeded", pytest.param("default", marks=LONG), pytest.param("eager", marks=LONG)])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_solution_is_right_for_other_sizes_in_every_mode(name: str, mode: str):
     """On each chip that it is for, with other numbers, whenever transfers take effect."""

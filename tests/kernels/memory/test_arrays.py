@@ -397,7 +397,7 @@ def test_what_refers_to_itself_is_given_back(make_bench: Callable[..., Bench], s
 
     @k.kernel
     def run():
-        for _ in range(20):
+        for _ in range(4):  # each needs what the one before held
             once()
 
     make_bench(strict=strict).launch(run, (1, 1))

@@ -25,6 +25,7 @@ from atops.base.errors import AtopsError
 from atops.runtime.driver import Driver
 from atops.runtime.stream import queue_of
 from atops.tops import aio
+from tests.every import every
 from tests.loop_guard import no_blocking_on_loops
 from tests.runtime.boards import PATIENCE, abandon_an_asyncio_loop, board, leftovers, settle, settled, waiters, works
 
@@ -501,7 +502,7 @@ def test_every_end_of_every_wait_on_loops(loop: Any, act: Any, twice: bool) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 3])
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
-@pytest.mark.parametrize("wait", WAITS, ids=lambda wait: wait.__name__)
+@every("wait", WAITS, ids=lambda wait: wait.__name__)
 def test_every_end_of_every_wait_inline(wait: Wait, act: Any, seed: int | None) -> None:
     """Under `atops.run`, where turns are exact, up to the end of the wait."""
 

@@ -45,7 +45,7 @@ class Model:
         return bits
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2, 3))])
 def test_reuse_follows_dependencies(part: int) -> None:
     """A block that is still to be freed goes to a stream just where the free comes before what the stream does next.
 
