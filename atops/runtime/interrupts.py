@@ -13,12 +13,14 @@ import selectors
 import signal
 import sys
 import threading
+import traceback
 import weakref
 from collections.abc import Awaitable, Iterator
 from functools import partial
 from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar
 
+from atops.base.errors import AtopsError
 from atops.base.waiting.loop_adapter import HostTask
 from atops.device.exec.interpreter import StepBlock
 from atops.device.exec.thread import KernelThread
@@ -50,7 +52,8 @@ class Interrupts:
     The first cancels the program's task by a step of the loop, as asyncio's runner does by the handler; a kernel or a
     host call that holds the thread, and the program where it blocks, gets KeyboardInterrupt. The second ends the run:
     KeyboardInterrupt is raised in whatever code of the program holds the thread, else the loop stops between two steps.
-    The block ends with KeyboardInterrupt, unless the program has caught its cancellation and returned.
+    The block ends with KeyboardInterrupt, unless the program has caught its cancellation and returned. What a handler
+    of the program's own has raised in a kernel or a host call ends the block as such, not as the command's failure.
     """
 
     def __init__(self) -> None:
@@ -76,6 +79,8 @@ class Interrupts:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         if self._pressed and not isinstance(error, KeyboardInterrupt | SystemExit) and (error or not self._told):
             raise KeyboardInterrupt
+        if (raised := _raised_by_handler(error)) is not None:
+            raise raised
 
     async def watch(self, program: Awaitable[T], executor: InlineExecutor) -> T:
         """Run the program's coroutine as the task that Ctrl-C cancels."""
@@ -156,7 +161,7 @@ def _program(frame: FrameType) -> tuple[list[FrameType], CodeType | None]:
     Not those of finalizers and signal handlers, which may be called in the middle of anything.
     """
     program: list[FrameType] = []
-    anywhere = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
+    anywhere = _handlers()
     for each in _outwards(frame):
         code = each.f_code
         if code.co_name == "__del__" or code.co_filename in FINALIZERS or code in anywhere:
@@ -168,6 +173,20 @@ def _program(frame: FrameType) -> tuple[list[FrameType], CodeType | None]:
         else:
             program = []
     return [], None
+
+
+def _raised_by_handler(error: BaseException | None) -> BaseException | None:
+    """Return what a signal handler of the program has raised in a kernel or a host call, whose failure it became."""
+    while isinstance(error, AtopsError) and error.__cause__ is not None:
+        error = error.__cause__
+        if not isinstance(error, AtopsError) and error.__traceback__ is not None:
+            frames = traceback.walk_tb(error.__traceback__)
+            return error if not _handlers().isdisjoint(frame.f_code for frame, _ in frames) else None
+    return None
+
+
+def _handlers() -> set[CodeType | None]:
+    return {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
 
 
 def _code_of(handler: Any) -> CodeType | None:

@@ -33,7 +33,8 @@ def run(
     Ctrl-C cancels the program, as with `asyncio.run`, and raises KeyboardInterrupt in a kernel, a host call or a
     blocking wait that is running: it might never give the thread back. The second one ends the run between two steps,
     or in the program's code that holds the thread. KeyboardInterrupt comes out, unless the program catches its
-    cancellation and returns.
+    cancellation and returns. Where a failure ends the run that is what a signal handler of the program's own has raised
+    in a kernel or a host call, that exception comes out.
 
     Raises InvalidType when `main` is no coroutine function, InvalidValue for options that need threads, RuntimeError
     inside a running loop.

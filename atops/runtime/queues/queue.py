@@ -492,6 +492,13 @@ def _none() -> None:
     """Return None: where no Stream is, as the weak reference to one does that is gone."""
 
 
+def _append(items: Sequence[Completion]) -> None:
+    """Append admitted commands, and post the drains. With the lock held: such a loop is a function (`OwnedLock`)."""
+    for item in items:
+        if item.queue.append(item):
+            item.queue.driver.offer(item.queue.drain, item.queue.priority)
+
+
 def submit_items(items: Sequence[Completion], events: tuple[Event, ...] = (), launch: Completion | None = None) -> None:
     """Enqueue commands whose completions are made already, all or none, with nothing of another thread in between.
 
@@ -509,9 +516,7 @@ def submit_items(items: Sequence[Completion], events: tuple[Event, ...] = (), la
                 event.check_recordable()
             for item in items:
                 item.queue.admit(item)
-            for item in items:
-                if item.queue.append(item):
-                    driver.offer(item.queue.drain, item.queue.priority)
+            _append(items)
             for event in events:
                 event.launch = launch
                 event.recorded_by(items[0])

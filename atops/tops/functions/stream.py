@@ -280,12 +280,16 @@ class _WordWait(Ending, Wait):
         self._begin()
         try:
             if spins(self._context) and not driver.inline and HERE.role in (None, "callback"):
-                while not self.is_done:
-                    time.sleep(0)  # gives up the interpreter lock, not the processor
+                self._spin()
             driver.executor.block(self, None)
         finally:
             self._give_up()
         self._raise_error()
+
+    def _spin(self) -> None:
+        """Poll. In a frame of its own, for a `try` around a loop may miss a Ctrl-C at its end: see `OwnedLock`."""
+        while not self.is_done:
+            time.sleep(0)  # gives up the interpreter lock, not the processor
 
     async def awaiting(self) -> None:
         """Wait on the caller's loop."""

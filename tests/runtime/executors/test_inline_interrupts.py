@@ -167,3 +167,74 @@ def test_the_second_ctrl_c_ends_a_program_that_refuses(where: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         atops.run(main)
     assert not went_on
+
+
+class Stop(Exception):
+    """What a program's own handler raises."""
+
+
+@pytest.fixture
+def own_handler() -> Iterator[Callable[..., None]]:
+    """A handler of the program's own, for SIGALRM; the fixture of the module does the same for SIGINT."""
+
+    def handler(*_: object) -> None:
+        raise Stop
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.signal(signal.SIGINT, handler)
+    yield handler
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGALRM])
+@pytest.mark.parametrize("where", ["a kernel", "a skipped command", "a call", "a blocking wait", "the program"])
+def test_what_an_own_handler_raises_comes_out(own_handler: Callable[..., None], where: str, number: int) -> None:
+    """Not the failure that it has become where a kernel or a host call was running; the handler stays."""
+
+    def press() -> None:
+        signal.raise_signal(number)
+
+    @k.kernel
+    def pressing() -> None:
+        press()
+
+    async def main() -> None:
+        stream = atops.Device(0).create_stream()
+        if where == "the program":
+            press()
+        if "call" in where or "wait" in where:
+            called = stream.call(press)
+            stream.sync() if "wait" in where else await called
+        launched = stream.launch(pressing, (1, 1))
+        await (stream.fetch(stream.zeros(4)) if "skipped" in where else launched)
+
+    with pytest.raises(Stop):
+        atops.run(main)
+    assert signal.getsignal(number) is own_handler
+    assert atops.run(program) == 4
+
+
+def test_a_program_may_handle_what_its_handler_raised(own_handler: Callable[..., None]) -> None:
+    """It is the cause of the failure. Where a kernel itself raises, the failure comes out."""
+
+    @k.kernel
+    def pressing() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    @k.kernel
+    def failing() -> None:
+        raise Stop
+
+    async def main(kernel: k.Kernel) -> BaseException | None:
+        launched = atops.Device(0).create_stream().launch(kernel, (1, 1))
+        try:
+            await launched
+        except atops.errors.LaunchFailure as error:
+            if kernel is failing:
+                raise
+            return error.__cause__
+        return None
+
+    assert isinstance(atops.run(main, None, pressing), Stop)
+    with pytest.raises(atops.errors.LaunchFailure):
+        atops.run(main, None, failing)
