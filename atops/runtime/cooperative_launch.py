@@ -50,8 +50,8 @@ def launch_together(
     if items:
         submit_items(items)
     for item in items:
-        if isinstance(item.command, Launch) and isinstance(item.queue, OwningQueue):
-            item.queue.keep(item, item.command.bound.allocations)
+        if isinstance(command := item.command, Launch) and isinstance(item.queue, OwningQueue):
+            item.queue.keep(item, command.bound.allocations)
     return items
 
 
@@ -99,8 +99,8 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
     if items:
         submit_items(items)
     for item in items:
-        if isinstance(item.command, Launch) and isinstance(item.queue, OwningQueue):
-            item.queue.keep(item, item.command.bound.allocations)
+        if isinstance(command := item.command, Launch) and isinstance(item.queue, OwningQueue):
+            item.queue.keep(item, command.bound.allocations)
     return items
 
 

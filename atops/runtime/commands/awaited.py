@@ -24,7 +24,7 @@ from atops.base.waiting.loop_adapter import CancelledElsewhere, HostTask, LoopAd
 from atops.base.waiting.parking_lot import Waiter, wake
 from atops.runtime.commands.call import HostCoroutine, note_wait, owe, said_of
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import NOWHERE, always, define, nothing
+from atops.runtime.core.commands import NOWHERE, Ended, always, define, nothing
 from atops.runtime.core.completion import Completion
 
 if TYPE_CHECKING:
@@ -263,6 +263,7 @@ def _run(command: WaitAwaited, item: Completion) -> bool:
         if item.queue.driver.tracer.detail and not item.over:
             command_trace.park(item)
         return False
+    item.parked = item.stop = None
     if awaited.error is not None:
         raise awaited.error
     return True
@@ -279,4 +280,5 @@ define(
     effect=always,
     waits=always,
     silent=False,
+    ended=Ended("wait"),
 )

@@ -13,7 +13,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
-from types import BuiltinFunctionType, FunctionType, MethodType, SimpleNamespace
+from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
 from typing import Any, NamedTuple
 
 from atops.base.errors import AtopsError, CommandCancelled, HostCallFailure, InvalidType, LoopClosed, StreamAborted
@@ -21,7 +21,7 @@ from atops.base.trace.tracer import Kind
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
 from atops.runtime.core import command_trace
 from atops.runtime.core.capacity import Room
-from atops.runtime.core.commands import NOWHERE, always, define, never, nothing
+from atops.runtime.core.commands import NOWHERE, Ended, always, define, never, nothing
 from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.executors.executor import HERE, Lane
 
@@ -49,12 +49,6 @@ class Call(NamedTuple):
         while isinstance(function, partial):
             function = function.func
         return str(getattr(function, "__qualname__", type(function).__qualname__))
-
-
-    def over(self) -> Call:
-        """Return it without what it was to call, which a completion that the program keeps would keep, too."""
-        called: Any = SimpleNamespace(__qualname__=self.name)
-        return Call(called, (), self.holds, self.wants_error, self.adapter, self.context)
 
 
 @dataclass(eq=False, slots=True)
@@ -143,11 +137,19 @@ def _run_function(item: Completion) -> None:
     try:
         item.give(result_of(item.command, item))
     except BaseException as failure:  # SystemExit and KeyboardInterrupt end the call, not the callback thread
+        failure.__traceback__ = _beyond(failure.__traceback__)
         error = _host_failure(item.command, failure)
     finally:
         item.thread = 0
         HERE.role, HERE.callback = before
     _ended(item, error)
+
+
+def _beyond(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of this file, which have the arguments."""
+    while traceback is not None and traceback.tb_frame.f_code in (_run_function.__code__, result_of.__code__):
+        traceback = traceback.tb_next
+    return traceback
 
 
 def result_of(command: Call, item: Completion) -> object:
@@ -167,9 +169,11 @@ def _start_on_loop(item: Completion) -> None:
 
     def done(failure: BaseException | None, value: object) -> None:
         driver.host_tasks.remove(owed)
+        if item.over:  # its loop had closed
+            return
         if failure is None:
             item.give(value)
-        _ended(item, None if failure is None else _coroutine_failure(item.command, item, failure))
+        _ended(item, None if failure is None else _coroutine_failure(item.command, adapter, item, failure))
 
     def lost() -> None:
         if task is not None:
@@ -209,17 +213,17 @@ def note_wait(item: Completion, source: object, begins: bool) -> None:
 
 def _ended(item: Completion, error: AtopsError | None) -> None:
     item.begin = None  # it leads back to its completion
-    item.command = item.command.over()
     item.finish(error)  # first: when the next one starts, this one is done
     item.queue.call_over(item)
 
 
-def _coroutine_failure(command: Call, item: Completion, failure: BaseException) -> AtopsError:
+def _coroutine_failure(
+    command: Call, adapter: LoopAdapter, item: Completion, failure: BaseException
+) -> AtopsError:  # fmt: skip
     """Return what a coroutine's command fails with."""
-    assert command.adapter is not None, "it ran there"
     if isinstance(item.parked, AtopsError):
         return _stopped(command, item, item.parked, failure)
-    if command.adapter.closed() or isinstance(failure, CancelledError):  # mostly the end of a loop cancels it
+    if adapter.closed() or isinstance(failure, CancelledError):  # mostly the end of a loop cancels it
         return _loop_closed(command)
     return _host_failure(command, failure)
 
@@ -271,4 +275,5 @@ define(
     effect=always,
     waits=never,
     silent=True,
+    ended=Ended("call"),
 )

@@ -20,7 +20,7 @@ from atops.device.memory.allocation import Allocation, move
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.cost_model import copy_legs, legs_ns
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import Described, ReadRange, UsedRange, define, never, nothing, place
+from atops.runtime.core.commands import Described, Ended, ReadRange, UsedRange, define, never, nothing, place
 from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.executors.executor import Lane
 from atops.runtime.memory.scatter import ranges_of, read_from, write_to
@@ -439,6 +439,7 @@ define(
     effect=lambda copy: copy.size > 0,
     waits=lambda item: item.engine < 0,
     silent=True,
+    ended=Ended("copy"),
 )
 define(
     ScatteredCopy,
@@ -451,4 +452,5 @@ define(
     effect=lambda copy: copy.size > 0,
     waits=never,
     silent=False,
+    ended=Ended("scattered_copy"),
 )

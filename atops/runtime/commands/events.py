@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from atops.base.errors import PriorLaunchFailure
 from atops.base.trace.tracer import Kind
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing
+from atops.runtime.core.commands import NOWHERE, Described, Ended, always, define, never, nothing, words_of
 from atops.runtime.core.completion import Completion, verb
 from atops.runtime.core.event import Event
 
 if TYPE_CHECKING:
     from atops.runtime.core.order import Seen
 
-__all__ = ("Cancelled", "Record", "Recorded", "WaitEvent")
+__all__ = ("Cancelled", "Record", "WaitEvent")
+
+RECORD = "record"  # what messages call one
 
 
 class Record(NamedTuple):
@@ -22,13 +24,6 @@ class Record(NamedTuple):
 
     event: Event
     seen: Seen | None = None  # what comes before it in other streams, for pools
-
-
-class Recorded(NamedTuple):
-    """What is left of a record that ran: its event has the completion, which would lead back to the event."""
-
-    number: int
-    seen: Seen | None
 
 
 class WaitEvent(NamedTuple):
@@ -51,7 +46,6 @@ def _run_record(command: Record, item: Completion) -> bool:
     """Stamp the event with the time at which everything before it was over."""
     event = command.event
     event.stamp(item, item.queue.driver.now())
-    item.command = Recorded(event.number, command.seen)
     return True
 
 
@@ -67,6 +61,7 @@ def _run_wait_event(command: WaitEvent, item: Completion) -> bool:
         if item.queue.driver.tracer.detail and not item.over:
             command_trace.park(item, record)
         return False
+    item.parked = item.stop = None
     if (error := waiter.error()) is not None:
         raise error
     return True
@@ -93,7 +88,7 @@ class _WaitOver:
         cause = self._record.failure
         if cause is None:
             return None
-        what = "an event whose work" if isinstance(self._record.command, Record) else f"{verb(self._record)}, which"
+        what = "an event whose work" if words_of(self._record.command) == RECORD else f"{verb(self._record)}, which"
         error = PriorLaunchFailure(f"{stream.label} waited for {what} failed: {cause}")
         error.__cause__ = cause
         return error
@@ -106,7 +101,7 @@ def _describe_wait_event(command: WaitEvent, item: Completion) -> Described:
 
 define(
     Record,
-    words=lambda _: "record",
+    words=lambda _: RECORD,
     run=_run_record,
     run_timed=_run_record,
     describe=lambda record, item: (Kind.RECORD, 0, *NOWHERE, *NOWHERE, record.event.number, ""),
@@ -115,18 +110,7 @@ define(
     effect=always,
     waits=never,
     silent=True,
-)
-define(
-    Recorded,
-    words=lambda _: "record",
-    run=lambda *_: True,
-    run_timed=lambda *_: True,
-    describe=lambda recorded, item: (Kind.RECORD, 0, *NOWHERE, *NOWHERE, recorded.number, ""),
-    uses=nothing,
-    reads=nothing,
-    effect=always,
-    waits=never,
-    silent=True,
+    ended=lambda record: Ended(RECORD, None, record.seen),
 )
 define(
     WaitEvent,
@@ -139,6 +123,7 @@ define(
     effect=lambda wait: wait.record is not None,
     waits=always,
     silent=False,
+    ended=Ended("wait_event"),
 )
 define(
     Cancelled,
@@ -151,4 +136,5 @@ define(
     effect=lambda place: place.effect,
     waits=never,
     silent=True,
+    ended=Ended("the place of a cancelled command"),
 )

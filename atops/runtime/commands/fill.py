@@ -11,7 +11,7 @@ from atops.device.memory.allocation import Allocation, fill
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.copy import run_here_or_beside, run_on_engine
 from atops.runtime.commands.cost_model import legs_ns, write_legs
-from atops.runtime.core.commands import NOWHERE, define, never, nothing, place
+from atops.runtime.core.commands import NOWHERE, Ended, define, never, nothing, place
 from atops.runtime.core.completion import Completion
 
 __all__ = ("Fill",)
@@ -66,4 +66,5 @@ define(
     effect=lambda fill: fill.times > 0,
     waits=never,
     silent=False,
+    ended=Ended("fill"),
 )

@@ -19,9 +19,10 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.commands.copy import COPIES
 from atops.runtime.commands.kernel_steps import KernelSteps
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import NOWHERE, ReadRange, UsedRange, always, define
+from atops.runtime.core.commands import NOWHERE, Ended, ReadRange, UsedRange, always, define
 from atops.runtime.core.completion import Completion, failure_fields
 from atops.runtime.core.event import Event
+from atops.runtime.executors.executor import LaterStep
 from atops.runtime.memory.scatter import ranges_of
 
 if TYPE_CHECKING:
@@ -79,9 +80,9 @@ def _run_launch(command: Launch, item: Completion) -> bool:
     if meeting is not None and meeting.failed:
         raise LaunchFailure("another grid of the same cooperative launch could not start")
     grid = _make_grid(command, item)
-    grid.on_start = lambda grid: _began(item, driver.now())  # until then it stood behind other kernels
+    grid.on_start = lambda grid: _began(command, item, driver.now())  # until then it stood behind other kernels
     item.parked = grid
-    item.stop = lambda error: _abort(item, grid, error)
+    item.stop = lambda error: _abort(command, item, grid, error)
     if driver.tracer.detail and (meeting is not None or not context.clusters.idle):
         command_trace.park(item)
 
@@ -131,10 +132,10 @@ def _make_grid(command: Launch, item: Completion) -> Grid:
     )
 
 
-def _began(item: Completion, now: int) -> None:
+def _began(command: Launch, item: Completion, now: int) -> None:
     """Note when a launch got its first cluster."""
     item.started_ns = now
-    if (start := item.command.options.start) is not None:
+    if (start := command.options.start) is not None:
         start.stamp(item, now)
     if item.queue.driver.tracer.detail:
         command_trace.start(item, now)
@@ -148,8 +149,6 @@ def _ended(command: Launch, item: Completion, grid: Grid) -> None:
         log.warning("%s", warning, extra=failure_fields(item.queue, item))
     if (stop := command.options.stop) is not None and not item.over:
         stop.stamp(item, driver.now())
-    if command.options is not PLAIN_LAUNCH:  # its events, and the grids that it met, lead back to its completion
-        item.command = command._replace(options=command.options._replace(start=None, stop=None, meeting=None))
     context.printing.when_shown(command.bound, item.queue.finish, item, grid.error and _failure_of(item, grid))
 
 
@@ -167,11 +166,11 @@ def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
     return error
 
 
-def _abort(item: Completion, grid: Grid, error: ExecutionError) -> None:
+def _abort(command: Launch, item: Completion, grid: Grid, error: ExecutionError) -> None:
     """Close the kernel at its next suspension; give up on it after the grace if it never suspends."""
     stream = item.queue
     context, driver = stream.context, stream.driver
-    meeting = item.command.options.meeting
+    meeting = command.options.meeting
     if meeting is not None and meeting.leave():
         item.finish(error)  # which tells the others
         return
@@ -182,29 +181,44 @@ def _abort(item: Completion, grid: Grid, error: ExecutionError) -> None:
         if item.over:
             return
         if grid.done:  # its thread has come back; what does not is the sink
-            name, grace = _command_name(item), driver.options.abort_grace
+            name, grace = _command_name(command, item), driver.options.abort_grace
             item.finish(StreamAborted(f"what {name} printed was not shown within {grace} s of its abort"))
             return
         log.error(
             "%s of %s did not end within %s s of its abort: its thread is abandoned, its memory quarantined",
-            _command_name(item), stream.label, driver.options.abort_grace, extra=failure_fields(stream, item),
+            _command_name(command, item), stream.label, driver.options.abort_grace, extra=failure_fields(stream, item),
         )  # fmt: skip
-        for allocation in item.command.bound.allocations:
+        for allocation in command.bound.allocations:
             if allocation.device is not None:
                 with suppress(AtopsError):  # a reset, the driver's close or a free has ended it
                     adapter = context if allocation.device == context.ordinal else driver.context(allocation.device)
                     adapter.memory.quarantine(allocation)
         # First its own end: that of the grid would end it with the abort's error, which names no kernel.
-        item.finish(StreamAborted(f"{_command_name(item)} never suspended and was abandoned"))
+        item.finish(StreamAborted(f"{_command_name(command, item)} never suspended and was abandoned"))
         grid.abandon()
         context.lane.abandon()
 
     if not item.over:
-        driver.executor.later(int(driver.options.abort_grace * 1e9), give_up)
+        grace = _Grace(driver.executor.later(int(driver.options.abort_grace * 1e9), give_up))
+        if not item.add_waiter(grace):
+            grace.wake()
 
 
-def _command_name(item: Completion) -> str:
-    return f"kernel {item.command.bound.name} (command {item.seq})"
+class _Grace:
+    """Forgets the timer of an abort once the command is over: until then it has all that the kernel was given."""
+
+    __slots__ = ("_timer",)
+
+    def __init__(self, timer: LaterStep) -> None:
+        self._timer = timer
+
+    def wake(self) -> None:
+        """Cancel it."""
+        self._timer.cancel()
+
+
+def _command_name(command: Launch, item: Completion) -> str:
+    return f"kernel {command.bound.name} (command {item.seq})"
 
 
 # ---- cooperative launches
@@ -312,4 +326,5 @@ define(
     effect=always,
     waits=lambda item: item.parked is not None and not item.parked.started,  # it stands behind other kernels
     silent=True,
+    ended=lambda launch: Ended("launch of kernel", launch.bound.name, launch.options.seen),
 )

@@ -9,7 +9,7 @@ from atops.base.errors import StreamAborted
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
 from atops.runtime.board.deferred_free import unfinished, when_unused
-from atops.runtime.core.commands import NOWHERE, always, define, never, nothing, place
+from atops.runtime.core.commands import NOWHERE, Ended, always, define, never, nothing, place
 from atops.runtime.core.completion import DONE, Completion
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ define(
     effect=always,
     waits=never,
     silent=True,
+    ended=Ended("alloc"),
 )
 define(
     Free,
@@ -87,4 +88,5 @@ define(
     effect=always,
     waits=never,
     silent=True,
+    ended=Ended("free"),
 )

@@ -15,7 +15,7 @@ from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
 from atops.runtime.commands.copy import run_here_or_beside
 from atops.runtime.commands.cost_model import legs_ns, read_legs, write_legs
-from atops.runtime.core.commands import Described, ReadRange, UsedRange, always, define, never, place
+from atops.runtime.core.commands import Described, Ended, ReadRange, UsedRange, always, define, never, place
 from atops.runtime.core.completion import Completion
 from atops.runtime.memory.scatter import ranges_of, read_from, write_to
 
@@ -103,4 +103,5 @@ define(
     effect=always,
     waits=never,
     silent=False,
+    ended=Ended("reduce"),
 )

@@ -9,7 +9,7 @@ from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation, fill
 from atops.device.memory.value_wait import Condition, Watch
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import NOWHERE, Described, always, define, never, nothing, place
+from atops.runtime.core.commands import NOWHERE, Described, Ended, always, define, never, nothing, place
 from atops.runtime.core.completion import Completion
 from atops.runtime.executors.executor import HERE
 
@@ -85,6 +85,7 @@ define(
     effect=always,
     waits=always,
     silent=False,
+    ended=Ended("wait_value"),
 )
 define(
     WriteValue,
@@ -97,4 +98,5 @@ define(
     effect=always,
     waits=never,
     silent=True,
+    ended=Ended("write_value"),
 )

@@ -10,22 +10,26 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from atops.base.log_fields import get_logger
+from atops.base.trace.records import Kind
 from atops.device.memory.allocation import Allocation
 
 if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
 
 __all__ = (
+    "ENDED",
     "NOWHERE",
     "PERHAPS_NOTHING",
     "SILENT",
     "Command",
     "CommandRow",
     "Described",
+    "Ended",
     "ReadRange",
     "UsedRange",
     "always",
     "define",
+    "ended",
     "has_effect",
     "how_to_run",
     "never",
@@ -62,7 +66,33 @@ class CommandRow(NamedTuple):
     waits: Callable[[Completion], bool]
 
 
+class Ended(NamedTuple):
+    """What is left of a command that is over: what messages call it, and what pools ask of one that is a record.
+
+    A completion that the program keeps would else keep all that the command was given.
+    """
+
+    words: str
+    kernel: str | None = None
+    seen: object = None
+
+    @property
+    def name(self) -> str:
+        """As of a call: what messages call it."""
+        return self.words
+
+    @property
+    def holds(self) -> bool:
+        """As of a call that its stream waits for."""
+        return True
+
+    @property
+    def adapter(self) -> None:
+        """No loop must run for it."""
+
+
 ROWS: dict[type, CommandRow] = {}
+ENDED: dict[type, Ended | Callable[[Any], Ended]] = {}  # what is left of a kind: always the same, or made of it
 RUNS: dict[tuple[bool, bool], dict[type, Run]] = {  # timed, strict
     (False, False): {}, (False, True): {}, (True, False): {}, (True, True): {}
 }  # fmt: skip
@@ -82,6 +112,7 @@ def define(
     effect: Callable[[C], bool],
     waits: Callable[[Completion], bool],
     silent: bool,
+    ended: Ended | Callable[[C], Ended],
 ) -> None:
     """Enter a kind of command. No part has a default: a kind without one of them is a TypeError at import.
 
@@ -95,7 +126,9 @@ def define(
     - `effect`: whether null-stream order counts it; a copy of no bytes is nothing to wait for.
     - `waits`: whether it only waits, though it has become the head of its stream.
     - `silent`: whether its family tells a viewer when it begins, or it is over at once; else the queue tells.
+    - `ended`: what is left of it when it is over.
     """
+    ENDED[kind] = ended
     ROWS[kind] = CommandRow(words, run, run_timed, describe, uses, reads, effect, waits)
     for (timed, strict), table in RUNS.items():
         chosen = run_timed if timed else run
@@ -109,6 +142,12 @@ def define(
 def how_to_run(timed: bool, strict: bool) -> Mapping[type, Run]:
     """Return how commands of each kind run; with `strict` they first compare what they read of prefetched memory."""
     return RUNS[timed, strict]
+
+
+def ended(command: object) -> Ended:
+    """Return what is left of a command that is over."""
+    left = ENDED[command.__class__]
+    return left if left.__class__ is Ended else left(command)  # type: ignore[operator]  # the rest is callable
 
 
 def row_of(command: object) -> CommandRow:
@@ -170,3 +209,22 @@ def _looking(run: Run, reads: Callable[[Any], Iterable[ReadRange]]) -> Run:
         return run(command, item)
 
     return look_and_run
+
+
+def _has_ended(*_: object) -> bool:
+    raise AssertionError("a command that is over runs no more")
+
+
+define(
+    Ended,
+    words=lambda left: left.words if left.kernel is None else f"{left.words} {left.kernel}",
+    run=_has_ended,
+    run_timed=_has_ended,
+    describe=lambda left, _: (int(Kind.CALL), 0, *NOWHERE, *NOWHERE, -1, left.words),
+    uses=nothing,
+    reads=nothing,
+    effect=always,
+    waits=never,
+    silent=True,
+    ended=lambda left: left,
+)

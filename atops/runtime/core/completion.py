@@ -291,8 +291,9 @@ class Completion(FutureLike[T_co]):
             self._error = error
             self._result = None
             self.stage = FAILED
-        if self.parked is not None or self.stop is not None or self.deps is not None:
-            self.parked = self.stop = self.deps = None
+        if self.parked is not None or self.stop is not None or self.deps is not None or self.begin is not None:
+            self.parked = self.stop = self.deps = self.begin = None
+            self.awaits = ()
         if self.place is not None:
             self.place = None
         return None if self.waiters is None else self.take_waiters()
@@ -371,7 +372,8 @@ def fields_of(stream: StreamQueue, command: int | None = None, kernel: str | Non
 def failure_fields(stream: StreamQueue, item: Completion) -> dict[str, object]:
     """Return the fields of a log record about a command that failed."""
     launched = getattr(item.command, "bound", None)  # a kernel with its arguments
-    return fields_of(stream, item.seq, None if launched is None else launched.name)
+    kernel = getattr(item.command, "kernel", None) if launched is None else launched.name  # over, or not
+    return fields_of(stream, item.seq, kernel)
 
 
 def log_if_unseen(stream: StreamQueue, error: AtopsError) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from atops.runtime.commands.call import Call
 from atops.runtime.commands.events import Cancelled, WaitEvent
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.values import WaitValue
-from atops.runtime.core.commands import has_effect
+from atops.runtime.core.commands import ended, has_effect
 from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, failure_fields, log_if_unseen, over, verb
 
 if TYPE_CHECKING:
@@ -67,12 +67,14 @@ def _abort(
         _take_out(stream, lambda item: not item.duty and item.seq <= newest, dropped)
         _settle(dropped, error, woken)
         unstarted, cancels = _running(stream, error, newest)
+    count = sum(item.command.__class__ is not Cancelled for item in dropped) + len(unstarted)
+    _let_go(dropped)
     wake(woken)
     for item in unstarted:
         stream.finish(item, error)
     for cancel in cancels:
         cancel(error)
-    return sum(item.command.__class__ is not Cancelled for item in dropped) + len(unstarted)
+    return count
 
 
 def _take_out(stream: StreamQueue, which: Callable[[Completion], bool], dropped: list[Completion]) -> None:
@@ -112,6 +114,12 @@ def _settle(dropped: list[Completion], error: ExecutionError, woken: list[Waiter
             woken += item.settle(error) or ()
             if item.queue.driver.tracer.active:
                 item.queue.driver.trace(item, error)
+
+
+def _let_go(dropped: Iterable[Completion]) -> None:
+    """Forget what dropped commands were given. Not under a lock: that may have a finalizer, which may call anything."""
+    for item in dropped:
+        item.command = ended(item.command)
 
 
 def _running(
@@ -164,6 +172,7 @@ def _cancel(item: Completion, error: CommandCancelled) -> bool:
     if in_line:
         stream.finish(item, error)
     if woken is not None:
+        _let_go((item,))
         wake(woken)
     if stop is not None:
         stop(error)  # a kernel and a coroutine end later; a copy that moves by now does not end
@@ -228,6 +237,7 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
             item.place = None
             if item.stage == RUNNING and (cancel := note(item, reason)):
                 cancels.append(cancel)
+    _let_go(dropped)
     wake(woken)
     for cancel in cancels:
         cancel(reason)

@@ -405,7 +405,8 @@ class StallWatch:
         self._calls = begun
 
     def _stalled(self, report: str, heads: list[tuple[StreamQueue, Completion]]) -> None:
-        outside = [item.command.awaited.thing for _, item in heads if isinstance(item.command, WaitAwaited)]
+        commands = [item.command for _, item in heads]
+        outside = [command.awaited.thing for command in commands if isinstance(command, WaitAwaited)]
         self._driver.executor.stalled(report, self._driver.host_tasks.runs, outside)
 
     def _active(self, streams: dict[StreamQueue, None]) -> list[StreamQueue]:
@@ -413,9 +414,10 @@ class StallWatch:
             return list(streams)
 
     def _moves(self, item: Completion) -> bool:
-        if isinstance(item.command, WaitAwaited):  # a loop or a thread may end it, or else one of the streams
-            return not item.awaits and not item.command.awaited.stands
-        if not isinstance(item.command, Launch):
+        command = item.command
+        if isinstance(command, WaitAwaited):  # a loop or a thread may end it, or else one of the streams
+            return not item.awaits and not command.awaited.stands
+        if not isinstance(command, Launch):
             return False
         grid = item.parked  # None where it has just ended; a command where null-stream order holds it
         return grid is None or (isinstance(grid, Grid) and grid.moves())

@@ -17,7 +17,7 @@ from atops.runtime.commands.events import Cancelled
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import SILENT
+from atops.runtime.core.commands import ENDED, SILENT, Ended, ended
 from atops.runtime.core.completion import (
     DONE,
     PENDING,
@@ -36,6 +36,8 @@ from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.queues.short_copies import carry_out_run, claim_run, settle_run
 
 __all__ = ("DrainedQueue",)
+
+COPIED = ENDED[Copy]
 
 DRAIN_COMMANDS = 64  # a drain lets others run after so many commands ...
 DRAIN_NS = 500_000  # ... or after so long, whichever comes first ...
@@ -84,7 +86,10 @@ class DrainedQueue(StreamQueue):
                         run = claim_run(queue, self.context)
             finally:
                 lock.release()
-            over = None  # noqa: F841  # not under the lock: what it held may have a finalizer, which may call anything
+            if over is not None:  # not under the lock: what it held may have a finalizer, which may call anything
+                what = ENDED[over.command.__class__]
+                over.command = what if what.__class__ is Ended else what(over.command)  # type: ignore[operator]
+                over = None
             if waiters is not None:
                 wake(waiters)
             if run:
@@ -97,6 +102,8 @@ class DrainedQueue(StreamQueue):
                         self.become_idle()  # before a waiter looks
                 finally:
                     lock.release()
+                for each in run[:done]:
+                    each.command = COPIED  # not under the lock, as above
                 wake(waiters)
                 item = None if error is None else run[done]
                 run = []
@@ -215,6 +222,8 @@ class DrainedQueue(StreamQueue):
                     self.become_idle()
                 launches = post and self._queue[0].command.__class__ is Launch  # type: ignore[index]  # as above
         except BaseException:  # Ctrl-C, where an abort or a store of the program's thread ends the command
+            if item.stage >= DONE:
+                item.command = ended(item.command)
             driver.offer(self.drain, self.priority)
             wake(waiters or ())
             raise
@@ -223,6 +232,7 @@ class DrainedQueue(StreamQueue):
         # another in the middle of that one's step, as a value wait is ended in the middle of the kernel that stores the
         # value: then this thread may never be given back, and what comes next is not for it.
         last = HERE.lane is lane and item.command.__class__ is Launch and item.stage == DONE
+        item.command = ended(item.command)
         if waiters is not None:
             if last:
                 lane.wake_last(waiters)

@@ -72,7 +72,7 @@ class Stand(NamedTuple):
 
 def is_host_function(item: Completion) -> bool:
     """Return whether a command calls a plain function, not a coroutine function, and that runs now."""
-    return item.command.__class__ is Call and item.command.adapter is None and item.thread != 0
+    return (command := item.command).__class__ is Call and command.adapter is None and item.thread != 0
 
 
 def stands(items: Iterable[Completion]) -> dict[Completion, Stand]:
@@ -92,8 +92,9 @@ def _stand(item: Completion, frames: Mapping[int, FrameType]) -> Stand | None:
         return None
     key = (id(top), top.f_lasti)
     if frame.f_code is result_of.__code__:  # the function itself is one of those
-        own = top is not frame or getattr(item.command.function, "__name__", "") in BLOCKING
-        return Stand(key, f"in {item.command.name}") if own else None
+        called = getattr(command := item.command, "function", None)  # None: it has just ended
+        own = called is not None and (top is not frame or getattr(called, "__name__", "") in BLOCKING)
+        return Stand(key, f"in {command.name}") if own else None
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
     if top is frame and not IN_C.search(line):
         return None
@@ -107,7 +108,7 @@ def _module(frame: FrameType) -> str:
 def behind(item: Completion) -> str:
     """Say what is queued behind a host function in its stream; nothing where nothing is."""
     items = [each for each in item.queue.pending() if each.seq > item.seq]
-    names = [f"{each.command.name} (command {each.seq})" if isinstance(each.command, Call) else verb(each)
+    names = [f"{command.name} (command {each.seq})" if isinstance(command := each.command, Call) else verb(each)
              for each in items[:SHOWN]]  # fmt: skip
     more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
     return f"; behind it: {', '.join(names)}{more}" if items else ""

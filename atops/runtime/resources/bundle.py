@@ -165,8 +165,8 @@ class ResourceBundle:
         when_over(items, self._release)
 
     def _has(self, item: Completion) -> bool:
-        if isinstance(item.command, Launch):
-            return item.command.options.bundle is self
+        if isinstance(command := item.command, Launch):
+            return command.options.bundle is self
         return item.share is not None and item.share is self.engines
 
     def _release(self) -> None:

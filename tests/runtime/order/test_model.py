@@ -293,13 +293,13 @@ def test_programs_of_several_threads(tiny_switch_interval: None, seed: int):
             thread.start()
         for thread in threads:
             thread.join()
-        for latch in latches:
-            latch.release()
         steps = sorted((step for part in parts for step in part), key=lambda step: step.item.seq)
         numbers = {step.item: number for number, step in enumerate(steps)}
-        for step in steps:
+        for step in steps:  # while the streams are held: of a wait that is over the record is forgotten
             if step.kind == "wait" and step.item.command.record is not None:
                 step.cause = numbers[step.item.command.record]
+        for latch in latches:
+            latch.release()
         device.driver.wait_all([step.item for step in steps], PATIENCE)
         place.observe(steps)
     check(steps)
