@@ -354,7 +354,10 @@ class WorkVerbs(MemoryVerbs):
         if is_async(function) and (home := running_loop_adapter()) is None:
             raise IllegalState(f"{function!r} is a coroutine function and no loop runs here; enqueue it from one")
         command = Call(function, arguments, holds, wants_error, home, copy_context())
-        item = queue.submit(command, duty=wants_error)
+        if home is None or wants_error:
+            item = queue.submit(command, duty=wants_error)
+        else:  # it may begin with the next turn of this loop
+            submit_items((item := Completion(queue, command),))
         if not holds:
             queue.expect_detached()
         return item

@@ -91,7 +91,7 @@ class AsyncioHostTask(HostTask):
     """A host coroutine on an asyncio loop."""
 
     _task: asyncio.Task[object] | None = None
-    _cancelled = False
+    _cancelled = _told = False
 
     def start(self) -> None:
         """Make the task. On the loop."""
@@ -104,7 +104,31 @@ class AsyncioHostTask(HostTask):
         self._task.add_done_callback(self._ended)
 
     async def _run(self) -> object:
-        return await self._call()
+        # What comes of it is told in its last step: so others are woken as soon as asyncio's own tasks wake them.
+        try:
+            value = await self._call()
+        except GeneratorExit:  # its loop was left
+            raise
+        except asyncio.CancelledError:
+            self._tell(self._cancellation(), None)
+            raise
+        except BaseException as error:
+            self._tell(error, None)
+            raise
+        self._tell(None, value)
+        return value
+
+    def _cancellation(self) -> BaseException:
+        assert self._task is not None, "it runs"
+        if self._task.cancelling():
+            return asyncio.CancelledError()
+        # What it waited for was cancelled, say: a failure of its own.
+        return CancelledElsewhere("CancelledError, though it was not cancelled")
+
+    def _tell(self, error: BaseException | None, value: object) -> None:
+        if not self._told:
+            self._told = True
+            self._done(error, value)
 
     def _waits_here(self) -> bool:
         own: Any = self._task
@@ -115,18 +139,15 @@ class AsyncioHostTask(HostTask):
         return here is not None and (waits_for is here or here in getattr(waits_for, "_children", ()))
 
     def _ended(self, task: asyncio.Task[object]) -> None:
-        error: BaseException | None
-        if not task.cancelled():
-            error = task.exception()
-        elif task.cancelling():
-            error = asyncio.CancelledError()
-        else:  # what it waited for was cancelled, say: a failure of its own
-            error = CancelledElsewhere("CancelledError, though it was not cancelled")
-        self._done(error, None if error else task.result())
+        error = self._cancellation() if task.cancelled() else task.exception()
+        self._tell(error, None if error else task.result())
 
     def cancel(self) -> None:
-        """Cancel the task on its loop. From any thread."""
-        self._adapter.deliver(self._cancel)
+        """Cancel the task on its loop: there at once, from another thread soon."""
+        if self._task is not None and _get_running_loop() is self._task.get_loop():
+            self._cancel()
+        else:
+            self._adapter.deliver(self._cancel)
 
     def forget(self) -> None:
         """Keep asyncio from complaining of a task that its loop took in its last turn and never ran to its end."""

@@ -177,14 +177,18 @@ class LoopAdapter(ABC):
         done: Report,
         on_wait: Callable[[WaitSource, bool], None] | None = None,
         named: Callable[[], str] | None = None,
+        at_once: bool = False,
     ) -> HostTask:
         """Run `function()` as a task of the loop in `context`; call `done(error, value)` once, when it ended.
 
-        `on_wait` and `named` are as in HostTask. From any thread.
+        `on_wait` and `named` are as in HostTask. From any thread, but on the loop itself where it is to start
+        `at_once`: then the loop's next turn has its first step.
         When the loop is closed already, `done` is called at once with `RuntimeError`.
         """
         task = self.host_task(self, function, context, done)
         task.on_wait, task.named = on_wait, named
-        if not self.deliver(task.start):
+        if at_once:
+            task.start()
+        elif not self.deliver(task.start):
             done(RuntimeError("the event loop is closed"), None)
         return task

@@ -18,14 +18,18 @@ from typing import Any, NamedTuple
 
 from atops.base.errors import AtopsError, CommandCancelled, HostCallFailure, InvalidType, LoopClosed, StreamAborted
 from atops.base.trace.tracer import Kind
+from atops.base.waiting.current_loop import running_loop_adapter
 from atops.base.waiting.loop_adapter import HostTask, LoopAdapter
 from atops.runtime.core import command_trace
 from atops.runtime.core.capacity import Room
 from atops.runtime.core.commands import NOWHERE, Ended, always, define, never, nothing
-from atops.runtime.core.completion import Completion, as_failure
+from atops.runtime.core.completion import PENDING, RUNNING, Completion, as_failure
 from atops.runtime.executors.executor import HERE, Lane
 
-__all__ = ("CALLBACKS", "OBSERVERS", "Call", "HostCoroutine", "is_async", "note_wait", "owe", "result_of", "said_of")
+__all__ = (
+    "CALLBACKS", "OBSERVERS", "Call", "HostCoroutine", "begin_here", "is_async", "may_begin_here", "note_wait", "owe",
+    "result_of", "said_of",
+)  # fmt: skip
 
 CALLBACKS = Lane("callback")  # for host calls, which may wait for each other
 PLAIN = frozenset({FunctionType, MethodType, BuiltinFunctionType})  # none has a `__call__` of the program's
@@ -96,6 +100,36 @@ def _run_call(command: Call, item: Completion) -> bool:
     if first:
         item.begin()
     return False
+
+
+def may_begin_here(command: object) -> bool:
+    """Whether a command is a coroutine of the loop that runs here."""
+    return isinstance(command, Call) and command.adapter is not None and running_loop_adapter() is command.adapter
+
+
+def begin_here(item: Completion) -> None:
+    """Start such a coroutine, the first command of an idle stream: the loop's next turn has its first step.
+
+    So does that of asyncio's own tasks. The stream has no drain yet: where Ctrl-C comes first, the caller offers one.
+    """
+    driver = item.queue.driver
+    try:
+        with driver.lock:
+            if item.stage != PENDING:  # another thread has dropped it
+                return
+            item.stage = RUNNING
+        if driver.tracer.active:
+            item.started_ns = driver.now()
+        driver.execute[Call](item.command, item)
+        driver.stall.look_later()
+    except BaseException as error:
+        if item.stage == RUNNING:
+            broken = StreamAborted(f"the start of {item.command.name} was broken off by {error!r}")
+            if item.stop is None:
+                _ended(item, broken)
+            else:
+                item.stop(broken)
+        raise
 
 
 def _begin(item: Completion) -> None:
@@ -191,7 +225,8 @@ def _start_on_loop(item: Completion) -> None:
     begin = lambda: item.command.function(*_arguments(item.command, item))  # noqa: E731  # arguments when it begins
     try:
         on_wait, named = partial(note_wait, item), getattr(item, "get_name", None)  # a stream's task has a name
-        task = adapter.spawn(begin, item.command.context, done, on_wait, named)
+        at_once = not driver.inline and may_begin_here(item.command)
+        task = adapter.spawn(begin, item.command.context, done, on_wait, named, at_once)
     except BaseException:
         driver.host_tasks.remove(owed)
         raise

@@ -21,7 +21,7 @@ from atops.base.locks import reentered
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.deferred_free import Lost, lost_behind, lost_with, when_over
 from atops.runtime.commands.awaited import WaitAwaited
-from atops.runtime.commands.call import Call, owe
+from atops.runtime.commands.call import Call, begin_here, may_begin_here, owe
 from atops.runtime.commands.copy import Copy
 from atops.runtime.commands.events import WaitEvent
 from atops.runtime.commands.launch import Launch
@@ -492,11 +492,17 @@ def _none() -> None:
     """Return None: where no Stream is, as the weak reference to one does that is gone."""
 
 
-def _append(items: Sequence[Completion]) -> None:
-    """Append admitted commands, and post the drains. With the lock held: such a loop is a function (`OwnedLock`)."""
+def _append(items: Sequence[Completion], here: bool) -> bool:
+    """Append admitted commands, and post the drains. With the lock held: such a loop is a function (`OwnedLock`).
+
+    Returns whether the only one, which may begin `here`, is to: then no drain was posted.
+    """
     for item in items:
-        if item.queue.append(item):
+        first = item.queue.append(item)
+        here = here and first and item.deps is None and item.queue.failure is None
+        if first and not here:
             item.queue.driver.offer(item.queue.drain, item.queue.priority)
+    return here
 
 
 def submit_items(items: Sequence[Completion], events: tuple[Event, ...] = (), launch: Completion | None = None) -> None:
@@ -510,16 +516,20 @@ def submit_items(items: Sequence[Completion], events: tuple[Event, ...] = (), la
         warn_in_host_function(driver, CALLS, f"a verb of {items[0].queue.label}")
     if driver.called_amid():
         raise reentered(f"{verb(items[0])} was enqueued on {items[0].queue.label}")
+    here = len(items) == 1 and not driver.inline and may_begin_here(items[0].command)
     try:
         with driver.lock:
             for event in events:
                 event.check_recordable()
             for item in items:
                 item.queue.admit(item)
-            _append(items)
+            here = _append(items, here)
             for event in events:
                 event.launch = launch
                 event.recorded_by(items[0])
+        if here:
+            begin_here(items[0])
+            catch_up(items[0])
     except BaseException as error:
         break_off(items, error)
         raise

@@ -7,6 +7,7 @@ import gc
 import inspect
 import threading
 import warnings
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 
 import anyio
@@ -23,6 +24,7 @@ from atops.base.errors import (
     StreamAborted,
     StreamFull,
 )
+from atops.base.waiting.asyncio_loop import AsyncioHostTask
 from tests.every import every
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import hold
@@ -300,3 +302,90 @@ async def test_a_program_may_poll_a_queue(device):
     stream.fill(device.empty(4), 1)
     while stream.qsize():
         pass
+
+
+def turns_of(begin, ending):
+    """Return what happens in each turn of a loop: to a task that `begin` makes, and to what waits for it."""
+    log = []
+
+    async def task():
+        log.append("begins")
+        try:
+            await (asyncio.sleep(0) if ending != "cancelled" else asyncio.Event().wait())
+            if ending == "failed":
+                raise ValueError("on purpose")
+        finally:
+            log.append("ends")
+
+    async def wait_for(made):
+        with suppress(ValueError, HostCallFailure, CommandCancelled, asyncio.CancelledError):
+            await made
+        log.append("woken")
+
+    async def main():
+        made = begin(task)
+        waiting = asyncio.create_task(wait_for(made))
+        for turn in range(7):
+            log.append((turn, made.done()))
+            if turn == 2 and ending == "cancelled":
+                made.cancel()
+            await asyncio.sleep(0)
+        await waiting
+
+    asyncio.run(main())
+    return log
+
+
+@every("ending", ("well", "failed", "cancelled"))
+def test_an_idle_streams_coroutine_takes_the_turns_of_asyncios_tasks(ending):
+    """It begins in the next turn, is done in that of its last step, and wakes what waits for it in the one after."""
+    expected = turns_of(lambda task: asyncio.create_task(task()), ending)
+    with board() as device:
+        for begin in (
+            lambda task: device.create_stream().create_task(task()),
+            lambda task: device.create_stream().call(task),
+            lambda task: device.null_stream.call(task, holds=False),
+        ):
+            assert turns_of(begin, ending) == expected
+            device.null_stream.clear_error()
+
+
+def test_coroutines_that_hold_nothing_run_one_after_another():
+    """The first begins on the idle stream at once, the second only when it has ended."""
+
+    async def main(device):
+        log, stream = [], device.create_stream()
+        for name in "ab":
+            stream.call(note_both, log, name, holds=False)
+        await stream
+        return log
+
+    async def note_both(log, name):
+        log.append(f"{name} begins")
+        await asyncio.sleep(0)
+        log.append(f"{name} ends")
+
+    with board() as device:
+        assert asyncio.run(main(device)) == ["a begins", "a ends", "b begins", "b ends"]
+
+
+@pytest.mark.parametrize("at", ["start", "look_later"])
+def test_ctrl_c_while_a_coroutine_is_begun(at, monkeypatch):
+    """Wherever it comes, the coroutine has ended or never began, and the stream works afterwards."""
+
+    def interrupted(*_arguments):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    async def main(device):
+        stream = device.create_stream()
+        await stream.create_task(work())
+        monkeypatch.setattr(AsyncioHostTask if at == "start" else type(device.driver.stall), at, interrupted)
+        task = work()
+        with pytest.raises(KeyboardInterrupt):
+            stream.create_task(task)
+        assert await stream.create_task(work(7)) == 7 and inspect.getcoroutinestate(task) == inspect.CORO_CLOSED
+        assert stream.is_done and stream.error is None
+
+    with board() as device:
+        asyncio.run(main(device))
