@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import ReferenceType, WeakSet
+from weakref import ReferenceType, WeakKeyDictionary, WeakSet
 
 from atops.base.errors import AtopsError, ExecutionError, IllegalState, LoopClosed, StreamAborted
 from atops.base.locks import make_lock
@@ -101,9 +101,9 @@ class DeviceContext:
         self.pool: MemoryPool | None = None  # what allocations without a pool use; None is the default pool
         self.release: Callable[[Any, Any], object] | None = None  # what closes a buffer; made by the first allocation
         self.dropped: deque[_Dropped] = deque()  # memory of streams' verbs whose last reference has gone
-        self.capacities: WeakSet[Capacity] = WeakSet()  # of its streams
+        self.capacities: WeakKeyDictionary[Capacity, None] = WeakKeyDictionary()  # of its streams, in order
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
-        self.word_waits: set[_HostWait] = set()  # of the host, in no stream, for words of any memory
+        self.word_waits: dict[_HostWait, None] = {}  # of the host, in no stream, for words of any memory
         self._granted: dict[int, int] = {}  # how often they were granted one allocation elsewhere, by serial
 
     @property
@@ -212,7 +212,7 @@ class DeviceContext:
         if capacity is not None:
             tracer.limit_stream(self.ordinal, stream.number, capacity.limit)
             with self.driver.lock:
-                self.capacities.add(capacity)
+                self.capacities[capacity] = None
 
     def fail_all(self, error: ExecutionError) -> None:
         """Abort every stream that has work, and end requests for room in one and waits for signals and for words."""
@@ -231,7 +231,7 @@ class DeviceContext:
     def shut_down(self, error: AtopsError) -> None:
         """Refuse and abort all work, because the driver closes."""
         self.dead = error
-        for stream in list(self.poisoned):
+        for stream in sorted(self.poisoned, key=lambda stream: stream.number):
             failure = stream.failure
             if failure is not None and not isinstance(failure, LoopClosed):  # its loop reports that one
                 log_if_unseen(stream, failure)

@@ -32,7 +32,7 @@ class Signals(InProcess):
         self._chip = chip
         self._driver = driver
         self._held: set[int] = set()
-        self._waits: set[HostWait] = set()  # of the host, that are not over
+        self._waits: dict[HostWait, None] = {}  # of the host, that are not over, in order
         self._refusal: AtopsError | None = None  # what waits end with, once the device is reset or closed
         self.lock = make_lock()
 
@@ -125,12 +125,12 @@ class Signals(InProcess):
         with self.lock:
             if self._refusal is not None:
                 raise self._refusal.fresh()
-            self._waits.add(wait)
+            self._waits[wait] = None
 
     def ended(self, wait: HostWait) -> None:
         """Forget a wait of the host."""
         with self.lock:
-            self._waits.discard(wait)
+            self._waits.pop(wait, None)
 
     def _check(self, handle: SupportsIndex) -> int:
         index = _whole(handle, "handle")

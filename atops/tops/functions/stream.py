@@ -310,13 +310,13 @@ class _WordWait(Ending, Wait):
         context = self._context
         with context.driver.lock:
             context.check_survived()  # a reset that comes later finds the wait
-            context.word_waits.add(self)
+            context.word_waits[self] = None
         self._watch.arm()
 
     def _give_up(self) -> None:
         self._watch.cancel()
         with self._context.driver.lock:
-            self._context.word_waits.discard(self)
+            self._context.word_waits.pop(self, None)
 
     def _end(self, error: AtopsError | None = None) -> None:
         """Wake the waiter, once, in the thread that stored the word, freed the memory or reset the device."""

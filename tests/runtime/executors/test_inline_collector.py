@@ -14,9 +14,11 @@ import pytest
 
 import atops
 from atops import kernels as k
+from atops import tops
 from atops.base.options import EmulatorOptions
 from atops.errors import AtopsError
 from atops.runtime.executors.inline import COLLECT, MOST_OBJECTS
+from atops.tops import aio
 from tests.every import every
 
 
@@ -83,6 +85,40 @@ def test_what_the_collector_frees_replays(blocking, seed):
     first = runs[0]
     assert all(run == first for run in runs)
     assert sum("Kind.FREE" in line for line in first) > 15  # it ran in there, and freed arrays
+
+
+async def waits_that_a_reset_ends() -> list[str]:
+    """Have tasks wait for room, signals and words; a reset ends all. Return in which order they go on."""
+    device, said, streams = atops.Device(0), [], []
+    word = tops.check(tops.topsMalloc(8))
+
+    async def waits(kind: str, number: int) -> None:
+        stream = device.create_stream(capacity=1)
+        streams.append([stream, [[] for _ in range(number)]])
+        stream.wait_value(device.zeros(1, "uint32"), 1)
+        try:
+            if kind == "room":
+                await stream.room().__aenter__()
+            elif kind == "signal":
+                await device.signals.wait(device.signals.allocate(), 1)
+            else:
+                assert await aio.topsStreamWaitValue32(word, 77, 1) == (tops.topsErrorContextIsDestroyed,)
+                said.append(f"{kind} {number}")
+        except AtopsError:
+            said.append(f"{kind} {number}")
+
+    tasks = [asyncio.ensure_future(waits(kind, number)) for number in range(9) for kind in ("room", "signal", "word")]
+    await asyncio.gather(*(asyncio.sleep(0) for _ in range(5)))
+    await device.reset()
+    await asyncio.gather(*tasks)
+    return said
+
+
+def test_the_order_of_what_a_reset_ends_replays():
+    """It is that in which the waits began, wherever their objects lie in memory."""
+    first = atops.run(waits_that_a_reset_ends)
+    for kind in ("room", "signal", "word"):
+        assert [each for each in first if each.startswith(kind)] == [f"{kind} {number}" for number in range(9)]
 
 
 class Dropped:
