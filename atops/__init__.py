@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from atops import errors, kernels
 from atops.base.dims import Dim3
-from atops.base.neighbours import cure
+from atops.base.neighbours import cure, import_of
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import Kind, Status, Trace, TraceRecord
 from atops.device.memory.value_wait import Condition
@@ -100,6 +100,8 @@ def _named_late(name: str) -> Any:
     if name in LATE:
         return import_module(f"atops.{name}")
     found = None if name.startswith("__") else cure("atops", name)
+    if found is not None and import_of(sys._getframe(1)):
+        raise ImportError(found, name=name)
     raise AttributeError(found or f"module 'atops' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 

@@ -71,7 +71,10 @@ def main(arguments: Sequence[str]) -> int:
     except (UsageError, OSError, _NoProgramError) as error:
         for variable, text in before.items():
             os.environ.pop(variable) if text is None else os.environ.update({variable: text})
-        parser.error(f"{error.strerror}: {error.filename!r}" if isinstance(error, OSError) else str(error))
+        said = f"{error.strerror}: {error.filename!r}" if isinstance(error, OSError) else str(error)
+        for name in given:  # the program's caller wrote the option, and not the variable that stands for it here
+            said = said.replace(f"{VARIABLES[name].name} is", f"--{name} is")
+        parser.error(said)
     except SyntaxError as error:  # of the program, as Python tells it
         _raise(error, None)
     _tell_misplaced(program[2:] if program[0] == "-m" else program[1:])

@@ -7,12 +7,25 @@ look at one is an AttributeError with the cure, so `hasattr` knows nothing of it
 
 from __future__ import annotations
 
+import dis
+import functools
+import inspect
+import sys
 from collections.abc import Callable, Mapping
-from typing import Final, NoReturn, TypeVar
+from types import FrameType
+from typing import Final, NoReturn, ParamSpec, TypeVar
 
-__all__ = ("NAMES", "answers", "cure", "instead_of", "page")
+from atops.base.errors import InvalidType
+
+__all__ = ("NAMES", "answers", "cure", "import_of", "instead_of", "keywords", "page", "refuse_await")
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+IMPORT_FROM = dis.opmap["IMPORT_FROM"]
+CACHE, GET_AWAITABLE = dis.opmap["CACHE"], bytes([dis.opmap["GET_AWAITABLE"]])
+CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith("CALL"))
+COROUTINES = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 # By the class: a name that it lacks, called or not, and what has its place.
 NAMES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -153,6 +166,16 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "block_idx": "k.blockIdx", "thread_idx": "k.threadIdx", "block_dim": "k.blockDim", "grid_dim": "k.gridDim",
         "laneid": "k.threadIdx", "warpsize": "k.blockDim", "async_copy()": "k.memcpy_async(dte, dst, src)",
         "cp_async()": "k.memcpy_async(dte, dst, src)", "memcpy_sync()": "k.memcpy(dte, dst, src)",
+        "max()": "np.max(tile)", "min()": "np.min(tile)", "sum()": "np.sum(tile)", "dot()": "np.dot(tile, other)",
+        "range()": "range(0, n)", "where()": "np.where(mask, tile, other)",
+        "maximum()": "np.maximum(tile, other)", "minimum()": "np.minimum(tile, other)", "cdiv()": "math.ceil(n / tile)",
+        "float32": "np.float32", "float64": "np.float64", "float16": "np.float16", "int8": "np.int8",
+        "int16": "np.int16", "int32": "np.int32", "int64": "np.int64", "uint8": "np.uint8", "uint16": "np.uint16",
+        "uint32": "np.uint32", "uint64": "np.uint64", "bfloat16": "ml_dtypes.bfloat16", "constexpr": "n: int",
+        "full()": "tile[...] = value", "reduce()": "np.sum(tile)", "len()": "x.size",
+        "float4": "k.vector4[np.float32]", "make_float4()": "k.vector4[np.float32]", "static_range()": "range(0, n)",
+        "shared_array()": "k.shared(n, dtype)", "local_array()": "k.local(n, dtype)",
+        "threadfence()": "k.syncthreads()", "selp()": "np.where(mask, tile, other)",
     },
     "atops": {
         "synchronize()": "atops.Device().sync()", "devices()": "atops.Device.all()",
@@ -178,7 +201,17 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "grid()": "k.thread_id()", "syncthreads()": "k.syncthreads()", "threadIdx": "k.threadIdx",
         "blockIdx": "k.blockIdx", "LaunchOptions": "atops.LaunchConfig", "StreamOptions": "device.create_stream()",
         "EventOptions": "device.create_event()", "Queue": "device.create_stream()", "Future": "atops.Completion",
-        "cuda": "atops.Device(0)", "Context": "atops.Device(0)",
+        "cuda": "atops.Device(0)", "Context": "atops.Device(0)", "hip": "atops.tops", "driver": "atops.tops",
+        "nvrtc": "k.Program(text, name)", "rtc": "k.Program(text, name)", "cudart": "atops.tops",
+        "runtimeapi": "atops.tops", "mem": "device.current_pool", "memory": "device.current_pool",
+        "ndarray": "atops.DeviceArray", "Tensor": "atops.DeviceArray", "tensor()": "stream.upload(host)",
+        "Memory": "atops.Buffer", "UnownedMemory": "atops.Buffer", "MemoryPointer": "atops.Buffer",
+        "MemoryResource": "atops.MemoryPool", "DeviceMemoryResource": "atops.MemoryPool",
+        "ElementwiseKernel": "k.kernel", "ReductionKernel": "k.kernel", "vectorize": "k.kernel",
+        "cuda_jit": "k.kernel", "system": "atops.Device.all()", "Timeout": "completion.wait_sync(timeout)",
+        "wait()": "completion.wait_sync(timeout)", "gather()": "asyncio.gather(completion, event)",
+        "run_coroutine_threadsafe()": "stream.create_task(coroutine)", "Graph": "stream.launch(kernel, config)",
+        "CUDAGraph": "stream.launch(kernel, config)", "ExternalEvent": "device.create_event()",
         "Task": "atops.StreamTask", "create_task()": "stream.create_task(coroutine)",
         "manual_seed()": "atops.EmulatorOptions(seed=7)", "is_available()": "atops.Device.count()",
     },
@@ -189,6 +222,52 @@ def cure(kind: str, name: str) -> str | None:
     """Return what to do about a name that a class or module lacks, None where the table does not have it."""
     spelled = _spelled(kind, name)
     return None if spelled is None else f"{kind} has no {spelled}; use {NAMES[kind][spelled]}"
+
+
+def import_of(frame: FrameType | None) -> bool:
+    """Return whether `from module import name` stands here: Python would drop the text of an AttributeError."""
+    return frame is not None and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == IMPORT_FROM
+
+
+def refuse_await(instead: str) -> None:
+    """Raise InvalidType where a program awaits what this call returns, which is nothing to await. Call it first.
+
+    Python would say that a NoneType, or another object, cannot be used in an `await` expression.
+    """
+    frame = sys._getframe(2)
+    if not frame.f_code.co_flags & COROUTINES:
+        return
+    code, at = frame.f_code.co_code, frame.f_lasti
+    call, after = at, at + 2
+    while call > 0 and code[call] == CACHE:  # where a frame stands in its call differs between versions of Python
+        call -= 2
+    while after < len(code) and code[after] == CACHE:
+        after += 2
+    if code[call] in CALLS and code[after : after + 1] == GET_AWAITABLE:
+        name = sys._getframe(1).f_code.co_name
+        raise InvalidType(f"{name}() gives nothing to await; use {instead}")
+
+
+def keywords(**cures: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return what decorates a function: keywords of other libraries are refused by InvalidType, with what to write.
+
+    For what is called rarely: it adds a call.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        name = function.__qualname__.removesuffix(".__init__")
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            if kwargs:
+                for each in kwargs:
+                    if each in cures:
+                        raise InvalidType(f"{name}() has no argument {each!r}; use {cures[each]}")
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def instead_of(kind: str, name: str) -> str | None:

@@ -24,10 +24,11 @@ It depends on the device alone, not on streams or launches. What a program names
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from atops.base.neighbours import cure
+from atops.base.neighbours import cure, import_of
 from atops.device.span.span import Space, Span
 from atops.kernels import dte
 from atops.kernels.arguments import restrict
@@ -115,6 +116,8 @@ def _named_late(name: str) -> Any:
             f"module 'atops.kernels' has no attribute {name!r}: inside a class Python renames k.__{own}; write k.{own}"
         )
     if (found := None if name.startswith("__") else cure("k", name)) is not None:
+        if import_of(sys._getframe(1)):
+            raise ImportError(found, name=name)
         raise AttributeError(found, name=name)
     # Importers and inspectors read dunder names often: for those nothing is loaded or searched.
     hint = "" if name.startswith("__") else import_module("atops.kernels.source.diagnostics").nearest(name, __all__)

@@ -27,7 +27,7 @@ from atops.base.errors import (
     StreamAborted,
 )
 from atops.base.html_table import bar, html_table
-from atops.base.neighbours import answers
+from atops.base.neighbours import answers, keywords, refuse_await
 from atops.base.options import whole
 from atops.device.arch import Architecture
 from atops.device.call_site import caller
@@ -40,7 +40,7 @@ from atops.runtime.board.deferred_free import free_when_idle
 from atops.runtime.board.printing import Printing
 from atops.runtime.board.signals import Signals
 from atops.runtime.core.completion import Completion, look_at, over
-from atops.runtime.core.event import Event
+from atops.runtime.core.event import EVENT_OPTIONS, Event
 from atops.runtime.core.future import InProcess
 from atops.runtime.core.order import EVERYTHING, NOTHING
 from atops.runtime.driver import Driver, current_driver
@@ -201,6 +201,11 @@ class Device(InProcess):
 
     # ---- making things
 
+    @keywords(
+        non_blocking="nonblocking=True", flags="nonblocking=True", stream_flags="nonblocking=True",
+        options="its fields: create_stream(nonblocking=True, priority=-1)", label="name", maxsize="capacity",
+        device="the create_stream() of that device", is_nonblocking="nonblocking=True", stream_priority="priority",
+    )  # fmt: skip
     def create_stream(
         self,
         *,
@@ -271,6 +276,7 @@ class Device(InProcess):
         """
         return current_stream(self.context) or self.null_stream
 
+    @keywords(**EVENT_OPTIONS)
     def create_event(self, *, timing: bool = True, once: bool = False, queryable: bool = True) -> Event:
         """Create an event of this device. See `Event`."""
         warn_in_host_function(self.driver, CALLS, "create_event()")
@@ -292,6 +298,7 @@ class Device(InProcess):
         """Create a memory pool on this device (TOPS Runtime API, 2.6 topsMemPoolCreate)."""
         return MemoryPool(self.context, max_size=max_size, name=name)
 
+    @keywords(stream="stream.allocate(nbytes)", size="nbytes", bytesize="nbytes", dtype="device.empty(shape, dtype)")
     def allocate(
         self, nbytes: int, *, bank: int | None = None, top_down: bool = False, flags: int = 0, label: str = ""
     ) -> Buffer:
@@ -358,6 +365,7 @@ class Device(InProcess):
     def zeros(self, shape: Shape, dtype: Typed[Scalar]) -> DeviceArray[Scalar]: ...
     @overload
     def zeros(self, shape: Shape, dtype: DTypeLike) -> DeviceArray: ...
+    @keywords(stream="stream.zeros(shape, dtype)", device="the zeros() of that device")
     def zeros(self, shape: Shape, dtype: DTypeLike = np.float32) -> DeviceArray:
         """Allocate an array now, outside any stream's order, and make all its bytes 0."""
         array = self.empty(shape, dtype)
@@ -378,6 +386,7 @@ class Device(InProcess):
     def empty(self, shape: Shape, dtype: Typed[Scalar]) -> DeviceArray[Scalar]: ...
     @overload
     def empty(self, shape: Shape, dtype: DTypeLike) -> DeviceArray: ...
+    @keywords(stream="stream.empty(shape, dtype)", device="the empty() of that device")
     def empty(self, shape: Shape, dtype: DTypeLike = np.float32) -> DeviceArray:
         """Allocate an array now, outside any stream's order."""
         dtype = as_dtype(dtype)
@@ -502,6 +511,7 @@ class Device(InProcess):
 
         Raises TimeoutError, WouldDeadlock where the wait could never end (TOPS Runtime API, 2.2 topsDeviceSynchronize).
         """
+        refuse_await("`await device.wait()`")
         context = self.context
         context.free_dropped()
         if context.active:
@@ -638,7 +648,9 @@ class Device(InProcess):
         return hash((self.ordinal, id(self.driver)))
 
     def __repr__(self) -> str:
-        return f"<Device {self.ordinal}: {self.name}>"
+        driver = self._driver
+        board = f" of {driver.title}" if driver.title else ""
+        return f"<Device {self.ordinal}{board}: {self.name}>"
 
     def _repr_html_(self) -> str:
         title, arch = f"Device {self.ordinal}: {self.name}", self.arch

@@ -30,7 +30,7 @@ from atops.base.errors import (
 )
 from atops.base.locks import fork_safe, make_lock
 from atops.base.log_fields import get_logger
-from atops.base.neighbours import answers
+from atops.base.neighbours import answers, keywords
 from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import checkpoint, current_loop_adapter
@@ -94,6 +94,7 @@ class Driver(InProcess):
     _flush_posted = False  # whether the tracer is about to tell its subscribers
     frees = False  # whether a stream has freed memory: from then on pools need to know what comes before what
 
+    @keywords(**{each: f"atops.Driver(atops.EmulatorOptions({each}=...))" for each in EmulatorOptions.__match_args__})
     def __init__(self, options: EmulatorOptions | None = None, *, name: str = "", executor: Executor | None = None):
         self.options, self.name = options_of(options), _name_of(name)
         self.clock: Clock = WallClock()
@@ -417,6 +418,13 @@ class Driver(InProcess):
     def _flush(self) -> None:
         self._flush_posted = False
         self.run_callback(self.tracer.flush)  # subscribers are user code: never on the driver
+
+    @property
+    def title(self) -> str:
+        """Its number and name, for messages; empty of the process-wide one."""
+        if DEFAULT and DEFAULT[0] is self:
+            return ""
+        return f"Driver {self.serial}" + (f" {self.name!r}" if self.name else "")
 
     def __repr__(self) -> str:
         state = "closed" if self.closed is not None else "inline" if self.inline else "threaded"

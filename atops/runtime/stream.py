@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle, InvalidType
-from atops.base.neighbours import answers
+from atops.base.neighbours import answers, refuse_await
 from atops.runtime.board.current_device import current_ordinal, enter, leave, use_stream
 from atops.runtime.board.handles import HANDLES, Remains, handle_from, lend
 from atops.runtime.commands.events import Cancelled
@@ -206,6 +206,7 @@ class Stream(WorkVerbs):
         `timeout` is in seconds. Raises TimeoutError, or WouldDeadlock where the wait could never end
         (TOPS Runtime API, 2.4 topsStreamSynchronize).
         """
+        refuse_await("`await stream`")
         context = self._queue.context
         context.check_alive()
         context.free_dropped()

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from atops.base.dtypes import DType, DTypeLike, Scalar, Typed, as_dtype
 from atops.base.errors import IllegalAddress, InvalidHandle, InvalidType, InvalidValue
+from atops.base.neighbours import refuse_await
 from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
 from atops.runtime.commands.copy import Copy, ScatteredCopy, checksum
@@ -146,6 +147,7 @@ class MemoryVerbs(InProcess):
         (DLPack). Raises InvalidType for a masked array, for another byte order than the machine's, and for what device
         memory cannot hold.
         """
+        refuse_await("upload() alone: the array is there at once, and is filled in stream order")
         array = host_array(host)
         self._queue.check_room(2)
         target = self.empty(array.shape, array.dtype)
@@ -241,6 +243,7 @@ class MemoryVerbs(InProcess):
         One that this stream's verbs made may be named by its address. Raises InvalidHandle when the buffer owns nothing
         or was freed, or none has this address; NotInitialized in a forked child (TOPS Runtime API, 2.6 topsFreeAsync).
         """
+        refuse_await("free() alone: it is freed in stream order")
         queue = self._queue
         if isinstance(buffer, (int, np.integer)) and not isinstance(buffer, bool):
             buffer = queue.made_at(int(buffer))

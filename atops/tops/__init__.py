@@ -20,6 +20,10 @@ In this package are
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from atops.base.neighbours import import_of
 from atops.tops import aio as aio
 from atops.tops.bridge.codes import check as check
 from atops.tops.bridge.pointers import host_view as host_view
@@ -43,3 +47,18 @@ from atops.tops.header.structs import *  # noqa: F403
 VALUES = (constants, enumerations, error_codes, structs)
 EXTRAS = ("TOPS_SYMBOL", "aio", "check", "host_view")
 __all__ = tuple(sorted({*FUNCTIONS, *(name for part in VALUES for name in part.__all__), *EXTRAS}))
+
+OTHERS = ("cuda", "hip", "cu")  # what functions of other libraries begin with
+
+
+def _other_library(name: str) -> NoReturn:
+    """Refuse a name: one of CUDA or HIP with the name that it has here."""
+    here = next(("tops" + name.removeprefix(each) for each in OTHERS if name.startswith(each)), "")
+    text = f"atops.tops has no {name}" + (f"; use {here}" if here in __all__ else "")
+    if here in __all__ and import_of(sys._getframe(1)):
+        raise ImportError(text, name=name)
+    raise AttributeError(text, name=name, obj=sys.modules[__name__])
+
+
+if not TYPE_CHECKING:  # checkers are to refuse a name that does not exist
+    __getattr__ = _other_library

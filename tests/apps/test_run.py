@@ -151,8 +151,8 @@ def test_a_program_that_dies(tmp_path: Path) -> None:
     (("-m", "no_such_module_anywhere"), "no_such_module_anywhere"),
     (("-m", "no_such.module"), "no_such"),
     (("--seed", "x", "p.py"), "--seed"),
-    (("--devices", "99", "p.py"), "ATOPS_DEVICES is '99'"),
-    (("--workers", "0", "p.py"), "ATOPS_WORKERS is '0'"),
+    (("--devices", "99", "p.py"), "--devices is '99'"),
+    (("--workers", "0", "p.py"), "--workers is '0'"),
     (("--colour", "p.py"), "--colour"),
     (("--trace", "no/such/folder.json", "p.py"), "the folder is missing"),
 ])  # fmt: skip

@@ -87,11 +87,25 @@ class IsStream(Protocol):
 
 
 def handle_from(owner: object) -> int:
-    """Return the handle that an object names by `__tops_stream__`. Raises InvalidType for any other answer."""
+    """Return the handle that an object names by `__tops_stream__`.
+
+    Raises InvalidType for any other answer, for what is no method, and, with its cause, where the method raises.
+    """
     method = getattr(type(owner), "__tops_stream__", None)
     if method is None:
         raise InvalidType(f"{owner!r} is no stream; expected an object whose __tops_stream__ returns (0, handle)")
-    answer = method(owner)
+    if not callable(method):
+        raise InvalidType(
+            f"__tops_stream__ of {type(owner).__name__} is {method!r}; expected a method that returns (0, handle)"
+        )
+    try:
+        answer = method(owner)
+    except AtopsError:  # what a stream of this library has to say: it was closed, or its device reset
+        raise
+    except Exception as error:
+        raise InvalidType(
+            f"__tops_stream__ of {type(owner).__name__} raised {error!r}; expected (0, handle)"
+        ) from error
     try:
         version, handle = (operator.index(each) for each in answer)
     except (TypeError, ValueError):

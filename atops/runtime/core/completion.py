@@ -12,7 +12,7 @@ from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, NotReady
+from atops.base.errors import AtopsError, CommandCancelled, ExecutionError, InvalidType, NotReady
 from atops.base.html_table import html_table
 from atops.base.log_fields import get_logger
 from atops.base.neighbours import answers
@@ -89,7 +89,9 @@ class Completion(FutureLike[T_co]):
     callbacks: CallbackWaiter | None = None
     instead: Completion | None = None  # what has its place in stream order, once it was cancelled before it started
 
-    def __init__(self, queue: StreamQueue, command: Any) -> None:
+    def __init__(self, queue: StreamQueue | None = None, command: Any = None) -> None:
+        if queue is None or command is None:  # a call of the program's; the runtime gives both
+            raise InvalidType("Completion() makes no command; a verb of a stream gives one: stream.call(function)")
         self.queue = queue
         self.command = command  # its class says what can be done with it: see `core.commands.define`
 

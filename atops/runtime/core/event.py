@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextvars import Context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from atops.base.errors import AtopsError, InvalidHandle, InvalidType, InvalidValue, NotSupported
 from atops.base.html_table import html_table
-from atops.base.neighbours import answers
+from atops.base.neighbours import answers, keywords, refuse_await
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.future import AT_ONCE, FutureLike, Timeout, call_here, checked_callback, ends_a_wait
@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from atops.runtime.device import Device
     from atops.runtime.ipc.event import SharedRecords
 
-__all__ = ("Event",)
+__all__ = ("EVENT_OPTIONS", "Event")
+
+# What other libraries call the options of an event, and what to write.
+EVENT_OPTIONS: Final = {
+    "enable_timing": "timing, which is True unless told", "disable_timing": "timing=False",
+    "timing_enabled": "timing", "blocking": "none: event.sync() blocks, `await event` does not",
+    "busy_waited_sync": "none: event.sync() blocks, `await event` does not",
+    "is_blocking_sync": "none: event.sync() blocks, `await event` does not",
+    "options": "its fields: create_event(timing=False)", "flags": "its fields: create_event(timing=False)",
+    "interprocess": "topsEventCreateWithFlags, which makes events for other processes",
+    "external": "topsEventCreateWithFlags, which makes events for other processes", "name": "none: it has a number",
+    "stream": "stream.record(event)", "device": "the create_event() of that device",
+}  # fmt: skip
 
 
 @answers("Event")
@@ -38,6 +50,10 @@ class Event(FutureLike[None]):
         "launch", "number", "shared",
     )  # fmt: skip
 
+    @keywords(**{
+        name: f"device.create_event(); there: {instead}" for name, instead in EVENT_OPTIONS.items()
+        if name not in ("interprocess", "flags")
+    })  # fmt: skip
     def __init__(
         self,
         context: DeviceContext | None = None,
@@ -82,6 +98,7 @@ class Event(FutureLike[None]):
 
         `timeout` is in seconds. Raises TimeoutError, WouldDeadlock, or what the recorded work failed with.
         """
+        refuse_await("`await event`")
         self._check_queryable("waited for")
         if (shared := self.shared) is not None and shared.block(timeout):
             return

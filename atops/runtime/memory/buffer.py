@@ -75,6 +75,8 @@ class Buffer(Collectable):
         release: Release | None = None,
         driver: Driver | None = None,
     ) -> None:
+        if not isinstance(allocation, Allocation):  # a call of the program's; the runtime gives one
+            raise InvalidType(f"Buffer({allocation!r}) makes no memory; use device.allocate(nbytes)")
         self.allocation = allocation
         self.offset = offset
         self.nbytes = allocation.size - offset if nbytes is None else nbytes
@@ -291,12 +293,14 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
     def __init__(
         self,
         allocation: Allocation,
-        offset: int,
-        dtype: DType,
-        shape: tuple[int, ...],
+        offset: int = 0,
+        dtype: DType | None = None,
+        shape: tuple[int, ...] = (),
         release: Release | None = None,
         driver: Driver | None = None,
     ) -> None:
+        if dtype is None or not isinstance(allocation, Allocation):  # a call of the program's
+            raise InvalidType(f"DeviceArray({allocation!r}, ...) makes no memory; use device.empty(shape, dtype)")
         size = dtype.itemsize
         for extent in shape:
             size *= extent

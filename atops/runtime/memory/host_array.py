@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atops.base.dtypes import DType, Scalar_co
+from atops.base.errors import InvalidType
 from atops.base.neighbours import answers
 from atops.device.memory.allocation import Allocation
 from atops.runtime.memory.buffer import DeviceArray, Release, alive
@@ -32,13 +33,15 @@ class HostArray(DeviceArray[Scalar_co]):
     def __init__(
         self,
         allocation: Allocation,
-        dtype: DType,
-        shape: tuple[int, ...],
+        dtype: DType | None = None,
+        shape: tuple[int, ...] = (),
         release: Release | None = None,
         array: npt.NDArray[Any] | None = None,
         driver: Driver | None = None,
         offset: int = 0,
     ) -> None:
+        if dtype is None or not isinstance(allocation, Allocation):  # a call of the program's
+            raise InvalidType(f"HostArray({allocation!r}, ...) makes no memory; use device.host_malloc(shape, dtype)")
         super().__init__(allocation, offset, dtype, shape, release, driver)
         if array is None:
             array = allocation.data[offset : offset + self.nbytes].view(dtype).reshape(shape)
