@@ -516,3 +516,18 @@ def test_ctrl_c_leaves_the_handler_that_was_there(where: str) -> None:
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_program_that_only_polls_comes_to_the_timers() -> None:
+    """Under a virtual clock a copy ends at a timer; asking again and again whether it is over advances to it."""
+
+    async def main() -> int:
+        device = atops.Device(0)
+        stream = device.create_stream()
+        copy = stream.copy(device.empty(1 << 20, np.uint8), np.zeros(1 << 20, np.uint8))
+        asked = 0
+        while not copy.is_done and asked < 1_000_000:
+            asked += 1
+        return asked
+
+    assert atops.run(main, atops.EmulatorOptions(clock="virtual")) < 1_000_000
