@@ -93,10 +93,9 @@ async def test_a_cooperative_launch_waits_for_all_its_clusters(device):
     held = latch.hold(device.create_stream(), (clusters - 1, 1))  # one cluster stays free
     await StreamLatch(device).passed(held)
     whole, same, top = device.create_stream(), device.create_stream(), device.create_stream(priority=-1)
-    items = [
-        whole.launch(noting(log, "whole", cooperative=True), (clusters, 1)),
-        same.launch(noting(log, "same"), (1, 1)),
-    ]
+    items = [whole.launch(noting(log, "whole", cooperative=True), (clusters, 1))]
+    await StreamLatch(device).passed(*items)  # else the launch of another stream may come to the clusters first
+    items.append(same.launch(noting(log, "same"), (1, 1)))
     await StreamLatch(device).passed(*items)
     await top.launch(noting(log, "top"), (1, 1))
     assert log == [("top", 0)]
