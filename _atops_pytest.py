@@ -17,11 +17,11 @@ import pytest
 
 if TYPE_CHECKING:
     from atops import Device, Driver, EmulatorOptions, Stream
-    from atops.testing import Board, Key, Leaks
+    from atops.testing import BoardForTest, Key, Leaks
 
 SEED = "atops_seed"  # the fixture that tests are parametrized by
 RUNNERS = ("anyio", "asyncio", "trio")  # markers of the plugins that run async tests themselves
-BOARD: pytest.StashKey[Board] = pytest.StashKey()
+BOARD: pytest.StashKey[BoardForTest] = pytest.StashKey()
 PASSED: pytest.StashKey[bool] = pytest.StashKey()
 LEAKS: list[Leaks] = []  # one a process, once there is a runtime to look at
 BEFORE: set[Key] = set()  # what was alive before the test that runs now, or outlives it
@@ -155,13 +155,13 @@ def atops_driver(
     """
     from dataclasses import replace
 
-    from atops.testing import Board
+    from atops.testing import BoardForTest
 
     item = request.node
     options = atops_options if atops_seed is None else replace(atops_options, seed=atops_seed)
     inline = not _runs_elsewhere(item) and (atops_seed is not None or inspect.iscoroutinefunction(item.obj))
-    board = item.stash[BOARD] = Board(options, item.name, inline)
-    BEFORE.add(("driver", board.driver.serial, 0))  # it is closed behind the last fixture, when what is left is known
+    board = item.stash[BOARD] = BoardForTest(options, item.name, inline)
+    BEFORE.add(("driver", board.driver.number, 0))  # it is closed behind the last fixture, when what is left is known
     yield board.driver
     board.restore()
 

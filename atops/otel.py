@@ -107,7 +107,7 @@ class Instrumentation(Closable):
         """Return what is known of a command: OpenTelemetry's own names where it has some, else atops.* ones."""
         driver = self._driver
         known: dict[str, str | int | float] = {
-            "atops.driver.id": driver.serial,
+            "atops.driver.id": driver.number,
             "atops.device.id": record.device,
             "atops.stream.id": record.stream,
             "atops.stream.name": driver.tracer.label_of(record.device, record.stream) or f"stream {record.stream}",

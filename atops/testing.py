@@ -21,14 +21,15 @@ from atops.device.memory.allocation import Allocation
 from atops.runtime.board.context import MADE, DeviceContext
 from atops.runtime.board.current_device import DEFAULT
 from atops.runtime.core.completion import UNSEEN, over
-from atops.runtime.driver import DRIVERS, Driver
+from atops.runtime.driver import Driver, board_of
+from atops.runtime.driver_board import BOARDS, Board
 from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.stream import Stream, queue_of
 from atops.trace.text import format_bytes
 
-__all__ = ("Board", "Key", "Leaks")
+__all__ = ("BoardForTest", "Key", "Leaks")
 
 Key = tuple[str, int, int]  # memory, streams, failures and drivers, each by numbers that do not come again
 PATIENCE = 2.0  # seconds that work which a test has left may take before it is called a leak
@@ -37,7 +38,7 @@ ENDLESS: WeakSet[StreamQueue] = WeakSet()  # whose work was waited for in vain
 PER_THREAD = "per-thread stream of "  # how their labels begin: they live as long as their threads
 
 
-class Board:
+class BoardForTest:
     """A driver for one test, which is the process's default driver until it is closed.
 
     `inline`: driver and test share one loop and one thread, so that a seed repeats the run; then `run` runs the test.
@@ -56,7 +57,8 @@ class Board:
         self.inline = inline
         self.driver = Driver(options, name=name, executor=executor)
         self._before = DEFAULT[:]
-        DEFAULT[:] = [self.driver]
+        self._board = board_of(self.driver)
+        DEFAULT[:] = [self._board]
 
     def run(self, test: Callable[..., Coroutine[Any, Any, object]], arguments: dict[str, object]) -> None:
         """Run a coroutine function to its end on the board's own loop. For an inline board."""
@@ -78,7 +80,7 @@ class Board:
             if self.inline:
                 self._loop.run(_within_patience(over(queue_of(stream).outstanding())))
             else:
-                self.driver.wait_all(queue_of(stream).outstanding(), PATIENCE)
+                self._board.wait_all(queue_of(stream).outstanding(), PATIENCE)
         except (AtopsError, TimeoutError):
             ENDLESS.add(queue_of(stream))
         else:
@@ -96,7 +98,7 @@ class Board:
             finally:
                 self._loop.close()
         elif (closing := self.driver.close()) is not None and not closing.is_done:
-            self.driver.executor.block(closing, self.driver.options.abort_grace + MARGIN)
+            self._board.executor.block(closing, self.driver.options.abort_grace + MARGIN)
 
 
 async def _within_patience(wait: Coroutine[Any, Any, object]) -> None:
@@ -104,7 +106,7 @@ async def _within_patience(wait: Coroutine[Any, Any, object]) -> None:
 
 
 class Leaks(logging.Handler):
-    """What is alive on the boards of this process: device and host memory, streams, failures, drivers.
+    """What is alive on the boards of this process: device and host memory, streams, failures, boards.
 
     Made once; from then on it notes where streams are made, and the failures that the runtime logs because nothing
     has looked at them.
@@ -114,7 +116,7 @@ class Leaks(logging.Handler):
         super().__init__(logging.ERROR)
         self._streams: WeakKeyDictionary[StreamQueue, Site] = WeakKeyDictionary()
         self._unseen: list[str] = []
-        self._newest: dict[int, int] = {}  # of each driver, the number of its newest command when the test began
+        self._newest: dict[int, int] = {}  # of each board, the number of its newest command when the test began
         MADE.append(self._made)
         logging.getLogger("atops.stream").addHandler(self)
 
@@ -124,13 +126,13 @@ class Leaks(logging.Handler):
             self._unseen.append(record.getMessage())
 
     def begin(self) -> None:
-        """Forget the failures that were logged so far, and note how far the drivers are."""
+        """Forget the failures that were logged so far, and note how far the boards are."""
         self._unseen.clear()
-        self._newest = {driver.serial: driver.seq for driver in DRIVERS}
+        self._newest = {board.serial: board.seq for board in BOARDS}
 
     def alive(self) -> set[Key]:
         """Return what there is now."""
-        return set(self._found(DRIVERS))
+        return set(self._found(BOARDS))
 
     def left(self, before: set[Key], let_go: Callable[[], object]) -> list[str]:
         """Return what is there now and was not `before`, each with the line that made it where that is known.
@@ -138,16 +140,16 @@ class Leaks(logging.Handler):
         What nothing refers to any more is no leak: if there seems to be one, `let_go` is called to let go of the test's
         values, the collector runs, and the work enqueued has two seconds to end.
         """
-        drivers = [driver for driver in DRIVERS if driver.closed is None]
-        for driver in drivers:
-            if driver.seq != self._newest.get(driver.serial, 0):
-                _settle(driver)
-        if self._found(drivers).keys() - before:
+        boards = [board for board in BOARDS if board.closed is None]
+        for board in boards:
+            if board.seq != self._newest.get(board.serial, 0):
+                _settle(board)
+        if self._found(boards).keys() - before:
             let_go()
             gc.collect()
-            for driver in drivers:
-                _settle(driver)
-        found = self._found(drivers)
+            for board in boards:
+                _settle(board)
+        found = self._found(boards)
         unseen, self._unseen = self._unseen, []
         return [text for key, text in sorted(found.items()) if key not in before] + unseen
 
@@ -155,20 +157,20 @@ class Leaks(logging.Handler):
         if not stream.null and not stream.label.startswith(PER_THREAD):
             self._streams[stream] = caller(1)
 
-    def _found(self, drivers: Iterable[Driver]) -> dict[Key, str]:
-        drivers = [driver for driver in drivers if driver.closed is None]
+    def _found(self, boards: Iterable[Board]) -> dict[Key, str]:
+        boards = [board for board in boards if board.closed is None]
         found: dict[Key, str] = {}
-        for driver in drivers:
-            if driver not in DEFAULT:
-                found["driver", driver.serial, 0] = f"{driver!r} is not closed"
-            for context in driver.contexts:
+        for board in boards:
+            if board not in DEFAULT:
+                found["driver", board.serial, 0] = f"{board!r} is not closed"
+            for context in board.contexts:
                 held = {id(each.allocation) for each in list(context.chip.variables.values())}  # lasting, by contract
                 _add_memory(found, [each for each in context.memory.live() if id(each) not in held])
-                _add_failures(found, driver, context)
-            _add_memory(found, driver.host.live())
+                _add_failures(found, board, context)
+            _add_memory(found, board.host.live())
         for stream, site in list(self._streams.items()):
-            if stream.driver in drivers and not stream.closed and stream.context.dead is None:
-                key = "stream", stream.driver.serial, stream.number
+            if stream.board in boards and not stream.closed and stream.context.dead is None:
+                key = "stream", stream.board.serial, stream.number
                 found[key] = f"{_named(stream)} is open{_busy(stream)}; made at {site}"
         return found
 
@@ -182,11 +184,11 @@ def _add_memory(found: dict[Key, str], allocations: Iterable[Allocation]) -> Non
             found["memory", each.serial, 0] = f"{size} of {where}{label} are held; made at {each.site}"
 
 
-def _add_failures(found: dict[Key, str], driver: Driver, context: DeviceContext) -> None:
+def _add_failures(found: dict[Key, str], board: Board, context: DeviceContext) -> None:
     for stream in list(context.poisoned):
         failure = stream.failure
         if failure is not None and not getattr(failure, "_seen", False) and not isinstance(failure, LoopClosed):
-            found["failure", driver.serial, stream.number] = UNSEEN % (_named(stream), failure)
+            found["failure", board.serial, stream.number] = UNSEEN % (_named(stream), failure)
 
 
 def _named(stream: StreamQueue) -> str:
@@ -198,29 +200,29 @@ def _busy(stream: StreamQueue) -> str:
     return f", {len(left)} of its commands not over, the first {left[0]!r}" if left else ""
 
 
-def _settle(driver: Driver) -> None:
-    """Let what the collector gave back be freed: it is posted to the driver, and freed behind the work that uses it."""
+def _settle(board: Board) -> None:
+    """Let what the collector gave back be freed: it is posted to the board, and freed behind the work that uses it."""
     for _ in range(2):
-        _turn(driver)
-        with driver.lock:
-            streams = [stream for stream in driver.active_streams() if stream not in ENDLESS]
+        _turn(board)
+        with board.lock:
+            streams = [stream for stream in board.active_streams() if stream not in ENDLESS]
             items = [item for stream in streams for item in stream.ends()]
         try:
-            driver.wait_all(items, PATIENCE)
+            board.wait_all(items, PATIENCE)
         except (AtopsError, TimeoutError):  # it is told as a stream that is busy
             return
-    _turn(driver)
-    if not driver.inline:  # a callback thread logs the failures of what was collected
+    _turn(board)
+    if not board.inline:  # a callback thread logs the failures of what was collected
         done = Ending("the callbacks before it")
-        driver.run_callback(done.end)
-        driver.executor.block(done, PATIENCE)
+        board.run_callback(done.end)
+        board.executor.block(done, PATIENCE)
 
 
-def _turn(driver: Driver) -> None:
+def _turn(board: Board) -> None:
     """Wait until the steps that are posted have run."""
     turn = Ending("the steps before it")
     try:
-        driver.post(turn.end)
-        driver.executor.block(turn, PATIENCE)
+        board.post(turn.end)
+        board.executor.block(turn, PATIENCE)
     except AtopsError:  # it runs inline in another thread, which has its own test
         pass

@@ -18,6 +18,7 @@ from opentelemetry.trace import StatusCode
 import atops
 from atops.errors import InvalidType
 from atops.otel import instrument
+from atops.runtime.driver import board_of
 from tests.architecture.source_tree import ROOT
 
 
@@ -80,7 +81,7 @@ async def test_the_parent_is_the_span_at_the_submission(spans: Spans):
     copy, fill, call, _ = spans.of_commands()
     assert copy.attributes is not None and call.attributes is not None
     assert dict(copy.attributes) | {"atops.command.queue.duration": 0.0} == {
-        "atops.driver.id": driver.serial, "atops.device.id": 0, "atops.stream.id": stream.number,
+        "atops.driver.id": board_of(driver).serial, "atops.device.id": 0, "atops.stream.id": stream.number,
         "atops.stream.name": "load", "atops.command.id": 2, "atops.command.kind": "copy host to device",
         "atops.command.status": "done", "atops.command.queue.duration": 0.0, "atops.command.size": 4000,
     }  # fmt: skip

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from atops.base.errors import UsageError
 from atops.base.options import ARCHITECTURE_NAMES, VARIABLES, EmulatorOptions
-from atops.runtime.driver import STARTS, Driver
+from atops.runtime.driver_board import STARTS, Board
 from atops.runtime.profiling import Profile
 
 __all__ = ("add_arguments", "main")
@@ -209,8 +209,8 @@ def _run(module: ModuleType, code: CodeType, profile: Profile, given: Mapping[st
     return 0
 
 
-def _note_board(boards: list[EmulatorOptions], driver: Driver) -> None:
-    boards.append(driver.options)
+def _note_board(boards: list[EmulatorOptions], board: Board) -> None:
+    boards.append(board.options)
 
 
 def _wait_for_threads() -> BaseException | None:

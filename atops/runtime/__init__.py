@@ -1,6 +1,7 @@
 """Floor 4, the runtime. In this folder is what a program names, in the others what stands behind it.
 
-driver              one board, the lock that orders its submissions, its end; the current driver
+driver              a driver as programs have it, and which one is current
+driver_board        what is behind a driver: one board, the lock that orders its submissions, its end
 run                 a whole program as one loop in one thread
 properties          the figures of a device
 device              a device: streams, memory outside of stream order, peers

@@ -106,6 +106,6 @@ def submit_together(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Com
 
 def _completions(commands: Sequence[tuple[StreamQueue, Command]]) -> list[Completion]:
     """Return the completions of commands that are to be enqueued together. Raises InvalidValue for several drivers."""
-    if len({stream.driver for stream, _ in commands}) > 1:
+    if len({stream.board for stream, _ in commands}) > 1:
         raise InvalidValue("streams of several drivers cannot be given commands together")
     return [Completion(stream, command) for stream, command in commands]

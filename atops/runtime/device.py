@@ -43,7 +43,8 @@ from atops.runtime.core.completion import Completion, look_at, over
 from atops.runtime.core.event import EVENT_OPTIONS, Event
 from atops.runtime.core.future import InProcess
 from atops.runtime.core.order import EVERYTHING, NOTHING
-from atops.runtime.driver import Driver, current_driver
+from atops.runtime.driver import Driver, board_of, current_board
+from atops.runtime.driver_board import Board
 from atops.runtime.executors.executor import StepWaiter
 from atops.runtime.memory.buffer import Buffer, DeviceArray, extents_of, shape_and_dtype
 from atops.runtime.memory.copy_ends import check_unmasked, host_array
@@ -101,47 +102,47 @@ class Device(InProcess):
     current one. Raises InvalidDevice when the board has no such device, InvalidType for an ordinal that is no int.
     """
 
-    __slots__ = ("__weakref__", "_driver", "_ordinal")
+    __slots__ = ("__weakref__", "_board", "_ordinal")
 
-    _driver: Driver
+    _board: Board
     _ordinal: int
 
     def __new__(cls, ordinal: int | None = None, driver: Driver | None = None) -> Device:
         """Return the object of the device that the driver keeps."""
         if driver is not None and not isinstance(driver, Driver):
             raise InvalidType(f"the driver of a device is {driver!r}; expected a Driver, or None for the current one")
-        driver = current_driver() if driver is None else driver
+        board = current_board() if driver is None else board_of(driver)
         if ordinal is None:
-            ordinal = current_ordinal(driver.serial)
+            ordinal = current_ordinal(board.serial)
         ordinal = ordinal if type(ordinal) is int else _whole(ordinal)
-        driver.context(ordinal)
-        return driver.device(ordinal)
+        board.context(ordinal)
+        return board.device(ordinal)
 
     def __copy__(self) -> Device:
         return self
 
     @classmethod
-    def _of(cls, driver: Driver, ordinal: int) -> Device:
-        """Return device `ordinal`, which there is, of a driver that may be closed."""
+    def _of(cls, board: Board, ordinal: int) -> Device:
+        """Return device `ordinal`, which there is, of a board that may be closed."""
         device = object.__new__(cls)
-        device._driver, device._ordinal = driver, ordinal
+        device._board, device._ordinal = board, ordinal
         return device
 
     @staticmethod
     def all(driver: Driver | None = None) -> list[Device]:
         """Return every device of the board, in order."""
-        driver = current_driver() if driver is None else driver
-        return [Device(ordinal, driver) for ordinal in range(driver.devices)]
+        board = current_board() if driver is None else board_of(driver)
+        return [Device(ordinal, board.driver) for ordinal in range(board.devices)]
 
     @staticmethod
     def count(driver: Driver | None = None) -> int:
         """Return how many devices the board has (TOPS Runtime API, 2.2 topsGetDeviceCount)."""
-        return (current_driver() if driver is None else driver).devices
+        return (current_board() if driver is None else driver).devices
 
     @property
     def driver(self) -> Driver:
         """The driver of its board."""
-        return self._driver
+        return self._board.driver
 
     @property
     def ordinal(self) -> int:
@@ -151,12 +152,12 @@ class Device(InProcess):
     @property
     def context(self) -> DeviceContext:
         """What the driver keeps of this device."""
-        return self._driver.context(self._ordinal)
+        return self._board.context(self._ordinal)
 
     @property
     def arch(self) -> Architecture:
         """The figures of its architecture."""
-        return self.driver.arch
+        return self._board.arch
 
     @property
     def geometry(self) -> Architecture:
@@ -183,7 +184,7 @@ class Device(InProcess):
         Its driver is the current one with it. Inside a block, `with device:` or `with stream:`, until the block is
         left. In a notebook it holds in later cells, too (TOPS Runtime API, 2.2 topsSetDevice).
         """
-        use_device(self.driver, self.ordinal)
+        use_device(self._board, self.ordinal)
 
     def use(self) -> Device:
         """As `set_current`. Returns the device."""
@@ -191,7 +192,7 @@ class Device(InProcess):
         return self
 
     def __enter__(self) -> Device:
-        enter(self, self.driver, self.ordinal)
+        enter(self, self._board, self.ordinal)
         return self
 
     def __exit__(
@@ -228,7 +229,7 @@ class Device(InProcess):
         ):
             if mask is not None and not (whole(mask) and 0 < mask < 1 << count):
                 raise InvalidValue(f"{what} is {mask!r}; expected 1 to {(1 << count) - 1:#x}, a bit each of {count}")
-        warn_in_host_function(self.driver, CALLS, "create_stream()")
+        warn_in_host_function(self._board, CALLS, "create_stream()")
         return OwningQueue(
             self.context, priority=priority, nonblocking=nonblocking, capacity=capacity, name=name,
             cluster_mask=cluster_mask, sip_mask=sip_mask,
@@ -240,7 +241,7 @@ class Device(InProcess):
         context = self.context
         if context.null_stream is None:
             queue = OwningQueue(context, null=True)
-            with self.driver.lock:
+            with self._board.lock:
                 if context.null_stream is None:
                     context.null_queue, context.null_stream = queue, queue.stream
         found = context.null_stream
@@ -279,7 +280,7 @@ class Device(InProcess):
     @keywords(**EVENT_OPTIONS)
     def create_event(self, *, timing: bool = True, once: bool = False, queryable: bool = True) -> Event:
         """Create an event of this device. See `Event`."""
-        warn_in_host_function(self.driver, CALLS, "create_event()")
+        warn_in_host_function(self._board, CALLS, "create_event()")
         return Event(self.context, timing=timing, once=once, queryable=queryable)
 
     @property
@@ -309,8 +310,8 @@ class Device(InProcess):
         """
         if bank is not None and not whole(bank):
             raise InvalidType(f"the bank is {bank!r}; expected an int, or None for any")
-        warn_in_host_function(self._driver, CALLS, "allocate()")
-        context = self._driver.context(self._ordinal)
+        warn_in_host_function(self._board, CALLS, "allocate()")
+        context = self._board.context(self._ordinal)
         memory = context.memory
         context.asker = site = caller(1, context.asker)
         try:
@@ -322,9 +323,9 @@ class Device(InProcess):
         try:
             release = context.release
             if release is None:
-                self.driver.executor.start()
+                self._board.executor.start()
                 context.release = release = partial(free_when_idle, context, memory.free)
-            return Buffer(allocation, 0, nbytes, release, self.driver)
+            return Buffer(allocation, 0, nbytes, release, self._board)
         except BaseException:  # Ctrl-C: it would never be freed
             memory.free(allocation, "Ctrl-C")
             raise
@@ -352,9 +353,9 @@ class Device(InProcess):
         if not isinstance(pool, MemoryPool):
             raise InvalidType(f"the current pool of device {self.ordinal} is {pool!r}; expected a MemoryPool")
         context = self.context
-        with self.driver.lock:
+        with self._board.lock:
             if pool.context is not context or pool.is_destroyed:
-                whose = f"is of {pool.context.driver!r}, device {pool.context.ordinal}"
+                whose = f"is of {pool.context.board!r}, device {pool.context.ordinal}"
                 why = "is destroyed" if pool.is_destroyed else whose
                 raise InvalidHandle(f"the current pool of device {self.ordinal}: {pool!r} {why}")
             context.pool = None if pool is context.default_pool else pool
@@ -393,7 +394,7 @@ class Device(InProcess):
         shape = extents_of(shape)
         size = math.prod(shape) * dtype.itemsize
         buffer = self.allocate(size)
-        array = DeviceArray(buffer.allocation, 0, dtype, shape, None, self.driver)
+        array = DeviceArray(buffer.allocation, 0, dtype, shape, None, self._board)
         array.take_over(buffer)
         return array
 
@@ -430,7 +431,7 @@ class Device(InProcess):
     def host_malloc(self, shape: Shape, dtype: DTypeLike, *, flags: int = 0) -> HostArray: ...
     def host_malloc(self, shape: Shape, dtype: DTypeLike = np.uint8, *, flags: int = 0) -> HostArray:
         """Allocate pinned host memory that every device reaches; `flags` are kept (Runtime API, 2.6 topsHostMalloc)."""
-        return self._host_array(partial(self.driver.host.allocate, flags=flags), shape, dtype)
+        return self._host_array(partial(self._board.host.allocate, flags=flags), shape, dtype)
 
     @overload
     def malloc_managed(self, shape: Shape) -> HostArray[np.uint8]: ...
@@ -440,7 +441,7 @@ class Device(InProcess):
     def malloc_managed(self, shape: Shape, dtype: DTypeLike) -> HostArray: ...
     def malloc_managed(self, shape: Shape, dtype: DTypeLike = np.uint8) -> HostArray:
         """Allocate managed memory: one pointer for the host and every device."""
-        return self._host_array(self.driver.host.managed, shape, dtype)
+        return self._host_array(self._board.host.managed, shape, dtype)
 
     @overload
     def register(self, array: npt.NDArray[Scalar], *, flags: int = 0) -> HostArray[Scalar]: ...
@@ -458,12 +459,12 @@ class Device(InProcess):
                 f"an array of shape {array.shape} in Fortran's order cannot be registered; its transpose `.T` can, or "
                 "np.ascontiguousarray(...)"
             )
-        context, host = self.context, self.driver.host
+        context, host = self.context, self._board.host
         allocation = host.register(array, flags)  # which says what is wrong with what is no writable buffer
         view = array if isinstance(array, np.ndarray) else np.frombuffer(array, np.uint8)
         release = partial(free_when_idle, context, host.unregister)
-        self.driver.executor.start()
-        return HostArray(allocation, view.dtype, view.shape, release, view, self.driver)
+        self._board.executor.start()
+        return HostArray(allocation, view.dtype, view.shape, release, view, self._board)
 
     def _host_array(
         self, make: Callable[[int], Allocation], shape: int | tuple[int, ...], dtype: DTypeLike
@@ -471,9 +472,9 @@ class Device(InProcess):
         dtype = as_dtype(dtype)
         shape = extents_of(shape)
         size = math.prod(shape) * dtype.itemsize
-        release = partial(free_when_idle, self.context, self.driver.host.free)
-        self.driver.executor.start()
-        return HostArray(make(size), dtype, shape, release, None, self.driver)
+        release = partial(free_when_idle, self.context, self._board.host.free)
+        self._board.executor.start()
+        return HostArray(make(size), dtype, shape, release, None, self._board)
 
     @overload
     def symbol(self, variable: Variable[Scalar]) -> Symbol[Scalar]: ...
@@ -497,11 +498,11 @@ class Device(InProcess):
         for what, value in (("address", address), ("number of bytes", nbytes)):
             if not whole(value):
                 raise InvalidType(f"the {what} is {value!r}; expected an int")
-        allocation = self.driver.space.find(address)
+        allocation = self._board.space.find(address)
         offset = address - allocation.address
         allocation.check(offset, nbytes, f"buffer_at on device {self.ordinal}")
         buffer = Buffer(allocation, offset, nbytes)
-        buffer.driver = self.driver
+        buffer.driver = self._board.driver
         return buffer
 
     # ---- waiting
@@ -515,7 +516,7 @@ class Device(InProcess):
         context = self.context
         context.free_dropped()
         if context.active:
-            self.driver.wait_all(self.outstanding(), timeout)
+            self._board.wait_all(self.outstanding(), timeout)
         self.end_wait(context)
 
     async def wait(self) -> None:
@@ -529,7 +530,7 @@ class Device(InProcess):
         """Do what follows the wait for all work: give back what pools keep too much, raise the first failure."""
         context = context or self.context
         context.check_survived()
-        context.synchronised((NOTHING, EVERYTHING, self.driver.seq) if context.order.host_asked else None)
+        context.synchronised((NOTHING, EVERYTHING, self._board.seq) if context.order.host_asked else None)
         self.raise_error()
 
     @property
@@ -540,7 +541,7 @@ class Device(InProcess):
     def outstanding(self) -> list[Completion]:
         """Return what the device still has to finish: a snapshot."""
         context = self.context
-        with self.driver.lock:
+        with self._board.lock:
             streams = list(context.active)
         return [item for stream in streams for item in stream.outstanding()]
 
@@ -548,7 +549,7 @@ class Device(InProcess):
         """Raise a fresh exception for the first stream of the device that has failed."""
         if not self.context.poisoned:
             return
-        with self.driver.lock:
+        with self._board.lock:
             failed = self.context.failed_streams()
             error = next((stream.failure for stream in failed if stream.failure is not None), None)
         if error is not None:
@@ -569,17 +570,17 @@ class Device(InProcess):
 
     def reset_sync(self) -> None:
         """As `reset`, blocking. Raises WouldDeadlock where the wait could never end; nothing has changed then."""
-        self.driver.guard_blocking(self.outstanding())
+        self._board.guard_blocking(self.outstanding())
         old, items = self._retire()
         try:
-            self.driver.wait_all(items)
+            self._board.wait_all(items)
         finally:
             close_when_over(old, items)
 
     def _retire(self) -> tuple[DeviceContext, list[Completion]]:
-        old = self.driver.replace_context(self.ordinal)
+        old = self._board.replace_context(self.ordinal)
         old.fail_all(StreamAborted(f"device {self.ordinal} was reset"))
-        with self.driver.lock:
+        with self._board.lock:
             streams = list(old.active)
         return old, [item for stream in streams for item in stream.outstanding()]
 
@@ -587,7 +588,7 @@ class Device(InProcess):
 
     def can_access_peer(self, other: Device) -> int:
         """Return the access word from this device to another: 0 without a link (TOPS Runtime API, 2.7)."""
-        return self.driver.topology.access_word(self.ordinal, self._peer(other))
+        return self._board.topology.access_word(self.ordinal, self._peer(other))
 
     def enable_peer_access(self, other: Device) -> None:
         """Let kernels of this device reach another's memory.
@@ -599,7 +600,7 @@ class Device(InProcess):
         if not self.can_access_peer(other):
             raise NotSupported(f"device {self.ordinal} has no link to device {other.ordinal}")
         peers = self.context.peers
-        with self.driver.lock:
+        with self._board.lock:
             if other.ordinal in peers:
                 raise PeerAccessAlreadyEnabled(f"device {self.ordinal} reaches device {other.ordinal} already")
             peers.add(other.ordinal)
@@ -607,7 +608,7 @@ class Device(InProcess):
     def disable_peer_access(self, other: Device) -> None:
         """Take the access back. Raises PeerAccessNotEnabled when there is none."""
         peer = self._peer(other)
-        with self.driver.lock:
+        with self._board.lock:
             if peer not in self.context.peers:
                 raise PeerAccessNotEnabled(f"device {self.ordinal} does not reach device {peer}")
             self.context.peers.discard(peer)
@@ -615,7 +616,7 @@ class Device(InProcess):
     def _peer(self, other: Device) -> int:
         if not isinstance(other, Device):
             raise InvalidType(f"a peer of {self!r} is {other!r}; expected a Device")
-        if other.driver is not self.driver:
+        if other._board is not self._board:
             raise InvalidHandle(f"{other!r} is of {other.driver!r}; {self!r} is of {self.driver!r}")
         return other.ordinal
 
@@ -624,7 +625,7 @@ class Device(InProcess):
     def statistics(self) -> DeviceStatistics:
         """Return a snapshot of memory, streams and peers."""
         context = self.context
-        with self.driver.lock:
+        with self._board.lock:
             active, peers = list(context.active), tuple(sorted(context.peers))
             poisoned = len(context.failed_streams())
         pending = sum(len(stream.pending()) for stream in active)
@@ -642,15 +643,15 @@ class Device(InProcess):
         return self.ordinal
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Device) and (other.ordinal, other.driver) == (self.ordinal, self.driver)
+        return isinstance(other, Device) and (other.ordinal, other._board) == (self.ordinal, self._board)
 
     def __hash__(self) -> int:
-        return hash((self.ordinal, id(self.driver)))
+        return hash((self.ordinal, id(self._board)))
 
     def __repr__(self) -> str:
-        driver = self._driver
-        board = f" of {driver.title}" if driver.title else ""
-        return f"<Device {self.ordinal}{board}: {self.name}>"
+        title = self._board.title
+        of = f" of {title}" if title else ""
+        return f"<Device {self.ordinal}{of}: {self.name}>"
 
     def _repr_html_(self) -> str:
         title, arch = f"Device {self.ordinal}: {self.name}", self.arch
@@ -676,17 +677,17 @@ class Device(InProcess):
         ))  # fmt: skip
 
 
-Driver.device_type = Device
+Board.device_type = Device
 
 
 def close_when_over(old: DeviceContext, items: list[Completion]) -> None:
     """Free the memory of a device that was reset: now if all that ran there is over, else as soon as it is."""
     items = [item.instead or item for item in items]
     step = partial(close_when_over, old, items)
-    if not any(item.add_waiter(StepWaiter(old.driver.post, step)) for item in items):
+    if not any(item.add_waiter(StepWaiter(old.board.post, step)) for item in items):
         old.close_memory(RESET)
-        with old.driver.lock:
-            old.driver.retired.pop(old, None)
+        with old.board.lock:
+            old.board.retired.pop(old, None)
 
 
 def _whole(ordinal: object) -> int:

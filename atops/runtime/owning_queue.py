@@ -89,7 +89,7 @@ class OwningQueue(DrainedQueue):
             priority=priority,
             blocking=not nonblocking,
             null=null,
-            capacity=None if capacity is None else Capacity(capacity, context.driver),
+            capacity=None if capacity is None else Capacity(capacity, context.board),
             label=name,
             cluster_mask=cluster_mask,
             sip_mask=sip_mask,
@@ -102,8 +102,8 @@ class OwningQueue(DrainedQueue):
 
     def close(self) -> None:
         """Carry out `Stream.close`."""
-        if self.driver.lock.is_owned():
-            self.driver.post(self.close)
+        if self.board.lock.is_owned():
+            self.board.post(self.close)
             return
         self.free_owned()
         if self._lasts:
@@ -113,13 +113,13 @@ class OwningQueue(DrainedQueue):
 
     def check_ours(self, value: object) -> None:
         """Raise InvalidHandle for what is another driver's: memory, whose addresses look alike, or an event."""
-        if isinstance(value, OWNED) and value.driver is not None and value.driver is not self.driver:
-            raise InvalidHandle(f"{value!r} is of {value.driver!r}; {self.label} is of {self.driver!r}")
+        if isinstance(value, OWNED) and (driver := value.driver) is not None and driver is not self.board.driver:
+            raise InvalidHandle(f"{value!r} is of {driver!r}; {self.label} is of {self.board!r}")
 
     def check_room(self, places: int) -> None:
         """Raise StreamFull where not all commands of one verb would be taken: it does all of them or nothing."""
         if self.places is not None:
-            with self.driver.lock:
+            with self.board.lock:
                 self.places.check(self, places)
 
     def made_at(self, address: int) -> Buffer:
@@ -173,14 +173,14 @@ class OwningQueue(DrainedQueue):
 
     def give_back(self, lent: Lent, stream: OwningQueue | None) -> None:
         """Enqueue the free of memory made here, unless that was done. Only `Lent.free` calls it."""
-        if self.driver.lock.is_owned():  # a finalizer or a signal handler in the middle of an enqueue
-            self.driver.post(partial(lent.free, stream))
+        if self.board.lock.is_owned():  # a finalizer or a signal handler in the middle of an enqueue
+            self.board.post(partial(lent.free, stream))
             return
         owned, allocation, pool = self._owned, lent.allocation, lent.pool
         if owned is None or owned.pop(allocation, None) is None:
             return  # given back already
         try:
-            if self.driver.closed is None:
+            if self.board.closed is None:
                 stream = self if stream is None else stream
                 item = stream.submit(Free(allocation, pool), duty=True)
                 pool.give(allocation, stream, item)
@@ -197,5 +197,5 @@ class OwningQueue(DrainedQueue):
         lent.allocation = allocation = buffer.allocation
         lent.home, lent.pool = self, pool
         allocation.owner = lent
-        buffer.lend(MethodType(Lent.free, lent), self.driver.executor.post_in_finalizer)
+        buffer.lend(MethodType(Lent.free, lent), self.board.executor.post_in_finalizer)
         self._owned[allocation] = lent

@@ -187,7 +187,7 @@ class Pipeline(AsyncIterator[T_co], Collectable):
         self._feeder = anyio.CancelScope()
         self._news = anyio.Event()  # the window, the room in it or the source's end changed
         self._tasks: Any = None
-        self._executor = device.driver.executor
+        self._executor = device.context.board.executor
         self._executor.start()
         self.when_collected(self._executor, partial(_drop, self._streams, None))
 

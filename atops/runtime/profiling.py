@@ -20,8 +20,8 @@ from atops.base.trace.event_log import Closable
 from atops.base.trace.records import Trace, TraceNames, TraceRecord
 from atops.base.trace.tracer import Tracer
 from atops.base.waiting.current_loop import checkpoint
-from atops.runtime.board.current_device import known_driver
-from atops.runtime.driver import DRIVERS, STARTS, STARTS_LOCK, Driver
+from atops.runtime.board.current_device import known_board
+from atops.runtime.driver_board import BOARDS, STARTS, STARTS_LOCK, Board
 from atops.trace.file import check_target, write
 from atops.trace.join import BoardTrace, join
 from atops.trace.summary import Summary, summary
@@ -33,7 +33,7 @@ MOST = 1_000_000  # records of one board, unless told otherwise: 400 bytes each
 WHOLE: list[Profile] = []  # the one that ATOPS_TRACE asks for
 
 
-class _Board(NamedTuple):
+class _Profiled(NamedTuple):
     """A board that is watched: its tracer, and where that stood when the watch began."""
 
     tracer: Tracer
@@ -64,7 +64,7 @@ class Profile:
             raise InvalidValue(f"a profile of {records!r} records; expected a number, 1 or more")
         self.file: Path | None = None if file is None else check_target(file)
         self._most = records
-        self._boards: list[_Board] = []
+        self._boards: list[_Profiled] = []
         self._trace: Trace | None = None
         self._process = 0  # where it was entered; 0 before
 
@@ -73,9 +73,9 @@ class Profile:
             raise IllegalState(f"{self!r} was entered already; make another one with atops.profile()")
         self._process = os.getpid()
         with STARTS_LOCK:
-            for driver in sorted(DRIVERS, key=lambda driver: driver.serial):
-                if driver.closed is None:
-                    self._watch(driver)
+            for board in sorted(BOARDS, key=lambda board: board.serial):
+                if board.closed is None:
+                    self._watch(board)
             STARTS.append(self._watch)
         return self
 
@@ -93,8 +93,8 @@ class Profile:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._stop()
-        driver = known_driver()
-        if self.file is None or (driver is not None and driver.inline):  # whose run has one thread
+        current = known_board()
+        if self.file is None or (current is not None and current.inline):  # whose run has one thread
             self._write(error)
             await checkpoint()
         else:
@@ -144,12 +144,11 @@ class Profile:
         state = "over" if self._trace is not None else "running" if self._process else "not entered"
         return f"<Profile{f' {str(self.file)!r}' if self.file else ''}: {state}, {len(self.records):,} records>"
 
-    def _watch(self, driver: Driver) -> None:
-        tracer = driver.tracer
-        label = f"board {driver.serial}" + (f" {driver.name!r}" if driver.name else "")
+    def _watch(self, board: Board) -> None:
+        tracer = board.tracer
+        label = f"board {board.serial}" + (f" {board.name!r}" if board.name else "")
         hold = tracer.hold(self._most)
-        board = _Board(tracer, hold, tracer.statistics().emitted, driver.now(), label, driver.devices)
-        self._boards.append(board)
+        self._boards.append(_Profiled(tracer, hold, tracer.statistics().emitted, board.now(), label, board.devices))
 
     def _read(self) -> Trace:
         with STARTS_LOCK:
@@ -195,7 +194,7 @@ def profile(file: str | os.PathLike[str] | None = None, *, records: int = MOST) 
     return Profile(file, records=records)
 
 
-def _as_the_environment_says(driver: Driver) -> None:
+def _as_the_environment_says(board: Board) -> None:
     """Begin the profile of the whole process that ATOPS_TRACE asks for, from the first board to the end."""
     name = trace_file()
     if not name or WHOLE:
@@ -206,7 +205,7 @@ def _as_the_environment_says(driver: Driver) -> None:
         raise InvalidValue(f"ATOPS_TRACE is {name!r}; {error.strerror}: {error.filename!r}") from None
     WHOLE.append(begun)
     begun.__enter__()
-    begun._watch(driver)  # which is told of before it is listed
+    begun._watch(board)  # which is told of before it is listed
     atexit.register(partial(_end, begun))
 
 

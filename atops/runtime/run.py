@@ -11,7 +11,7 @@ from atops.base.errors import InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.current_loop import running_loop_adapter
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
 
@@ -60,7 +60,7 @@ def run(
         executor = InlineExecutor(options.seed, clock)
         with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
             driver = Driver(options, executor=executor)
-            enter(driver, driver)
+            enter(driver, board_of(driver))
             # Not the task's own result: asyncio formats the finished task, and with it perhaps millions of numbers.
             program = drive(main, arguments, driver, results, interrupts)
             try:

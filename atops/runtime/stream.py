@@ -18,7 +18,7 @@ from atops.runtime.commands.events import Cancelled
 from atops.runtime.core.capacity import Room
 from atops.runtime.core.completion import log_if_unseen, look_at, over
 from atops.runtime.core.order import before_end
-from atops.runtime.driver import Driver, current_driver
+from atops.runtime.driver import Driver, current_board
 from atops.runtime.owning_queue import HIGHEST, LOWEST, OwningQueue
 from atops.runtime.queues.abort import abort_and_wait, abort_stream
 from atops.runtime.queues.queue import StreamQueue
@@ -90,7 +90,7 @@ class Stream(WorkVerbs):
 
     def __enter__(self) -> Stream:
         context = self._queue.context
-        enter(self, context.driver, context.ordinal, {context: self})
+        enter(self, context.board, context.ordinal, {context: self})
         return self
 
     def __exit__(
@@ -178,14 +178,14 @@ class Stream(WorkVerbs):
         """Return how many commands are not over, the running one too. (`empty()` allocates: ask `is_done`.)"""
         count = sum(item.command.__class__ is not Cancelled for item in self._queue.pending())
         if count:
-            self._queue.driver.asked_in_vain(self._queue)
+            self._queue.board.asked_in_vain(self._queue)
         return count
 
     def full(self) -> bool:
         """Return whether one more command would raise StreamFull here. False without a capacity."""
         if self._queue.places is None or self._queue.places.takes(self._queue, 1):
             return False
-        self._queue.driver.asked_in_vain(self._queue)
+        self._queue.board.asked_in_vain(self._queue)
         return True
 
     # ---- waiting
@@ -211,7 +211,7 @@ class Stream(WorkVerbs):
         context.check_alive()
         context.free_dropped()
         before = before_end(self._queue) if context.order.host_asked else None
-        self._queue.driver.wait_all(self._queue.outstanding(), timeout)
+        self._queue.board.wait_all(self._queue.outstanding(), timeout)
         context.synchronised(before)
         self._queue.raise_error()
 
@@ -227,7 +227,7 @@ class Stream(WorkVerbs):
         """Whether nothing is left to wait for (TOPS Runtime API, 2.4 topsStreamQuery)."""
         if not self._queue.outstanding():
             return True
-        self._queue.driver.asked_in_vain(self._queue)
+        self._queue.board.asked_in_vain(self._queue)
         return False
 
     @property
@@ -243,14 +243,14 @@ class Stream(WorkVerbs):
     @staticmethod
     def legacy_default() -> Stream:
         """Return the null stream of the current device: `Device().null_stream`."""
-        driver = current_driver()
-        return driver.device(current_ordinal(driver.serial)).null_stream
+        board = current_board()
+        return board.device(current_ordinal(board.serial)).null_stream
 
     @staticmethod
     def per_thread_default() -> Stream:
         """Return this thread's own stream of the current device: `Device().per_thread_stream`."""
-        driver = current_driver()
-        return driver.device(current_ordinal(driver.serial)).per_thread_stream
+        board = current_board()
+        return board.device(current_ordinal(board.serial)).per_thread_stream
 
     @staticmethod
     def from_handle(handle: int) -> Stream:
@@ -324,12 +324,12 @@ class Stream(WorkVerbs):
     @property
     def driver(self) -> Driver:
         """The driver of its board."""
-        return self._queue.driver
+        return self._queue.board.driver
 
     @property
     def device(self) -> Device:
         """Its device."""
-        return self._queue.driver.device(self._queue.context.ordinal)
+        return self._queue.board.device(self._queue.context.ordinal)
 
     @property
     def device_id(self) -> int:
@@ -345,7 +345,7 @@ class Stream(WorkVerbs):
         if self.closed:
             raise InvalidHandle(f"{self.label} is closed, and has no handle")
         queue = self._queue
-        with queue.driver.lock:
+        with queue.board.lock:
             if not queue.handle:
                 queue.handle = lend(queue, queue.context)
         return 0, queue.handle

@@ -65,14 +65,15 @@ class MemoryVerbs(InProcess):
         IllegalAddress when memory was freed before the copy ran (TOPS Runtime API, 2.6 topsMemcpyAsync).
         """
         queue = self._queue
+        driver = queue.board.driver
         if isinstance(dst, Buffer):
-            if dst.driver is not queue.driver:
+            if dst.driver is not driver:
                 queue.check_ours(dst)
             into, dst_offset, room, dtype, shape, device = dst._end or dst.end
         else:
             into, dst_offset, room, dtype, shape, device = end_of(dst, "destination", True)
         if isinstance(src, Buffer):
-            if src.driver is not queue.driver:
+            if src.driver is not driver:
                 queue.check_ours(src)
             source, src_offset, size, other, form, origin = src._end or src.end
         else:
@@ -178,7 +179,7 @@ class MemoryVerbs(InProcess):
         queue = self._queue
         chosen, allocation = queue.take_memory(nbytes, pool)
         try:
-            buffer = Buffer(allocation, 0, nbytes, None, queue.driver)
+            buffer = Buffer(allocation, 0, nbytes, None, queue.board)
             queue.own(buffer, chosen)
         except BaseException:  # Ctrl-C: it would never be freed
             chosen.cancel(allocation)
@@ -201,7 +202,7 @@ class MemoryVerbs(InProcess):
         queue = self._queue
         chosen, allocation = queue.take_memory(nbytes, pool)
         try:
-            array = DeviceArray(allocation, 0, dtype, shape, None, queue.driver)
+            array = DeviceArray(allocation, 0, dtype, shape, None, queue.board)
             queue.own(array, chosen)
         except BaseException:  # as above
             chosen.cancel(allocation)
@@ -250,7 +251,7 @@ class MemoryVerbs(InProcess):
         if not isinstance(buffer, Buffer):
             raise InvalidType(f"free of {type(buffer).__name__}; expected a Buffer or its address")
         queue.check_ours(buffer)
-        if queue.driver.forked:
+        if queue.board.forked:
             queue.context.check_alive()
         if not buffer.release_in(queue):
             raise InvalidHandle(f"{buffer!r} owns no memory, or was freed already")
@@ -259,8 +260,8 @@ class MemoryVerbs(InProcess):
 def _link(queue: OwningQueue, source: int, target: int, link: Link | None) -> Link | None:
     """Return the link of a copy between two devices, which are negative for the host: the fastest unless told."""
     if link is None:
-        return queue.driver.topology.route(source, target)
-    links = () if min(source, target) < 0 else queue.driver.topology.links(source, target)
+        return queue.board.topology.route(source, target)
+    links = () if min(source, target) < 0 else queue.board.topology.links(source, target)
     if link not in links:
         ends = " to ".join("the host" if end < 0 else f"device {end}" for end in (source, target))
         there = ", ".join(each.name for each in links) or "none"
@@ -300,7 +301,7 @@ def _host_source(
         return source, None
     if size <= TAKEN_AT_CALL:
         return bytes(source[offset : offset + size]), None  # host ends have no offset of their own
-    return source, checksum(source) if queue.driver.options.strict else None
+    return source, checksum(source) if queue.board.options.strict else None
 
 
 def _index_of(value: object, what: str) -> int:

@@ -202,11 +202,11 @@ class WorkVerbs(MemoryVerbs):
         if not isinstance(event, Event):
             return self._wait_for(event)
         queue.check_ours(event)
-        if event.shared is not None and queue.driver.options.strict:
+        if event.shared is not None and queue.board.options.strict:
             event.shared.waited_by(queue.label)
         record = event.completion
         item = queue.submit(WaitEvent(event, record))
-        if record is not None and queue.driver.frees:
+        if record is not None and queue.board.frees:
             after_wait(queue, record)
         return item
 
@@ -215,10 +215,10 @@ class WorkVerbs(MemoryVerbs):
         if hasattr(type(thing), "__tops_stream__"):
             return self.wait(self._reached(thing))
         if isinstance(thing, Completion):
-            if thing.queue.driver is not queue.driver:
-                raise InvalidHandle(f"{thing!r} is of {thing.queue.driver!r}; {queue.label} is of {queue.driver!r}")
+            if thing.queue.board is not queue.board:
+                raise InvalidHandle(f"{thing!r} is of {thing.queue.board!r}; {queue.label} is of {queue.board!r}")
             after = queue.submit(WaitEvent(thing, thing))
-            if queue.driver.frees:
+            if queue.board.frees:
                 after_wait(queue, thing)
             return after
         awaited = Awaited(queue, thing)
@@ -238,8 +238,8 @@ class WorkVerbs(MemoryVerbs):
         other = thing if issubclass(type(thing), WorkVerbs) else self.from_handle(handle_from(thing))
         assert isinstance(other, WorkVerbs)
         queue, there = self._queue, other._queue
-        if there.driver is not queue.driver:
-            raise InvalidHandle(f"{other!r} is of {there.driver!r}; {queue.label} is of {queue.driver!r}")
+        if there.board is not queue.board:
+            raise InvalidHandle(f"{other!r} is of {there.board!r}; {queue.label} is of {queue.board!r}")
         if queue.closed:
             raise InvalidHandle(f"cannot wait: {queue.label} is closed")
         queue.check_room(1)

@@ -55,7 +55,7 @@ def symbol(context: DeviceContext, which: Variable | str) -> Symbol:
     assert span.allocation is not None
     kind = ConstantSymbol if variable.is_constant else Symbol
     made = kind(span.allocation, span.offset, variable.dtype, variable.shape)
-    made.driver = context.driver
+    made.driver = context.board.driver
     return made
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import atops.tops as tops
 from atops.base.errors import AtopsError
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from benchmarks.measuring.figures import Figure, Skipped, value_at_most
 from benchmarks.measuring.measure import Effort, Times, board, interleave
 
@@ -61,7 +61,7 @@ def _figure(what: str, value: float, unit: str, reference: str, times: Times, sc
 @contextmanager
 def _current(driver: Driver) -> Iterator[None]:
     """Make a board the one that C-style calls mean."""
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         yield
     finally:

@@ -26,7 +26,7 @@ from atops.apps.histogram import BLOCKS, VALUES
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import COPIES, Kind
 from atops.cli import main
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from tests.architecture.source_tree import ROOT
 from tests.every import every
 from tests.runtime.child import environment
@@ -114,8 +114,8 @@ async def test_no_memory_is_left(some_files: list[str]) -> None:
     """When all chunks are counted nothing of the device's memory is in use."""
     async with Driver(EmulatorOptions()) as driver:
         await count(Plan([Path(name) for name in some_files], 4096), driver, Silent(), anyio.to_thread.run_sync)
-        memory = driver.context(0).memory
-        driver.context(0).trim_pools()
+        memory = board_of(driver).context(0).memory
+        board_of(driver).context(0).trim_pools()
         assert memory.statistics().used == 0
 
 

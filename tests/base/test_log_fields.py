@@ -11,6 +11,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.log_fields import FIELDS, get_logger
+from atops.runtime.driver import board_of
 from tests.architecture.source_tree import ROOT, modules
 
 
@@ -55,7 +56,7 @@ def test_a_failure_that_was_not_looked_at_has_its_place(caplog: pytest.LogCaptur
             await stream.device.null_stream.call(int)
         if closed:
             await stream.aclose()
-        return device.driver.serial, launch.seq
+        return board_of(device.driver).serial, launch.seq
 
     serial, seq = atops.run(main, atops.EmulatorOptions(seed=5))
     records = [record for record in caplog.records if record.name == "atops.stream"]
@@ -69,9 +70,9 @@ def test_a_callback_that_raises_names_the_driver(caplog: pytest.LogCaptureFixtur
     """What has no stream has the driver and its seed."""
     driver = atops.Driver()
     try:
-        driver.call_here(fail)
+        board_of(driver).call_here(fail)
         (record,) = caplog.records
-        assert (record.name, record.driver, record.stream) == ("atops.driver", driver.serial, None)  # type: ignore[attr-defined]
+        assert (record.name, record.driver, record.stream) == ("atops.driver", board_of(driver).serial, None)  # type: ignore[attr-defined]
     finally:
         driver.close()
 

@@ -74,13 +74,13 @@ def _device_work() -> Iterator[str]:
         return
     from atops.runtime.board.current_device import DEFAULT
     from atops.runtime.device import Device
-    from atops.runtime.driver import DRIVERS
+    from atops.runtime.driver_board import BOARDS
 
-    for driver in [each for each in DRIVERS if each.closed is None]:
-        if driver not in DEFAULT:
-            yield f"a driver that was not closed: {driver!r}"
-        for context in driver.contexts:
-            device = Device(context.ordinal, driver)
+    for board in [each for each in BOARDS if each.closed is None]:
+        if board not in DEFAULT:
+            yield f"a driver that was not closed: {board!r}"
+        for context in board.contexts:
+            device = Device(context.ordinal, board.driver)
             yield from (f"device work that is not over: {item!r}" for item in device.outstanding())
             if failed := device.statistics().poisoned_streams:
                 yield f"{failed} failed streams on {device!r}"

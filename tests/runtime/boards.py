@@ -15,7 +15,7 @@ from atops.base.errors import ExecutionError
 from atops.base.options import EmulatorOptions
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.memory.buffer import DeviceArray
 from atops.runtime.stream import Stream
 
@@ -43,7 +43,7 @@ def device(**options: Any) -> Iterator[Device]:
 def current_device(**options: Any) -> Iterator[Device]:
     """Have device 0 of a board that is the current one for the block."""
     with board(**options) as driver:
-        enter(driver, driver)
+        enter(driver, board_of(driver))
         try:
             yield Device(0)
         finally:
@@ -95,25 +95,26 @@ def abandon_an_asyncio_loop(
 
 def waiters(driver: Driver) -> int:
     """Return how many waits of any kind have begun for what the board has to do."""
-    items = [item for context in driver.contexts for stream in list(context.active) for item in stream.pending()]
+    contexts = board_of(driver).contexts
+    items = [item for context in contexts for stream in list(context.active) for item in stream.pending()]
     return sum(len(item.waiters or ()) for item in items)
 
 
 def settle(driver: Driver) -> None:
     """Wait until nothing that was enqueued is left, well or not, and what finalizers asked for is done."""
-    for context in driver.contexts:
+    for context in board_of(driver).contexts:
         probe = Device(context.ordinal, driver).create_stream(nonblocking=True, name="probe")
         for _ in range(2):  # steps that were posted before the probe's are over when it is
             probe.record().sync(PATIENCE)
-    for context in driver.contexts:
+    for context in board_of(driver).contexts:
         while items := Device(context.ordinal, driver).outstanding():
-            driver.wait_all(items, PATIENCE)
+            board_of(driver).wait_all(items, PATIENCE)
 
 
 async def settled(driver: Driver) -> None:
     """As `settle`, where a loop runs that may owe a coroutine. Returns with nothing left, or fails the test."""
     with anyio.fail_after(PATIENCE):
-        for context in driver.contexts:
+        for context in board_of(driver).contexts:
             while items := Device(context.ordinal, driver).outstanding():
                 for item in items:
                     with suppress(ExecutionError):
@@ -124,7 +125,7 @@ def leftovers(driver: Driver) -> dict[str, Any]:
     """Return what a board still holds: nothing at all, if everybody has tidied up. Waits for what is enqueued."""
     settle(driver)
     found: dict[str, Any] = {}
-    for context in driver.contexts:
+    for context in board_of(driver).contexts:
         figures = Device(context.ordinal, driver).statistics()
         pool = context.default_pool.statistics()
         place = f"device {context.ordinal}"
@@ -133,7 +134,7 @@ def leftovers(driver: Driver) -> dict[str, Any]:
         found[f"{place}: pool bytes in use"] = pool.used_current
         found[f"{place}: bytes outside the pool"] = figures.memory.used - pool.reserved_current
         found[f"{place}: quarantined bytes"] = figures.memory.quarantined
-    found["host allocations"] = driver.host.statistics().live
+    found["host allocations"] = board_of(driver).host.statistics().live
     return {what: amount for what, amount in found.items() if amount}
 
 

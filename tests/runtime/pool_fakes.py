@@ -33,7 +33,7 @@ def make_context(total: int = 64 * MIB, ordinal: int = 0, driver: Any = None) ->
     driver = driver or SimpleNamespace(options=options, lock=threading.Lock(), seq=0, executor=executor)
     memory = DeviceMemory(total, 1, ordinal, (2 * ordinal + 1) << 36, 0)
     context: Any = _Context()
-    context.driver, context.ordinal, context.memory = driver, ordinal, memory
+    context.board, context.ordinal, context.memory = driver, ordinal, memory
     context.arch, context.dead = architecture("gcu300"), None
     context.order = NullOrder()
     context.dropped = ()
@@ -67,8 +67,8 @@ class Lane:
 
     def item(self) -> Item:
         """Number a command of this stream."""
-        self.context.driver.seq += 1
-        return Item(self.context.driver.seq, self)
+        self.context.board.seq += 1
+        return Item(self.context.board.seq, self)
 
     def take(self, pool: MemoryPool, nbytes: int) -> Allocation:
         """Allocate, where no waiting is expected."""

@@ -27,7 +27,7 @@ from atops.base.errors import (
     OutOfMemory,
 )
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Foreign, Latch, add_one, board
 
@@ -214,7 +214,7 @@ def test_m10_a_stream_says_its_handle(device):
 
 def test_m10_handle_0_is_the_null_stream_of_the_current_device(driver):
     """As in C; a stream of a device that was reset is refused."""
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         with atops.Device(1) as second:
             assert atops.ExternalStream(Foreign((0, 0))).stream is second.null_stream

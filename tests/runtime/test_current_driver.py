@@ -30,7 +30,8 @@ from atops.base.errors import (
 )
 from atops.base.options import EmulatorOptions
 from atops.runtime.device import Device
-from atops.runtime.driver import Closing, Driver, current_driver, default_driver
+from atops.runtime.driver import Driver, board_of, current_driver, default_driver
+from atops.runtime.driver_board import Closing
 from atops.runtime.stream import Stream
 from tests.every import every
 from tests.runtime.boards import (
@@ -412,7 +413,7 @@ def test_observers_that_would_end_their_thread(error: type[BaseException], caplo
             assert stream.call(int).wait_sync(PATIENCE) == 0
         assert works(driver)
     closing = driver.close()
-    assert closing is not None and driver.executor.block(closing, PATIENCE)
+    assert closing is not None and board_of(driver).executor.block(closing, PATIENCE)
 
 
 def test_a_callback_that_exits() -> None:
@@ -486,7 +487,7 @@ def used() -> None:
         stream.copy(stream.empty(1 << 20, "uint8"), np.zeros(1 << 20, np.uint8))
     closing = driver.close()
     assert closing is not None
-    assert driver.executor.block(closing, PATIENCE)  # so that ends do not pile up behind beginnings
+    assert board_of(driver).executor.block(closing, PATIENCE)  # so that ends do not pile up behind beginnings
 
 
 @pytest.mark.slow
@@ -496,8 +497,8 @@ def test_a_closed_driver_is_let_go() -> None:
     latch = Latch(Device(0, driver))
     with pytest.raises(TimeoutError):
         latch.hold(Device(0, driver).create_stream()).wait_sync(0)
-    driver.executor.later(3_600_000_000_000, driver.stall.look_later)
-    closing, executor, kept = driver.close(), driver.executor, weakref.ref(driver)
+    board_of(driver).executor.later(3_600_000_000_000, board_of(driver).stall.look_later)
+    closing, executor, kept = driver.close(), board_of(driver).executor, weakref.ref(driver)
     assert closing is not None and executor.block(closing, PATIENCE)
     del driver, latch, closing, executor
     until = time.monotonic() + PATIENCE
@@ -597,14 +598,14 @@ async def test_closing_says_how_far_it_is() -> None:
     """What `close` returns, which a notebook shows below a cell, tells whose end it is and whether it has come."""
     with board() as driver:
         under_way = f"<Closing of {driver!r}: ending what runs; `await driver.aclose()` waits for it>"
-        assert repr(Closing(driver)) == under_way
+        assert repr(Closing(board_of(driver))) == under_way
         await driver.aclose()
         assert repr(driver.close()) == f"<Closing of {driver!r}: all has ended>"
 
 
 def test_the_close_ends_what_a_reset_left_and_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls that do not come back, one on a device that was reset meanwhile: both fail when the close gives up."""
-    monkeypatch.setattr("atops.runtime.driver.MARGIN", 0.0)
+    monkeypatch.setattr("atops.runtime.driver_board.MARGIN", 0.0)
     gate, begun = threading.Event(), threading.Semaphore(0)
 
     def stays() -> None:
@@ -617,7 +618,7 @@ def test_the_close_ends_what_a_reset_left_and_what_runs(monkeypatch: pytest.Monk
         assert all(begun.acquire(timeout=PATIENCE) for _ in items)
         thread = threading.Thread(target=devices[0].reset_sync, daemon=True)
         thread.start()
-        while not driver.retired:
+        while not board_of(driver).retired:
             time.sleep(0.001)
         driver.close()
         for item in items:

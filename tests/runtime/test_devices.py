@@ -39,7 +39,7 @@ from atops.runtime.commands.events import Record
 from atops.runtime.cooperative_launch import launch_together, submit_together
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.memory.buffer import DeviceArray
 from atops.runtime.stream import queue_of
 from tests.runtime.boards import (
@@ -296,7 +296,7 @@ def test_misuse_of_peer_access(pair: tuple[Device, Device]) -> None:
         first.enable_peer_access(first)
     assert first.can_access_peer(first) == 0
     assert first.can_access_peer(second)
-    first.driver.topology = Topology(2, switch=1, across_roots=False)
+    board_of(first.driver).topology = Topology(2, switch=1, across_roots=False)
     assert second.can_access_peer(first) == 0
     with pytest.raises(NotSupported, match="no link"):
         second.enable_peer_access(first)
@@ -308,7 +308,7 @@ def test_copies_between_devices(pair: tuple[Device, Device], linked: bool, nbyte
     """With a link a copy is one transfer; without one it goes through the host, in two that the trace shows."""
     first, second = pair
     if not linked:
-        first.driver.topology = Topology(2, switch=1, across_roots=False)
+        board_of(first.driver).topology = Topology(2, switch=1, across_roots=False)
     host = np.random.default_rng(1).integers(0, 255, nbytes, np.uint8)
     there, here = second.create_stream(), first.create_stream()
     source = there.upload(host)
@@ -331,7 +331,7 @@ def test_a_staged_copy_of_freed_memory(pair: tuple[Device, Device]) -> None:
     """Memory that a reset has taken away meanwhile fails the copy, in whichever half, and only that stream."""
     for reset in (0, 1):
         with board(devices=2) as driver:
-            driver.topology = Topology(2, switch=1, across_roots=False)
+            board_of(driver).topology = Topology(2, switch=1, across_roots=False)
             devices = [Device(ordinal, driver) for ordinal in range(2)]
             keeping = devices[1 - reset]
             latch, stream = Latch(keeping), keeping.create_stream()
@@ -350,7 +350,7 @@ def test_copies_both_ways_at_once(pair: tuple[Device, Device]) -> None:
     """Many copies between two devices in both directions, with and without a link, end and move every byte."""
     for linked in (True, False):
         if not linked:
-            pair[0].driver.topology = Topology(2, switch=1, across_roots=False)
+            board_of(pair[0].driver).topology = Topology(2, switch=1, across_roots=False)
         streams = [device.create_stream() for device in pair]
         size = 1 << 18
         arrays = [stream.upload(np.full(size, number, np.uint8)) for number, stream in enumerate(streams)]
@@ -538,10 +538,10 @@ def test_ending_the_device_of_two_grids_that_run(end: str) -> None:
 def test_a_grid_that_the_clusters_refuse(pair: tuple[Device, Device], order: int) -> None:
     """A stream whose SIPs are too few for the grid: refused at the call, and none of the grids is enqueued."""
     streams = [pair[0].create_stream(), pair[1].create_stream(sip_mask=1)][::order]
-    before = pair[0].driver.seq
+    before = board_of(pair[0].driver).seq
     with pytest.raises(LaunchOutOfResources, match="1 SIP threads"):
         launch_together([(stream, meet, (2, 12)) for stream in streams], cooperative=True)
-    assert pair[0].driver.seq == before
+    assert board_of(pair[0].driver).seq == before
     for item in launch_together([(stream, meet, (2, 1)) for stream in streams], cooperative=True):
         item.wait_sync(PATIENCE)
 
@@ -783,7 +783,7 @@ def test_an_ordinal_is_an_int(driver: Driver, ordinal: Any) -> None:
 @anyio_test
 async def test_a_reset_is_finished_in_every_way_to_wait(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cancelled, the driver frees the memory once what runs has ended. The driver's end ends a reset that waits."""
-    monkeypatch.setattr("atops.runtime.driver.MARGIN", 0)
+    monkeypatch.setattr("atops.runtime.driver_board.MARGIN", 0)
     with board(devices=1, abort_grace=0) as driver, anyio.fail_after(PATIENCE):
         device = Device(0, driver)
         stream = device.create_stream()
@@ -794,7 +794,7 @@ async def test_a_reset_is_finished_in_every_way_to_wait(end: str, monkeypatch: p
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(device.reset)
-                while not driver.retired:
+                while not board_of(driver).retired:
                     await anyio.lowlevel.checkpoint()
                 if end == "meanwhile":
                     await driver.aclose()
@@ -805,6 +805,6 @@ async def test_a_reset_is_finished_in_every_way_to_wait(end: str, monkeypatch: p
                 await driver.aclose()
         finally:
             release.set()
-        while memory.allocation.alive or driver.retired:
+        while memory.allocation.alive or board_of(driver).retired:
             await anyio.lowlevel.checkpoint()
         assert call.over

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from atops import kernels as k
+from atops.runtime.driver import board_of
 from atops.runtime.memory.buffer import array_html, first_values
 from atops.runtime.stream import queue_of
 from atops.trace.text import format_bytes
@@ -55,7 +56,7 @@ def test_a_stream_shows_its_failure() -> None:
             raise ValueError("<oops>")
 
         item = stream.call(fail)
-        chip.driver.executor.block(item, PATIENCE)
+        board_of(chip.driver).executor.block(item, PATIENCE)
         markup = stream._repr_html_()
         assert "&lt;oops&gt;" in markup
         assert "<oops>" in unescape(text(markup))

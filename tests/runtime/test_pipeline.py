@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint
 from atops import kernels as k
 from atops.base.errors import IllegalState, InvalidType, InvalidValue, LaunchFailure
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.pipeline import pipeline
 from tests.runtime.boards import PATIENCE, Latch, add_one, board, broken, leftovers, settled
 
@@ -692,10 +692,10 @@ async def test_a_stage_that_is_a_coroutine_function(driver: Driver) -> None:
 
 def test_a_pipeline_where_no_loop_runs(driver: Driver) -> None:
     """It is refused at the call, in plain words, and no stream is made for it."""
-    before = driver.next_stream_number()
+    before = board_of(driver).next_stream_number()
     with pytest.raises(IllegalState, match="the loop that runs where it is made"):
         pipeline([chunk(0)], device=Device(0, driver))
-    assert driver.next_stream_number() == before + 1
+    assert board_of(driver).next_stream_number() == before + 1
 
 
 async def test_a_pipeline_says_what_it_is():

@@ -14,6 +14,7 @@ import atops
 from atops import EmulatorOptions
 from atops.base.errors import InvalidDevice, InvalidHandle, InvalidType, StreamFull
 from atops.runtime.device import Device
+from atops.runtime.driver import board_of
 from atops.runtime.stream import queue_of
 from tests.runtime.boards import PATIENCE, Latch, board, device, leftovers
 
@@ -54,9 +55,9 @@ def test_one_look_at_many_things_changes_nothing() -> None:
         stream.wait_value(word, 1, "Eq")
         held = [stream.write_value(word, 2) for _ in range(3000)]
         await asyncio.sleep(0)
-        before = device.driver.now()
+        before = board_of(device.driver).now()
         assert not any([each.done() for each in held])
-        assert device.driver.now() == before
+        assert board_of(device.driver).now() == before
         stream.abort()
 
     atops.run(main, atops.EmulatorOptions(clock="virtual"))

@@ -10,6 +10,7 @@ import numpy as np
 import atops
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import TraceRecord
+from atops.runtime.driver import board_of
 
 __all__ = ("MOVE", "ODD", "RATES", "UP", "Rates", "ceil", "host", "now", "record_of", "span", "taken", "virtual")
 
@@ -45,7 +46,7 @@ def virtual(main: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, **op
 
 def now() -> int:
     """Return the virtual time."""
-    return atops.current_driver().now()
+    return board_of(atops.current_driver()).now()
 
 
 def record_of(item: atops.Completion) -> TraceRecord:

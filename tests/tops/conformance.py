@@ -17,7 +17,7 @@ from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.tops.bridge.call import SCHEDULES, TWINS
 from atops.tops.bridge.codes import forget, last
 from atops.tops.bridge.handles import register, take
@@ -63,7 +63,7 @@ class World:
         results: list[Any] = []
 
         def run() -> None:
-            enter(self.driver, self.driver)
+            enter(self.driver, board_of(self.driver))
             results.append(function())
 
         thread = threading.Thread(target=run)
@@ -75,7 +75,7 @@ class World:
 def new_world() -> Iterator[World]:
     """Make a gcu300 board of two devices, with device 0 current in this thread and no error or flag of another test."""
     driver = Driver(EmulatorOptions(devices=2, abort_grace=0.2, trace=256))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     fresh()
     try:
         with Device(0):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from atops.base.options import EmulatorOptions
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from tests.tops.any_arguments import Hand
 from tests.tops.conformance import World, fresh
 from tests.tops.watchdog import Watchdog, books, shown
@@ -24,14 +24,14 @@ def program(chance: Random, made: list[str]) -> None:
     `made` gets what was called.
     """
     driver = Driver(EmulatorOptions(devices=2, abort_grace=0.2, trace=64))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     world, dog = World(driver), Watchdog(driver)
     try:
         dog.run(lambda: several(chance, world, dog, made))
         books(driver)
         dog.abort(hard=True)
         books(driver)
-        assert all(context.memory.statistics().used == 0 for context in driver.contexts)
+        assert all(context.memory.statistics().used == 0 for context in board_of(driver).contexts)
     finally:
         leave(driver)
         driver.close()

@@ -15,7 +15,7 @@ import pytest
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.tops.bridge.pointers import OWNED
 from tests.runtime.boards import PATIENCE, leftovers
 from tests.tops.any_arguments import Hand
@@ -94,7 +94,7 @@ def test_one_of_many_threads_destroys(world: World, kind: str):
 def storm(seconds: float, seed: int) -> None:
     """Have 16 threads make any calls for a while; then find the books in order, and nothing left once all is freed."""
     driver = Driver(EmulatorOptions(devices=2, abort_grace=0.2, trace=64))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     world, dog = World(driver), Watchdog(driver)
     hands = [Hand(Random(f"{seed} {number}"), world) for number in range(THREADS)]
     until = time.monotonic() + seconds
@@ -112,7 +112,7 @@ def storm(seconds: float, seed: int) -> None:
         dog.run(lambda: free_all(driver))
         books(driver)
         dog.abort(hard=True)
-        assert all(context.memory.statistics().used == 0 for context in driver.contexts)
+        assert all(context.memory.statistics().used == 0 for context in board_of(driver).contexts)
         gc.collect()
         assert not {what: left for what, left in leftovers(driver).items() if not what.startswith("host")}
     finally:
@@ -123,7 +123,7 @@ def storm(seconds: float, seed: int) -> None:
 
 def free_all(driver: Driver) -> None:
     """Free by their pointers what the C-style functions hold of a board, and find that it is theirs no more."""
-    for context in driver.contexts:
+    for context in board_of(driver).contexts:
         tops.check(tops.topsSetDevice(context.ordinal))
         for allocation in context.memory.live():
             if allocation.serial in OWNED:

@@ -13,7 +13,7 @@ from typing import Any
 
 from atops.runtime.board.current_device import enter
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.tops.bridge.codes import last
 from atops.tops.header.error_codes import topsError_t, topsrtcResult
 from atops.tops.header.functions import FUNCTIONS
@@ -60,7 +60,7 @@ class Watchdog:
         failures: list[BaseException] = []
 
         def guarded(action: Callable[[], None]) -> None:
-            enter(self._driver, self._driver)
+            enter(self._driver, board_of(self._driver))
             try:
                 action()
             except BaseException as error:
@@ -94,7 +94,7 @@ class Watchdog:
 
     def abort(self, hard: bool = False) -> None:
         """Abort all streams with work; `hard` resets the devices as well."""
-        for context in self._driver.contexts:
+        for context in board_of(self._driver).contexts:
             for stream in list(context.active.copy()):
                 stream.abort()
             if hard:
@@ -124,7 +124,7 @@ def shown(arguments: tuple[Any, ...]) -> str:
 
 def books(driver: Driver) -> None:
     """Fail unless each device's figures are the sum of what is set aside, and nothing overlaps."""
-    for context in driver.contexts:
+    for context in board_of(driver).contexts:
         memory = context.memory
         with memory.lock:
             memory._settle()

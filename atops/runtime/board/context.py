@@ -29,7 +29,7 @@ from atops.runtime.memory.prefetch import PrefetchBuffer
 if TYPE_CHECKING:
     from atops.runtime.board.deferred_free import Lost
     from atops.runtime.core.order import Over
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
     from atops.runtime.pools.pool import MemoryPool
     from atops.runtime.queues.queue import StreamQueue
     from atops.runtime.resources.bundle import Resources
@@ -65,25 +65,25 @@ class DeviceContext:
 
     default_pool: MemoryPool  # set by the driver: pools stand above contexts
 
-    def __init__(self, driver: Driver, ordinal: int) -> None:
-        options, arch = driver.options, driver.arch
-        self.driver = driver
+    def __init__(self, board: Board, ordinal: int) -> None:
+        options, arch = board.options, board.arch
+        self.board = board
         self.ordinal = ordinal
         self.arch = arch
         self.memory = DeviceMemory(
             arch.l3_bytes, arch.banks, ordinal, device_base(ordinal), options.warm_bytes, arch.malloc_alignment
         )
-        self.memory.log = MemoryLog(driver.tracer, ordinal)
+        self.memory.log = MemoryLog(board.tracer, ordinal)
         self.chip = Chip(arch, ordinal, options, self.memory)
-        self.printing = Printing(ordinal, self.chip.print_fifo, driver.executor)
-        self.signals = Signals(self.chip.signals, driver)
+        self.printing = Printing(ordinal, self.chip.print_fifo, board.executor)
+        self.signals = Signals(self.chip.signals, board)
         self.constants = ConstantBuffers()
         self.prefetched = PrefetchBuffer(arch.l2_reserved, options.strict, options.clock == "virtual")
         self.scattered: dict[int, Buffer] = {}  # by serial, the parts that scatter memory here owns
-        self.engines = CopyEngines(arch.clusters * arch.copy_engines_per_cluster, offer=driver.executor.offer)
+        self.engines = CopyEngines(arch.clusters * arch.copy_engines_per_cluster, offer=board.executor.offer)
         self.clusters = ClusterArray(self.chip.clusters)
         workers = arch.clusters * arch.sips_per_cluster if options.workers == "sip" else options.workers
-        self.lane = KernelLane(driver.executor, ordinal, workers, options)
+        self.lane = KernelLane(board.executor, ordinal, workers, options)
         self.clusters.place, self.clusters.offer = self.lane.place, self.lane.offer
         self.resources: Resources | None = None  # its bundles and its reservation, once there was one
         self.replaced: ReferenceType[DeviceContext] | None = None  # the context that this one replaced in a reset
@@ -128,7 +128,7 @@ class DeviceContext:
         device, serial = allocation.device, allocation.serial
         if device is None or device == self.ordinal or device in self.peers or serial in self._granted:
             return True
-        pools = [pool for context in self.driver.contexts for pool in context.known_pools()]
+        pools = [pool for context in self.board.contexts for pool in context.known_pools()]
         return any(pool.opens(serial, self.ordinal) for pool in pools)
 
     def free_dropped(self) -> None:
@@ -137,7 +137,7 @@ class DeviceContext:
         The driver does it for a call that interrupts one with the lock, and for a foreign thread of an inline driver.
         """
         try:
-            if not self.dropped or self.driver.called_amid():
+            if not self.dropped or self.board.called_amid():
                 return
         except IllegalState:
             return
@@ -180,7 +180,7 @@ class DeviceContext:
         old = None if self.replaced is None else self.replaced()
         if old is None:
             return []
-        with self.driver.lock:
+        with self.board.lock:
             streams = list(old.active)
         return [item for stream in streams for item in stream.outstanding()]
 
@@ -206,18 +206,18 @@ class DeviceContext:
         """Tell the tracer the name and the capacity of a new stream, as far as it has them, and keep the capacity."""
         for tell in MADE:
             tell(stream)
-        tracer, capacity = self.driver.tracer, stream.places
+        tracer, capacity = self.board.tracer, stream.places
         if named:
             tracer.label_stream(self.ordinal, stream.number, stream.label)
         if capacity is not None:
             tracer.limit_stream(self.ordinal, stream.number, capacity.limit)
-            with self.driver.lock:
+            with self.board.lock:
                 self.capacities[capacity] = None
 
     def fail_all(self, error: ExecutionError) -> None:
         """Abort every stream that has work, and end requests for room in one and waits for signals and for words."""
         self.signals.refuse(error)
-        with self.driver.lock:
+        with self.board.lock:
             streams = list(self.active)
             capacities = list(self.capacities)
             waits = list(self.word_waits)

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from atops.runtime.board.context import DeviceContext
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
     from atops.runtime.stream import Stream
 
 __all__ = (
-    "DEFAULT", "Level", "chosen_driver", "current_ordinal", "current_stream", "enter", "known_driver", "leave",
+    "DEFAULT", "Level", "chosen_board", "current_ordinal", "current_stream", "enter", "known_board", "leave",
     "repeat_after_cell", "use_device", "use_stream",
 )  # fmt: skip
 
@@ -35,7 +35,7 @@ class Level(NamedTuple):
     """What was chosen in one block. Contexts share levels, so none is ever changed."""
 
     block: object  # the driver, device or stream that was entered; None outside of any block
-    driver: Driver | None  # None outside of any block: the process-wide one
+    board: Board | None  # None outside of any block: the process-wide one
     ordinals: Mapping[int, int]  # devices by the serial numbers of their boards
     streams: Mapping[DeviceContext, Stream]
 
@@ -43,22 +43,22 @@ class Level(NamedTuple):
 NONE: Mapping[DeviceContext, Stream] = {}
 OUTSIDE = Level(None, None, {}, {})
 CHOSEN: ContextVar[tuple[Level, ...]] = ContextVar("atops_current_device", default=(OUTSIDE,))
-DEFAULT: list[Driver] = []  # the process-wide driver, once there is one
+DEFAULT: list[Board] = []  # the process-wide driver, once there is one
 
 
-def chosen_driver() -> Driver | None:
+def chosen_board() -> Board | None:
     """Return the driver of the innermost block, or of what was chosen there; None for the process-wide one.
 
     A choice outside of any block ends when its driver is closed.
     """
     levels = CHOSEN.get()
-    driver = levels[-1].driver
-    return None if driver is not None and driver.closed is not None and len(levels) == 1 else driver
+    board = levels[-1].board
+    return None if board is not None and board.closed is not None and len(levels) == 1 else board
 
 
-def known_driver() -> Driver | None:
+def known_board() -> Board | None:
     """Return the current driver; None as long as that is a process-wide one which has not started."""
-    return chosen_driver() or (DEFAULT[0] if DEFAULT else None)
+    return chosen_board() or (DEFAULT[0] if DEFAULT else None)
 
 
 def current_ordinal(board: int) -> int:
@@ -78,14 +78,14 @@ def current_stream(context: DeviceContext) -> Stream | None:
 
 
 def enter(
-    block: object, driver: Driver, ordinal: int | None = None, streams: Mapping[DeviceContext, Stream] = NONE
+    block: object, board: Board, ordinal: int | None = None, streams: Mapping[DeviceContext, Stream] = NONE
 ) -> None:
     """Make a driver current until `leave(block)`, one of its devices, and a stream of that.
 
     Blocks may be entered again and again.
     """
-    ordinals = {} if ordinal is None else {driver.serial: ordinal}
-    CHOSEN.set((*CHOSEN.get(), Level(block, driver, ordinals, streams)))
+    ordinals = {} if ordinal is None else {board.serial: ordinal}
+    CHOSEN.set((*CHOSEN.get(), Level(block, board, ordinals, streams)))
 
 
 def leave(block: object) -> None:
@@ -96,21 +96,21 @@ def leave(block: object) -> None:
         CHOSEN.set(levels[:last] + levels[last + 1 :])
 
 
-def use_device(driver: Driver, ordinal: int) -> None:
+def use_device(board: Board, ordinal: int) -> None:
     """Make a driver and one of its devices current until others are, or the innermost block is left."""
     *outer, level = CHOSEN.get()
     kept = {**level.ordinals}
-    kept.pop(driver.serial, None)
+    kept.pop(board.serial, None)
     kept = dict(islice(kept.items(), max(0, len(kept) + 1 - BOARDS), None))  # those chosen longest ago are closed
-    current = None if not outer and driver in DEFAULT else driver
-    CHOSEN.set((*outer, level._replace(driver=current, ordinals={**kept, driver.serial: ordinal})))
+    current = None if not outer and board in DEFAULT else board
+    CHOSEN.set((*outer, level._replace(board=current, ordinals={**kept, board.serial: ordinal})))
     if not outer:
-        repeat_after_cell(partial(use_device, driver, ordinal))
+        repeat_after_cell(partial(use_device, board, ordinal))
 
 
 def use_stream(stream: Stream, context: DeviceContext) -> None:
     """Make a stream, its device and its driver current until others are, or the innermost block is left."""
-    use_device(context.driver, context.ordinal)
+    use_device(context.board, context.ordinal)
     *outer, level = CHOSEN.get()
     kept = {of: each for of, each in level.streams.items() if of.dead is None and not each.closed}
     CHOSEN.set((*outer, level._replace(streams={**kept, context: stream})))

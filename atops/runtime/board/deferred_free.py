@@ -182,10 +182,10 @@ def free_when_idle(
 
     All of the board's: a peer, or another device's stream, may use it too, and so may a device in reset.
     """
-    driver = context.driver
+    board = context.board
     items: list[Completion] = []
-    with driver.lock:
-        for each in driver.active_streams() if stream is None else stream.synchronised():
+    with board.lock:
+        for each in board.active_streams() if stream is None else stream.synchronised():
             items += each.ends()
         if stream is not None and (lost := context.lost if stream.null else stream.lost) is not None:
             items += lost.unfinished()

@@ -15,7 +15,7 @@ from atops.runtime.core.future import InProcess
 
 if TYPE_CHECKING:
     from atops.base.waiting.loop_adapter import LoopWaiter
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
 
 __all__ = ("HostWait", "Signals")
 
@@ -28,9 +28,9 @@ class Signals(InProcess):
 
     __slots__ = ("_chip", "_driver", "_held", "_refusal", "_waits", "lock")
 
-    def __init__(self, chip: KernelSignals, driver: Driver) -> None:
+    def __init__(self, chip: KernelSignals, board: Board) -> None:
         self._chip = chip
-        self._driver = driver
+        self._driver = board
         self._held: set[int] = set()
         self._waits: dict[HostWait, None] = {}  # of the host, that are not over, in order
         self._refusal: AtopsError | None = None  # what waits end with, once the device is reset or closed

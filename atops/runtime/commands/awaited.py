@@ -64,7 +64,7 @@ class Awaited:
         self.adapter: LoopAdapter | None = None
         self.error: AtopsError | None = None
         self.is_done = False
-        self._label, self._driver = stream.label, stream.driver
+        self._label, self._driver = stream.label, stream.board
         self._maker = threading.get_ident()
         self._task: HostTask | None = None  # of the caller's loop, where it is no future
         # Without a lock, for a finalizer or a signal handler may end it: an operation of a list is one step.
@@ -260,7 +260,7 @@ def _run(command: WaitAwaited, item: Completion) -> bool:
     awaited = command.awaited
     item.parked, item.stop = awaited, item.finish
     if awaited.add_waiter(_AwaitedOver(awaited, item)):
-        if item.queue.driver.tracer.detail and not item.over:
+        if item.queue.board.tracer.detail and not item.over:
             command_trace.park(item)
         return False
     item.parked = item.stop = None

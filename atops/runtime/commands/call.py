@@ -112,16 +112,16 @@ def begin_here(item: Completion) -> None:
 
     So does that of asyncio's own tasks. The stream has no drain yet: where Ctrl-C comes first, the caller offers one.
     """
-    driver = item.queue.driver
+    board = item.queue.board
     try:
-        with driver.lock:
+        with board.lock:
             if item.stage != PENDING:  # another thread has dropped it
                 return
             item.stage = RUNNING
-        if driver.tracer.active:
-            item.started_ns = driver.now()
-        driver.execute[Call](item.command, item)
-        driver.stall.look_later()
+        if board.tracer.active:
+            item.started_ns = board.now()
+        board.execute[Call](item.command, item)
+        board.stall.look_later()
     except BaseException as error:
         if item.stage == RUNNING:
             broken = StreamAborted(f"the start of {item.command.name} was broken off by {error!r}")
@@ -134,17 +134,17 @@ def begin_here(item: Completion) -> None:
 
 def _begin(item: Completion) -> None:
     """Start the call that is first in its line. One that cannot be started fails, and the next one has its turn."""
-    driver = item.queue.driver
+    board = item.queue.board
     try:
-        if driver.tracer.detail:
+        if board.tracer.detail:
             command_trace.start(item)
         if item.command.adapter is not None:
             _start_on_loop(item)
         else:
-            driver.executor.run(CALLBACKS, partial(_run_function, item), item.queue.priority)
+            board.executor.run(CALLBACKS, partial(_run_function, item), item.queue.priority)
     except Exception as failure:  # no thread to be had, say
         item.finish(as_failure(failure, item))
-        driver.post(partial(item.queue.call_over, item))  # a step each: the next one may fail in the same way
+        board.post(partial(item.queue.call_over, item))  # a step each: the next one may fail in the same way
 
 
 def is_async(function: object) -> bool:
@@ -166,7 +166,7 @@ def _run_function(item: Completion) -> None:
     HERE.role = "callback"
     error: AtopsError | None = None
     if item.started_ns < 0:
-        item.started_ns = item.queue.driver.now()
+        item.started_ns = item.queue.board.now()
     item.thread = get_ident()
     try:
         item.give(result_of(item.command, item))
@@ -197,12 +197,12 @@ def result_of(command: Call, item: Completion) -> object:
 
 def _start_on_loop(item: Completion) -> None:
     """Run a coroutine function on the loop that enqueued it; notice when that loop closes first."""
-    adapter, driver = item.command.adapter, item.queue.driver
+    adapter, board = item.command.adapter, item.queue.board
     assert adapter is not None, "checked when it was enqueued"
     task: HostTask | None = None
 
     def done(failure: BaseException | None, value: object) -> None:
-        driver.host_tasks.remove(owed)
+        board.host_tasks.remove(owed)
         if item.over:  # its loop had closed
             return
         if failure is None:
@@ -215,7 +215,7 @@ def _start_on_loop(item: Completion) -> None:
         _ended(item, _loop_closed(item.command))
 
     owed = HostCoroutine(adapter, lost)
-    driver.host_tasks.add(owed)
+    board.host_tasks.add(owed)
 
     def cancel(error: AtopsError) -> None:
         item.parked = error
@@ -225,10 +225,10 @@ def _start_on_loop(item: Completion) -> None:
     begin = lambda: item.command.function(*_arguments(item.command, item))  # noqa: E731  # arguments when it begins
     try:
         on_wait, named = partial(note_wait, item), getattr(item, "get_name", None)  # a stream's task has a name
-        at_once = not driver.inline and may_begin_here(item.command)
+        at_once = not board.inline and may_begin_here(item.command)
         task = adapter.spawn(begin, item.command.context, done, on_wait, named, at_once)
     except BaseException:
-        driver.host_tasks.remove(owed)
+        board.host_tasks.remove(owed)
         raise
     if not item.duty:
         item.stop = cancel
@@ -240,7 +240,7 @@ def note_wait(item: Completion, source: object, begins: bool) -> None:
         source.asked_by(item if begins else None)
     if isinstance(source, Completion | Room) and begins:
         item.awaits = (*item.awaits, source)
-        item.queue.driver.guard_awaiting(item, source)
+        item.queue.board.guard_awaiting(item, source)
     elif source in item.awaits:
         at = item.awaits.index(source)
         item.awaits = item.awaits[:at] + item.awaits[at + 1 :]

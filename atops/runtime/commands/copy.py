@@ -27,7 +27,7 @@ from atops.runtime.memory.scatter import ranges_of, read_from, write_to
 
 if TYPE_CHECKING:
     from atops.device.topology import Link
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
 
 __all__ = (
     "COPIES",
@@ -92,7 +92,7 @@ class ScatteredCopy(NamedTuple):
 
 def _run_copy(command: Copy, item: Completion) -> bool:
     """Copy here if it is short and nothing holds the link the other way; else when an engine is free."""
-    driver = item.queue.driver
+    board = item.queue.board
     if command.kind == Kind.COPY_PEER and command.link is None:
         return _stage_through_host(command, item, timed=False)
     direction = DIRECTIONS.get(command.kind, Direction.NONE)
@@ -100,8 +100,8 @@ def _run_copy(command: Copy, item: Completion) -> bool:
     if command.size <= DIRECT and context.engines.quiet(direction):
         carry_out(command)
         return True
-    alone = command.size < SPLIT or driver.inline
-    action = partial(carry_out, command) if alone else partial(_carry_out_halves, command, driver)
+    alone = command.size < SPLIT or board.inline
+    action = partial(carry_out, command) if alone else partial(_carry_out_halves, command, board)
     run_on_engine(context, item, direction, action, partial(_end_copy, item))
     return False
 
@@ -150,7 +150,7 @@ def run_here_or_beside(item: Completion, action: Callable[[], None], short: bool
             error = failure
         _end_copy(item, error)
 
-    item.queue.driver.executor.run(COPIES, work, item.queue.priority)
+    item.queue.board.executor.run(COPIES, work, item.queue.priority)
     return False
 
 
@@ -161,10 +161,10 @@ def _end_copy(item: Completion, error: AtopsError | None) -> None:
     what waits: it may be the next copy.
     """
     stream = item.queue
-    stream.finish(item, error, here=stream.priority < 0 or stream.driver.executor.backlog(COPIES)())
+    stream.finish(item, error, here=stream.priority < 0 or stream.board.executor.backlog(COPIES)())
 
 
-def _carry_out_halves(command: Copy, driver: Driver) -> None:
+def _carry_out_halves(command: Copy, board: Board) -> None:
     """Move a large copy on two threads: one does not saturate the memory. On a copy thread; raises as `carry_out`."""
     if command.checksum is not None:
         _check_source(command)
@@ -180,7 +180,7 @@ def _carry_out_halves(command: Copy, driver: Driver) -> None:
         finally:
             gate.wake()
 
-    driver.executor.run(HALVES, other)
+    board.executor.run(HALVES, other)
     try:
         carry_out(command.part(0, half))
     finally:
@@ -194,7 +194,7 @@ def _copying_context(command: Copy | ScatteredCopy, item: Completion) -> DeviceC
     context: DeviceContext = item.queue.context
     for end in (command.src, command.dst):
         if isinstance(end, Allocation) and end.device is not None and end.device != context.ordinal:
-            owner: DeviceContext = item.queue.driver.context(end.device)
+            owner: DeviceContext = item.queue.board.context(end.device)
             return owner
     return context
 
@@ -213,17 +213,17 @@ def run_on_engine(
     the engine; the bytes move at the end of them, as late as may be. An abort meanwhile lets it finish, as any copy
     that has begun.
     """
-    stream, driver, engines = item.queue, item.queue.driver, context.engines
+    stream, board, engines = item.queue, item.queue.board, context.engines
     share: CopyEngines | None = item.share if context is stream.context else None
 
     def work() -> None:
         item.engine = job.engine
-        item.started_ns = driver.now()  # until then it stood behind other copies
-        if driver.tracer.detail:
+        item.started_ns = board.now()  # until then it stood behind other copies
+        if board.tracer.detail:
             command_trace.start(item, item.started_ns)
         if takes is not None and (duration := takes()):
             item.parked = None  # it moves: it waits for no other copy
-            driver.executor.spend(duration, lambda: driver.executor.run(COPIES, move, job.priority))
+            board.executor.spend(duration, lambda: board.executor.run(COPIES, move, job.priority))
         else:
             move()
 
@@ -242,7 +242,7 @@ def run_on_engine(
     turn = _Turn(job, engines, share)
     item.stop = cancel
     item.parked = engines if share is None else share
-    if driver.tracer.detail and (engines.full or not engines.quiet(direction) or (share is not None and share.full)):
+    if board.tracer.detail and (engines.full or not engines.quiet(direction) or (share is not None and share.full)):
         command_trace.park(item)
     turn.request()
 
@@ -267,7 +267,7 @@ class _Turn:
 
     def start(self, work: Callable[[], None], item: Completion, done: Callable[[AtopsError | None], None]) -> None:
         """Run the copy on a copy thread; where the system gives none, it fails."""
-        driver = item.queue.driver
+        board = item.queue.board
 
         def refuse(error: AtopsError) -> None:
             self.give_back()
@@ -275,9 +275,9 @@ class _Turn:
             self.give_later()
 
         try:
-            driver.executor.run(COPIES, work, self._job.priority)
+            board.executor.run(COPIES, work, self._job.priority)
         except RuntimeError as failure:
-            driver.post(partial(refuse, as_failure(failure, item)))
+            board.post(partial(refuse, as_failure(failure, item)))
 
     def give_back(self) -> None:
         """Give back the engine of a copy that has ended, to what is as urgent."""
@@ -320,8 +320,8 @@ def _stage_through_host(command: Copy, item: Completion, timed: bool) -> bool:
     source, target = command.src, command.dst
     assert isinstance(source, Allocation) and isinstance(target, Allocation)
     assert source.device is not None and target.device is not None
-    driver = item.queue.driver
-    back, to = driver.context(source.device), driver.context(target.device)
+    board = item.queue.board
+    back, to = board.context(source.device), board.context(target.device)
     staging = memoryview(bytearray(command.size))
     down = Copy(staging, 0, source, command.src_offset, command.size, Kind.COPY_D2H)
     up = Copy(target, command.dst_offset, staging, 0, command.size, Kind.COPY_H2D)
@@ -331,7 +331,7 @@ def _stage_through_host(command: Copy, item: Completion, timed: bool) -> bool:
         run_on_engine(context, item, DIRECTIONS[part.kind], partial(carry_out, part), done, takes)
 
     def half_way(error: AtopsError | None) -> None:
-        error = error or driver.trace_part(item, down)
+        error = error or board.trace_part(item, down)
         if error is not None:
             item.finish(error)
             return

@@ -45,7 +45,7 @@ class Cancelled(NamedTuple):
 def _run_record(command: Record, item: Completion) -> bool:
     """Stamp the event with the time at which everything before it was over."""
     event = command.event
-    event.stamp(item, item.queue.driver.now())
+    event.stamp(item, item.queue.board.now())
     return True
 
 
@@ -58,7 +58,7 @@ def _run_wait_event(command: WaitEvent, item: Completion) -> bool:
     waiter = _WaitOver(item, record)
     item.stop = item.finish
     if record.add_waiter(waiter):
-        if item.queue.driver.tracer.detail and not item.over:
+        if item.queue.board.tracer.detail and not item.over:
             command_trace.park(item, record)
         return False
     item.parked = item.stop = None

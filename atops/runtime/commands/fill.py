@@ -46,7 +46,7 @@ def _run_timed_fill(command: Fill, item: Completion) -> bool:
     device, context = command.dst.device, item.queue.context
     direction = Direction.DEVICE_TO_HOST if device is None else Direction.NONE
     if device is not None and device != context.ordinal:
-        context = item.queue.driver.context(device)
+        context = item.queue.board.context(device)
     run_on_engine(context, item, direction, command.carry_out, item.finish, partial(_ns, context, command))
     return False
 

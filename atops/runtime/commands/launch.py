@@ -74,16 +74,16 @@ PLAIN_LAUNCH = LaunchOptions()  # of a launch that carries nothing: known by bei
 def _run_launch(command: Launch, item: Completion) -> bool:
     """Hand the kernel to the clusters. Raises IllegalAddress when an argument was freed meanwhile."""
     stream = item.queue
-    context, driver = stream.context, stream.driver
+    context, board = stream.context, stream.board
     command.bound.resolve(context.reaches)
     meeting = command.options.meeting
     if meeting is not None and meeting.failed:
         raise LaunchFailure("another grid of the same cooperative launch could not start")
     grid = _make_grid(command, item)
-    grid.on_start = lambda grid: _began(command, item, driver.now())  # until then it stood behind other kernels
+    grid.on_start = lambda grid: _began(command, item, board.now())  # until then it stood behind other kernels
     item.parked = grid
     item.stop = lambda error: _abort(command, item, grid, error)
-    if driver.tracer.detail and (meeting is not None or not context.clusters.idle):
+    if board.tracer.detail and (meeting is not None or not context.clusters.idle):
         command_trace.park(item)
 
     options, pinned, part = command.options, None, None
@@ -110,11 +110,11 @@ def _run_launch(command: Launch, item: Completion) -> bool:
 
 
 def _make_grid(command: Launch, item: Completion) -> Grid:
-    driver, meeting = item.queue.driver, command.options.meeting
-    tracer = driver.tracer
+    board, meeting = item.queue.board, command.options.meeting
+    tracer = board.tracer
     offload = None
-    if driver.options.dte == "eager" and not driver.inline:
-        offload = partial(driver.executor.run, COPIES, priority=item.queue.priority)
+    if board.options.dte == "eager" and not board.inline:
+        offload = partial(board.executor.run, COPIES, priority=item.queue.priority)
     return Grid(
         command.bound,
         item.queue.context.chip,
@@ -122,12 +122,12 @@ def _make_grid(command: Launch, item: Completion) -> Grid:
         command.config.block,
         shared_bytes=command.config.shared,
         cooperative=command.config.cooperative,
-        options=driver.options,
+        options=board.options,
         barrier=None if meeting is None else meeting.barrier,
         context=command.context,
         offload=offload,
         on_done=lambda grid: _ended(command, item, grid),
-        policy=policy_of(driver.options.seed, item.seq),
+        policy=policy_of(board.options.seed, item.seq),
         observer=KernelSteps(tracer, item.seq) if tracer.thread_detail else None,
     )
 
@@ -137,18 +137,18 @@ def _began(command: Launch, item: Completion, now: int) -> None:
     item.started_ns = now
     if (start := command.options.start) is not None:
         start.stamp(item, now)
-    if item.queue.driver.tracer.detail:
+    if item.queue.board.tracer.detail:
         command_trace.start(item, now)
 
 
 def _ended(command: Launch, item: Completion, grid: Grid) -> None:
     """Settle a launch. On the thread that ran the last block, with no lock held."""
-    context, driver = item.queue.context, item.queue.driver
+    context, board = item.queue.context, item.queue.board
     item.engine = grid.cluster
     for warning in grid.warnings:
         log.warning("%s", warning, extra=failure_fields(item.queue, item))
     if (stop := command.options.stop) is not None and not item.over:
-        stop.stamp(item, driver.now())
+        stop.stamp(item, board.now())
     context.printing.when_shown(command.bound, item.queue.finish, item, grid.error and _failure_of(item, grid))
 
 
@@ -159,7 +159,7 @@ def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
     """
     error, stream = grid.error, item.queue
     others = isinstance(error, StreamAborted) and grid.aborted is None
-    if others and stream.context.dead is None and not stream.driver.closed:
+    if others and stream.context.dead is None and not stream.board.closed:
         failure = LaunchFailure(f"another grid of the same cooperative launch was aborted: {error}")
         failure.__cause__ = error
         return failure
@@ -169,7 +169,7 @@ def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
 def _abort(command: Launch, item: Completion, grid: Grid, error: ExecutionError) -> None:
     """Close the kernel at its next suspension; give up on it after the grace if it never suspends."""
     stream = item.queue
-    context, driver = stream.context, stream.driver
+    context, board = stream.context, stream.board
     meeting = command.options.meeting
     if meeting is not None and meeting.leave():
         item.finish(error)  # which tells the others
@@ -181,17 +181,17 @@ def _abort(command: Launch, item: Completion, grid: Grid, error: ExecutionError)
         if item.over:
             return
         if grid.done:  # its thread has come back; what does not is the sink
-            name, grace = _command_name(command, item), driver.options.abort_grace
+            name, grace = _command_name(command, item), board.options.abort_grace
             item.finish(StreamAborted(f"what {name} printed was not shown within {grace} s of its abort"))
             return
         log.error(
             "%s of %s did not end within %s s of its abort: its thread is abandoned, its memory quarantined",
-            _command_name(command, item), stream.label, driver.options.abort_grace, extra=failure_fields(stream, item),
+            _command_name(command, item), stream.label, board.options.abort_grace, extra=failure_fields(stream, item),
         )  # fmt: skip
         for allocation in command.bound.allocations:
             if allocation.device is not None:
                 with suppress(AtopsError):  # a reset, the driver's close or a free has ended it
-                    adapter = context if allocation.device == context.ordinal else driver.context(allocation.device)
+                    adapter = context if allocation.device == context.ordinal else board.context(allocation.device)
                     adapter.memory.quarantine(allocation)
         # First its own end: that of the grid would end it with the abort's error, which names no kernel.
         item.finish(StreamAborted(f"{_command_name(command, item)} never suspended and was abandoned"))
@@ -199,7 +199,7 @@ def _abort(command: Launch, item: Completion, grid: Grid, error: ExecutionError)
         context.lane.abandon()
 
     if not item.over:
-        grace = _Grace(driver.executor.later(int(driver.options.abort_grace * 1e9), give_up))
+        grace = _Grace(board.executor.later(int(board.options.abort_grace * 1e9), give_up))
         if not item.add_waiter(grace):
             grace.wake()
 

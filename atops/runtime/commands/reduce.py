@@ -72,7 +72,7 @@ def _run_timed_reduce(command: Reduce, item: Completion) -> bool:
     reads = (leg for end in (command.lhs, command.rhs) for leg in read_legs(context, *end, command.size))
     duration = legs_ns((*reads, *write_legs(context, command.result[0], command.size)))
     if duration:
-        item.queue.driver.executor.spend(duration, lambda: run_here_or_beside(item, action, short=False))
+        item.queue.board.executor.spend(duration, lambda: run_here_or_beside(item, action, short=False))
         return False
     return run_here_or_beside(item, action, short=True)
 

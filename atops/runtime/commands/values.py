@@ -38,13 +38,13 @@ class WriteValue(NamedTuple):
 
 def _run_wait_value(command: WaitValue, item: Completion) -> bool:
     """Test the word now and after every write to it, until it satisfies the condition."""
-    driver = item.queue.driver
+    board = item.queue.board
 
     def satisfied() -> None:
         item.writer = HERE.writer
         item.finish()
 
-    watch = Watch(*command, satisfied, on_dead=item.finish, poll=driver.poller.add)
+    watch = Watch(*command, satisfied, on_dead=item.finish, poll=board.poller.add)
     item.parked = watch
 
     def cancel(error: ExecutionError) -> None:
@@ -53,7 +53,7 @@ def _run_wait_value(command: WaitValue, item: Completion) -> bool:
 
     item.stop = cancel
     watch.arm()  # may fire here and now
-    if driver.tracer.detail and not item.over:
+    if board.tracer.detail and not item.over:
         command_trace.park(item)
     return False
 

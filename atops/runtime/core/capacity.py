@@ -22,7 +22,7 @@ from atops.runtime.executors.executor import HERE
 
 if TYPE_CHECKING:
     from atops.runtime.core.completion import Completion
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
     from atops.runtime.queues.queue import StreamQueue
     from atops.runtime.stream import Stream
 
@@ -51,14 +51,14 @@ class Capacity:
 
     __slots__ = ("__weakref__", "_driver", "limit", "parked", "refusal", "spare")
 
-    def __init__(self, limit: int, driver: Driver) -> None:
+    def __init__(self, limit: int, board: Board) -> None:
         if not whole(limit) or limit < 1:
             raise InvalidValue(f"capacity is {limit!r}; expected 1 command or more, or None for no limit")
         self.limit = limit
         self.refusal: AtopsError | None = None  # why reservations are refused, once they are
         self.spare = [self] * limit  # one for each free place: taken and given back without a lock
         self.parked: ParkingLot[Room] = ParkingLot("room in a stream")
-        self._driver = driver
+        self._driver = board
 
     @property
     def free(self) -> int:
@@ -220,7 +220,7 @@ class Room:
 
     def add_waiter(self, waiter: LoopWaiter) -> bool:
         """Wait for the grant. Returns False when it came already."""
-        with self.queue.driver.lock:
+        with self.queue.board.lock:
             if self.is_done:
                 return False
             self.waiter = waiter
@@ -256,21 +256,21 @@ class Room:
     def asked_by(self, command: Completion | None) -> None:
         """Note whose coroutine or function waits for it now: one that keeps a place itself, perhaps. None: no more."""
         if command is not None:
-            self.queue.driver.stall.rooms[self] = command
+            self.queue.board.stall.rooms[self] = command
         else:
-            self.queue.driver.stall.rooms.pop(self, None)
+            self.queue.board.stall.rooms.pop(self, None)
 
     @contextmanager
     def entered_sync(self, timeout: float | None) -> Iterator[Room]:
         """Enter it for a block of plain code. Raises TimeoutError, and WouldDeadlock where the wait could never end."""
         self._check_fresh()
-        driver = self.queue.driver
+        board = self.queue.board
         try:
             self._ask()
             if not self.is_done:
                 self.asked_by(HERE.callback)
-                driver.guard_blocking((), timeout, self)
-            if not driver.executor.block(self, timeout):
+                board.guard_blocking((), timeout, self)
+            if not board.executor.block(self, timeout):
                 raise TimeoutError(f"there was no room in {self.queue.label} within {timeout} s")
             self.asked_by(None)
             self._enter()
@@ -287,7 +287,7 @@ class Room:
             raise IllegalState(f"room in {self.queue.label} was entered already; make a new one with room()")
 
     def _ask(self) -> None:
-        with self.queue.driver.lock:
+        with self.queue.board.lock:
             self.queue.context.check_alive()
             self._capacity.reserve(self)
         self._capacity.serve()

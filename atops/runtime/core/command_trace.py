@@ -20,7 +20,7 @@ from atops.runtime.core.commands import NOWHERE, row_of
 from atops.runtime.core.completion import PENDING, Completion
 
 if TYPE_CHECKING:
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
 
 __all__ = ("begin", "call_record", "copy_record", "in_context", "park", "start", "submit", "teller", "trace_tuple")
 
@@ -95,7 +95,7 @@ def submit(item: Completion) -> None:
 
     Each where a reader wants it.
     """
-    tracer = item.queue.driver.tracer
+    tracer = item.queue.board.tracer
     if tracer.contexts:
         item.context = copy_context()
     if not tracer.detail:
@@ -107,7 +107,7 @@ def submit(item: Completion) -> None:
 
 def start(item: Completion, at: int | None = None) -> None:
     """Tell that a command runs now, or since `at`."""
-    _tell(item, STARTED, item.queue.driver.now() if at is None else at)
+    _tell(item, STARTED, item.queue.board.now() if at is None else at)
 
 
 def begin(item: Completion, skipped: object) -> None:
@@ -118,12 +118,12 @@ def begin(item: Completion, skipped: object) -> None:
 
 def park(item: Completion, cause: Completion | None = None) -> None:
     """Tell that a command waits: for the command `cause`, or for something else."""
-    _tell(item, PARKED, item.queue.driver.now(), -1 if cause is None else cause.seq)
+    _tell(item, PARKED, item.queue.board.now(), -1 if cause is None else cause.seq)
 
 
-def teller(driver: Driver) -> Callable[[], None]:
+def teller(board: Board) -> Callable[[], None]:
     """Return a function that tells a new viewer what is queued and allocated. It keeps no driver alive."""
-    known = weakref.ref(driver)
+    known = weakref.ref(board)
 
     def tell() -> None:
         if (owner := known()) is not None:
@@ -132,24 +132,24 @@ def teller(driver: Driver) -> Callable[[], None]:
     return tell
 
 
-def _tell_standing(driver: Driver) -> None:
-    with driver.lock:  # so that no command ends before it is told of
-        _tell_queued(driver)
-    for context in driver.contexts:
+def _tell_standing(board: Board) -> None:
+    with board.lock:  # so that no command ends before it is told of
+        _tell_queued(board)
+    for context in board.contexts:
         memory = context.memory
         if memory.log is not None:
             memory.log.standing(memory.live(), memory.used)
 
 
-def _tell_queued(driver: Driver) -> None:
-    streams = driver.active_streams()
+def _tell_queued(board: Board) -> None:
+    streams = board.active_streams()
     items = [item for stream in streams for item in stream.pending()]
     for item in sorted(items, key=lambda item: item.seq):
         _stand(item)
 
 
 def _stand(item: Completion) -> None:
-    now, waits_for = item.queue.driver.now(), item.parked
+    now, waits_for = item.queue.board.now(), item.parked
     since = now if item.started_ns < 0 else item.started_ns
     _tell(item, SUBMITTED, item.submitted_ns or now)
     _tell_uses(item)
@@ -167,14 +167,14 @@ def _tell_uses(item: Completion) -> None:
     """Tell what memory a command uses, if its trace record does not."""
     try:
         for device, offset, size in row_of(item.command).uses(item.command):
-            item.queue.driver.tracer.details.uses.add((item.seq, device, offset, size))
+            item.queue.board.tracer.details.uses.add((item.seq, device, offset, size))
     except Exception as failure:  # it must not end the drain; the command fails with it
         item.untold = failure
 
 
 def _tell(item: Completion, phase: int, at: int, cause: int = -1, site: int = -1) -> None:
     stream = item.queue
-    tracer = stream.driver.tracer
+    tracer = stream.board.tracer
     try:
         kind, size, number, src, src_at = item.told or _described(item, tracer)
     except Exception as failure:  # as above

@@ -200,11 +200,11 @@ def _looking(run: Run, reads: Callable[[Any], Iterable[ReadRange]]) -> Run:
     def look_and_run(command: Any, item: Completion) -> bool:
         for memory, start, end in reads(command):
             if memory.device is not None:
-                for entry in item.queue.driver.context(memory.device).prefetched.stale(memory, start, end):
+                for entry in item.queue.board.context(memory.device).prefetched.stale(memory, start, end):
                     log.warning(
                         "%r reads bytes %d to %d of %r, which were written after they were prefetched; "
                         "call topsMemCacheInvalidate before that", item, entry.start, entry.end, memory,
-                        extra={"driver": item.queue.driver.serial, "device": memory.device, "command": item.seq},
+                        extra={"driver": item.queue.board.serial, "device": memory.device, "command": item.seq},
                     )  # fmt: skip
         return run(command, item)
 

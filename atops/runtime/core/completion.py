@@ -36,7 +36,7 @@ from atops.runtime.core.thread_waits import Watch
 if TYPE_CHECKING:
     from atops.device.copy_engine import CopyEngines
     from atops.runtime.board.deferred_free import Lost
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
     from atops.runtime.queues.queue import StreamQueue
     from atops.runtime.stream import Stream
 
@@ -115,9 +115,9 @@ class Completion(FutureLike[T_co]):
         return self.result()
 
     def _block(self, timeout: float | None) -> None:
-        driver = self.queue.driver
-        driver.guard_blocking((self,), timeout)
-        if not driver.executor.block(self, timeout):
+        board = self.queue.board
+        board.guard_blocking((self,), timeout)
+        if not board.executor.block(self, timeout):
             raise TimeoutError(f"{self!r} was not done within {timeout} s")
 
     def add_done_callback(
@@ -131,13 +131,13 @@ class Completion(FutureLike[T_co]):
         logged, and changes nothing. Raises InvalidType for what is no function or no context.
         """
         context = checked_callback(self, function, context)
-        driver = self.queue.driver
+        board = self.queue.board
         if (adapter := running_loop_adapter()) is not None:
-            waiter = LoopCallback(self, function, context, adapter, driver.run_callback)
+            waiter = LoopCallback(self, function, context, adapter, board.run_callback)
             if not self.add_waiter(waiter):
                 waiter.wake()
             return
-        with driver.lock:
+        with board.lock:
             if pending := self.stage < DONE:
                 if self.callbacks is None:
                     self.callbacks = CallbackWaiter(self)
@@ -148,7 +148,7 @@ class Completion(FutureLike[T_co]):
 
     def remove_done_callback(self, function: Callable[[Completion], object]) -> int:
         """Forget a done callback that is not on its way yet. Returns how many times it had been added."""
-        with self.queue.driver.lock:
+        with self.queue.board.lock:
             before = [] if self.callbacks is None else self.callbacks.functions[:]
             kept = [each for each in before if each[0] != function]
             if len(kept) < len(before):
@@ -188,7 +188,7 @@ class Completion(FutureLike[T_co]):
     def is_done(self) -> bool:
         """Whether the command is over, well or not."""
         if self.stage < DONE:
-            self.queue.driver.asked_in_vain(self)
+            self.queue.board.asked_in_vain(self)
         return self.stage >= DONE
 
     def running(self) -> bool:
@@ -323,12 +323,12 @@ class CallbackWaiter:
     def wake(self) -> None:
         """Hand the callbacks to a callback thread, as one piece of work: they are called in order."""
         self._completion.callbacks = None
-        self._completion.queue.driver.run_callback(self._run)
+        self._completion.queue.board.run_callback(self._run)
 
     def _run(self) -> None:
         functions, self.functions = self.functions, []
         for function, context in functions:
-            self._completion.queue.driver.call_apart(context.run, function, self._completion)
+            self._completion.queue.board.call_apart(context.run, function, self._completion)
 
 
 async def over(items: Iterable[Completion]) -> None:
@@ -360,15 +360,15 @@ def look_at(error: BaseException | None) -> None:
         error = error.__cause__ if isinstance(error, AtopsError) else None
 
 
-def driver_fields(driver: Driver) -> dict[str, object]:
+def driver_fields(board: Board) -> dict[str, object]:
     """Return the fields of a log record about a driver: see `base.log_fields`."""
-    return {"driver": driver.serial, "seed": driver.options.seed}
+    return {"driver": board.serial, "seed": board.options.seed}
 
 
 def fields_of(stream: StreamQueue, command: int | None = None, kernel: str | None = None) -> dict[str, object]:
     """Return the fields of a log record about a stream, or one of its commands."""
     place = {"device": stream.context.ordinal, "stream": stream.label}
-    return {**driver_fields(stream.driver), **place, "command": command, "kernel": kernel}
+    return {**driver_fields(stream.board), **place, "command": command, "kernel": kernel}
 
 
 def failure_fields(stream: StreamQueue, item: Completion) -> dict[str, object]:
@@ -387,7 +387,7 @@ def log_if_unseen(stream: StreamQueue, error: AtopsError) -> None:
 
 
 def log_if_left(
-    fields: dict[str, object], message: str, attributes: dict[str, Any], known: Callable[[], Driver | None]
+    fields: dict[str, object], message: str, attributes: dict[str, Any], known: Callable[[], Board | None]
 ) -> None:
     """As `log_if_unseen` for a stream that was collected, given the fields, the message and the error's attributes.
 
@@ -398,10 +398,10 @@ def log_if_left(
         return
     attributes["_seen"] = True
     say = partial(log.error, UNSEEN, fields["stream"], message, extra=fields)
-    driver = known()
+    board = known()
     try:
-        if driver is not None and driver.closed is None:
-            driver.post(partial(driver.run_callback, say))
+        if board is not None and board.closed is None:
+            board.post(partial(board.run_callback, say))
             return
     except AtopsError:  # inline, and this is another thread
         pass

@@ -18,6 +18,7 @@ from atops.runtime.core.thread_waits import Watch
 if TYPE_CHECKING:
     from atops.runtime.board.context import DeviceContext
     from atops.runtime.device import Device
+    from atops.runtime.driver import Driver
     from atops.runtime.ipc.event import SharedRecords
 
 __all__ = ("EVENT_OPTIONS", "Event")
@@ -46,8 +47,8 @@ class Event(FutureLike[None]):
     """
 
     __slots__ = (
-        "_device_id", "_once", "_queryable", "_record", "_time", "_timing", "_watch", "driver", "flags", "interprocess",
-        "launch", "number", "shared",
+        "_board", "_device_id", "_once", "_queryable", "_record", "_time", "_timing", "_watch", "driver", "flags",
+        "interprocess", "launch", "number", "shared",
     )  # fmt: skip
 
     @keywords(**{
@@ -69,14 +70,15 @@ class Event(FutureLike[None]):
         if interprocess and timing:
             raise InvalidValue("an event between processes keeps no time; interprocess=True needs timing=False")
         self._device_id = context.ordinal
-        self.driver = context.driver
+        self._board = context.board
+        self.driver: Driver = context.board.driver
         self._timing = timing
         self._once = once
         self._queryable = queryable
         self.flags = flags  # as it was created with in C style
         self.interprocess = interprocess  # whether other processes may open it
         self.shared: SharedRecords | None = None  # the records of all processes, once others may know it (`ipc_event`)
-        self.number: int = next(context.driver.event_numbers)  # the same in each run with the same seed
+        self.number: int = next(context.board.event_numbers)  # the same in each run with the same seed
         self.launch: Completion | None = None  # the launch that it is bound to, if any
         self._record: Completion | None = None
         self._time: int | None = None
@@ -150,7 +152,7 @@ class Event(FutureLike[None]):
 
     def _watched(self) -> tuple[Watch, Completion | None]:
         if (watch := self._watch) is None:
-            with self.driver.lock:
+            with self._board.lock:
                 watch = self._watch = self._watch or Watch()
         record = self.completion
         return watch.look(record), record
@@ -204,7 +206,7 @@ class Event(FutureLike[None]):
     @property
     def device(self) -> Device:
         """Its device."""
-        return self.driver.device(self._device_id)
+        return self._board.device(self._device_id)
 
     @property
     def state(self) -> str:

@@ -96,7 +96,7 @@ def seen_by(stream: OwningQueue) -> Seen:
     context, own = stream.context, stream.waited
     if stream.null:  # it waits for all that blocking streams have been given, and so for what they wait for
         known = context.order.blocking
-        return Seen((known,) if known else (), context.driver.seq, context.ordinal)
+        return Seen((known,) if known else (), context.board.seq, context.ordinal)
     if not stream.blocking or not context.order.null_seq:
         return Seen((own,), 0, 0) if own else NOTHING
     clocks = [each for each in (own, context.order.null) if each]
@@ -105,7 +105,7 @@ def seen_by(stream: OwningQueue) -> Seen:
 
 def seen_at_record(stream: OwningQueue) -> Seen | None:
     """As `seen_by`, to be kept by a record: its clocks are not changed from now on. None where there is nothing."""
-    if not stream.driver.frees:
+    if not stream.board.frees:
         return None  # what comes before a record is of use for frees that come before it
     if stream.waited is None and not stream.null and not (stream.blocking and stream.context.order.null_seq):
         return None
@@ -134,7 +134,7 @@ def synchronised_with(record: Completion) -> None:
 
 def before_end(stream: OwningQueue) -> Over:
     """Return what is over once all is over that a stream has been given."""
-    return seen_by(stream), order_of(stream), stream.driver.seq
+    return seen_by(stream), order_of(stream), stream.board.seq
 
 
 def after_wait(stream: OwningQueue, record: Completion) -> None:

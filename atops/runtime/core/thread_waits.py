@@ -107,13 +107,13 @@ class Watchers:
             raise IllegalState(
                 f"another thread waits for an earlier record of {self._thing!r}; give its `completion` instead"
             )
-        driver = record.queue.driver
-        if driver.inline:
+        board = record.queue.board
+        if board.inline:
             raise NotSupported(
                 f"concurrent.futures cannot wait for {self._thing!r}: this thread is the only one that could end it; "
                 "use result(timeout) or sync(), or asyncio.wait in a coroutine"
             )
-        driver.guard_blocking((record,))
+        board.guard_blocking((record,))
         watch.waiters.append((waiter, self._thing))
 
     def remove(self, waiter: _Waiter) -> None:

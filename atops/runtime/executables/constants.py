@@ -167,7 +167,7 @@ class Constants:
 def _allocate(context: Any, nbytes: int, label: str, bundle: ResourceBundle | None) -> Buffer:
     if bundle is not None:
         return bundle.allocate(nbytes)
-    return Device(context.ordinal, context.driver).allocate(nbytes, label=label)
+    return Device(context.ordinal, context.board.driver).allocate(nbytes, label=label)
 
 
 # ---- refit: changing the managed constants in steps, each of which needs the one before it

@@ -91,7 +91,7 @@ class SharedRecords:
         page, context, limit = self.page, self._context(), seconds(timeout)
         ticket = page.latest
         own = self._own is not None and self._own[0] == ticket
-        if not ticket or own or context is None or context.driver.inline or HERE.role is not None:
+        if not ticket or own or context is None or context.board.inline or HERE.role is not None:
             return False
         deadline = None if limit is None else time.monotonic() + limit
         while True:
@@ -129,7 +129,7 @@ class SharedRecords:
     def _failed(self, ticket: int, state: int) -> Completion:
         stream, command = self._stand_in(ticket)
         item = Completion(stream, command)
-        with stream.driver.lock:
+        with stream.board.lock:
             item.settle(self._failure(ticket, state))
         return item
 
@@ -208,7 +208,7 @@ def export_event(context: DeviceContext, event: Event) -> bytes:
     """
     _check_threads(context)
     lender = exporter()
-    with context.driver.lock:
+    with context.board.lock:
         if event.shared is None:
             record = event.completion
             try:
@@ -242,5 +242,5 @@ def import_event(context: DeviceContext, handle: Handle) -> Event:
 
 
 def _check_threads(context: DeviceContext) -> None:
-    if context.driver.inline:
+    if context.board.inline:
         raise NotSupported("events between processes need a board with threads; this one runs inline")

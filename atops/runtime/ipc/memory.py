@@ -84,7 +84,7 @@ class BorrowedMemory:
         self.count = 1
         self._lease = lease = borrow(handle)
         offset, self.size, self.device, name = DESCRIPTION.unpack(lease.description)
-        arch, board = name.rstrip(b"\0").decode(), context.driver.topology
+        arch, board = name.rstrip(b"\0").decode(), context.board.topology
         here = context.ordinal
         if arch != context.arch.name or self.device >= board.devices or (
             self.device != here and not board.access_word(here, self.device)

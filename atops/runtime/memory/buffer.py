@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from atops.kernels.arguments import Arriving
     from atops.runtime.device import Device
     from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
     from atops.runtime.queues.queue import StreamQueue
 
 __all__ = (
@@ -73,7 +74,7 @@ class Buffer(Collectable):
         offset: int = 0,
         nbytes: int | None = None,
         release: Release | None = None,
-        driver: Driver | None = None,
+        board: Board | None = None,
     ) -> None:
         if not isinstance(allocation, Allocation):  # a call of the program's; the runtime gives one
             raise InvalidType(f"Buffer({allocation!r}) makes no memory; use device.allocate(nbytes)")
@@ -81,15 +82,15 @@ class Buffer(Collectable):
         self.offset = offset
         self.nbytes = allocation.size - offset if nbytes is None else nbytes
         self._end: End | None = None
-        self.driver: Driver | None = driver  # the driver of its board, where that is known
+        self.driver: Driver | None = None if board is None else board.driver  # where that is known
         owner = allocation.owner
         self._base: Buffer | None = None if owner is None else owner()  # a part keeps what owns the memory
         # Two methods, and not partials: those bring a tuple and a dictionary each, which every `close` would pay for.
         self._release = None if release is None else MethodType(release, allocation)
-        if self._release is None or driver is None:
+        if self._release is None or board is None:
             self.__del__ = NOTHING
         else:
-            self.__del__ = MethodType(driver.executor.post_in_finalizer, self._release)
+            self.__del__ = MethodType(board.executor.post_in_finalizer, self._release)
 
     # ---- lifecycle
 
@@ -297,14 +298,14 @@ class DeviceArray(Buffer, Generic[Scalar_co]):
         dtype: DType | None = None,
         shape: tuple[int, ...] = (),
         release: Release | None = None,
-        driver: Driver | None = None,
+        board: Board | None = None,
     ) -> None:
         if dtype is None or not isinstance(allocation, Allocation):  # a call of the program's
             raise InvalidType(f"DeviceArray({allocation!r}, ...) makes no memory; use device.empty(shape, dtype)")
         size = dtype.itemsize
         for extent in shape:
             size *= extent
-        super().__init__(allocation, offset, size, release, driver)
+        super().__init__(allocation, offset, size, release, board)
         self._dtype: np.dtype[Scalar_co] = dtype
         self._shape = shape
 

@@ -14,7 +14,7 @@ from atops.device.memory.allocation import Allocation
 from atops.runtime.memory.buffer import DeviceArray, Release, alive
 
 if TYPE_CHECKING:
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
 
 __all__ = ("HostArray",)
 
@@ -37,12 +37,12 @@ class HostArray(DeviceArray[Scalar_co]):
         shape: tuple[int, ...] = (),
         release: Release | None = None,
         array: npt.NDArray[Any] | None = None,
-        driver: Driver | None = None,
+        board: Board | None = None,
         offset: int = 0,
     ) -> None:
         if dtype is None or not isinstance(allocation, Allocation):  # a call of the program's
             raise InvalidType(f"HostArray({allocation!r}, ...) makes no memory; use device.host_malloc(shape, dtype)")
-        super().__init__(allocation, offset, dtype, shape, release, driver)
+        super().__init__(allocation, offset, dtype, shape, release, board)
         if array is None:
             array = allocation.data[offset : offset + self.nbytes].view(dtype).reshape(shape)
         self.array: npt.NDArray[Scalar_co] = array

@@ -121,7 +121,7 @@ class MemoryPool(InProcess, Collectable):
         self.lock = context.pool_lock
         self._ledger = Ledger(context.memory, context.arch.malloc_alignment, max_size or context.memory.total)
         self._ledger.blocks.host = context.order.host
-        self.when_collected(context.driver.executor, partial(self._ledger.shrink, 0))  # its memory keeps a pool alive
+        self.when_collected(context.board.executor, partial(self._ledger.shrink, 0))  # its memory keeps a pool alive
         with self.lock:
             context.pools.add(self)
 
@@ -137,9 +137,9 @@ class MemoryPool(InProcess, Collectable):
         if self is context.default_pool:
             raise InvalidValue(f"{self!r} is the default pool of device {context.ordinal}; it cannot be destroyed")
         if self.lock.is_owned():  # a finalizer or a signal handler in the middle of an allocation
-            context.driver.post(self.destroy)
+            context.board.post(self.destroy)
             return
-        with context.driver.lock:
+        with context.board.lock:
             if context.pool is self:
                 context.pool = None
         with self.lock:
@@ -190,7 +190,7 @@ class MemoryPool(InProcess, Collectable):
     def _find(self, size: int, stream: OwningQueue, site: object) -> Taken:
         ledger = self._ledger
         allocation: Allocation | None = None
-        now = self.context.driver.seq  # no command up to this one uses what is not allocated yet
+        now = self.context.board.seq  # no command up to this one uses what is not allocated yet
         try:
             with self.lock:
                 if ledger.given:
@@ -231,7 +231,7 @@ class MemoryPool(InProcess, Collectable):
             if not allocation.alive:
                 return  # a reset has ended it
             raise InvalidHandle(f"{allocation!r} was freed already, or is no memory of {self!r}")
-        self.context.driver.frees = True
+        self.context.board.frees = True
         ledger.given.append((serial, order_of(stream), group_of(stream), item))  # the next holder of the lock does it
 
     def returned(self, allocation: Allocation, by: object) -> None:
@@ -314,7 +314,7 @@ class MemoryPool(InProcess, Collectable):
             access = Access[flags] if isinstance(flags, str) else Access(flags)
         except (KeyError, ValueError):
             raise InvalidValue(f"access {flags!r}; expected 'none', 'read' or 'readwrite'") from None
-        owner, count = self.context.ordinal, self.context.driver.options.devices
+        owner, count = self.context.ordinal, self.context.board.options.devices
         chosen = [self._ordinal(each) for each in (devices if isinstance(devices, Iterable) else (devices,))]
         if len(chosen) > count:
             raise InvalidDevice(f"access for {len(chosen)} devices; the board has {count}")
@@ -332,14 +332,14 @@ class MemoryPool(InProcess, Collectable):
         return Access.readwrite if ordinal == self.context.ordinal else self._granted.get(ordinal, Access.none)
 
     def _ordinal(self, device: int | Device) -> int:
-        driver = self.context.driver
-        count = driver.options.devices
+        board = self.context.board
+        count = board.options.devices
         if isinstance(device, int) and 0 <= device < count:
             return device
-        if isinstance(device, int | str | float) or not isinstance(device, driver.device_type):
+        if isinstance(device, int | str | float) or not isinstance(device, board.device_type):
             raise InvalidDevice(f"there is no device {device!r}; expected 0 to {count - 1}, or a Device")
-        if device.driver is not driver:
-            raise InvalidDevice(f"{device!r} is of {device.driver!r}; {self!r} is of {driver!r}")
+        if device.driver is not board.driver:
+            raise InvalidDevice(f"{device!r} is of {device.driver!r}; {self!r} is of {board!r}")
         return device.ordinal
 
     def opens(self, serial: int, ordinal: int) -> bool:
@@ -372,7 +372,7 @@ class MemoryPool(InProcess, Collectable):
     @property
     def device(self) -> Device:
         """The device whose memory it is."""
-        return self.context.driver.device(self.context.ordinal)
+        return self.context.board.device(self.context.ordinal)
 
     @property
     def device_id(self) -> int:
@@ -501,7 +501,7 @@ class MemoryPool(InProcess, Collectable):
             raise context.dead.fresh()
         if self._ledger.destroyed:
             raise InvalidHandle(f"{self!r} is destroyed")
-        if user.driver is not context.driver or user.ordinal == context.ordinal:
+        if user.board is not context.board or user.ordinal == context.ordinal:
             raise InvalidHandle(f"{self!r} cannot serve {stream!r}: another board's, or made before a reset")
         if self.get_access(user.ordinal) is Access.none:
             raise InvalidHandle(f"device {user.ordinal} of {stream!r} has no access to {self!r}; set_access gives it")

@@ -24,7 +24,7 @@ from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, fa
 
 if TYPE_CHECKING:
     from atops.base.waiting.loop_adapter import LoopAdapter
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
     from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("abort_and_wait", "abort_stream", "break_off", "cancel_command", "catch_up", "note")
@@ -44,17 +44,17 @@ def abort_stream(
     `newest` is the number of the last command to end, for an abort that is carried out later than it was called;
     `dropped` are those that an interrupted one has taken out of the queue.
     """
-    driver = stream.driver
-    if driver.called_amid() or driver.holds_a_lock():
-        driver.post(partial(abort_stream, stream, reason, driver.seq))
+    board = stream.board
+    if board.called_amid() or board.holds_a_lock():
+        board.post(partial(abort_stream, stream, reason, board.seq))
         return 0
-    newest = driver.seq if newest is None else newest
+    newest = board.seq if newest is None else newest
     woken: list[Waiter] = []
     dropped = [] if dropped is None else dropped
     try:
         return _abort(stream, reason or StreamAborted(f"{stream.label} was aborted"), newest, dropped, woken)
     except BaseException:  # Ctrl-C: the driver does the rest
-        driver.post(partial(abort_stream, stream, reason, newest, dropped))
+        board.post(partial(abort_stream, stream, reason, newest, dropped))
         wake(woken)
         raise
 
@@ -63,7 +63,7 @@ def _abort(
     stream: StreamQueue, error: ExecutionError, newest: int, dropped: list[Completion], woken: list[Waiter]
 ) -> int:
     """Drop what has not started and end what runs, up to command `newest`. The waiters to wake are added to `woken`."""
-    with stream.driver.lock:
+    with stream.board.lock:
         _take_out(stream, lambda item: not item.duty and item.seq <= newest, dropped)
         _settle(dropped, error, woken)
         unstarted, cancels = _running(stream, error, newest)
@@ -112,8 +112,8 @@ def _settle(dropped: list[Completion], error: ExecutionError, woken: list[Waiter
     for item in dropped:
         if item.stage < DONE:
             woken += item.settle(error) or ()
-            if item.queue.driver.tracer.active:
-                item.queue.driver.trace(item, error)
+            if item.queue.board.tracer.active:
+                item.queue.board.trace(item, error)
 
 
 def _let_go(dropped: Iterable[Completion]) -> None:
@@ -130,25 +130,25 @@ def _running(
     unstarted = stream.leave_line(lambda item: not item.duty and item.seq <= newest)
     running = [item for item in (*kept, *detached) if item.seq <= newest]
     cancels = [cancel for item in running if (cancel := note(item, error))]
-    stream.driver.offer(stream.drain, stream.priority)
+    stream.board.offer(stream.drain, stream.priority)
     return unstarted, cancels
 
 
 def cancel_command(item: Completion, reason: object) -> bool:
     """Carry out `Completion.cancel`. Returns whether the command is dropped, or is to end."""
     stream = item.queue
-    driver = stream.driver
+    board = stream.board
     said = "" if reason is None else f": {reason}"
     error = CommandCancelled(f"{verb(item)} on {stream.label} was cancelled{said}")
-    if driver.called_amid() or driver.holds_a_lock():
+    if board.called_amid() or board.holds_a_lock():
         if item.duty or item.over:
             return False
-        driver.post(partial(_cancel, item, error))
+        board.post(partial(_cancel, item, error))
         return True
     try:
         return _cancel(item, error)
     except BaseException:  # Ctrl-C: the driver does it, or finds it done
-        driver.post(partial(_cancel, item, error))
+        board.post(partial(_cancel, item, error))
         raise
 
 
@@ -156,7 +156,7 @@ def _cancel(item: Completion, error: CommandCancelled) -> bool:
     stream = item.queue
     woken: list[Waiter] | None = None
     stop: Callable[[ExecutionError], None] | None = None
-    with stream.driver.lock:
+    with stream.board.lock:
         if item.duty or item.stage >= DONE:
             return False
         if in_line := bool(stream.leave_line(lambda call: call is item)):
@@ -203,9 +203,9 @@ def _withdraw(item: Completion, error: CommandCancelled) -> list[Waiter]:
     item.deps = None  # the stand-in waits for them
     stream.leave_out(item)
     item.lost = (stream.lost or Lost()).with_command(stream, stand_in)  # for memory, it stands for what comes before it
-    if stream.driver.tracer.active:
-        stream.driver.trace(item, error)
-    stream.driver.offer(stream.drain, stream.priority)
+    if stream.board.tracer.active:
+        stream.board.trace(item, error)
+    stream.board.offer(stream.drain, stream.priority)
     return item.settle(error) or []
 
 
@@ -215,7 +215,7 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
     A single command runs if it is in its queue by then. Of several, those that have not started are taken out again and
     those that run are cancelled. Places give themselves back.
     """
-    driver = items[0].queue.driver
+    board = items[0].queue.board
     if isinstance(error, AtopsError):  # with which nothing was enqueued
         for item in items:
             item.place = None
@@ -223,13 +223,13 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
     if len(items) == 1 and not isinstance(error, RuntimeError):
         with suppress(RuntimeError):
             stream = items[0].queue
-            driver.offer(stream.drain, stream.priority)  # where that was done already, it finds nothing to do
+            board.offer(stream.drain, stream.priority)  # where that was done already, it finds nothing to do
             return
     reason = StreamAborted(f"enqueueing {len(items)} commands was broken off by {error!r}")
     cancels = []
     dropped: list[Completion] = []
     woken: list[Waiter] = []
-    with driver.lock:
+    with board.lock:
         for stream in {item.queue: None for item in items}:
             _take_out(stream, items.__contains__, dropped)
         _settle(dropped, reason, woken)
@@ -243,7 +243,7 @@ def break_off(items: Sequence[Completion], error: BaseException) -> None:
         cancel(reason)
     for item in items:
         with suppress(RuntimeError):
-            driver.offer(item.queue.drain, item.queue.priority)
+            board.offer(item.queue.drain, item.queue.priority)
 
 
 def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], None] | None:
@@ -255,7 +255,7 @@ def note(item: Completion, error: ExecutionError) -> Callable[[ExecutionError], 
 
 def catch_up(item: Completion) -> None:
     """End a command that was marked before it had a `stop`. Called once it has one, or waits for its predecessors."""
-    with item.queue.driver.lock:
+    with item.queue.board.lock:
         error, cancel = item.aborted, item.stop
     if error is not None and cancel is not None:
         cancel(error)
@@ -274,11 +274,11 @@ async def abort_and_wait(streams: Sequence[StreamQueue]) -> None:
     """
     for stream in streams:
         stream.abort()
-    driver, adapter = streams[0].driver, current_loop_adapter()
-    with driver.lock:
+    board, adapter = streams[0].board, current_loop_adapter()
+    with board.lock:
         left = [item for stream in streams for item in stream.ends()]
     if left:
-        await _wait_bounded(left, driver, adapter)
+        await _wait_bounded(left, board, adapter)
     else:
         await checkpoint()
     for stream in streams:
@@ -286,11 +286,11 @@ async def abort_and_wait(streams: Sequence[StreamQueue]) -> None:
             log_if_unseen(stream, stream.failure)
 
 
-async def _wait_bounded(left: list[Completion], driver: Driver, adapter: LoopAdapter) -> None:
+async def _wait_bounded(left: list[Completion], board: Board, adapter: LoopAdapter) -> None:
     # By the driver's clock: that of the loop may be one of a test, which jumps when no task runs.
     bound = anyio.CancelScope(shield=True)
-    nanoseconds = int((driver.options.abort_grace + MARGIN) * 1e9)
-    timer = driver.executor.later(nanoseconds, lambda: adapter.deliver(bound.cancel))
+    nanoseconds = int((board.options.abort_grace + MARGIN) * 1e9)
+    timer = board.executor.later(nanoseconds, lambda: adapter.deliver(bound.cancel))
     try:
         with bound:
             await over(left)

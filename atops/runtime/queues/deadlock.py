@@ -29,7 +29,7 @@ from atops.runtime.executors.executor import HERE
 from atops.runtime.queues.host_functions import Stand, behind, is_host_function, stands
 
 if TYPE_CHECKING:
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
     from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("StallWatch", "check_awaiting", "check_blocking", "why")
@@ -305,7 +305,7 @@ def why(item: Completion) -> str:
     if isinstance(command, WaitValue):
         return f"waits for a value: {item.parked!r}"
     if is_host_function(item):
-        seconds = (item.queue.driver.now() - item.started_ns) / 1e9
+        seconds = (item.queue.board.now() - item.started_ns) / 1e9
         place = stands((item,)).get(item)
         stand = "" if place is None else f", which waits {place.text}"
         return f"has run the host function {command.name} for {seconds:.1f} s{stand}{behind(item)}"
@@ -334,9 +334,9 @@ def _is_call(item: Completion) -> bool:
 class StallWatch:
     """A check, once a second while a stream of the driver is parked, whether any stream has moved."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, board: Board) -> None:
         self.rooms: dict[Room, Completion] = {}  # for which room a command's coroutine or function waits
-        self._driver = driver
+        self._driver = board
         self._looking = False
         self._last: tuple[int, ...] = ()
         self._reported: tuple[int, ...] = ()

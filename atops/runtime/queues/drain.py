@@ -51,12 +51,12 @@ class DrainedQueue(StreamQueue):
 
     def drain(self) -> None:  # noqa: C901  # the hot loop: its branches are spelled out, not called
         """Run commands from the head until one must wait, none is left, or other streams are due. On the driver."""
-        driver = self.driver
-        lock, now, execute = driver.lock, driver.now, driver.execute
-        tracing = driver.tracer.active
+        board = self.board
+        lock, now, execute = board.lock, board.now, board.execute
+        tracing = board.tracer.active
         limited = self.places is not None
         plain = not tracing and not limited
-        left, until = DRAIN_COMMANDS, NEVER if driver.inline else now() + DRAIN_NS
+        left, until = DRAIN_COMMANDS, NEVER if board.inline else now() + DRAIN_NS
         item: Completion | None = None
         over: Completion | None
         run: list[Completion] = []
@@ -94,7 +94,7 @@ class DrainedQueue(StreamQueue):
                 wake(waiters)
             if run:
                 left -= len(run)
-                done, error = carry_out_run(run, driver)
+                done, error = carry_out_run(run, board)
                 take_patiently(lock)
                 try:
                     waiters = settle_run(run, done, self._queue)  # type: ignore[arg-type]  # it holds the run
@@ -120,7 +120,7 @@ class DrainedQueue(StreamQueue):
                     return
                 if tracing:
                     item.started_ns = now()  # the last of them may have ended since the first stamp
-            if tracing and driver.tracer.detail and item.command.__class__ not in SILENT:
+            if tracing and board.tracer.detail and item.command.__class__ not in SILENT:
                 command_trace.begin(item, self.failure)
             if item.aborted is not None and not item.duty:
                 error = item.aborted
@@ -131,7 +131,7 @@ class DrainedQueue(StreamQueue):
             try:
                 error = None
                 if not execute[item.command.__class__](item.command, item):
-                    driver.stall.look_later()
+                    board.stall.look_later()
                     catch_up(item)
                     return
             except Exception as failure:
@@ -143,11 +143,11 @@ class DrainedQueue(StreamQueue):
         if self.priority < 0 and HERE.lane is lane:  # else less urgent kernels start before this stream's next one
             lane.run_drain(self.drain, self.priority)
         else:
-            self.driver.offer(self.drain, self.priority)
+            self.board.offer(self.drain, self.priority)
 
     def _must_wait(self, item: Completion) -> bool:
         """Park the head behind the first of its predecessors that is not over, whose end posts the drain."""
-        with self.driver.lock:
+        with self.board.lock:
             dropped = item.aborted is not None and not item.keeps_order
             if dropped and (not item.duty or item.command.__class__ is Alloc):
                 self.leave_out(item)
@@ -163,10 +163,10 @@ class DrainedQueue(StreamQueue):
 
     def _park_behind(self, item: Completion, dep: Completion) -> bool:
         """Park the head behind one command, unless that is over. With the driver's lock held."""
-        if not dep.add_waiter(StepWaiter(self.driver.offer, self.drain, self.priority)):
+        if not dep.add_waiter(StepWaiter(self.board.offer, self.drain, self.priority)):
             return False
         item.parked, item.stage = dep, PENDING
-        if self.driver.tracer.detail and item.command.__class__ is not Cancelled:
+        if self.board.tracer.detail and item.command.__class__ is not Cancelled:
             command_trace.park(item, dep)
         return True
 
@@ -181,8 +181,8 @@ class DrainedQueue(StreamQueue):
             self._detached.pop(item, None)
             if not self._scheduled and not self._detached:
                 self.context.active.pop(self, None)
-        if self.driver.tracer.active:
-            error = self.driver.trace(item, error)
+        if self.board.tracer.active:
+            error = self.board.trace(item, error)
         if error is not None:
             self._fail(item, error)
         if self.lost is not None:
@@ -201,7 +201,7 @@ class DrainedQueue(StreamQueue):
             if not isinstance(error, LoopClosed):  # asyncio itself reports that
                 # For a stream that is collected without a close.
                 vars(error)["_fields"] = fields = failure_fields(self, item)
-                self._left = finalize(self, log_if_left, fields, str(error), vars(error), ref(self.driver))
+                self._left = finalize(self, log_if_left, fields, str(error), vars(error), ref(self.board))
                 self._left.atexit = False
 
     def finish(self, item: Completion, error: AtopsError | None = None, here: bool = False) -> None:
@@ -209,10 +209,10 @@ class DrainedQueue(StreamQueue):
 
         `here`: the calling thread, one of the runtime's own, has nothing else to do, and drains what comes next.
         """
-        driver = self.driver
+        board = self.board
         waiters: list[Waiter] | None = None
         try:
-            with driver.lock:
+            with board.lock:
                 if item.stage >= DONE:
                     return
                 at_head = bool(self._queue) and self._queue[0] is item  # type: ignore[index]  # a non-empty deque
@@ -224,7 +224,7 @@ class DrainedQueue(StreamQueue):
         except BaseException:  # Ctrl-C, where an abort or a store of the program's thread ends the command
             if item.stage >= DONE:
                 item.command = ended(item.command)
-            driver.offer(self.drain, self.priority)
+            board.offer(self.drain, self.priority)
             wake(waiters or ())
             raise
         lane = self.context.lane
@@ -250,10 +250,10 @@ class DrainedQueue(StreamQueue):
 
         `last`: that was the last thing in this lane's step; `launches`: a launch comes next.
         """
-        driver, lane = self.driver, self.context.lane
+        board, lane = self.board, self.context.lane
         if (
             last and (self.priority < 0 or lane.free(self.priority))  # so the next launch comes in time
-        ) or (launches and self.context.clusters.idle and not driver.inline):
+        ) or (launches and self.context.clusters.idle and not board.inline):
             lane.run_drain(self.drain, self.priority)
         else:
-            driver.offer(self.drain, self.priority)
+            board.offer(self.drain, self.priority)

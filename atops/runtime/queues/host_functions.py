@@ -22,7 +22,7 @@ from atops.runtime.core.completion import Completion, verb
 from atops.runtime.executors.executor import HERE
 
 if TYPE_CHECKING:
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
 
 __all__ = ("CALLS", "WAITS", "Stand", "behind", "is_host_function", "stands", "warn_in_host_function")
 
@@ -36,19 +36,19 @@ CALLS: Final = (
     "calls %s; on a device calls of the API are refused in a host function: do it where the function is enqueued, "
     "behind the function in its stream, or in a coroutine function"
 )
-WARNED: WeakKeyDictionary[Driver, set[tuple[str, str]]] = WeakKeyDictionary()  # functions, and what they did
+WARNED: WeakKeyDictionary[Board, set[tuple[str, str]]] = WeakKeyDictionary()  # functions, and what they did
 LOCK = fork_safe(make_lock())  # a finalizer may come in the middle, and warn, too
 
 
-def warn_in_host_function(driver: Driver, rule: str, what: object) -> None:
+def warn_in_host_function(board: Board, rule: str, what: object) -> None:
     """Warn, in strict mode and inside a plain host function of a stream, of what breaks a rule. With no lock held."""
     item = HERE.callback
-    if item is None or not driver.options.strict:
+    if item is None or not board.options.strict:
         return
     command = item.command
     name = command.name if isinstance(command, Call) else repr(item)
     with LOCK:
-        known = WARNED.setdefault(driver, set())
+        known = WARNED.setdefault(board, set())
         if (name, rule) in known:
             return
         known.add((name, rule))

@@ -66,10 +66,10 @@ class StreamQueue(InProcess):
         "_scheduled",
         "_stream",
         "blocking",
+        "board",
         "closed",
         "cluster_mask",
         "context",
-        "driver",
         "failure",
         "handle",
         "label",
@@ -100,14 +100,14 @@ class StreamQueue(InProcess):
         self.context = context
         self.cluster_mask = cluster_mask  # where its kernels may run: a bit each, None for all
         self.sip_mask = sip_mask
-        self.driver = context.driver
+        self.board = context.board
         self.priority = priority  # -2 (most urgent) to 0
         self.blocking = blocking
         self.null = null
         self.places: Capacity | None = capacity  # what its commands take places of
         self.handle = 0  # its number in C-style calls, once it was asked for
         self._stream: Callable[[], Stream | None] = _none
-        self.number = 0 if null else self.driver.next_stream_number()
+        self.number = 0 if null else self.board.next_stream_number()
         self.label: str = label or ("null stream" if null else f"stream {self.number}")
         context.add_stream(self, bool(label or null))
         self._queue: deque[Completion] | None = None  # made when first needed: idle streams are small
@@ -134,7 +134,7 @@ class StreamQueue(InProcess):
         """
         stream = self._stream()
         if stream is None:
-            with self.driver.lock:
+            with self.board.lock:
                 stream = self._stream() or self.stream_type(self)
         return stream
 
@@ -152,12 +152,12 @@ class StreamQueue(InProcess):
         Raises InvalidHandle on a closed stream, StreamFull on a full one, NotInitialized on a closed driver,
         IllegalState in a finalizer or a signal handler that came in the middle of such a call.
         """
-        driver = self.driver
-        if driver.checked:
-            if driver.inline:
-                driver.executor.check_caller()
+        board = self.board
+        if board.checked:
+            if board.inline:
+                board.executor.check_caller()
             if not duty or command.__class__ is Alloc:
-                warn_in_host_function(driver, CALLS, f"a verb of {self.label}")
+                warn_in_host_function(board, CALLS, f"a verb of {self.label}")
         item = new_object(Completion)  # what its constructor does, without the frame
         item.queue = self
         item.command = command
@@ -167,7 +167,7 @@ class StreamQueue(InProcess):
             item.duty = True
         if after:
             item.deps = after
-        if (lock := driver.lock).is_owned():
+        if (lock := board.lock).is_owned():
             raise reentered(f"{verb(item)} was enqueued on {self.label}")
         try:
             with lock:
@@ -177,11 +177,11 @@ class StreamQueue(InProcess):
                 if not self.append(item):
                     return item
                 # With the lock held: what a handler that comes after it waits for has its drain.
-                if command.__class__ is Launch and self.context.clusters.idle and not driver.inline:
+                if command.__class__ is Launch and self.context.clusters.idle and not board.inline:
                     # Where the kernel will run: one hop less. Not behind other kernels: their clusters go by urgency.
                     self.context.lane.run_drain(self.drain, self.priority)
                 else:
-                    driver.offer(self.drain, self.priority)
+                    board.offer(self.drain, self.priority)
         except BaseException as error:
             break_off((item,), error)
             raise
@@ -189,7 +189,7 @@ class StreamQueue(InProcess):
 
     def append(self, item: Completion) -> bool:  # noqa: C901  # the hot path: spelled out, not called
         """Number and append an admitted command. With the lock held; returns whether a drain must be posted."""
-        driver, context, command = self.driver, self.context, item.command
+        board, context, command = self.board, self.context, item.command
         kind = command.__class__
         in_order = False
         if ordered := self.blocking and (
@@ -208,10 +208,10 @@ class StreamQueue(InProcess):
             ordered = ordered and command.holds  # a call that its own stream does not wait for delays no other stream
             if command.adapter is not None:
                 owe(command.adapter, item)
-        item.seq = driver.seq = driver.seq + 1
-        if driver.tracer.active:
-            item.submitted_ns = driver.now()
-            if driver.tracer.observed:
+        item.seq = board.seq = board.seq + 1
+        if board.tracer.active:
+            item.submitted_ns = board.now()
+            if board.tracer.observed:
                 command_trace.submit(item)
         # From here on nothing is called before the queue has the command: no Ctrl-C comes in between.
         self._last = item
@@ -239,7 +239,7 @@ class StreamQueue(InProcess):
 
     def close_queue(self) -> None:
         """Refuse commands from now on, duties excepted, and room for them. Those enqueued still run."""
-        with self.driver.lock:
+        with self.board.lock:
             self.closed = self.needs_admission = True
         if self.places is not None:
             self.places.close(InvalidHandle(f"{self.label} is closed; there will be no room in it"))
@@ -261,7 +261,7 @@ class StreamQueue(InProcess):
             self._queue.__init__(kept)  # type: ignore[misc]  # one call: no Ctrl-C comes between emptying and filling it
         self._last = kept[-1] if kept else None
         self.ordered_last = None
-        self.context.dropped_at = self.driver.seq
+        self.context.dropped_at = self.board.seq
         for item in kept:
             if has_effect(item.command) and (item.command.__class__ is not Call or item.command.holds):
                 self.ordered_last = item
@@ -281,14 +281,14 @@ class StreamQueue(InProcess):
         if (lost := lost_behind(deps)) is not None:
             self.lose(lost)
         # What it waits for may come behind anything that the board has been given up to now.
-        if kind in OPEN_WAITS and (lost := self.driver.newest_work()) is not None:
+        if kind in OPEN_WAITS and (lost := self.board.newest_work()) is not None:
             self.lose(lost)
 
     def lose(self, more: Lost) -> None:
         """Remember commands that the stream was to wait for, until they are over: what it frees may be in use there."""
         if not more.unfinished():
             return
-        with self.driver.lock:
+        with self.board.lock:
             before, context = self.lost, self.context
             lost = self.lost = lost_with(before, more)
             if self.blocking:
@@ -305,7 +305,7 @@ class StreamQueue(InProcess):
 
     def _forget_lost(self) -> None:
         """Forget lost commands that are over, and look again when the others are."""
-        with self.driver.lock:
+        with self.board.lock:
             if self.lost is not None:
                 self.lost = self.lost.still()
             if self.context.lost is not None:
@@ -351,17 +351,17 @@ class StreamQueue(InProcess):
 
     def detach(self, item: Completion) -> None:
         """Let the head leave the queue unfinished: later commands go on, synchronising still waits for it."""
-        with self.driver.lock:
+        with self.board.lock:
             assert self._queue is not None and self._queue[0] is item
             self._queue.popleft()
             if self._detached is None:
                 self._detached = {}
             self._detached[item] = None
-        self.driver.offer(self.drain, self.priority)
+        self.board.offer(self.drain, self.priority)
 
     def expect_detached(self) -> None:
         """Note that the queue may hold a call that will leave it unfinished."""
-        with self.driver.lock:
+        with self.board.lock:
             self._loose = True  # should the queue be empty again by now, this costs a look and no more
 
     def replace(self, item: Completion, stand_in: Completion) -> None:
@@ -392,20 +392,20 @@ class StreamQueue(InProcess):
 
     def line_up(self, call: Completion) -> bool:
         """Put a call behind those of the stream that are not over. Returns whether it is the first."""
-        with self.driver.lock:
+        with self.board.lock:
             if self._callbacks is None:
                 self._callbacks = deque()
             self._callbacks.append(call)
             if len(self._callbacks) == 1:
                 return True
-            if self.driver.tracer.detail:
+            if self.board.tracer.detail:
                 command_trace.park(call, self._callbacks[-2])
             return False
 
     def call_over(self, call: Completion) -> None:
         """Take a call that is over out of the line, and begin the next one."""
         following = None
-        with self.driver.lock:
+        with self.board.lock:
             line = self._callbacks
             if line and line[0] is call:
                 line.popleft()
@@ -418,7 +418,7 @@ class StreamQueue(InProcess):
 
     def clear_error(self) -> AtopsError | None:
         """Forget the stream's failure, so that later commands run again. Returns what it was."""
-        with self.driver.lock:
+        with self.board.lock:
             error, self.failure = self.failure, None
             left, self._left = self._left, None
             self.context.poisoned.discard(self)
@@ -436,7 +436,7 @@ class StreamQueue(InProcess):
 
     def poison(self, error: AtopsError) -> None:
         """Let every later command fail, as if a command had failed with `error`."""
-        with self.driver.lock:
+        with self.board.lock:
             if self.failure is None:
                 self.failure = error
                 self.context.poisoned.add(self)
@@ -455,7 +455,7 @@ class StreamQueue(InProcess):
 
     def outstanding(self) -> list[Completion]:
         """Return what synchronising with this stream must wait for: a snapshot."""
-        with self.driver.lock:
+        with self.board.lock:
             return [item for stream in self.synchronised() for item in stream.ends()]
 
     def synchronised(self) -> list[StreamQueue]:
@@ -479,7 +479,7 @@ class StreamQueue(InProcess):
 
     def snapshot(self) -> tuple[tuple[Completion, ...], tuple[Completion, ...]]:
         """Return the commands that left the queue unfinished, and the queue, its head first."""
-        with self.driver.lock:
+        with self.board.lock:
             return tuple(self._detached or ()), tuple(self._queue or ())
 
     def pending(self) -> tuple[Completion, ...]:
@@ -501,7 +501,7 @@ def _append(items: Sequence[Completion], here: bool) -> bool:
         first = item.queue.append(item)
         here = here and first and item.deps is None and item.queue.failure is None
         if first and not here:
-            item.queue.driver.offer(item.queue.drain, item.queue.priority)
+            item.queue.board.offer(item.queue.drain, item.queue.priority)
     return here
 
 
@@ -511,14 +511,14 @@ def submit_items(items: Sequence[Completion], events: tuple[Event, ...] = (), la
     They are of streams of one driver. `events` get the first one as their record, and none of them is seen with a
     record that is not in its queue yet; `launch` is the launch that they are bound to, if any. Raises as `submit`.
     """
-    driver = items[0].queue.driver
-    if driver.checked:
-        warn_in_host_function(driver, CALLS, f"a verb of {items[0].queue.label}")
-    if driver.called_amid():
+    board = items[0].queue.board
+    if board.checked:
+        warn_in_host_function(board, CALLS, f"a verb of {items[0].queue.label}")
+    if board.called_amid():
         raise reentered(f"{verb(items[0])} was enqueued on {items[0].queue.label}")
-    here = len(items) == 1 and not driver.inline and may_begin_here(items[0].command)
+    here = len(items) == 1 and not board.inline and may_begin_here(items[0].command)
     try:
-        with driver.lock:
+        with board.lock:
             for event in events:
                 event.check_recordable()
             for item in items:

@@ -22,7 +22,7 @@ from atops.runtime.core.completion import DONE, PENDING, RUNNING, Completion, as
 from atops.runtime.executors.executor import HERE
 
 if TYPE_CHECKING:
-    from atops.runtime.driver import Driver
+    from atops.runtime.driver_board import Board
     from atops.runtime.queues.queue import StreamQueue
 
 __all__ = ("carry_out_run", "claim_run", "copy_at_once", "settle_run")
@@ -60,15 +60,15 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
     return run
 
 
-def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsError | None]:
+def carry_out_run(run: list[Completion], board: Board) -> tuple[int, AtopsError | None]:
     """Carry out claimed copies one after another, and trace each where tracing is on.
 
     Returns how many succeeded and the failure of the next one, or None.
     """
     done = begun = device = number = contexts = 0
-    if tracing := driver.tracer.active:
-        now, stream = driver.now, run[0].queue
-        device, number, contexts = stream.context.ordinal, stream.number, driver.tracer.contexts
+    if tracing := board.tracer.active:
+        now, stream = board.now, run[0].queue
+        device, number, contexts = stream.context.ordinal, stream.number, board.tracer.contexts
         records: list[TraceTuple] = []
         begun = now()
     try:
@@ -100,8 +100,8 @@ def carry_out_run(run: list[Completion], driver: Driver) -> tuple[int, AtopsErro
         return done, as_failure(failure, run[done])
     finally:
         if tracing:
-            driver.tracer.emit_all(records)  # in one go: a call for each would cost half as much as its copy
-            driver.tell_subscribers()
+            board.tracer.emit_all(records)  # in one go: a call for each would cost half as much as its copy
+            board.tell_subscribers()
     return done, None
 
 
@@ -134,23 +134,23 @@ def copy_at_once(
     viewer, with prefetched ranges, in a stream with a capacity. The caller has checked the range of the memory. The
     bytes move under the driver's lock: they keep the interpreter lock anyway.
     """
-    driver, context = stream.driver, stream.context
-    tracer, engines = driver.tracer, context.engines
+    board, context = stream.board, stream.context
+    tracer, engines = board.tracer, context.engines
     kind = COPY_H2D if upload else COPY_D2H
-    if HERE.role is not None or driver.inline or tracer.observed or context.prefetched.watched:
+    if HERE.role is not None or board.inline or tracer.observed or context.prefetched.watched:
         return False
-    if driver.lock.is_owned():
+    if board.lock.is_owned():
         return False
     seq = begun = 0
     try:
-        with driver.lock:
+        with board.lock:
             if context.active or context.dead is not None or stream.needs_admission or stream.failure is not None:
                 return False
             view = memory.view
             if not memory.alive or not engines.quiet(DIRECTIONS[kind]):
                 return False
-            driver.seq = seq = driver.seq + 1
-            begun = driver.now() if tracer.active else 0
+            board.seq = seq = board.seq + 1
+            begun = board.now() if tracer.active else 0
             if upload:
                 view[offset : offset + size] = host[:size]
             else:
@@ -160,6 +160,6 @@ def copy_at_once(
             memory.wrote(offset, size)
     if begun:
         ends = (memory, offset, host, 0) if upload else (host, 0, memory, offset)
-        tracer.emit(copy_record(seq, kind, context.ordinal, stream.number, begun, begun, driver.now(), size, *ends))
-        driver.tell_subscribers()
+        tracer.emit(copy_record(seq, kind, context.ordinal, stream.number, begun, begun, board.now(), size, *ends))
+        board.tell_subscribers()
     return True

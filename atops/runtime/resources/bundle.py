@@ -88,7 +88,7 @@ def create_bundle(context: DeviceContext, request: BundleRequest) -> ResourceBun
 
 def resources_of(context: DeviceContext) -> Resources:
     """Return the bundles and the reservation of a device, made when first asked for."""
-    with context.driver.lock:
+    with context.board.lock:
         if context.resources is None:
             context.resources = Resources(context)
         return context.resources
@@ -150,13 +150,13 @@ class ResourceBundle:
             if not context.trim_pools():
                 raise
             allocation = self.memory.allocate(nbytes, site)
-        context.driver.executor.start()
-        return Buffer(allocation, 0, nbytes, partial(free_when_idle, context, self.memory.give_back), context.driver)
+        context.board.executor.start()
+        return Buffer(allocation, 0, nbytes, partial(free_when_idle, context, self.memory.give_back), context.board)
 
     def close(self) -> None:
         """Be of no use any more. What it claims goes when the work that was enqueued in it is over. Idempotent."""
-        driver = self.context.driver
-        with driver.lock:
+        board = self.context.board
+        with board.lock:
             if self.closed:
                 return
             self.closed = True

@@ -19,12 +19,12 @@ from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.board.current_device import current_ordinal, known_driver
+from atops.runtime.board.current_device import current_ordinal, known_board
 from atops.runtime.core.command_trace import call_record
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver_board import Board
 from atops.runtime.stream import Stream, queue_of
 from atops.tops.bridge.codes import code_of, remember, rtc_code_of
 from atops.tops.header.constants import topsDeviceScheduleSpin, topsEventBlockingSync
@@ -88,8 +88,8 @@ def spin(thing: Waitable) -> None:
     else:
         items = thing.outstanding() if isinstance(thing, Device) else queue_of(thing).outstanding()
     items = [item for item in items if spins(item.queue.context)]
-    if items and not items[0].queue.driver.inline:  # inline, only blocking makes progress
-        items[0].queue.driver.guard_blocking(items)
+    if items and not items[0].queue.board.inline:  # inline, only blocking makes progress
+        items[0].queue.board.guard_blocking(items)
         for item in items:
             while not item.over:
                 time.sleep(0)  # gives up the interpreter lock, not the processor
@@ -228,14 +228,14 @@ class Bridge(Generic[C]):
 
         async def twin(*arguments: object, **named: object) -> Answer:
             await checkpoint()  # before it does anything: what is cancelled here has not been done
-            driver = known_driver()
-            started = -1 if driver is None else driver.now() if driver.tracer.active else None
+            board = known_board()
+            started = -1 if board is None else board.now() if board.tracer.active else None
             try:
                 result = answer(await step(implementation(*arguments, **named)))
             except Exception as error:
                 result = fail(error)
             if started is not None:
-                _trace(driver, function.name, started, result[0])
+                _trace(board, function.name, started, result[0])
             return result
 
         self._twins[function.name] = functools.wraps(implementation)(twin)
@@ -283,8 +283,8 @@ def _make(
 
     @functools.wraps(implementation)
     def function_(*arguments: object, **named: object) -> Answer:
-        driver = known_driver()
-        started = -1 if driver is None else driver.now() if driver.tracer.active else None
+        board = known_board()
+        started = -1 if board is None else board.now() if board.tracer.active else None
         try:
             outcome = implementation(*arguments, **named) if named else implementation(*arguments)
             if waits and type(outcome) in WAITING:
@@ -293,24 +293,24 @@ def _make(
         except Exception as error:
             result = fail(error)
         if started is not None:
-            _trace(driver, name, started, result[0])
+            _trace(board, name, started, result[0])
         return result
 
     return function_
 
 
-def _trace(driver: Driver | None, name: str, started: int, code: object) -> None:
+def _trace(board: Board | None, name: str, started: int, code: object) -> None:
     """Emit the record of a call; the first call of a program is traced by the driver that the call started."""
-    if driver is None:
-        driver = known_driver()
-        if driver is None or not driver.tracer.active:
+    if board is None:
+        board = known_board()
+        if board is None or not board.tracer.active:
             return
-        started = driver.now()
-    tracer = driver.tracer
+        started = board.now()
+    tracer = board.tracer
     failed = bool(code) and code != Result.NotReady
-    tracer.emit(call_record(current_ordinal(driver.serial), started, driver.now(), failed, tracer.intern(name)))
+    tracer.emit(call_record(current_ordinal(board.serial), started, board.now(), failed, tracer.intern(name)))
     if tracer.pending:
-        driver.tell_subscribers()
+        board.tell_subscribers()
 
 
 TWINS: Final[Twins] = {}

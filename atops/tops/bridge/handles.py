@@ -16,7 +16,7 @@ from atops.runtime.board.current_device import current_ordinal
 from atops.runtime.board.handles import HANDLES, handle_from, register
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
-from atops.runtime.driver import current_driver
+from atops.runtime.driver import current_board
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.stream import Stream, queue_of
 from atops.tops.bridge.arguments import whole
@@ -24,8 +24,17 @@ from atops.tops.bridge.codes import CodeError, NullHandle
 from atops.tops.header.constants import topsStreamPerThread
 
 __all__ = (
-    "current_device", "current_driver", "device_at", "drop", "event_of", "live", "null_stream",
-    "register", "stream_of", "take", "usable_stream_of",
+    "current_board",
+    "current_device",
+    "device_at",
+    "drop",
+    "event_of",
+    "live",
+    "null_stream",
+    "register",
+    "stream_of",
+    "take",
+    "usable_stream_of",
 )  # fmt: skip
 
 # ---- the current device and its streams
@@ -33,17 +42,17 @@ __all__ = (
 
 def current_device() -> Device:
     """Return the current device of the current board. Raises NoDevice on a board without any."""
-    driver = current_driver()
-    if not driver.options.devices:
-        raise CodeError(Result.NoDevice, f"{driver!r} has no device; ATOPS_DEVICES sets how many it has")
-    return driver.device(driver.context(current_ordinal(driver.serial)).ordinal)
+    board = current_board()
+    if not board.options.devices:
+        raise CodeError(Result.NoDevice, f"{board!r} has no device; ATOPS_DEVICES sets how many it has")
+    return board.device(board.context(current_ordinal(board.serial)).ordinal)
 
 
 def null_stream() -> Stream:
     """Return the null stream of the current device, which most calls mean. Raises NoDevice."""
-    driver = current_driver()
-    if driver.options.devices:
-        found = driver.context(current_ordinal(driver.serial)).null_stream
+    board = current_board()
+    if board.options.devices:
+        found = board.context(current_ordinal(board.serial)).null_stream
         if found is not None:
             return found
     return current_device().null_stream  # which makes it
@@ -51,7 +60,7 @@ def null_stream() -> Stream:
 
 def device_at(ordinal: object) -> Device:
     """Return device `ordinal`. Raises InvalidDevice, InvalidType for other types than int."""
-    return Device(whole(ordinal, "the device"), current_driver())
+    return Device(whole(ordinal, "the device"))
 
 
 # ---- handles
@@ -75,8 +84,8 @@ def live(handle: object, kind: type[T]) -> T:
         thing = thing.stream if isinstance(thing, StreamQueue) else thing
     if not isinstance(thing, kind):
         raise InvalidHandle(f"expected the handle of a {kind.__name__}, got {number:#x}, the handle of {thing!r}")
-    if isinstance(context, DeviceContext) and context.driver is not current_driver():
-        raise InvalidHandle(f"{number:#x} of {thing!r} belongs to another driver: {context.driver}")
+    if isinstance(context, DeviceContext) and context.board is not current_board():
+        raise InvalidHandle(f"{number:#x} of {thing!r} belongs to another driver: {context.board}")
     return thing
 
 
@@ -111,7 +120,7 @@ def stream_of(handle: object) -> Stream:
     if issubclass(type(handle), Stream):  # and no wrapper of one
         assert isinstance(handle, Stream)
         context = queue_of(handle).context
-        if handle.closed or context.dead is not None or context.driver is not current_driver():
+        if handle.closed or context.dead is not None or context.board is not current_board():
             raise InvalidHandle(f"{handle!r} is closed, dead or of another driver")
         return handle
     if handle is None:

@@ -26,7 +26,8 @@ from atops.device.memory.banks import Banks, NoRoom
 from atops.device.memory.host_memory import SLOT_SHIFT, device_base
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver, current_driver
+from atops.runtime.driver import current_board
+from atops.runtime.driver_board import Board
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import end_of, host_bytes
 from atops.runtime.memory.scatter import Scattered
@@ -92,14 +93,14 @@ def add_alias(context: DeviceContext, size: int, resolve: Callable[[int, int], B
     return alias
 
 
-def alias_at(driver: Driver, address: int) -> Alias | None:
+def alias_at(board: Board, address: int) -> Alias | None:
     """Return the alias that an address lies in, or None."""
     if not NAMES:
         return None
     slot = address >> SLOT_SHIFT
-    if not slot & 1 or slot >> 1 >= driver.devices:
+    if not slot & 1 or slot >> 1 >= board.devices:
         return None
-    names = NAMES.get(driver.context(slot >> 1))
+    names = NAMES.get(board.context(slot >> 1))
     if names is None:
         return None
     with names.lock:
@@ -113,9 +114,9 @@ def has_aliases() -> bool:
     return bool(NAMES)
 
 
-def remove_alias(driver: Driver, alias: Alias) -> bool:
+def remove_alias(board: Board, alias: Alias) -> bool:
     """Take an alias away. Of several calls at once exactly one returns True."""
-    names = NAMES.get(driver.context((alias.address >> SLOT_SHIFT) >> 1))
+    names = NAMES.get(board.context((alias.address >> SLOT_SHIFT) >> 1))
     if names is None:
         return False
     with names.lock:
@@ -189,9 +190,9 @@ def device_memory(
     kernels take its parts. Raises CodeError InvalidDevicePointer (or InvalidValue) for what is no live memory,
     InvalidValue for a range that leaves its allocation.
     """
-    driver = current_driver()
+    board = current_board()
     address = address_of(pointer, what)
-    buffer = _at(driver, address, alias_at(driver, address), nbytes, what)
+    buffer = _at(board, address, alias_at(board, address), nbytes, what)
     if plain and isinstance(buffer.allocation, Scattered):
         raise InvalidValue(f"{what} {address:#x} is scatter memory; pass memory in one place, such as one of its parts")
     return _on(device, buffer, address, what)
@@ -203,7 +204,7 @@ def reached_memory(pointer: object, nbytes: int, what: str = "the pointer", *, d
     Raises as `device_memory` and `known_address` do.
     """
     address = known_address(pointer, what)
-    return _on(device, _known(current_driver(), address, nbytes, what), address, what)
+    return _on(device, _known(current_board(), address, nbytes, what), address, what)
 
 
 def memory_from(pointer: object, what: str = "the pointer") -> Buffer:
@@ -212,16 +213,16 @@ def memory_from(pointer: object, what: str = "the pointer") -> Buffer:
     Host pointers that the runtime knows, and arrays in such memory, are accepted too. Raises CodeError
     InvalidDevicePointer (or InvalidValue).
     """
-    driver = current_driver()
+    board = current_board()
     address = known_address(pointer, what)
-    if (alias := alias_at(driver, address)) is not None:
+    if (alias := alias_at(board, address)) is not None:
         return device_memory(address, alias.address + alias.size - address, what)
-    if (found := _host_at(driver, address)) is not None:
+    if (found := _host_at(board, address)) is not None:
         start = found.host_address
     else:
-        found = _live(driver, address, what)
+        found = _live(board, address, what)
         start = found.address
-    return Buffer(found, address - start, driver=driver)
+    return Buffer(found, address - start, board=board)
 
 
 def operand(pointer: object, nbytes: int, what: str, *, writable: bool = False) -> Buffer | memoryview:
@@ -233,7 +234,7 @@ def operand(pointer: object, nbytes: int, what: str, *, writable: bool = False) 
     """
     if _is_number(pointer) or pointer is None:
         try:
-            return _known(current_driver(), address_of(pointer, what), nbytes, what)
+            return _known(current_board(), address_of(pointer, what), nbytes, what)
         except CodeError as error:
             if not isinstance(pointer, np.integer):
                 raise
@@ -273,13 +274,13 @@ def contents(pointer: object, nbytes: int, what: str) -> Buffer | bytes:
     return bytes(found.allocation.view[found.offset : found.offset + nbytes])
 
 
-def find_device(driver: Driver, address: int, what: str = "the pointer") -> Allocation:
+def find_device(board: Board, address: int, what: str = "the pointer") -> Allocation:
     """Return the live allocation that a device address lies in. Raises CodeError InvalidDevicePointer."""
     slot = address >> SLOT_SHIFT
     try:
-        if slot & 1 and slot >> 1 < driver.devices:
-            return driver.context(slot >> 1).memory.find(address, what)
-        return driver.host.find(address, what)
+        if slot & 1 and slot >> 1 < board.devices:
+            return board.context(slot >> 1).memory.find(address, what)
+        return board.host.find(address, what)
     except IllegalAddress as error:
         raise bad_pointer(str(error)) from None
 
@@ -290,7 +291,7 @@ def find_host(pointer: object, what: str = "the host pointer") -> tuple[Allocati
     Raises InvalidValue for null and for other memory, InvalidType for other types.
     """
     address = host_pointer(pointer, what)
-    host = _host_at(current_driver(), address) if address > 0 else None
+    host = _host_at(current_board(), address) if address > 0 else None
     if host is None:
         raise InvalidValue(f"{what} {address:#x} is in no pinned or registered memory")
     return host, address - host.host_address
@@ -313,15 +314,15 @@ def host_pointer(pointer: object, what: str = "the host pointer") -> int:
         ) from None
 
 
-def is_device_address(driver: Driver, address: int) -> bool:
+def is_device_address(board: Board, address: int) -> bool:
     """Tell whether an address lies in the space of a device of the board, allocated or not."""
     slot = address >> SLOT_SHIFT
-    return slot & 1 == 1 and 0 <= slot >> 1 < driver.devices
+    return slot & 1 == 1 and 0 <= slot >> 1 < board.devices
 
 
 def pinned_at(address: int) -> Allocation | None:
     """Return the pinned, registered or managed memory that a host address lies in; None where there is none."""
-    return _host_at(current_driver(), address)
+    return _host_at(current_board(), address)
 
 
 def host_view(pointer: int, nbytes: int) -> Bytes:
@@ -347,9 +348,9 @@ def bad_pointer(message: str) -> CodeError:
     return CodeError(Result.InvalidDevicePointer, message)
 
 
-def _host_at(driver: Driver, address: int) -> Allocation | None:
+def _host_at(board: Board, address: int) -> Allocation | None:
     """Return the host memory that a host address lies in; None for a device address and for unknown memory."""
-    return None if is_device_address(driver, address) else driver.host.host_at(address)
+    return None if is_device_address(board, address) else board.host.host_at(address)
 
 
 def _is_number(pointer: object) -> bool:
@@ -357,12 +358,12 @@ def _is_number(pointer: object) -> bool:
     return type(pointer) is int or (hasattr(pointer, "__index__") and not isinstance(pointer, np.ndarray))
 
 
-def _known(driver: Driver, address: int, nbytes: int, what: str) -> Buffer:
+def _known(board: Board, address: int, nbytes: int, what: str) -> Buffer:
     """Return bytes at an address of any kind: a device's, or a host pointer that the runtime knows."""
-    alias = alias_at(driver, address)
-    if alias is None and (host := _host_at(driver, address)) is not None:
-        return Buffer(host, check_range(host, address - host.host_address, nbytes, what), nbytes, driver=driver)
-    return _at(driver, address, alias, nbytes, what)
+    alias = alias_at(board, address)
+    if alias is None and (host := _host_at(board, address)) is not None:
+        return Buffer(host, check_range(host, address - host.host_address, nbytes, what), nbytes, board=board)
+    return _at(board, address, alias, nbytes, what)
 
 
 def _on(device: int | None, buffer: Buffer, address: int, what: str) -> Buffer:
@@ -372,27 +373,27 @@ def _on(device: int | None, buffer: Buffer, address: int, what: str) -> Buffer:
     return buffer
 
 
-def _live(driver: Driver, address: int, what: str) -> Allocation:
+def _live(board: Board, address: int, what: str) -> Allocation:
     """As `find_device`; for an address of the host the error says what to pass."""
     try:
-        return find_device(driver, address, what)
+        return find_device(board, address, what)
     except CodeError as error:
-        if is_device_address(driver, address):
+        if is_device_address(board, address):
             raise
-        if driver.host.host_at(address) is not None:
+        if board.host.host_at(address) is not None:
             cure = "it is a host pointer, whose device pointer topsHostGetDevicePointer returns"
         else:
             cure = "for pageable host memory pass the array itself to a copy, and topsHostRegister it for all else"
         raise bad_pointer(f"{error}; {cure}") from None
 
 
-def _at(driver: Driver, address: int, alias: Alias | None, nbytes: int, what: str) -> Buffer:
+def _at(board: Board, address: int, alias: Alias | None, nbytes: int, what: str) -> Buffer:
     """Return bytes at a device address, which an alias may stand for. Raises as `device_memory` does."""
     if alias is None:
-        found = _live(driver, address, what)
-        return Buffer(found, check_range(found, address - found.address, nbytes, what), nbytes, driver=driver)
+        found = _live(board, address, what)
+        return Buffer(found, check_range(found, address - found.address, nbytes, what), nbytes, board=board)
     buffer = alias.resolve(address - alias.address, nbytes)
-    buffer.driver = driver
+    buffer.driver = board.driver
     return buffer
 
 
@@ -423,12 +424,12 @@ def owned(allocation: Allocation) -> Buffer | None:
     return None if entry is None else entry[1]
 
 
-def lendable(driver: Driver, allocation: Allocation) -> bool:
+def lendable(board: Board, allocation: Allocation) -> bool:
     """Tell whether other processes may borrow an allocation: one of topsMalloc, not empty, not of a pool."""
     device = allocation.device
     if device is None or not allocation.size or owned(allocation) is None:
         return False
-    return not any(allocation in pool for pool in driver.context(device).known_pools())
+    return not any(allocation in pool for pool in board.context(device).known_pools())
 
 
 def disown(allocation: Allocation) -> Buffer | None:

@@ -33,7 +33,7 @@ from atops.runtime.stream import Stream, queue_of
 from atops.tops.bridge.arguments import member, size_of, whole
 from atops.tops.bridge.call import Wait, call, until
 from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.handles import current_driver, usable_stream_of
+from atops.tops.bridge.handles import usable_stream_of
 from atops.tops.bridge.pointers import bad_pointer, device_memory, has_aliases, is_null, operand, pinned_at
 from atops.tops.header.enumerations import topsMemcpyKind, topsReduceDataType, topsReduceOpType
 
@@ -200,10 +200,10 @@ def _short_copy(stream: Stream, dst: object, src: object, nbytes: int, to: int, 
     if type(array) is not np.ndarray or type(pointer) is not int or not 0 < nbytes <= min(DIRECT, array.nbytes):
         return None
     context, flags, dtype = queue_of(stream).context, array.flags, array.dtype
-    driver = context.driver
+    board = context.board
     if context.resources is not None and context.resources.engines is not None:
         return None  # the stream gives it to the engines of the bundle
-    if pointer >> SLOT_SHIFT != 2 * context.ordinal + 1 or has_aliases() or driver.host.host_used:
+    if pointer >> SLOT_SHIFT != 2 * context.ordinal + 1 or has_aliases() or board.host.host_used:
         return None  # on another device, or perhaps a second name or pinned memory
     if not (to & (DEVICE if up else HOST) and back & (HOST if up else DEVICE)):
         return None
@@ -266,7 +266,11 @@ def _places(pointer: object, end: Buffer | memoryview) -> int:
 
 
 def _untyped(end: Buffer) -> Buffer:
-    return end if type(end) is Buffer else Buffer(end.allocation, end.offset, end.nbytes, driver=end.driver)
+    if type(end) is Buffer:
+        return end
+    bare = Buffer(end.allocation, end.offset, end.nbytes)
+    bare.driver = end.driver
+    return bare
 
 
 def _unreachable(stream: Stream, target: Buffer, source: Buffer) -> bool:
@@ -281,13 +285,13 @@ def _unreachable(stream: Stream, target: Buffer, source: Buffer) -> bool:
 def _stage(stream: Stream, target: Buffer, source: Buffer, nbytes: int) -> Completion:
     """Copy by way of pinned host memory, in two commands. Strict mode says so: some hardware refuses."""
     queue = queue_of(stream)
-    if queue.driver.options.strict:
+    if queue.board.options.strict:
         log.warning(
             "%s copies %d bytes from device %d to device %d by way of the host; elsewhere that may need "
             "topsDeviceEnablePeerAccess first", stream.label, nbytes, source.device_id, target.device_id,
             extra=fields_of(queue),
         )  # fmt: skip
-    buffer = Device(stream.device_id, current_driver()).host_malloc(nbytes)
+    buffer = Device(stream.device_id).host_malloc(nbytes)
     staging = _untyped(buffer)
     try:
         stream.copy(staging, source)

@@ -19,7 +19,7 @@ from atops.runtime.resources.bundle import resources_of
 from atops.tops.bridge.arguments import flags_in, instance, member, size_of, text_of, whole
 from atops.tops.bridge.call import SCHEDULES, Wait, call, until
 from atops.tops.bridge.codes import CodeError, forget, last
-from atops.tops.bridge.handles import current_device, current_driver, device_at
+from atops.tops.bridge.handles import current_board, current_device, device_at
 from atops.tops.bridge.pointers import host_copy
 from atops.tops.header.constants import (
     DRIVER_VERSION,
@@ -52,7 +52,7 @@ BUS_ID_FORM = re.compile(r"(?:([0-9a-f]{4}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([
 def topsInit(flags: int) -> None:
     """Start the runtime, as every other call does. `flags` must be 0."""
     flags_in(flags, 0)
-    current_driver()
+    current_board()
 
 
 @call
@@ -110,7 +110,7 @@ def topsDeviceGetByPCIBusId(pciBusId: str | bytes) -> int:
     if match is None:
         raise InvalidValue(f"pciBusId must have the form '0000:01:00.0', got {pciBusId!r}")
     domain, bus, slot, function = (int(part or "0", 16) for part in match.groups())
-    if domain or slot or function or not 1 <= bus <= current_driver().devices:
+    if domain or slot or function or not 1 <= bus <= current_board().devices:
         raise InvalidDevice(f"no device of the board is at {text}")
     return bus - 1
 
@@ -205,7 +205,7 @@ def topsGetDevice() -> int:
 @call
 def topsGetDeviceCount() -> int:
     """Return how many devices the board has. NoDevice: none."""
-    count = current_driver().devices
+    count = current_board().devices
     if not count:
         raise CodeError(Result.NoDevice, "the board has no device; ATOPS_DEVICES sets how many it has")
     return count
@@ -273,8 +273,8 @@ def topsChooseDevice(prop: object) -> int:
     """
     wanted = instance(prop, topsDeviceProp_t, "prop")
     current_device()
-    driver = current_driver()
-    return min(range(driver.devices), key=lambda ordinal: _mismatch(_properties_of(device_at(ordinal)), wanted))
+    board = current_board()
+    return min(range(board.devices), key=lambda ordinal: _mismatch(_properties_of(device_at(ordinal)), wanted))
 
 
 @call
@@ -385,4 +385,4 @@ def topsExtSetProfileMeta(meta: object, size: int, compilation_id: int) -> None:
     if not -(1 << 63) <= number < 1 << 63:
         raise InvalidValue(f"compilation_id must be in 64 bits, got {number}")
     note = b"" if meta is None and not nbytes else host_copy(meta, nbytes, "meta")
-    current_driver().tracer.annotate(f"compilation {number}", note)
+    current_board().tracer.annotate(f"compilation {number}", note)

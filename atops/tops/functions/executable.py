@@ -28,7 +28,7 @@ from atops.runtime.stream import Stream, queue_of
 from atops.tops.bridge.arguments import contents_of, index_in, listed, member, numbers, path_of, size_of, text_of
 from atops.tops.bridge.call import call, until
 from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.handles import current_device, current_driver, live, register, take, usable_stream_of
+from atops.tops.bridge.handles import current_board, current_device, live, register, take, usable_stream_of
 from atops.tops.bridge.pointers import (
     address_of,
     alias_at,
@@ -107,7 +107,7 @@ def topsExecutableSaveToFile(exe: int, path: str | bytes | os.PathLike[str]) -> 
 
 
 def _open(data: bytes) -> int:
-    current_driver()
+    current_board()
     return register(Executable.from_bytes(data), None)
 
 
@@ -430,8 +430,8 @@ def _room_at(pointer: object, nbytes: int, what: str) -> Buffer:
     """Return the memory at a pointer for a result of `nbytes`; with -1 (not known yet), all that follows it."""
     if nbytes >= 0:
         return device_memory(pointer, nbytes, what, plain=False)
-    driver, address = current_driver(), address_of(pointer, what)
-    found = alias_at(driver, address) or find_device(driver, address, what)
+    board, address = current_board(), address_of(pointer, what)
+    found = alias_at(board, address) or find_device(board, address, what)
     return device_memory(pointer, found.size - (address - found.address), what, plain=False)
 
 
@@ -478,7 +478,7 @@ def topsExecutableGetConstManagedData(
     byte of the flag (`host_view` gives both as arrays), then call topsExecutableUpdateRuntimeResource. It begins a
     refit. NotSupported: it was built without. OutOfMemory, InvalidHandle.
     """
-    found = executable_of(exe).managed_constants(current_driver())
+    found = executable_of(exe).managed_constants(current_board().driver)
     records = [each.record for each in found]
     return (
         len(found),
@@ -564,4 +564,4 @@ def _allocated(pointer: object, what: str) -> Buffer:
     origin = ORIGINS.get(allocation)
     if owned(allocation) is None or (origin is not None and origin.registered):
         raise InvalidValue(f"{what} must be memory of topsMalloc or topsHostMalloc, got {allocation!r}")
-    return Buffer(allocation, found.offset, driver=found.driver)
+    return Buffer(allocation, found.offset, board=current_board())

@@ -31,7 +31,7 @@ from atops.runtime.resources.placement import near_banks
 from atops.tops.bridge.arguments import flags_in, index_in, listed, member, size_of, whole
 from atops.tops.bridge.call import call
 from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.handles import current_device, current_driver, live
+from atops.tops.bridge.handles import current_board, current_device, live
 from atops.tops.bridge.pointers import (
     Alias,
     add_alias,
@@ -125,15 +125,15 @@ async def topsFree(ptr: int | None) -> None:
     InvalidDevicePointer: interior, host or dead pointers, and memory of other functions. A failure that the
     synchronisation finds is answered, and the memory freed all the same; in a callback of the device it is refused.
     """
-    driver = current_driver()
+    board = current_board()
     if is_null(ptr):
         return
     address = address_of(ptr, "ptr")
-    alias = alias_at(driver, address)
+    alias = alias_at(board, address)
     if alias is not None:
         await _free_name(alias, address)
         return
-    allocation = find_device(driver, address, "ptr")
+    allocation = find_device(board, address, "ptr")
     if address != allocation.address:
         raise bad_pointer(f"ptr must be the first address of {allocation!r}, got {address:#x}")
     if allocation.device is None and not allocation.managed:
@@ -144,7 +144,7 @@ async def topsFree(ptr: int | None) -> None:
             f"ptr {address:#x} is of {allocation!r}, which belongs to the object API (its close() frees it), or which "
             "another call frees now"
         )
-    await give_back(buffer, Device(allocation.device, driver))
+    await give_back(buffer, Device(allocation.device))
 
 
 async def _free_name(alias: Alias, address: int) -> None:
@@ -152,7 +152,7 @@ async def _free_name(alias: Alias, address: int) -> None:
     free = getattr(alias.owner, "free_name", None)
     if free is None or address != alias.address:
         raise bad_pointer(f"ptr {address:#x} is a second name of memory; call the function that ends the name instead")
-    home = Device((address >> SLOT_SHIFT) >> 1, current_driver())  # in whose space the name is
+    home = Device((address >> SLOT_SHIFT) >> 1)  # in whose space the name is
     await free_after(partial(free, alias), home)
 
 
@@ -165,18 +165,19 @@ def topsMemGetInfo() -> tuple[int, int]:
 @call
 def topsMemPtrGetInfo(ptr: int) -> int:
     """Return the size of the memory that a pointer, of whatever kind, points into. InvalidValue: it is unknown."""
-    driver = current_device().driver
+    board = current_board()
+    current_device()  # there is one
     address = address_of(ptr, "ptr")
-    alias = alias_at(driver, address)
+    alias = alias_at(board, address)
     return reached_memory(address, 0, "ptr").allocation.size if alias is None else alias.size
 
 
 @call
 def topsMemGetAddressRange(dptr: int) -> tuple[int, int]:
     """Return the first address and the size of the memory that a device pointer points into. InvalidDevicePointer."""
-    driver = current_driver()
+    board = current_board()
     address = address_of(dptr, "dptr")
-    found = alias_at(driver, address) or find_device(driver, address, "dptr")
+    found = alias_at(board, address) or find_device(board, address, "dptr")
     return found.address, found.size
 
 
@@ -216,7 +217,7 @@ class _CodecName:
 
     def free_name(self, alias: Alias) -> None:
         """Release the name, which topsFree was given; the memory stays. Raises CodeError when that was done before."""
-        if not remove_alias(current_driver(), alias):
+        if not remove_alias(current_board(), alias):
             raise bad_pointer(f"the codec's name {alias.address:#x} was released by another thread")
 
 
@@ -288,7 +289,7 @@ def topsHostRegister(hostPtr: object, sizeBytes: int, flags: int) -> None:
     device = current_device()
     if hasattr(hostPtr, "__index__") and not isinstance(hostPtr, np.ndarray):
         address = whole(hostPtr, "hostPtr")
-        if is_device_address(device.driver, address):  # its bytes may be mapped in this process, but not for long
+        if is_device_address(current_board(), address):  # its bytes may be mapped in this process, but not for long
             raise InvalidValue(f"hostPtr must be host memory, got {address:#x}, an address of device memory")
         found = _bytes_at(address, nbytes)
     else:
@@ -307,8 +308,8 @@ async def topsHostUnregister(hostPtr: object) -> None:
     """
     if is_null(hostPtr):
         raise InvalidValue("hostPtr must be a pointer given to topsHostRegister, got null")
-    ours, driver = current_device(), current_driver()
-    others = (Device(ordinal, driver) for ordinal in range(driver.devices) if ordinal != ours.ordinal)
+    ours, board = current_device(), current_board()
+    others = (board.device(ordinal) for ordinal in range(board.devices) if ordinal != ours.ordinal)
     await give_back(_taken(hostPtr, registered=True), ours, *others)
 
 
@@ -321,7 +322,7 @@ async def topsHostFree(ptr: int | None) -> None:
     """
     device = None if is_null(ptr) else current_device()
     if device is None:
-        current_driver()
+        current_board()
         return
     await give_back(_taken(ptr, registered=False), device)
 
@@ -478,7 +479,7 @@ def _facts_of(pointer: object) -> _Facts:
     ours = current_device().context
     bare = pointer is None or isinstance(pointer, Buffer) or hasattr(pointer, "__index__")
     address = address_of(pointer, "ptr") if bare and not isinstance(pointer, np.ndarray) else host_pointer(pointer)
-    alias = alias_at(current_driver(), address)
+    alias = alias_at(current_board(), address)
     kind = getattr(alias.owner, "memory_type", None) if alias is not None else None
     both, none = topsMemAccessFlags.topsMemAccessFlagsProtReadWrite, topsMemAccessFlags.topsMemAccessFlagsProtNone
     if alias is not None and kind is not None:
@@ -487,12 +488,12 @@ def _facts_of(pointer: object) -> _Facts:
     memory, offset = buffer.allocation, buffer.offset
     if memory.device is not None:
         imported = alias is not None and memory.address == alias.address  # its bank is known to the other process only
-        owner = current_driver().context(memory.device).memory
+        owner = current_board().context(memory.device).memory
         return _Facts(
             topsMemoryType.topsMemoryTypeDevice, memory.device, memory.address + offset, 0, False, memory.flags,
             memory.address, memory.size, both if ours.reaches(memory) else none, memory.serial,
             None if imported else owner.bank_of(memory.address + offset),
-            alias is None and lendable(current_driver(), memory),
+            alias is None and lendable(current_board(), memory),
         )  # fmt: skip
     origin = ORIGINS.get(memory)
     kind = topsMemoryType.topsMemoryTypeUnified if memory.managed else topsMemoryType.topsMemoryTypeHost
@@ -633,11 +634,11 @@ def topsMemCacheInvalidate(dptr: int, size: int) -> None:
 
 def _buffer_and_range(dptr: int, size: int) -> tuple[PrefetchBuffer, Buffer] | None:
     """Return the prefetch buffer and the memory of a call; None where there is no such buffer."""
-    driver = current_driver()
+    board = current_board()
     nbytes = size_of(size)
-    if driver.arch.gcu_arch != GCU300:
+    if board.arch.gcu_arch != GCU300:
         return None
     memory = device_memory(dptr, nbytes, "dptr")
     if memory.device_id is None:
         raise InvalidValue(f"dptr must be memory of a device, got {memory.allocation!r}")
-    return driver.context(memory.device_id).prefetched, memory
+    return board.context(memory.device_id).prefetched, memory

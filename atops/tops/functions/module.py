@@ -30,7 +30,7 @@ from atops.runtime.symbols import Symbol, forget
 from atops.tops.bridge.arguments import contents_of, listed, member, size_of, text_of
 from atops.tops.bridge.call import Wait, call, rtc_call
 from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.handles import current_device, current_driver, drop, live, register, take, usable_stream_of
+from atops.tops.bridge.handles import current_board, current_device, drop, live, register, take, usable_stream_of
 from atops.tops.bridge.pointers import find_host, is_null
 from atops.tops.functions.copy import Started, start_copy
 from atops.tops.functions.launch import LoadedFunction, function_of
@@ -120,7 +120,7 @@ def topsModuleUnload(module: int) -> None:
     with loaded.lock:
         taken.unload()
         drop({function for function, _ in loaded.handles.values()})
-    for context in current_driver().contexts:
+    for context in current_board().contexts:
         for variable in variables:
             forget(context, variable)
 
@@ -239,7 +239,7 @@ def topsModuleGetGlobal(hmod: int, name: str) -> tuple[int, int]:
     module = live(hmod, Module)
     if not text_of(name, "name"):
         raise InvalidValue("name must be the name of a variable, got an empty text")
-    found = Device(LOADED[module].context.ordinal, current_driver()).symbol(module.variable(name))
+    found = Device(LOADED[module].context.ordinal).symbol(module.variable(name))
     return found.address, found.nbytes
 
 
@@ -308,13 +308,13 @@ def _from(stream: Stream, dst: object, symbol: Variable | str, nbytes: int, offs
 def _part(
     stream: Stream, symbol: Variable | str, nbytes: int, offset: int, kind: object, usual: topsMemcpyKind
 ) -> Buffer:
-    whole = _instance(symbol, Device(stream.device_id, current_driver()))
+    whole = _instance(symbol, Device(stream.device_id))
     if member(topsMemcpyKind, kind, "kind", Result.InvalidMemcpyDirection) not in (usual, D2D, ANY):
         raise CodeError(Result.InvalidMemcpyDirection, f"kind must be {usual.name} or DeviceToDevice, got {kind!r}")
     size, start = size_of(nbytes, "sizeBytes"), size_of(offset, "offset")
     if start + size > whole.nbytes:
         raise InvalidValue(f"sizeBytes and offset must lie in {whole!r} of {whole.nbytes} bytes, got {size} at {start}")
-    return Buffer(whole.allocation, whole.offset + start, size, driver=whole.driver)
+    return Buffer(whole.allocation, whole.offset + start, size, board=current_board())
 
 
 def _instance(symbol: Variable | str, device: Device) -> Symbol:
@@ -395,7 +395,7 @@ def topsrtcCompileProgram(program: int, num_options: int | None, options: Sequen
     found = live(program, Program)
     texts = _texts(options, num_options, "options")
     try:
-        found.compile(texts, target=current_driver().arch.name)
+        found.compile(texts, target=current_board().arch.name)
     except CompilationError as error:  # InvalidOption is one
         first, *others = found.log.errors
         more = f"\n{len(others)} more in topsrtcGetProgramLog" if others else ""

@@ -28,7 +28,7 @@ from atops.runtime.memory.buffer import Buffer
 from atops.runtime.stream import Stream
 from atops.tops.bridge.arguments import flags_in, member, size_of, whole
 from atops.tops.bridge.call import call, until
-from atops.tops.bridge.handles import current_device, current_driver, device_at, event_of, register, usable_stream_of
+from atops.tops.bridge.handles import current_board, current_device, device_at, event_of, register, usable_stream_of
 from atops.tops.bridge.pointers import (
     Alias,
     add_alias,
@@ -110,7 +110,7 @@ def topsDeviceEnablePeerAccessRegion(peerDeviceId: int, peerDevPtr: int, size: i
     if not nbytes or not device.can_access_peer(device_at(peer)):
         raise InvalidValue(f"expected 1 byte or more of a device with a link, got {nbytes} of device {peer}")
     context, region = device.context, _Region(buffer.allocation, buffer.offset, nbytes)
-    with context.driver.lock:
+    with context.board.lock:
         regions = REGIONS.setdefault(context, {})
         if key in regions:
             raise PeerAccessAlreadyEnabled(f"{nbytes} bytes at {address:#x} have the name {regions[key].address:#x}")
@@ -127,7 +127,7 @@ def topsDeviceDisablePeerAccessRegion(peerDeviceId: int, peerDevPtr: int, size: 
     """
     device, key = _region_key(peerDeviceId, peerDevPtr, size)
     context = device.context
-    with context.driver.lock:
+    with context.board.lock:
         alias = REGIONS.get(context, {}).pop(key, None)
         if alias is not None:
             region = alias.owner
@@ -135,7 +135,7 @@ def topsDeviceDisablePeerAccessRegion(peerDeviceId: int, peerDevPtr: int, size: 
             context.revoke(region.allocation)
     if alias is None:
         raise InvalidValue(f"device {device.ordinal} has no region of {key[2]} bytes at {key[1]:#x} of device {key[0]}")
-    remove_alias(current_driver(), alias)
+    remove_alias(current_board(), alias)
 
 
 def _region_key(peer: object, pointer: object, size: object) -> tuple[Device, tuple[int, int, int]]:
@@ -210,7 +210,7 @@ def _link(source: object, target: object, kind: object, port: object) -> Link | 
     wanted, ports = member(topsTopologyMapType, kind, "map"), whole(port, "port")
     if not -1 <= ports <= WORD:
         raise InvalidValue(f"port must have a bit for each port (1 << 0 is port 0), or be -1 for any, got {ports}")
-    return current_driver().topology.route(device_at(source).ordinal, device_at(target).ordinal, wanted, ports)
+    return current_board().topology.route(device_at(source).ordinal, device_at(target).ordinal, wanted, ports)
 
 
 # ---- memory of other processes (2.2)
@@ -248,15 +248,15 @@ def topsIpcGetMemHandle(devPtr: int) -> topsIpcMemHandle_t:
     InvalidHandle: `devPtr` is not the start of such an allocation, is imported itself, of a pool, or of size 0.
     OutOfMemory: no descriptor is left.
     """
-    driver = current_driver()
+    board = current_board()
     address = address_of(devPtr, "devPtr")
-    if alias_at(driver, address) is not None:
+    if alias_at(board, address) is not None:
         raise InvalidHandle(f"devPtr must be a pointer of topsMalloc, got {address:#x}, a second name")
-    allocation = find_device(driver, address, "devPtr")
-    if address != allocation.address or not lendable(driver, allocation):
+    allocation = find_device(board, address, "devPtr")
+    if address != allocation.address or not lendable(board, allocation):
         raise InvalidHandle(f"devPtr must begin memory of topsMalloc, of no pool, got {address:#x} in {allocation!r}")
     assert allocation.device is not None
-    return topsIpcMemHandle_t(export_memory(driver.context(allocation.device), allocation))
+    return topsIpcMemHandle_t(export_memory(board.context(allocation.device), allocation))
 
 
 @call
@@ -278,7 +278,7 @@ def topsIpcOpenMemHandle(handle: topsIpcMemHandle_t, flags: int) -> int:
             imported.memory.count += 1
             return imported.alias.address
         imported = imports[name] = _Imported(context, BorrowedMemory(name, context))
-        with context.driver.lock:
+        with context.board.lock:
             assert imported.memory.allocation is not None
             context.grant(imported.memory.allocation)  # no more than these bytes of a peer
         return imported.alias.address
@@ -290,21 +290,21 @@ def topsIpcCloseMemHandle(devPtr: int) -> None:
 
     InvalidHandle: another pointer, or closed as often as opened.
     """
-    driver = current_driver()
+    board = current_board()
     address = address_of(devPtr, "devPtr")
     with _OPENING:
-        alias = alias_at(driver, address)
+        alias = alias_at(board, address)
         if alias is None or alias.address != address or not isinstance(alias.owner, _Imported):
             raise InvalidHandle(f"devPtr must be an open pointer of topsIpcOpenMemHandle, got {address:#x}")
         memory = alias.owner.memory
         memory.count -= 1
         if memory.count:
             return
-        remove_alias(driver, alias)
-        context = driver.context((address >> SLOT_SHIFT) >> 1)
+        remove_alias(board, alias)
+        context = board.context((address >> SLOT_SHIFT) >> 1)
         del IMPORTS[context][memory.handle]
     assert memory.allocation is not None
-    with driver.lock:
+    with board.lock:
         context.revoke(memory.allocation)
     free_when_idle(context, memory.end, memory.allocation)
 
@@ -323,8 +323,8 @@ def topsIpcGetEventHandle(event: int) -> topsIpcEventHandle_t:
     found = event_of(event)
     if not found.interprocess:
         raise InvalidConfiguration(f"{found!r} was made without topsEventInterprocess")
-    driver = current_driver()
-    context = driver.context(found.device_id)
+    board = current_board()
+    context = board.context(found.device_id)
     return topsIpcEventHandle_t(export_event(context, found))
 
 
@@ -347,7 +347,7 @@ def topsIpcOpenEventHandleExt(handle: topsIpcEventHandle_t, map: topsTopologyMap
     """
     wanted, ports = member(topsTopologyMapType, map, "map"), whole(port, "port")
     name, context = _event_name(handle), current_device().context
-    event, board = import_event(context, name), context.driver.topology
+    event, board = import_event(context, name), context.board.topology
     if not 0 <= name.device < board.devices or name.device == context.ordinal:
         raise InvalidValue(f"the event must be of a peer of device {context.ordinal}, got one of device {name.device}")
     if board.route(context.ordinal, name.device, wanted, ports) is None:

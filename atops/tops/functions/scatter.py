@@ -17,7 +17,7 @@ from atops.runtime.memory.scatter import MOST_DIMS, Part, Scattered, covers
 from atops.tops.bridge.arguments import index_in, listed, numbers, size_of, whole
 from atops.tops.bridge.call import call, until
 from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.handles import current_device, current_driver, device_at
+from atops.tops.bridge.handles import current_board, current_device, device_at
 from atops.tops.bridge.pointers import (
     Alias,
     add_alias,
@@ -64,7 +64,7 @@ def topsScatterSetSubMem(
     """
     parent = _scatter_at(dev_ptr).memory
     address = address_of(sub_dptr, "sub_dptr")
-    allocation = find_device(current_driver(), address, "sub_dptr")
+    allocation = find_device(current_board(), address, "sub_dptr")
     if allocation.address != address or owned(allocation) is None or allocation.device != parent.device:
         raise InvalidValue(f"sub_dptr must be a pointer of topsMalloc on device {parent.device}, got {address:#x}")
     dims = _DIMS.get(allocation, ())
@@ -173,7 +173,7 @@ def _described(parent: Scattered, bpe: object, dims: object, win_pos: object, ma
 
 
 def _attach(parent: Scattered, part: Part) -> None:
-    with current_driver().lock:
+    with current_board().lock:
         parent.parts += (part,)
 
 
@@ -214,7 +214,7 @@ class ScatterMemory:
 
     def free_name(self, alias: Alias) -> None:
         """Free the parent and its owned parts: what topsFree does. Raises CodeError when that was done before."""
-        if not remove_alias(current_driver(), alias):
+        if not remove_alias(current_board(), alias):
             raise CodeError(Result.InvalidDevicePointer, f"{alias.address:#x} was freed by another thread")
         self.clear()
         self.memory.end("topsFree")
@@ -223,7 +223,7 @@ class ScatterMemory:
 def _scatter_at(pointer: object) -> ScatterMemory:
     """Return the parent of a pointer. Raises InvalidValue for pointers of other functions."""
     address = address_of(pointer, "dev_ptr")
-    alias = alias_at(current_driver(), address)
+    alias = alias_at(current_board(), address)
     if alias is None or not isinstance(alias.owner, ScatterMemory) or alias.address != address:
         raise InvalidValue(f"dev_ptr must be a pointer of topsMallocScatter, got {address:#x}")
     return alias.owner
@@ -256,7 +256,7 @@ def _part_of(
 def _allocate_part(context: DeviceContext, parent: Scattered, part: Part, bank: int) -> Part:
     """Return the part with memory of its own on a bank, which the device keeps for the parent. Raises OutOfMemory."""
     nbytes = math.prod(part.dims) * parent.itemsize
-    made = Device(context.ordinal, current_driver()).allocate(nbytes, bank=bank)
+    made = Device(context.ordinal).allocate(nbytes, bank=bank)
     context.scattered[made.allocation.serial] = made
     _DIMS[made.allocation] = part.dims
     plain = Buffer(made.allocation, 0, nbytes)
@@ -265,7 +265,7 @@ def _allocate_part(context: DeviceContext, parent: Scattered, part: Part, bank: 
 
 def _free_parts(parent: Scattered, parts: Iterable[Part]) -> None:
     assert parent.device is not None
-    kept = current_driver().context(parent.device).scattered
+    kept = current_board().context(parent.device).scattered
     for part in parts:
         if part.owned and (made := kept.pop(part.memory.allocation.serial, None)) is not None:
             made.close()
@@ -317,15 +317,15 @@ def _allocation(pointer: object, *, parts: bool = False) -> Allocation:
 
     Raises CodeError, InvalidValue.
     """
-    driver = current_driver()
+    board = current_board()
     address = address_of(pointer, "devPtr")
-    alias = alias_at(driver, address)
+    alias = alias_at(board, address)
     if alias is not None and isinstance(alias.owner, ScatterMemory) and alias.address == address:
         return alias.owner.memory
-    allocation = None if alias is not None else find_device(driver, address, "devPtr")
+    allocation = None if alias is not None else find_device(board, address, "devPtr")
     known = allocation is not None and owned(allocation) is not None
     if parts and allocation is not None and allocation.device is not None:  # scatter memory may own it
-        known = known or allocation.serial in driver.context(allocation.device).scattered
+        known = known or allocation.serial in board.context(allocation.device).scattered
     if allocation is None or allocation.address != address or not known:
         raise InvalidValue(f"devPtr must be a pointer of topsMalloc or the like, got {address:#x}")
     return allocation

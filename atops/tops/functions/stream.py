@@ -26,8 +26,8 @@ from atops.tops.bridge.arguments import flags_in, member, whole
 from atops.tops.bridge.call import Wait, call, spins, until
 from atops.tops.bridge.codes import code_of
 from atops.tops.bridge.handles import (
+    current_board,
     current_device,
-    current_driver,
     event_of,
     register,
     stream_of,
@@ -238,7 +238,7 @@ def _plain(parent: Scattered, offset: int) -> Buffer:
     word = parent.plain(offset, WORD)
     if word is None or word.address % WORD:
         raise InvalidValue(f"the word at offset {offset} of {parent!r} must be aligned within one part")
-    word.driver = current_driver()
+    word.driver = current_board().driver
     return word
 
 
@@ -271,17 +271,17 @@ class _WordWait(Ending, Wait):
         super().__init__("a word in memory")
         self._context = context
         self._error: AtopsError | None = None
-        poll = context.driver.poller.add
+        poll = context.board.poller.add
         self._watch = Watch(word.allocation, word.offset, 32, value, condition, None, self._end, self._end, poll)
 
     def blocking(self) -> None:
         """Block, polling where the device's flags ask for it. Raises WouldDeadlock on the runtime's own threads."""
-        driver = self._context.driver
+        board = self._context.board
         self._begin()
         try:
-            if spins(self._context) and not driver.inline and HERE.role in (None, "callback"):
+            if spins(self._context) and not board.inline and HERE.role in (None, "callback"):
                 self._spin()
-            driver.executor.block(self, None)
+            board.executor.block(self, None)
         finally:
             self._give_up()
         self._raise_error()
@@ -308,14 +308,14 @@ class _WordWait(Ending, Wait):
     def _begin(self) -> None:
         """Arm the watch, which may end the wait here and now."""
         context = self._context
-        with context.driver.lock:
+        with context.board.lock:
             context.check_survived()  # a reset that comes later finds the wait
             context.word_waits[self] = None
         self._watch.arm()
 
     def _give_up(self) -> None:
         self._watch.cancel()
-        with self._context.driver.lock:
+        with self._context.board.lock:
             self._context.word_waits.pop(self, None)
 
     def _end(self, error: AtopsError | None = None) -> None:

@@ -18,6 +18,7 @@ import atops
 from atops import tops
 from atops.errors import InvalidHandle, NotInitialized
 from atops.runtime.board.current_device import DEFAULT, enter, leave
+from atops.runtime.driver import board_of
 from tests.every import every
 from tests.runtime.boards import PATIENCE, board
 
@@ -26,7 +27,7 @@ from tests.runtime.boards import PATIENCE, board
 def devices():
     """Have a board of four devices, which is the current one, and its devices."""
     with board(devices=4) as driver:
-        enter(driver, driver)
+        enter(driver, board_of(driver))
         try:
             yield [atops.Device(ordinal) for ordinal in range(4)]
         finally:
@@ -300,9 +301,9 @@ def test_what_was_given_at_the_start_stays(devices, make, names):
 def test_drivers_are_told_apart():
     """By number, and by the name if one was given; a name is a str."""
     with board() as one, board() as other:
-        assert repr(one) == f"<Driver {one.serial}: gcu300 x 1, threaded>" != repr(other)
+        assert repr(one) == f"<Driver {board_of(one).serial}: gcu300 x 1, threaded>" != repr(other)
     named = atops.Driver(name="serving")
-    assert repr(named) == f"<Driver {named.serial} 'serving': gcu300 x 1, threaded>"
+    assert repr(named) == f"<Driver {board_of(named).serial} 'serving': gcu300 x 1, threaded>"
     named.close()
     with pytest.raises(TypeError, match="the name of a driver is 7; expected a str"):
         atops.Driver(name=7)
@@ -335,9 +336,9 @@ def there(driver, ordinal: int, stream=None) -> None:
     assert tops.check(tops.topsGetDeviceCount()) == atops.Device.count() == driver.devices
     assert atops.Stream.legacy_default() is atops.Stream.from_handle(0) is driver.device(ordinal).null_stream
     assert device.current_stream is (stream or device.null_stream)
-    before = driver.context(ordinal).memory.statistics().live
+    before = board_of(driver).context(ordinal).memory.statistics().live
     pointer = tops.check(tops.topsMalloc(64))
-    assert driver.context(ordinal).memory.statistics().live == before + 1
+    assert board_of(driver).context(ordinal).memory.statistics().live == before + 1
     tops.check(tops.topsFree(pointer))
 
 
@@ -428,7 +429,7 @@ def test_a_block_of_a_closed_driver_says_so():
     """It does not pass on to another board in silence."""
     with board() as driver, atops.Device(0, driver):
         driver.close()
-        with pytest.raises(NotInitialized, match=f"<Driver {driver.serial}: .* is closed"):
+        with pytest.raises(NotInitialized, match=f"<Driver {board_of(driver).serial}: .* is closed"):
             atops.Device()
         assert tops.topsGetDevice()[0] is not tops.topsSuccess
     assert atops.current_driver() is not driver

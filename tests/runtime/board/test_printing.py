@@ -16,6 +16,7 @@ from atops.base.errors import InvalidType, LaunchFailure, StreamAborted, WouldDe
 from atops.base.options import EmulatorOptions
 from atops.kernels.output import printf
 from atops.runtime.board.printing import to_stdout
+from atops.runtime.driver import board_of
 from tests.runtime.boards import PATIENCE
 from tests.runtime.hosts import board, on_every_host
 
@@ -170,7 +171,7 @@ def test_a_close_loses_nothing():
         stream.launch(prints_forever, (1, 1), word)
         other.wait_value(word, 1).wait_sync(PATIENCE)
         closing = device.driver.close()
-        assert device.driver.executor.block(closing, PATIENCE)
+        assert board_of(device.driver).executor.block(closing, PATIENCE)
     assert texts == ["running\n"]
 
 
@@ -319,7 +320,7 @@ def test_the_text_of_an_abandoned_kernel_is_not_lost():
         with pytest.raises(StreamAborted, match="abandoned"):
             launched.wait_sync(PATIENCE)
         closing = device.driver.close()
-        assert device.driver.executor.block(closing, PATIENCE)
+        assert board_of(device.driver).executor.block(closing, PATIENCE)
         assert texts == ["stuck\n"]
         release.set()
 

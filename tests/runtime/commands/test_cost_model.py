@@ -14,6 +14,7 @@ from atops.base.trace.records import Kind
 from atops.device.topology import Link, LinkKind, Topology
 from atops.errors import InvalidValue
 from atops.runtime.commands.cost_model import Leg, legs_ns
+from atops.runtime.driver import board_of
 from tests.runtime.boards import add_one
 from tests.runtime.virtual_time import MOVE, ODD, RATES, UP, ceil, host, now, span, taken, virtual
 
@@ -85,7 +86,7 @@ def test_devices_without_a_link_take_both_links() -> None:
 
     async def main() -> None:
         driver = atops.current_driver()
-        driver.topology = Topology(2, switch=1, across_roots=False)
+        board_of(driver).topology = Topology(2, switch=1, across_roots=False)
         one, two = atops.Device(0), atops.Device(1)
         stream, target = one.create_stream(), two.empty(ODD, np.uint8)
         source = stream.upload(host())
@@ -108,9 +109,9 @@ def test_the_figures_are_the_architectures(kind: LinkKind) -> None:
     async def main() -> None:
         one, two = atops.Device(0), atops.Device(1)
         if kind is LinkKind.PCIE:
-            one.driver.topology = Topology(2, pcie_bandwidth=1000)
+            board_of(one.driver).topology = Topology(2, pcie_bandwidth=1000)
         elif kind is LinkKind.ESL:
-            one.driver.topology = Topology(2, esl=True, esl_bandwidth=1000, pcie_bandwidth=999)
+            board_of(one.driver).topology = Topology(2, esl=True, esl_bandwidth=1000, pcie_bandwidth=999)
         else:
             one.context.arch = replace(one.arch, l3_bandwidth=2000)
         stream, source = one.create_stream(), one.empty(3, np.uint8)
@@ -126,7 +127,7 @@ def test_the_link_that_is_named_is_charged() -> None:
 
     async def main() -> None:
         one, two = atops.Device(0), atops.Device(1)
-        one.driver.topology = Topology(2, esl=True, esl_bandwidth=2 << 20, pcie_bandwidth=1 << 20, switch=1)
+        board_of(one.driver).topology = Topology(2, esl=True, esl_bandwidth=2 << 20, pcie_bandwidth=1 << 20, switch=1)
         source, target = one.empty(size, np.uint8), two.empty(size, np.uint8)
         stream, auto = one.create_stream(), tops.topsTopologyMapTypeAuto
         esl, p2p = tops.topsTopologyMapTypeEsl, tops.topsTopologyMapTypeP2P

@@ -13,6 +13,7 @@ from atops import kernels as k
 from atops.base.errors import LaunchFailure
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import ThreadEvent, ThreadState
+from atops.runtime.driver import board_of
 from tests.runtime.boards import PATIENCE, device
 
 MODES = [pytest.param(workers, id=f"workers={workers}") for workers in (1, 2, "sip")]
@@ -75,7 +76,7 @@ def told(chip: atops.Device, kernel: Any, config: Any, *arguments: Any, fails: b
     stream = chip.create_stream()
     with tracer.detailed(threads=True):
         item = stream.launch(kernel, config, *arguments)
-        chip.driver.executor.block(item, PATIENCE)
+        board_of(chip.driver).executor.block(item, PATIENCE)
         assert (item.exception() is not None) == fails
         steps = tracer.details_since().steps
     stream.clear_error()

@@ -15,6 +15,7 @@ from atops.kernels.bound import BlockKernel, BlockKernels
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.commands.launch import PLAIN_LAUNCH, Launch
 from atops.runtime.commands.reduce import Reduce
+from atops.runtime.driver import board_of
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.stream import queue_of
 from atops.trace.file import load, save
@@ -88,7 +89,7 @@ async def test_parts_of_buffers_are_told_as_they_are() -> None:
 async def test_host_memory_is_not_told() -> None:
     """A kernel may be given pinned host memory: that is no place of a device."""
     with device(trace=100) as chip:
-        stream, pinned = chip.create_stream(), chip.driver.host.allocate(256)
+        stream, pinned = chip.create_stream(), board_of(chip.driver).host.allocate(256)
         with chip.driver.tracer.detailed():
             item = stream.launch(take, (1, 1), Buffer(pinned))
             await stream

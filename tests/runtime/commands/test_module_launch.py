@@ -13,6 +13,7 @@ from atops.base.errors import InvalidValue, KernelDeadlock, LaunchFailure, NotSu
 from atops.base.result_codes import Result
 from atops.kernels.compile.program import Program, compile_source, load_module
 from atops.runtime.device import Device
+from atops.runtime.driver import board_of
 from atops.runtime.stream import Stream
 from tests.kernels.source_texts import SCALE, declarations
 from tests.runtime.boards import PATIENCE, board
@@ -128,10 +129,10 @@ def test_a_module_for_another_chip_is_refused_at_the_call(stream: Stream):
     """The launch says so, with the code that the C edge returns; nothing is enqueued."""
     kernel = compile_source(SCALE, options=["--gpu-architecture=gcu210"]).module().function("scale")
     x = stream.zeros(4, "float32")
-    before = stream.driver.seq
+    before = board_of(stream.driver).seq
     with pytest.raises(NotSupported, match="compiled for gcu210") as caught:
         stream.launch(kernel, (1, 1), x, x)
-    assert caught.value.code is Result.NoBinaryForGcu and stream.driver.seq == before
+    assert caught.value.code is Result.NoBinaryForGcu and board_of(stream.driver).seq == before
 
 
 def test_dynamic_shared_memory_of_a_compiled_kernel_needs_its_size(stream: Stream):

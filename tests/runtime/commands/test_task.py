@@ -25,6 +25,7 @@ from atops.base.errors import (
     StreamFull,
 )
 from atops.base.waiting.asyncio_loop import AsyncioHostTask
+from atops.runtime.driver import board_of
 from tests.every import every
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import hold
@@ -380,7 +381,7 @@ def test_ctrl_c_while_a_coroutine_is_begun(at, monkeypatch):
     async def main(device):
         stream = device.create_stream()
         await stream.create_task(work())
-        monkeypatch.setattr(AsyncioHostTask if at == "start" else type(device.driver.stall), at, interrupted)
+        monkeypatch.setattr(AsyncioHostTask if at == "start" else type(board_of(device.driver).stall), at, interrupted)
         task = work()
         with pytest.raises(KeyboardInterrupt):
             stream.create_task(task)

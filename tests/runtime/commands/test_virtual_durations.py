@@ -14,6 +14,7 @@ import atops
 from atops.base.errors import ExecutionError, IllegalAddress, StreamAborted
 from atops.base.trace.records import Phase, TraceRecord
 from atops.runtime.commands.reduce import Reduce
+from atops.runtime.driver import board_of
 from atops.runtime.queues.deadlock import PATIENCE_NS
 from atops.runtime.stream import queue_of
 from tests.runtime.boards import Latch, add_one, leftovers, works
@@ -379,13 +380,13 @@ def test_the_end_of_the_program_in_the_middle(grace: float) -> None:
     moving, queued, driver = left
     assert moving.state == "done"
     assert queued.state == "failed"
-    assert UP <= driver.now() <= UP + 10**7
+    assert UP <= board_of(driver).now() <= UP + 10**7
     virtual(main, True, abort_grace=grace)
     moving, queued, driver = left
     for item in (moving, queued):
         with pytest.raises(StreamAborted):
             item.result()
-    assert (grace + 1) * 10**9 <= driver.now() <= (grace + 1.1) * 10**9
+    assert (grace + 1) * 10**9 <= board_of(driver).now() <= (grace + 1.1) * 10**9
 
 
 def test_memory_that_is_freed_in_the_middle() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import atops
 from atops.base.errors import InvalidValue
+from atops.runtime.driver import board_of
 from atops.runtime.executors import threaded
 from atops.runtime.queues import deadlock
 from tests.runtime.boards import PATIENCE
@@ -48,7 +49,7 @@ class Gate:
 
 def callback_threads(device: atops.Device) -> list[threading.Thread]:
     """Return the threads of its driver for host calls, done callbacks and observers."""
-    name = f"{device.driver.executor.name}-"
+    name = f"{board_of(device.driver).executor.name}-"
     return [each for each in threading.enumerate() if each.name.startswith(name) and "callback" in each.name]
 
 

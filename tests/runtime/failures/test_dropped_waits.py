@@ -22,6 +22,7 @@ from atops.runtime.commands.events import Record
 from atops.runtime.cooperative_launch import submit_together
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
+from atops.runtime.driver import board_of
 from atops.runtime.stream import queue_of
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
@@ -263,7 +264,7 @@ def test_a_refused_submission_gives_its_places_to_waiters(device: atops.Device) 
         room = stream.room(1)
         async with room:
             item = Completion(queue_of(stream), Record(Event(queue_of(stream).context)))
-            with device.driver.lock:
+            with board_of(device.driver).lock:
                 queue_of(stream).admit(item)
         assert (capacity.free, room.left) == (0, 0)  # its one place was used
         waiting = asyncio.ensure_future(stream.room(1).__aenter__())

@@ -29,6 +29,7 @@ from atops.device.topology import Topology
 from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.launch import Launch
 from atops.runtime.core.commands import ROWS
+from atops.runtime.driver import board_of
 from atops.runtime.stream import queue_of
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
@@ -319,7 +320,7 @@ def test_a_failed_stream_that_is_never_closed_is_collected_and_logged(device):
         assert over.wait(60)
         del stream
         while gone() is not None:  # the threads that settled it may still be on their way out
-            with device.driver.lock:
+            with board_of(device.driver).lock:
                 gc.collect()
         assert handler.came.wait(60)
     finally:
@@ -421,8 +422,8 @@ async def test_details_of_a_command_that_cannot_be_told(device):
 def test_a_relayed_copy_whose_first_half_cannot_be_described(monkeypatch):
     """A copy between devices without a link fails as a whole, and its stream goes on."""
     with board(devices=2, trace=100) as device:
-        device.driver.topology = Topology(2, switch=1, across_roots=False)
-        monkeypatch.setattr("atops.runtime.driver.trace_tuple", undescribed)
+        board_of(device.driver).topology = Topology(2, switch=1, across_roots=False)
+        monkeypatch.setattr("atops.runtime.driver_board.trace_tuple", undescribed)
         there = atops.Device(1, device.driver).empty(4, np.int32)
         stream = device.create_stream()
         with pytest.raises(ExecutionError, match="trace record of copy"):

@@ -22,7 +22,7 @@ from atops import tops
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.stream import Stream
 from tests.runtime.boards import PATIENCE, add_one, board, leftovers, works
 
@@ -105,7 +105,7 @@ class Bench:
 def bench() -> Iterator[Bench]:
     """Have a board of its own for the block; what it holds afterwards is a failure, and so is one that never closes."""
     with board(devices=1) as driver:
-        enter(driver, driver)
+        enter(driver, board_of(driver))
         assert works(driver)
         made = Bench(driver)
         try:
@@ -121,7 +121,7 @@ def bench() -> Iterator[Bench]:
         closing = driver.close()
         assert closing is not None
         while not closing.is_done:
-            driver.executor._thread.join(0.001)
+            board_of(driver).executor._thread.join(0.001)
 
 
 ACTIONS = (
@@ -246,7 +246,7 @@ def test_an_interrupted_close_is_finished_by_the_next(ctrl_c: CtrlC) -> None:
             closing = driver.close()
             assert closing is not None
             while not closing.is_done:
-                driver.executor._thread.join(0.001)
+                board_of(driver).executor._thread.join(0.001)
 
 
 def reserved(used: Bench) -> int:

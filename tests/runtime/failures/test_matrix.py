@@ -22,7 +22,7 @@ from anyio.lowlevel import checkpoint
 import atops
 from atops import tops
 from atops.base.errors import AtopsError
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.stream import queue_of
 from atops.tops import aio
 from tests.every import every
@@ -535,7 +535,7 @@ def test_a_loop_that_closes_in_every_wait(loop: Any) -> None:
                 with contextlib.suppress(BaseExceptionGroup):
                     loop(main)
                 bench.release()
-                driver.wait_all(device.outstanding(), PATIENCE)
+                board_of(driver).wait_all(device.outstanding(), PATIENCE)
                 bench.close()
                 assert leftovers(driver) == {}, (wait, turns)
         assert works(driver)
@@ -556,7 +556,7 @@ def test_a_loop_that_is_closed_under_every_wait(loop: Any) -> None:
                     abandon_an_asyncio_loop(partial(wait, bench), turns, made())
                 gc.collect()  # the task, and what it alone had
                 bench.release()
-                driver.wait_all(device.outstanding(), PATIENCE)
+                board_of(driver).wait_all(device.outstanding(), PATIENCE)
                 bench.close()
                 settle(driver)
                 assert leftovers(driver) == {}, (wait, turns)

@@ -16,7 +16,7 @@ from atops import kernels as k
 from atops.base.errors import AtopsError, IllegalState, WouldDeadlock
 from atops.device.copy_engine import CopyEngines
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.stream import queue_of
 from tests.interruption import Points, every_point, handled, interrupted
 from tests.runtime.boards import PATIENCE, Latch, add_one, board, leftovers, settle, works
@@ -259,7 +259,7 @@ def test_a_driver_can_be_closed_in_a_handler() -> None:
             closing = driver.close()
             assert closing is not None
             while not closing.is_done:
-                driver.executor._thread.join(0.001)
+                board_of(driver).executor._thread.join(0.001)
 
 
 @k.kernel

@@ -26,7 +26,7 @@ from atops.base.errors import (
     StreamFull,
 )
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.stream import Stream, queue_of
 from tests.every import every
@@ -186,10 +186,10 @@ def odd(array: DeviceArray, offset: int) -> Buffer:
 def test_bad_arguments(stream: Stream, array: DeviceArray, call: str) -> None:
     """Each is refused at the call with a message that names it; nothing was enqueued and nothing has changed."""
     make, error, why = BAD_CALLS[call]
-    before = stream.driver.seq
+    before = board_of(stream.driver).seq
     with pytest.raises(error, match=why):
         make(stream, array)
-    assert stream.driver.seq == before
+    assert board_of(stream.driver).seq == before
     stream.sync(PATIENCE)
     assert (stream.fetch(array).wait_sync(PATIENCE) == np.arange(24).reshape(6, 4)).all()
 
@@ -236,11 +236,11 @@ def test_memory_whose_free_is_enqueued(stream: Stream, array: DeviceArray, free:
     latch.hold(stream)
     fetched = stream.fetch(array)
     free(stream, array)
-    before = stream.driver.seq
+    before = board_of(stream.driver).seq
     for each in (array, part):
         with pytest.raises(IllegalAddress, match="freed by"):
             USES[use](stream, each if use.startswith(("launch", "fetch", "fill", "w")) else array)
-    assert stream.driver.seq == before
+    assert board_of(stream.driver).seq == before
     latch.open()
     assert (fetched.wait_sync(PATIENCE) == np.arange(24).reshape(6, 4)).all()
     stream.sync(PATIENCE)

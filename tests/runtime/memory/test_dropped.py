@@ -18,6 +18,7 @@ from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Kind
 from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.device import Device
+from atops.runtime.driver import board_of
 from atops.runtime.memory.buffer import DeviceArray
 from atops.runtime.stream import Stream, queue_of
 from tests.every import every
@@ -224,7 +225,7 @@ def test_it_may_be_dropped_anywhere(device: Device) -> None:
     """In the middle of a call that holds the board's locks, in another thread, after the end of its stream."""
     stream = device.create_stream()
     kept = [stream.upload(ONES) for _ in range(4)]
-    with device.driver.lock, device.context.pool_lock:
+    with board_of(device.driver).lock, device.context.pool_lock:
         kept.pop()
     settle(device.driver)
     assert used(device) == 3 * ONES.nbytes
@@ -249,7 +250,7 @@ def test_it_is_freed_though_nothing_else_is_called(device: Device) -> None:
     del array
     for _ in range(2):  # the free is enqueued, then run
         done = threading.Event()
-        device.driver.executor.post(done.set)
+        board_of(device.driver).executor.post(done.set)
         assert done.wait(PATIENCE)
     assert not allocation.alive
 

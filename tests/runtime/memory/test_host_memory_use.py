@@ -22,7 +22,7 @@ from atops.base.errors import (
 )
 from atops.base.result_codes import Result
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.memory.host_array import HostArray
 from tests.runtime.boards import PATIENCE, Latch, add_one, board, device, leftovers, settle
 
@@ -121,7 +121,7 @@ def test_host_stores_end_value_waits(driver: Driver, make: Make) -> None:
         assert not wait.done()
         host.array[index] = 77
         wait.wait_sync(PATIENCE)
-    assert len(driver.poller) <= 3
+    assert len(board_of(driver).poller) <= 3
     host.close()
 
 

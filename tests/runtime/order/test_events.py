@@ -21,6 +21,7 @@ from atops.base.errors import (
     StreamAborted,
     StreamFull,
 )
+from atops.runtime.driver import board_of
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import hold
 
@@ -218,14 +219,14 @@ def test_a_wait_that_is_refused_records_nothing_in_the_other_stream(device: atop
     latch = hold(stream)
     if not full:
         stream.close()
-    before = device.driver.seq
+    before = board_of(device.driver).seq
     with pytest.raises(StreamFull if full else InvalidHandle, match="1 of 1 commands" if full else "closed"):
         stream.wait(other)
     with board() as foreign, pytest.raises(InvalidHandle, match="is of <Driver"):
         other.wait(foreign.create_stream())
     with pytest.raises(InvalidType, match="expects an Event, a Stream or an awaitable"):
         other.wait("stream")
-    assert device.driver.seq == before
+    assert board_of(device.driver).seq == before
     latch.release()
     device.sync()
 
@@ -365,7 +366,7 @@ async def test_the_time_between_two_events(device):
     latch = hold(stream)
     stop = stream.record()
     await start
-    before = device.driver.now()
+    before = board_of(device.driver).now()
     latch.release()
     await stop
     assert start - start == 0.0
@@ -426,7 +427,7 @@ async def test_the_start_event_of_a_launch_is_its_kernels_start(device):
     holder.launch(held, (device.arch.clusters, 1))
     start, stop = device.create_event(), device.create_event()
     done = stream.launch(nothing, (1, 1), start=start, stop=stop)
-    queued = stream.driver.now()
+    queued = board_of(stream.driver).now()
     device.context.chip.signals.set(0, 1)
     await done
     assert done.started_ns > queued

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError, HostCallFailure, PriorLaunchFailure
+from atops.runtime.driver import board_of
 from tests.runtime.hosts import board
 from tests.runtime.latch import StreamLatch
 
@@ -153,7 +154,7 @@ class Board:
     def submit(self, step: Step) -> None:
         """Enqueue one step."""
         stream, x, y = self.streams[step.stream], self.x, self.y
-        now = self.device.driver.now
+        now = board_of(self.device.driver).now
 
         def call() -> None:
             step.started = now()
@@ -205,7 +206,7 @@ def test_programs_on_threads(program: list[Any], held: list[int], order: random.
         order.shuffle(latches)
         for latch in latches:
             latch.release()
-        device.driver.wait_all([step.item for step in steps], PATIENCE)
+        board_of(device.driver).wait_all([step.item for step in steps], PATIENCE)
         place.observe(steps)
     check(steps)
 
@@ -300,7 +301,7 @@ def test_programs_of_several_threads(tiny_switch_interval: None, seed: int):
                 step.cause = numbers[step.item.command.record]
         for latch in latches:
             latch.release()
-        device.driver.wait_all([step.item for step in steps], PATIENCE)
+        board_of(device.driver).wait_all([step.item for step in steps], PATIENCE)
         place.observe(steps)
     check(steps)
 
@@ -323,7 +324,7 @@ def run_in_order(chance: random.Random, length: int) -> None:
         chance.shuffle(latches)
         for latch in latches:
             latch.release()
-        device.driver.wait_all([step.item for step in steps], PATIENCE)
+        board_of(device.driver).wait_all([step.item for step in steps], PATIENCE)
         place.observe(steps)
     check(steps)
 
@@ -346,10 +347,10 @@ def run_freely(chance: random.Random, length: int) -> None:
                 behind.add(index)
             else:
                 free.append(step)
-        device.driver.wait_all([step.item for step in free], PATIENCE)
+        board_of(device.driver).wait_all([step.item for step in free], PATIENCE)
         assert not any(step.item.done() for step in held[1:])
         latch.release()
-        device.driver.wait_all([step.item for step in steps], PATIENCE)
+        board_of(device.driver).wait_all([step.item for step in steps], PATIENCE)
         place.observe(steps)
     check(steps)
 

@@ -15,6 +15,7 @@ from atops.base.errors import InvalidValue
 from atops.base.trace.records import Kind
 from atops.device.copy_engine import CopyJob, Direction
 from atops.runtime.commands.copy import COPIES, DIRECT
+from atops.runtime.driver import board_of
 from atops.runtime.queues import drain
 from tests.runtime.hosts import board, on_every_host, on_hosts, run_program
 from tests.runtime.latch import KernelLatch, StreamLatch
@@ -314,7 +315,7 @@ async def test_large_fills_and_copies_go_by_urgency(device):
     size, blocked = (4 << 20), [threading.Event() for _ in range(2)]
     streams = [device.create_stream(priority=priority) for priority in (0, -1, -2, 0, -2)]
     memory = device.empty((len(streams), size), np.uint8)
-    executor = device.driver.executor
+    executor = board_of(device.driver).executor
     if not device.driver.inline:
         for each in blocked:
             executor.run(COPIES, each.wait, -2)  # the first to come of the most urgent

@@ -10,6 +10,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
+from atops.runtime.driver import board_of
 from tests.every import every
 from tests.runtime.hosts import board, on_every_host, on_hosts
 from tests.runtime.latch import StreamLatch, hold
@@ -219,11 +220,11 @@ async def test_host_stores_are_found(device, memory):
     words = MEMORIES[memory](device)
     wait = stream.wait_value(words[5:6], 7)
     await StreamLatch(device).passed()
-    assert not wait.done() and len(device.driver.poller) == 1
+    assert not wait.done() and len(board_of(device.driver).poller) == 1
     words.array[5] = 7
     await wait
     await stream.fill(words, 0)
-    assert len(device.driver.poller) == 0
+    assert len(board_of(device.driver).poller) == 0
 
 
 @on_every_host

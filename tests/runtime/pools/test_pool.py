@@ -460,7 +460,7 @@ def test_access_that_cannot_be(pool: MemoryPool, devices: list[int], flags: Any,
 
 def test_streams_of_other_devices(context: Any, pool: MemoryPool) -> None:
     """They need access, and get memory of the pool's device; streams of another board never do."""
-    peer = Lane(make_context(MIB, 1, context.driver), 7)
+    peer = Lane(make_context(MIB, 1, context.board), 7)
     with pytest.raises(InvalidHandle, match=r"device 1 .*no access"):
         peer.take(pool, 256)
     pool.set_access(1, "readwrite")

@@ -134,7 +134,7 @@ def test_without_event_dependencies(context: Any, pool: MemoryPool) -> None:
 def test_null_streams_of_two_devices(context: Any, pool: MemoryPool) -> None:
     """Both have number 0, and are not one order."""
     pool.set_access(1, "readwrite")
-    here, there = Lane(context, 0), Lane(make_context(MIB, 1, context.driver), 0)
+    here, there = Lane(context, 0), Lane(make_context(MIB, 1, context.board), 0)
     freed = here.take(pool, 4096)
     here.free(pool, freed)
     assert there.take(pool, 4096).address != freed.address

@@ -15,7 +15,8 @@ import atops
 from atops import kernels as k
 from atops.base.errors import AtopsError, InvalidHandle, StreamAborted
 from atops.runtime.commands.copy import HALVES
-from atops.runtime.driver import COPY_THREADS
+from atops.runtime.driver import board_of
+from atops.runtime.driver_board import COPY_THREADS
 from tests.runtime.hosts import board, on_every_host
 from tests.runtime.latch import KernelLatch, StreamLatch, StubbornLatch, hold
 
@@ -139,11 +140,11 @@ async def test_an_abort_never_comes_too_early(device):
     driver, other, word = device.driver, device.create_stream(nonblocking=True), device.empty(1, np.int32)
     word.allocation.data[:] = 0
     hold(other)
-    never, latch, execute = other.record(), KernelLatch(), driver.execute
+    never, latch, execute = other.record(), KernelLatch(), board_of(driver).execute
 
     def interrupted(command, item):
         if item.stream is not other:
-            driver.execute = execute
+            board_of(driver).execute = execute
             item.stream.abort()
         return execute[type(command)](command, item)
 
@@ -155,7 +156,7 @@ async def test_an_abort_never_comes_too_early(device):
         lambda stream: stream.call(anyio.sleep_forever, holds=False),
     ):
         stream = device.create_stream(nonblocking=True)
-        driver.execute = dict.fromkeys(execute, interrupted)
+        board_of(driver).execute = dict.fromkeys(execute, interrupted)
         with pytest.raises(StreamAborted):
             await start(stream)
         assert stream.is_done and stream.error is None
@@ -252,7 +253,7 @@ def test_an_abort_during_a_large_copy(device: atops.Device, way: str):
     """A 64 MiB copy that is under way goes on: its memory is not freed under it, though the program has let go of it;
     what stands behind it is dropped, and the stream is usable.
     """
-    size, gate, halves = 64 << 20, threading.Event(), device.driver.executor
+    size, gate, halves = 64 << 20, threading.Event(), board_of(device.driver).executor
     stream = device.create_stream()
     x, y = stream.zeros(size, np.uint8), stream.zeros(size, np.uint8)
     stream.sync()

@@ -9,6 +9,7 @@ import pytest
 
 from atops.device.memory.value_wait import Condition
 from atops.runtime.device import Device
+from atops.runtime.driver import board_of
 from atops.runtime.queues.short_copies import copy_at_once
 from atops.runtime.stream import queue_of
 from tests.runtime.boards import PATIENCE, Latch, board, broken, device
@@ -30,7 +31,7 @@ def test_an_idle_device_copies_without_a_queue():
     free = threading.Event()
     with device() as here:
         stream, whole = here.null_stream, here.allocate(16)
-        here.driver.executor.post(lambda: free.wait(PATIENCE))  # the driver's thread can do nothing for a copy
+        board_of(here.driver).executor.post(lambda: free.wait(PATIENCE))  # its thread can do nothing for a copy
         assert at_once(stream, whole, np.zeros(16, "uint8"))
         assert at_once(stream, whole[4:8], np.full(4, 7, "uint8"))
         back = np.empty(16, "uint8")

@@ -335,9 +335,9 @@ def program(seed: int) -> Callable[[], Any]:
 @pytest.mark.slow
 def test_random_programs(monkeypatch: pytest.MonkeyPatch, alone: None):
     """A wait is refused in exactly those that come to a stand where none is."""
-    from atops.runtime import driver
+    from atops.runtime import driver_board
 
-    check, refused = driver.check_awaiting, []
+    check, refused = driver_board.check_awaiting, []
 
     def noted(*arguments: Any) -> None:
         try:
@@ -348,13 +348,13 @@ def test_random_programs(monkeypatch: pytest.MonkeyPatch, alone: None):
 
     seen = set()
     for seed in range(150):
-        monkeypatch.setattr(driver, "check_awaiting", lambda *arguments: None)
+        monkeypatch.setattr(driver_board, "check_awaiting", lambda *arguments: None)
         try:
             atops.run(program(seed), atops.EmulatorOptions(clock="virtual", seed=seed))
             stands = False
         except WouldDeadlock:
             stands = True
-        monkeypatch.setattr(driver, "check_awaiting", noted)
+        monkeypatch.setattr(driver_board, "check_awaiting", noted)
         refused.clear()
         with suppress(WouldDeadlock):
             atops.run(program(seed), atops.EmulatorOptions(clock="virtual", seed=seed))

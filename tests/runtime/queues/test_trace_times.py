@@ -10,6 +10,7 @@ import atops
 from atops import kernels as k
 from atops.base.trace.records import Kind, TraceRecord
 from atops.device.copy_engine import CopyJob, Direction
+from atops.runtime.driver import board_of
 from atops.runtime.queues import drain
 from tests.runtime.boards import device
 from tests.runtime.latch import KernelLatch, StreamLatch
@@ -49,7 +50,7 @@ async def test_a_kernel_begins_when_it_gets_a_cluster() -> None:
         assert await anyio.to_thread.run_sync(latch.started.wait, 60)  # on the kernels' lane, which no stream waits for
         waiting = behind.launch(nothing, (2, 1))
         await StreamLatch(chip).passed()
-        freed = chip.driver.now()
+        freed = board_of(chip.driver).now()
         latch.release()
         await waiting
         await holding
@@ -67,7 +68,7 @@ async def test_a_copy_begins_when_it_gets_an_engine() -> None:
         engines.request(other_way)
         waiting = stream.fetch(source)
         await StreamLatch(chip).passed()
-        freed = chip.driver.now()
+        freed = board_of(chip.driver).now()
         engines.release(other_way)
         await waiting
         record = record_of(waiting)

@@ -16,7 +16,7 @@ from atops.base.options import EmulatorOptions
 from atops.runtime.board import handles
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.external_stream import ExternalStream
 from atops.runtime.stream import Stream, queue_of
 from atops.tops.bridge.handles import drop, event_of, live, register, stream_of, take, usable_stream_of
@@ -110,7 +110,7 @@ def test_dead_handles_keep_no_closed_driver():
     gone = weakref.ref(driver)
     closing = driver.close()
     del stream
-    driver.executor.block(closing, PATIENCE)
+    board_of(driver).executor.block(closing, PATIENCE)
     del driver, closing
     collected(gone)
     for call in (lambda: stream_of(handle), lambda: ExternalStream(Foreign((0, handle)))):

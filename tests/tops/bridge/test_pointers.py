@@ -7,6 +7,7 @@ import pytest
 
 from atops.base.errors import AtopsError, InvalidType, InvalidValue, OutOfMemory
 from atops.base.result_codes import Result
+from atops.runtime.driver import board_of
 from atops.runtime.memory.buffer import Buffer
 from atops.tops.bridge import pointers as _pointers
 from atops.tops.bridge.pointers import (
@@ -177,15 +178,15 @@ def test_aliases(world):
 
     alias = add_alias(device.context, 512, resolve, "test")
     assert alias.address >> 36 == 1
-    assert alias_at(world.driver, alias.address + 511) is alias
-    assert alias_at(world.driver, alias.address + 512) is None
+    assert alias_at(board_of(world.driver), alias.address + 511) is alias
+    assert alias_at(board_of(world.driver), alias.address + 512) is None
     stream = device.create_stream()
     stream.copy(operand(alias.address + 4, 4, "dst"), b"abcd").wait_sync(PATIENCE)
     assert stream.fetch(buffer.view()).wait_sync(PATIENCE)[260:264].tobytes() == b"abcd"
     assert device_memory(alias.address, 16).device_id == 1
     with pytest.raises(InvalidValue):
         device_memory(alias.address, 1024)
-    assert [remove_alias(world.driver, alias) for _ in range(2)] == [True, False]
+    assert [remove_alias(board_of(world.driver), alias) for _ in range(2)] == [True, False]
     with pytest.raises(AtopsError):
         device_memory(alias.address, 1)
 
@@ -195,12 +196,12 @@ def test_aliases_are_distinct_and_end(world):
     context = world.device.context
     first, second = (add_alias(context, 0, lambda offset, nbytes: None, None) for _ in range(2))
     assert first.address != second.address
-    assert alias_at(world.driver, first.address) is first
+    assert alias_at(board_of(world.driver), first.address) is first
     with pytest.raises(OutOfMemory, match="addresses left for second names"):
         add_alias(context, 1 << 40, lambda offset, nbytes: None, None)
     world.device.reset_sync()
-    assert alias_at(world.driver, first.address) is None
-    assert not remove_alias(world.driver, first)
+    assert alias_at(board_of(world.driver), first.address) is None
+    assert not remove_alias(board_of(world.driver), first)
 
 
 def test_memory_from_a_pointer_to_the_end(world):

@@ -10,7 +10,7 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from tests.runtime.boards import PATIENCE
 from tests.tops.conformance import Case, Conformance
 
@@ -148,7 +148,7 @@ def test_size_zero_is_a_pointer_of_its_own(world):
 def test_how_many_banks_there_are_is_the_architectures(arch):
     """The number of banks is that of the architecture's table, and all banks are equal."""
     driver = Driver(EmulatorOptions(arch=arch, trace=0))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         total = tops.check(tops.topsMemGetInfoExt(driver.arch.banks))[3]
         assert len(total) == driver.arch.banks
@@ -161,7 +161,7 @@ def test_how_many_banks_there_are_is_the_architectures(arch):
 def test_no_device():
     """A board without devices has no banks."""
     driver = Driver(EmulatorOptions(devices=0, trace=0))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         assert tops.topsMemGetInfoExt(TOTAL)[0] is tops.topsErrorInvalidDevice
         assert tops.topsExtMallocWithBank(1, 0)[0] is tops.topsErrorNoDevice

@@ -13,7 +13,7 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from tests.runtime.boards import PATIENCE, add_one
 from tests.tops.conformance import Case, Conformance
 
@@ -133,13 +133,13 @@ def test_each_device_has_its_own_buffer(world):
 def test_gcu210_has_no_such_buffer():
     """Both succeed without effect."""
     driver = Driver(EmulatorOptions(arch="gcu210", trace=0))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         pointer = tops.check(tops.topsMalloc(1 << 20))
         for _ in range(2):
             assert PREFETCH(pointer, 1 << 20) == (tops.topsSuccess,)
         assert INVALIDATE(pointer, 1 << 20) == (tops.topsSuccess,)
-        assert driver.context(0).prefetched.entries() == []
+        assert board_of(driver).context(0).prefetched.entries() == []
     finally:
         leave(driver)
         driver.close()
@@ -149,7 +149,7 @@ def test_gcu210_has_no_such_buffer():
 def strict():
     """A board in strict mode, which is current."""
     driver = Driver(EmulatorOptions(devices=1, strict=True))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     yield driver
     leave(driver)
     driver.close()
@@ -250,12 +250,12 @@ def in_virtual_time(program, **options):
         def timed(function, *arguments):
             start, stop = (tops.check(tops.topsEventCreate()) for _ in range(2))
             tops.check(tops.topsDeviceSynchronize())
-            began = driver.now()
+            began = board_of(driver).now()
             tops.check(tops.topsEventRecord(start, stream))
             tops.check(function(*arguments, stream))
             tops.check(tops.topsEventRecord(stop, stream))
             tops.check(tops.topsEventSynchronize(stop))
-            elapsed = driver.now() - began
+            elapsed = board_of(driver).now() - began
             assert tops.check(tops.topsEventElapsedTime(start, stop)) == pytest.approx(elapsed / 1e6, rel=1e-6)
             return elapsed
 

@@ -8,7 +8,7 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from tests.tops.conformance import Case, Conformance
 
 INVALID = tops.topsErrorInvalidValue
@@ -106,7 +106,7 @@ def test_a_reset_ends_names(world):
 def test_gcu210_has_none():
     """There it is NotSupported."""
     driver = Driver(EmulatorOptions(arch="gcu210", trace=0))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         assert NAME(tops.check(tops.topsMalloc(64)), 64) == (tops.topsErrorNotSupported, None)
     finally:

@@ -14,7 +14,7 @@ from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.memory.scatter import Part, Scattered
 from atops.runtime.stream import queue_of
 from atops.tops.bridge.codes import last
@@ -62,7 +62,7 @@ def poisoned(world: World) -> int:
     """Return a stream that a kernel's fault has poisoned."""
     stream = world.device.create_stream()
     item = stream.launch(broken, (1, 1))
-    world.device.driver.wait_all([item])
+    board_of(world.device.driver).wait_all([item])
     world.keep.append(stream)
     return register(stream, world.device.context)
 
@@ -349,7 +349,7 @@ def test_short_copies_see_what_is_wrong(world):
 def test_strict_mode_reports_a_copy_by_way_of_the_host(caplog):
     """Between devices without access it works, and strict mode says that other hardware may refuse."""
     driver = Driver(EmulatorOptions(devices=2, strict=True))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         first, second = (own(Device(each, driver).allocate(SIZE)).address for each in (0, 1))
         tops.check(tops.topsMemcpy(second, first, SIZE, D2D))

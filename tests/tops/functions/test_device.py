@@ -19,7 +19,7 @@ from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.tops import aio
 from atops.tops.bridge.handles import register, stream_of
 from atops.tops.header.functions import FUNCTIONS
@@ -92,7 +92,7 @@ class TestDevice(Conformance):
 def test_no_device(world):
     """On a board without devices the count is NoDevice; others answer InvalidDevice where listed, else NoDevice."""
     driver = board(0)
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         assert tops.topsGetDeviceCount() == (tops.topsErrorNoDevice, None)
         assert tops.topsGetDevice() == tops.topsGetDeviceFlags() == (tops.topsErrorInvalidDevice, None)
@@ -253,7 +253,7 @@ def test_spinning_waits(world):
 def test_properties_are_the_architectures(world, arch):
     """Properties, attributes and the architecture's table say the same; the struct survives its C form."""
     driver = Driver(EmulatorOptions(arch=arch, trace=0))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         table = driver.arch
         found = tops.check(tops.topsGetDeviceProperties(0))

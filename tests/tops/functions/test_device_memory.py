@@ -13,7 +13,7 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.tops import aio
 from atops.tops.bridge.codes import last
 from atops.tops.bridge.pointers import add_alias, remove_alias
@@ -85,7 +85,7 @@ class TestMemory(Conformance):
 def test_no_device(world):
     """On a board without devices the questions answer InvalidDevice, and allocating NoDevice."""
     driver = Driver(EmulatorOptions(devices=0, trace=0))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         assert tops.topsMemGetInfo() == (tops.topsErrorInvalidDevice, None, None)
         assert tops.topsMemPtrGetInfo(1 << 36) == (tops.topsErrorInvalidDevice, None)
@@ -186,7 +186,7 @@ def test_g12_frees_from_many_threads(world):
     pointers = [device_pointer(world) for _ in range(16)]
 
     def free(pointer: int) -> object:
-        enter(world.driver, world.driver)
+        enter(world.driver, board_of(world.driver))
         return tops.topsFree(pointer)[0]
 
     with ThreadPoolExecutor(4) as threads:
@@ -229,7 +229,7 @@ def test_second_names(world):
         memory_type = tops.topsMemoryTypeScatter
 
         def free_name(self, alias: object) -> None:
-            assert remove_alias(world.driver, alias)
+            assert remove_alias(board_of(world.driver), alias)
 
     pointer = device_pointer(world)
     buffer = world.device.buffer_at(pointer, SIZE)

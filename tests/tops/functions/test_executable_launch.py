@@ -13,6 +13,7 @@ from atops import executable as object_api
 from atops.base.errors import NotReady
 from atops.base.trace.records import Kind
 from atops.runtime.board.current_device import enter
+from atops.runtime.driver import board_of
 from atops.tops import aio
 from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch
@@ -206,7 +207,7 @@ def test_v1_waits_without_blocking_a_loop(world):
     row = launch(stream=stream)
 
     async def main():
-        enter(world.driver, world.driver)
+        enter(world.driver, board_of(world.driver))
         with anyio.move_on_after(0) as scope:
             await aio.topsLaunchExecutable(**row)
         assert scope.cancelled_caught

@@ -17,7 +17,7 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.ipc.lending import EXPORTER, HandleKind, address_of, exporter
 from atops.tops.bridge.handles import event_of
 from atops.tops.bridge.pointers import device_memory
@@ -603,7 +603,7 @@ def test_a_destroyed_event_is_not_opened(world, other):
 def test_strict_mode_reports_a_stream_wait_on_an_import(other, caplog):
     """A stream wait on an imported event works, and strict mode says that other runtimes have it only at home."""
     driver = Driver(EmulatorOptions(devices=1, strict=True))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         event = tops.check(tops.topsIpcOpenEventHandle(event_handle()))
         tops.check(tops.topsStreamWaitEvent(None, event, 0))

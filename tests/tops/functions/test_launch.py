@@ -18,7 +18,7 @@ from atops import kernels as k
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.tops.bridge.codes import last
 from atops.tops.bridge.handles import register
 from atops.tops.functions.launch import LoadedFunction, places_of
@@ -417,7 +417,7 @@ def test_cooperative_blocks_meet(world):
 def test_no_device(world):
     """On a board without devices there is nowhere to launch, and no stream to configure a launch for."""
     driver = Driver(EmulatorOptions(devices=0, trace=0))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         assert tops.topsLaunchKernel(nothing, 1, 1, None) == (tops.topsErrorInvalidDevice,)
         assert tops.topsLaunchCooperativeKernel(nothing, 1, 1, None, 0, 0) == (tops.topsErrorInvalidDevice,)

@@ -13,7 +13,7 @@ from atops import kernels as k
 from atops.base.options import EmulatorOptions
 from atops.device.exec.thread import current_thread
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.resources.bundle import set_chosen_bundle
 from atops.tops.bridge.handles import stream_of
 from tests.runtime.boards import Latch
@@ -181,7 +181,7 @@ def test_blocks_run_their_own_kernel_on_their_own_cluster_and_meet(world, where)
 def test_blocks_differ_in_every_mode(options):
     """However threads are run: kernels, arguments, shared memory and constants are those of the block."""
     driver = Driver(EmulatorOptions(abort_grace=0.2, trace=0, **options))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         out, first, second = memory(), memory(), memory()
         entries = [entry(left, 1, struct.pack("Qi", out, 7)), entry(right, 0, struct.pack("qQ", 35, out))]

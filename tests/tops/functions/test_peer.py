@@ -13,7 +13,7 @@ from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.tops.bridge.pointers import device_memory, own
 from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import Latch, add_one
@@ -128,8 +128,8 @@ class TestPeer(Conformance):
 def four():
     """A board of four gcu210 devices, which have no ESL, two of them to a switch with no way between the switches."""
     driver = Driver(EmulatorOptions(devices=4, arch="gcu210", trace=64))
-    driver.topology = type(driver.topology)(4, switch=2, across_roots=False)
-    enter(driver, driver)
+    board_of(driver).topology = type(driver.topology)(4, switch=2, across_roots=False)
+    enter(driver, board_of(driver))
     yield driver
     leave(driver)
     driver.close()

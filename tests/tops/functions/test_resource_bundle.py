@@ -15,7 +15,7 @@ from atops import kernels as k
 from atops.base.options import EmulatorOptions
 from atops.device.exec.thread import current_thread
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.runtime.executables.file import ExecutableFile, SectionKind
 from atops.runtime.resources.bundle import chosen_bundle, set_chosen_bundle
 from atops.tops.bridge.handles import stream_of
@@ -562,7 +562,7 @@ def test_many_threads_claim_each_sip_once(world):
 def test_gcu210_has_bundles_too():
     """The other chip has as many clusters, SIPs and banks."""
     driver = Driver(EmulatorOptions(arch="gcu210", abort_grace=0.2, trace=0))
-    enter(driver, driver)
+    enter(driver, board_of(driver))
     try:
         using(create("PG", pg_mask=0b10, exclusive=True))
         assert clusters() == {1}

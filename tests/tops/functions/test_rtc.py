@@ -12,7 +12,7 @@ from atops.base.errors import AtopsError
 from atops.base.options import EmulatorOptions
 from atops.kernels.compile.program import load_module
 from atops.runtime.board.current_device import enter, leave
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops.tops.bridge.codes import last
 from atops.tops.header.functions import FUNCTIONS
 from tests.tops.conformance import Case, Conformance, World
@@ -132,7 +132,7 @@ def test_the_architecture_is_the_current_devices():
     """Without an option the code is for the board's chip; a named one counts."""
     for board in ("gcu210", "gcu300"):
         driver = Driver(EmulatorOptions(arch=board))
-        enter(driver, driver)
+        enter(driver, board_of(driver))
         try:
             for options, meant in (([], board), (["--gpu-architecture=gcu300"], "gcu300")):
                 handle = program()

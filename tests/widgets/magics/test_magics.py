@@ -15,6 +15,7 @@ from traitlets.config import Config
 
 import atops
 from atops.device.call_site import NAMERS
+from atops.runtime.driver import board_of
 from atops_widgets.magics.magics import status
 
 pytestmark = pytest.mark.slow
@@ -235,11 +236,11 @@ def test_status_names_devices_memory_and_streams(cells: Cells):
 
 def test_status_starts_no_driver(monkeypatch: pytest.MonkeyPatch):
     """Without a driver it says so, and there is none afterwards."""
-    monkeypatch.setattr("atops_widgets.magics.magics.DRIVERS", set())
+    monkeypatch.setattr("atops_widgets.magics.magics.BOARDS", set())
     assert status() == "no driver runs yet: the first use of a device starts one"
     closed = atops.Driver()
     closed.close()
-    monkeypatch.setattr("atops_widgets.magics.magics.DRIVERS", {closed})
+    monkeypatch.setattr("atops_widgets.magics.magics.BOARDS", {board_of(closed)})
     assert status() == "no driver runs yet: the first use of a device starts one"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from atops.device.memory.allocation import Allocation
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 from atops_widgets.memory_map.contents import DTYPES, WINDOW, Contents, Look, rows_of, told
 from tests.every import every
 from tests.runtime.boards import board
@@ -31,7 +31,7 @@ def place(driver: Driver, allocation: Allocation) -> tuple[int, int, int]:
 
 def test_values_are_typed(driver: Driver) -> None:
     """The same bytes as any type, in rows; the window is bounded and moves in whole windows."""
-    memory = driver.context(0).memory
+    memory = board_of(driver).context(0).memory
     held = memory.allocate(3 * WINDOW)
     held.data[:] = np.arange(3 * WINDOW // 4, dtype=np.float32).view(np.uint8)
     contents = Contents(driver)
@@ -55,7 +55,7 @@ def test_every_type_tells_its_values(dtype: str) -> None:
 
 def test_what_changed_since_the_last_look_is_marked(driver: Driver) -> None:
     """The first look marks nothing, the second what was stored between, the third nothing again."""
-    held = driver.context(0).memory.allocate(64)
+    held = board_of(driver).context(0).memory.allocate(64)
     held.data[:] = 0
     contents, where = Contents(driver), place(driver, held)
     assert not any(contents.look(*where, 0).changed)
@@ -71,7 +71,7 @@ def test_what_changed_since_the_last_look_is_marked(driver: Driver) -> None:
 
 def test_freed_memory_is_refused(driver: Driver) -> None:
     """Neither a freed range nor one that has another owner now shows bytes, and the reason names it."""
-    memory = driver.context(0).memory
+    memory = board_of(driver).context(0).memory
     held = memory.allocate(256)
     contents, where = Contents(driver), place(driver, held)
     memory.free(held)
@@ -87,7 +87,7 @@ def test_freed_memory_is_refused(driver: Driver) -> None:
 
 def test_an_owner_whose_range_is_promised_to_another_is_found(driver: Driver) -> None:
     """Two allocations live in one range while the first one's free is queued: each shows under its own number."""
-    memory = driver.context(0).memory
+    memory = board_of(driver).context(0).memory
     first = memory.allocate(512)
     where = place(driver, first)
     second = memory.renew(first, 100)
@@ -104,6 +104,6 @@ def test_a_trace_and_a_device_without_memory_say_so(driver: Driver) -> None:
 
 def test_an_empty_allocation_has_no_values(driver: Driver) -> None:
     """Zero bytes are no error and no rows."""
-    held = driver.context(0).memory.allocate(0)
+    held = board_of(driver).context(0).memory.allocate(0)
     look = Contents(driver).look(*place(driver, held), 0)
     assert (look.error, look.data, rows_of(look, "int32")) == ("", b"", [])

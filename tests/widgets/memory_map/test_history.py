@@ -6,6 +6,7 @@ import numpy as np
 
 from atops.base.trace.records import AllocationEvent, Change, ThreadEvent, ThreadState
 from atops.device.memory.allocation import Allocation
+from atops.runtime.driver import board_of
 from atops_widgets.feed.columns import CHANGES, STEPS, Columns, Texts
 from atops_widgets.feed.feed import Feed
 from atops_widgets.memory_map.history import NEVER, History, Steps, free_at, largest_gap, scratch_at, thin_steps
@@ -143,7 +144,7 @@ def test_largest_gap() -> None:
 def test_the_figures_are_those_of_the_memory() -> None:
     """Used bytes, peak and the largest free range from changes alone equal the device's own statistics."""
     with board(trace=1000) as driver:
-        feed, memory = Feed(driver=driver), driver.context(0).memory
+        feed, memory = Feed(driver=driver), board_of(driver).context(0).memory
         feed.ask_details()
         draw = np.random.default_rng(5)
         live: list[Allocation] = []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from atops.runtime.driver import board_of
 from atops_widgets import MemoryMap, Timeline
 from atops_widgets.feed.feed import feed_of
 from tests.runtime.boards import board
@@ -164,7 +165,7 @@ def test_contents_of_a_live_driver(host: Host) -> None:
     """Looked at on demand, typed as the page wants, marked where they changed; refused when the range was freed."""
     with board(trace=1000) as driver:
         widget = MemoryMap(driver)
-        memory = driver.context(0).memory
+        memory = board_of(driver).context(0).memory
         held = memory.allocate(64)
         held.data[:] = 0
         widget.feed.poll()

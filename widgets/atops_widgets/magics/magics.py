@@ -17,8 +17,8 @@ from atops.base.errors import InvalidOption
 from atops.base.trace.records import Trace
 from atops.device.call_site import NAMERS
 from atops.kernels.compile.program import compile_source
-from atops.runtime.device import Device
-from atops.runtime.driver import DRIVERS, Driver, default_driver
+from atops.runtime.driver import Driver, board_of, default_driver
+from atops.runtime.driver_board import BOARDS, Board
 from atops.runtime.stream_reports import describe
 from atops.trace.text import format_bytes
 from atops_widgets.feed.columns import plural
@@ -38,28 +38,28 @@ STREAMS = 8  # named of each device; more are counted
 
 def status() -> str:
     """Return the state of every open driver, those with the most devices last. It starts none."""
-    found = sorted((each for each in list(DRIVERS) if each.closed is None), key=lambda each: each.devices)
+    found = sorted((each for each in list(BOARDS) if each.closed is None), key=lambda each: each.devices)
     if not found:
         return "no driver runs yet: the first use of a device starts one"
-    return "\n".join(line for driver in found for line in _driver(driver))
+    return "\n".join(line for board in found for line in _board(board))
 
 
 def in_flight(driver: Driver) -> int:
     """Return how many commands of a driver are not over."""
     if driver.closed is not None:
         return 0
-    return sum(len(Device(context.ordinal, driver).outstanding()) for context in driver.contexts)
+    return sum(len(driver.device(context.ordinal).outstanding()) for context in board_of(driver).contexts)
 
 
-def _driver(driver: Driver) -> list[str]:
-    held = driver.tracer.statistics().held
-    lines = [f"{driver.arch.name}, {plural(driver.devices, 'device')}, {held:,} records held"]
-    used = {context.ordinal: context for context in driver.contexts}
-    for ordinal in range(driver.devices):
+def _board(board: Board) -> list[str]:
+    held = board.tracer.statistics().held
+    lines = [f"{board.arch.name}, {plural(board.devices, 'device')}, {held:,} records held"]
+    used = {context.ordinal: context for context in board.contexts}
+    for ordinal in range(board.devices):
         if ordinal not in used:
             lines.append(f"  device {ordinal}: not used yet")
             continue
-        figures = Device(ordinal, driver).statistics()
+        figures = board.device(ordinal).statistics()
         memory = figures.memory
         lines.append(
             f"  device {ordinal}: {format_bytes(memory.used)} of {format_bytes(memory.total)} taken,"
@@ -67,8 +67,8 @@ def _driver(driver: Driver) -> list[str]:
             f" {figures.active_streams or 'no'} stream{'s' * (figures.active_streams != 1)} at work,"
             f" {figures.poisoned_streams or 'none'} failed"
         )
-        with driver.lock:
-            streams = [each for each in driver.active_streams() if each.context.ordinal == ordinal]
+        with board.lock:
+            streams = [each for each in board.active_streams() if each.context.ordinal == ordinal]
         lines += [f"    {describe(each)}" for each in streams[:STREAMS]]
         lines += [f"    and {len(streams) - STREAMS} more"] if len(streams) > STREAMS else []
     return lines

@@ -16,7 +16,7 @@ import numpy as np
 from atops.base.dtypes import as_dtype
 from atops.base.errors import AtopsError, IllegalAddress
 from atops.device.memory.allocation import Allocation
-from atops.runtime.driver import Driver
+from atops.runtime.driver import Driver, board_of
 
 __all__ = ("DTYPES", "WINDOW", "Contents", "Look", "rows_of", "told")
 
@@ -127,7 +127,7 @@ def _joined(parts: list[tuple[str, bool]]) -> list[list[str | bool]]:
 
 def _allocation(driver: Driver, device: int, offset: int, generation: int) -> Allocation:
     """Return a live allocation by its number. Raises IllegalAddress when it is over."""
-    memory = next((context.memory for context in driver.contexts if context.ordinal == device), None)
+    memory = next((context.memory for context in board_of(driver).contexts if context.ordinal == device), None)
     if memory is None:
         raise IllegalAddress(f"device {device} has no memory in use; expected a device that the program has used")
     number = driver.tracer.details.generation
