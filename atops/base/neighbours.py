@@ -11,13 +11,13 @@ import dis
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from atops.base.errors import InvalidType
 
-__all__ = ("NAMES", "answers", "cure", "import_of", "instead_of", "keywords", "page", "refuse_await")
+__all__ = ("NAMES", "answers", "cure", "import_of", "instead_of", "keywords", "page", "refuse_await", "refuse_keywords")
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -248,6 +248,13 @@ def refuse_await(instead: str) -> None:
         raise InvalidType(f"{name}() gives nothing to await; use {instead}")
 
 
+def refuse_keywords(name: str, given: Iterable[str], cures: Mapping[str, str]) -> None:
+    """Raise InvalidType for a keyword of another library that `name` was given, with what to write."""
+    for each in given:
+        if each in cures:
+            raise InvalidType(f"{name}() has no argument {each!r}; use {cures[each]}")
+
+
 def keywords(**cures: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return what decorates a function: keywords of other libraries are refused by InvalidType, with what to write.
 
@@ -260,9 +267,7 @@ def keywords(**cures: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             if kwargs:
-                for each in kwargs:
-                    if each in cures:
-                        raise InvalidType(f"{name}() has no argument {each!r}; use {cures[each]}")
+                refuse_keywords(name, kwargs, cures)
             return function(*args, **kwargs)
 
         return call

@@ -78,8 +78,8 @@ CHOICES = (
     "print(now())",
     "with atops.Device(3):\n    await asyncio.sleep(0)\n    atops.Device(1).set_current()\nprint(now())",
     "await asyncio.create_task(choose(3))\nprint(now())",
-    "stream = atops.Device(1).create_stream()\nawait stream\nstream.use()",
-    "print(now(), atops.Device().current_stream is stream)\nstream.close()\natops.Device(0).use()",
+    "stream = atops.Device(1).create_stream()\nawait stream\nstream.use();",
+    "print(now(), atops.Device().current_stream is stream)\nstream.close()\natops.Device(0).use();",
     "gate.set()\nprint(now(), await asyncio.gather(*tasks))",
 )
 

@@ -157,9 +157,9 @@ def test_devices_of_two_drivers_are_told_apart() -> None:
     """By the number and the name of the driver."""
     with board() as one, board() as other:
         first, second = repr(atops.Device(0, one)), repr(atops.Device(0, other))
-        assert first != second and f"<Device 0 of Driver {one.serial}: " in first
+        assert first != second and f"<Device 0 of Driver {one.number}: " in first
     named = atops.Driver(atops.EmulatorOptions(trace=0), name="serving")
-    assert f"<Device 0 of Driver {named.serial} 'serving': " in repr(named.device(0))
+    assert f"<Device 0 of Driver {named.number} 'serving': " in repr(named.device(0))
     named.close()
 
 

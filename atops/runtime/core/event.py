@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from atops.base.errors import AtopsError, InvalidHandle, InvalidType, InvalidValue, NotSupported
 from atops.base.html_table import html_table
-from atops.base.neighbours import answers, keywords, refuse_await
+from atops.base.neighbours import answers, refuse_await, refuse_keywords
 from atops.base.waiting.current_loop import checkpoint
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.future import AT_ONCE, FutureLike, Timeout, call_here, checked_callback, ends_a_wait
@@ -34,6 +34,7 @@ EVENT_OPTIONS: Final = {
     "external": "topsEventCreateWithFlags, which makes events for other processes", "name": "none: it has a number",
     "stream": "stream.record(event)", "device": "the create_event() of that device",
 }  # fmt: skip
+MADE_BY_DEVICE: Final = {name: f"device.create_event(); there: {instead}" for name, instead in EVENT_OPTIONS.items()}
 
 
 @answers("Event")
@@ -51,10 +52,6 @@ class Event(FutureLike[None]):
         "interprocess", "launch", "number", "shared",
     )  # fmt: skip
 
-    @keywords(**{
-        name: f"device.create_event(); there: {instead}" for name, instead in EVENT_OPTIONS.items()
-        if name not in ("interprocess", "flags")
-    })  # fmt: skip
     def __init__(
         self,
         context: DeviceContext | None = None,
@@ -64,7 +61,11 @@ class Event(FutureLike[None]):
         queryable: bool = True,
         interprocess: bool = False,
         flags: int = 0,
+        **foreign: object,
     ) -> None:
+        if foreign:
+            refuse_keywords("Event", foreign, MADE_BY_DEVICE)
+            raise TypeError(f"Event() got unexpected keyword arguments: {', '.join(foreign)}")
         if context is None or not hasattr(context, "chip"):  # a call of the program's; the runtime gives a context
             raise InvalidType(f"Event({context!r}) makes no event; use device.create_event()")
         if interprocess and timing:
