@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from contextlib import suppress
 from contextvars import Context, copy_context
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
 
 from atops.base.errors import IllegalState, InvalidType
@@ -71,9 +73,13 @@ class OneCoroutine:
         return await self._left.pop()
 
     def wake(self) -> None:
-        """Close the coroutine, unless it has begun."""
+        """Close the coroutine, unless it has begun. It lets go of what it was given, which Python 3.12 would not do."""
         while self._left:
-            self._left.pop().close()
+            coroutine = self._left.pop()
+            if iscoroutine(coroutine):
+                with suppress(GeneratorExit):
+                    coroutine.throw(GeneratorExit)
+            coroutine.close()
 
     @staticmethod
     def name_of(coroutine: object) -> str:
