@@ -1,0 +1,176 @@
+"""What could come next, by name; who chooses; what was chosen; and the same choices again.
+
+Everything that a run decides is one call, `choose(kind, names)`. A name says the same thing in every process and under
+every seed; it begins with its kind:
+
+    ("thread", launch, block, thread)        a turn of a kernel thread; numbers count from 0 in the run, grid and block
+    ("transfer", launch, block, thread, nth) the effect of the nth transfer that the thread issued
+    ("stream", device, number)               the next command of a stream
+    ("engine", device, nth)                  a copy, or what else engines do
+    ("callback", nth)                        a callback, or a host function
+    ("task", nth)                            a step of one of the program's own tasks
+    ("timer", nth)                           a timer of the driver's
+
+Nothing here knows what the names stand for.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from atops.base.errors import InvalidValue
+
+__all__ = ("NEXT", "Choice", "ChoiceLog", "Chooser", "Name", "Plain", "Random", "Replay", "told")
+
+Name: TypeAlias = tuple[str | int, ...]
+
+NEXT = "next"  # the kind of a choice among names of several kinds
+
+# By how much a random run prefers one kind to another, at most, either way: a kernel of 24 threads has hundreds of
+# turns where a stream has three commands, and either may be what has to come first.
+MOST_WEIGHT = 16.0
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """Choose what comes next."""
+
+    def choose(self, kind: str, names: Sequence[Name], /) -> int:
+        """Return the position of one of `names`: at least one, all different, in the order in which they became ready.
+
+        `kind` is theirs, or "next" where they are of several. `names` belongs to the caller, who changes it after.
+        """
+
+
+class Plain:
+    """First come, first served."""
+
+    def choose(self, kind: str, names: Sequence[Name], /) -> int:
+        """Return 0."""
+        return 0
+
+
+class Random:
+    """Choose at random, the same way for the same seed: first a kind, then one of its names.
+
+    How much one kind is preferred to another is drawn for each run, so that in some runs the streams are far ahead of
+    the kernels, and in others behind.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._random = random.Random(seed).random
+        self._weights: dict[str | int, float] = {}
+
+    def choose(self, kind: str, names: Sequence[Name], /) -> int:
+        """Return any position."""
+        if kind != NEXT or len(names) == 1:
+            return int(self._random() * len(names))
+        counts: dict[str | int, int] = {}
+        for name in names:
+            counts[name[0]] = counts.get(name[0], 0) + 1
+        left = self._random() * sum(self._weight(each) for each in counts)
+        chosen = names[-1][0]
+        for each in counts:
+            left -= self._weight(each)
+            if left < 0:
+                chosen = each
+                break
+        nth = int(self._random() * counts[chosen])
+        return [index for index, name in enumerate(names) if name[0] == chosen][nth]
+
+    def _weight(self, kind: str | int) -> float:
+        """Return how often this kind is chosen, beside others; drawn from the seed and its name alone."""
+        weight = self._weights.get(kind)
+        if weight is None:
+            drawn = random.Random(f"{self.seed} {kind}").uniform(-1, 1)
+            weight = self._weights[kind] = MOST_WEIGHT**drawn
+        return weight
+
+
+class Choice(NamedTuple):
+    """What was chosen: its name, its position among those that could have come, and how many those were."""
+
+    name: Name
+    position: int
+    options: int
+
+
+class ChoiceLog:
+    """Ask a chooser, and keep what it chose."""
+
+    def __init__(self, chooser: Chooser) -> None:
+        self.chooser = chooser
+        self.choices: list[Choice] = []
+
+    def choose(self, kind: str, names: Sequence[Name], /) -> int:
+        """Return what the chooser does. Raises InvalidValue where that is no position among the names."""
+        index = self.chooser.choose(kind, names)
+        count = len(names)
+        if not 0 <= index < count:
+            raise InvalidValue(f"{self.chooser!r} chose {index!r} of {count} names; expected 0 to {count - 1}")
+        self.choices.append(Choice(names[index], index, count))
+        return index
+
+    @property
+    def names(self) -> list[Name]:
+        """What was chosen, in order, also where there was no choice."""
+        return [choice.name for choice in self.choices]
+
+
+class Replay:
+    """Choose what was chosen before; `departure` says where the run is another one, None as long as it is not.
+
+    Names are looked for, wherever they stand now. Where the name is missing, or others could have come too, the run has
+    departed, and goes on with `then`, first come, first served unless told.
+    """
+
+    def __init__(self, choices: Iterable[Choice], then: Chooser | None = None) -> None:
+        self.choices = list(choices)
+        self.then = then or Plain()
+        self.done = 0  # choices that have come
+        self.departure: str | None = None
+
+    def choose(self, kind: str, names: Sequence[Name], /) -> int:
+        """Return the position of what was chosen, as long as the run is the same."""
+        nth = self.done
+        self.done = nth + 1
+        if self.departure is None:
+            if nth < len(self.choices):
+                recorded = self.choices[nth]
+                if recorded.options == len(names) and recorded.name in names:
+                    return names.index(recorded.name)
+                self.departure = self._departs(nth, recorded, names)
+            else:
+                self.departure = f"choice {nth}: the schedule ends here, and the run goes on with {told(names[0])}"
+        return self.then.choose(kind, names)
+
+    def ended(self) -> str | None:
+        """Return where the run has departed, now that it is over; None if it was the same."""
+        if self.departure is None and self.done < len(self.choices):
+            name = self.choices[self.done].name
+            self.departure = f"choice {self.done}: the run is over, and the schedule goes on with {told(name)}"
+        return self.departure
+
+    @staticmethod
+    def _departs(nth: int, recorded: Choice, names: Sequence[Name]) -> str:
+        shown = ", ".join(map(told, names[:4])) + (", ..." if len(names) > 4 else "")
+        expected = f"{told(recorded.name)}, one of {recorded.options}"
+        return f"choice {nth}: the schedule has {expected}; what could come is {len(names)}: {shown}"
+
+
+def told(name: Name) -> str:
+    """Return a name in words: "thread 3 of block 0 of launch 1"."""
+    match name:
+        case ("thread", launch, block, thread):
+            return f"thread {thread} of block {block} of launch {launch}"
+        case ("transfer", launch, block, thread, nth):
+            return f"transfer {nth} of thread {thread} of block {block} of launch {launch}"
+        case ("stream", device, number):
+            return f"stream {number} of device {device}"
+        case ("engine", device, nth):
+            return f"engine {nth} of device {device}"
+        case _:
+            return " ".join(map(str, name))
