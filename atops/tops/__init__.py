@@ -14,8 +14,9 @@ In this package are
 
     header/     what C has in the public header: constants, enumerations, error codes, structs, functions
     functions/  the implementations, a file a family
-    bridge/     what they share: calls, codes, arguments, handles, pointers
     aio         the awaitable twins
+
+What the C-style functions of every API share is in atops.bridge.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from atops.base.neighbours import import_of
+from atops.bridge.codes import check as check
+from atops.bridge.pointers import host_view as host_view
 from atops.tops import aio as aio
-from atops.tops.bridge.codes import check as check
-from atops.tops.bridge.pointers import host_view as host_view
 from atops.tops.functions.copy import *  # noqa: F403  # hundreds of names, those of the header
 from atops.tops.functions.device import *  # noqa: F403
 from atops.tops.functions.executable import *  # noqa: F403

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from atops.tops.bridge.call import TWINS, Work
+from atops.bridge.call import Work
 from atops.tops.functions import copy, device, executable, memory, module, peer, resources, scatter, stream
+from atops.tops.functions.api import TWINS
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -30,6 +30,7 @@ FLOORS = {
     "atops.runtime": 4,
     "atops.errors": 5,
     "atops.executable": 5,
+    "atops.bridge": 5,
     "atops.tops": 5,
     "atops.apps": APPS,
     "atops.otel": APPS,
@@ -58,7 +59,7 @@ FOLDERS = (
         "atops.runtime.commands", "atops.runtime.queues", "atops.runtime.pools", "atops.runtime.ipc",
         "atops.runtime.resources", "atops.runtime", "atops.runtime.executables",
     ),
-    ("atops.tops.header", "atops.tops.bridge", "atops.tops.functions", "atops.tops"),
+    ("atops.bridge", "atops.tops.header", "atops.tops.functions", "atops.tops"),
     ("atops", "atops.apps"),
     (
         "atops_widgets.feed", "atops_widgets.drawing", "atops_widgets.timeline", "atops_widgets.queues",

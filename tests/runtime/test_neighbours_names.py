@@ -12,6 +12,7 @@ import pytest
 import atops
 from atops import kernels as k
 from atops import tops
+from atops.bridge.handles import stream_of
 from atops.errors import InvalidDevice, InvalidHandle, InvalidType, InvalidValue, NotSupported
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Foreign, Latch, board, current_device
@@ -37,7 +38,7 @@ def test_default_streams(device):
     """Each device has the null stream and one for each thread, which C-style calls know too."""
     second = atops.Device(1)
     mine = device.per_thread_stream
-    assert mine is device.per_thread_stream is atops.Stream.per_thread_default() is tops.bridge.handles.stream_of(2)
+    assert mine is device.per_thread_stream is atops.Stream.per_thread_default() is stream_of(2)
     assert mine is not second.per_thread_stream and not mine.is_nonblocking
     assert device.default_stream is device.null_stream is atops.Stream.legacy_default()
     with second:

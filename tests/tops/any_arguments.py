@@ -15,7 +15,8 @@ import numpy as np
 
 import atops.tops as tops
 from atops.base.errors import AtopsError
-from atops.tops.header.functions import FUNCTIONS, CParameter, Function
+from atops.bridge.declarations import CParameter, Function
+from atops.tops.header.functions import FUNCTIONS
 from tests.tops.conformance import HANDLE_TYPES, ORDINALS, World, arguments_of
 from tests.tops.conformance_report import classes
 from tests.tops.programs import IMAGE, SOURCE, add, nothing

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import atops.tops as tops
+from atops.bridge.pointers import device_memory
 from atops.runtime.device import Device
-from atops.tops.bridge.pointers import device_memory
 from tests.runtime.boards import Latch
 
 KEPT: dict[str, Any] = {}

@@ -15,14 +15,15 @@ import anyio
 
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
+from atops.bridge.call import SCHEDULES
+from atops.bridge.declarations import Function
+from atops.bridge.handles import register, take
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver, board_of
-from atops.tops.bridge.call import SCHEDULES, TWINS
-from atops.tops.bridge.codes import forget, last
-from atops.tops.bridge.handles import register, take
+from atops.tops.functions.api import TWINS, forget, last
 from atops.tops.header.error_codes import topsError_t, topsrtcResult
-from atops.tops.header.functions import FUNCTIONS, Function
+from atops.tops.header.functions import FUNCTIONS
 from tests.every import failures
 from tests.runtime.boards import PATIENCE
 

@@ -14,9 +14,9 @@ import pytest
 
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
+from atops.bridge.pointers import OWNED
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
-from atops.tops.bridge.pointers import OWNED
 from tests.runtime.boards import PATIENCE, leftovers
 from tests.tops.any_arguments import Hand
 from tests.tops.conformance import World, fresh, implementation

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import atops.tops as tops
-from atops.tops.bridge.handles import stream_of
-from atops.tops.bridge.pointers import device_memory
+from atops.bridge.handles import stream_of
+from atops.bridge.pointers import device_memory
 from tests.runtime.boards import PATIENCE, Latch, waiters
 from tests.tops.conformance import World
 from tests.tops.words import word

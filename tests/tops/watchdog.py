@@ -14,7 +14,7 @@ from typing import Any
 from atops.runtime.board.current_device import enter
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver, board_of
-from atops.tops.bridge.codes import last
+from atops.tops.functions.api import last
 from atops.tops.header.error_codes import topsError_t, topsrtcResult
 from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE

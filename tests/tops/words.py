@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from atops.bridge.pointers import device_memory
 from atops.runtime.memory.buffer import Buffer
-from atops.tops.bridge.pointers import device_memory
 from tests.tops.conformance import World
 
 __all__ = ("read", "word")

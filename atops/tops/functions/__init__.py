@@ -9,6 +9,7 @@ launch      launches of kernels (2.8, 2.9)
 module      modules and their functions (2.8), variables (2.6), runtime compilation (2.10)
 executable  executables
 scatter     scatter memory, and the dimensions of memory
+api         TOPS as one API of atops.bridge: its codes, its last error
 resources   resource bundles, constant buffers, kernel signals
 
 What has no number is of 2.11.

@@ -20,6 +20,11 @@ from atops.base.dtypes import as_dtype
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result
+from atops.bridge.arguments import member, size_of, whole
+from atops.bridge.call import Wait, until
+from atops.bridge.codes import CodeError
+from atops.bridge.handles import usable_stream_of
+from atops.bridge.pointers import bad_pointer, device_memory, has_aliases, is_null, operand, pinned_at
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.host_memory import SLOT_SHIFT
 from atops.runtime.commands.copy import DIRECT
@@ -30,11 +35,7 @@ from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import CAST_CODES
 from atops.runtime.queues.short_copies import copy_at_once
 from atops.runtime.stream import Stream, queue_of
-from atops.tops.bridge.arguments import member, size_of, whole
-from atops.tops.bridge.call import Wait, call, until
-from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.handles import usable_stream_of
-from atops.tops.bridge.pointers import bad_pointer, device_memory, has_aliases, is_null, operand, pinned_at
+from atops.tops.functions.api import call
 from atops.tops.header.enumerations import topsMemcpyKind, topsReduceDataType, topsReduceOpType
 
 __all__ = (

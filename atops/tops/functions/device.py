@@ -13,14 +13,15 @@ from typing import Any, Final
 
 from atops.base.errors import InvalidDevice, InvalidValue
 from atops.base.result_codes import Result
+from atops.bridge.arguments import flags_in, instance, member, size_of, text_of, whole
+from atops.bridge.call import SCHEDULES, Wait, until
+from atops.bridge.codes import CodeError
+from atops.bridge.handles import current_board, current_device, device_at
+from atops.bridge.pointers import host_copy
 from atops.device.arch import Architecture
 from atops.runtime.device import Device
 from atops.runtime.resources.bundle import resources_of
-from atops.tops.bridge.arguments import flags_in, instance, member, size_of, text_of, whole
-from atops.tops.bridge.call import SCHEDULES, Wait, call, until
-from atops.tops.bridge.codes import CodeError, forget, last
-from atops.tops.bridge.handles import current_board, current_device, device_at
-from atops.tops.bridge.pointers import host_copy
+from atops.tops.functions.api import call, forget, last
 from atops.tops.header.constants import (
     DRIVER_VERSION,
     topsDeviceLmemResizeToMax,

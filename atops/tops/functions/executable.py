@@ -18,18 +18,11 @@ import numpy as np
 
 from atops.base.errors import InvalidValue, NotSupported
 from atops.base.result_codes import Result
-from atops.runtime.board.context import DeviceContext
-from atops.runtime.core.completion import Completion
-from atops.runtime.executables.executable import Executable
-from atops.runtime.executables.file import MOST_BYTES, TensorRecord
-from atops.runtime.memory.buffer import Buffer, DeviceArray
-from atops.runtime.resources.bundle import ResourceBundle, bundle_of
-from atops.runtime.stream import Stream, queue_of
-from atops.tops.bridge.arguments import contents_of, index_in, listed, member, numbers, path_of, size_of, text_of
-from atops.tops.bridge.call import call, until
-from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.handles import current_board, current_device, live, register, take, usable_stream_of
-from atops.tops.bridge.pointers import (
+from atops.bridge.arguments import contents_of, index_in, listed, member, numbers, path_of, size_of, text_of
+from atops.bridge.call import until
+from atops.bridge.codes import CodeError
+from atops.bridge.handles import current_board, current_device, live, register, take, usable_stream_of
+from atops.bridge.pointers import (
     address_of,
     alias_at,
     device_memory,
@@ -41,6 +34,14 @@ from atops.tops.bridge.pointers import (
     own,
     owned,
 )
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.core.completion import Completion
+from atops.runtime.executables.executable import Executable
+from atops.runtime.executables.file import MOST_BYTES, TensorRecord
+from atops.runtime.memory.buffer import Buffer, DeviceArray
+from atops.runtime.resources.bundle import ResourceBundle, bundle_of
+from atops.runtime.stream import Stream, queue_of
+from atops.tops.functions.api import call
 from atops.tops.functions.memory import ORIGINS
 from atops.tops.header.enumerations import topsExecutableInfoType_t, topsExtExecutableSectionHeaderType_t
 from atops.tops.header.structs import topsExtExecutableSectionInfo_t

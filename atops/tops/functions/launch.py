@@ -32,6 +32,11 @@ import numpy as np
 from atops.base.dims import Dim3
 from atops.base.errors import AtopsError, CooperativeLaunchTooLarge, InvalidType, InvalidValue, NotSupported
 from atops.base.result_codes import Result
+from atops.bridge.arguments import dims_of, instance, listed, size_of, whole
+from atops.bridge.codes import CodeError
+from atops.bridge.handles import live, stream_of, usable_stream_of
+from atops.bridge.last_error import running_task
+from atops.bridge.pointers import contents, host_address, host_view, is_null, memory_from, pinned_at
 from atops.kernels.arguments import Parameter
 from atops.kernels.bound import BlockKernel, BlockKernels, BoundKernel, Segment
 from atops.kernels.kernel import Kernel
@@ -43,11 +48,7 @@ from atops.runtime.memory.scatter import Scattered
 from atops.runtime.owning_queue import OwningQueue
 from atops.runtime.stream import Stream, queue_of
 from atops.runtime.stream_work import prepare_launch
-from atops.tops.bridge.arguments import dims_of, instance, listed, size_of, whole
-from atops.tops.bridge.call import call
-from atops.tops.bridge.codes import CodeError, running_task
-from atops.tops.bridge.handles import live, stream_of, usable_stream_of
-from atops.tops.bridge.pointers import contents, host_address, host_view, is_null, memory_from, pinned_at
+from atops.tops.functions.api import call
 from atops.tops.header.constants import (
     TOPS_LAUNCH_PARAM_BUFFER_POINTER,
     TOPS_LAUNCH_PARAM_BUFFER_SIZE,

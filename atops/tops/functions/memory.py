@@ -18,21 +18,10 @@ import numpy as np
 
 from atops.base.errors import InvalidValue, NotSupported
 from atops.base.result_codes import Result
-from atops.device.arch import Architecture
-from atops.device.memory.allocation import Allocation, Bytes
-from atops.device.memory.device_memory import BankStatistics
-from atops.device.memory.host_memory import SLOT_SHIFT
-from atops.runtime.device import Device
-from atops.runtime.memory.buffer import Buffer
-from atops.runtime.memory.copy_ends import host_bytes
-from atops.runtime.memory.prefetch import PrefetchBuffer
-from atops.runtime.resources.bundle import ResourceBundle, bundle_of
-from atops.runtime.resources.placement import near_banks
-from atops.tops.bridge.arguments import flags_in, index_in, listed, member, size_of, whole
-from atops.tops.bridge.call import call
-from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.handles import current_board, current_device, live
-from atops.tops.bridge.pointers import (
+from atops.bridge.arguments import flags_in, index_in, listed, member, size_of, whole
+from atops.bridge.codes import CodeError
+from atops.bridge.handles import current_board, current_device, live
+from atops.bridge.pointers import (
     Alias,
     add_alias,
     address_of,
@@ -52,6 +41,17 @@ from atops.tops.bridge.pointers import (
     reached_memory,
     remove_alias,
 )
+from atops.device.arch import Architecture
+from atops.device.memory.allocation import Allocation, Bytes
+from atops.device.memory.device_memory import BankStatistics
+from atops.device.memory.host_memory import SLOT_SHIFT
+from atops.runtime.device import Device
+from atops.runtime.memory.buffer import Buffer
+from atops.runtime.memory.copy_ends import host_bytes
+from atops.runtime.memory.prefetch import PrefetchBuffer
+from atops.runtime.resources.bundle import ResourceBundle, bundle_of
+from atops.runtime.resources.placement import near_banks
+from atops.tops.functions.api import call
 from atops.tops.header.constants import (
     topsExtHostRegisterCoarseGrained,
     topsHostMallocCoherent,

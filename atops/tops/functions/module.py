@@ -17,6 +17,11 @@ import numpy as np
 from atops.base.errors import AtopsError, CompilationError, InvalidType, InvalidValue, UsageError
 from atops.base.locks import fork_safe
 from atops.base.result_codes import Result
+from atops.bridge.arguments import contents_of, listed, member, size_of, text_of
+from atops.bridge.call import Wait
+from atops.bridge.codes import CodeError
+from atops.bridge.handles import current_board, current_device, drop, live, register, take, usable_stream_of
+from atops.bridge.pointers import find_host, is_null
 from atops.kernels.compile.image import MOST_BYTES, image_size
 from atops.kernels.compile.kernel_attributes import function_attributes
 from atops.kernels.compile.program import Module, Program, load_module
@@ -27,11 +32,7 @@ from atops.runtime.device import Device
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.stream import Stream
 from atops.runtime.symbols import Symbol, forget
-from atops.tops.bridge.arguments import contents_of, listed, member, size_of, text_of
-from atops.tops.bridge.call import Wait, call, rtc_call
-from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.handles import current_board, current_device, drop, live, register, take, usable_stream_of
-from atops.tops.bridge.pointers import find_host, is_null
+from atops.tops.functions.api import call, rtc_call
 from atops.tops.functions.copy import Started, start_copy
 from atops.tops.functions.launch import LoadedFunction, function_of
 from atops.tops.header.constants import RTC_VERSION

@@ -14,6 +14,21 @@ from weakref import WeakKeyDictionary
 from atops.base.errors import InvalidConfiguration, InvalidHandle, InvalidType, InvalidValue, PeerAccessAlreadyEnabled
 from atops.base.locks import fork_safe
 from atops.base.result_codes import Result
+from atops.bridge.arguments import flags_in, member, size_of, whole
+from atops.bridge.call import until
+from atops.bridge.handles import current_board, current_device, device_at, event_of, register, usable_stream_of
+from atops.bridge.pointers import (
+    Alias,
+    add_alias,
+    address_of,
+    alias_at,
+    bad_pointer,
+    check_range,
+    device_memory,
+    find_device,
+    lendable,
+    remove_alias,
+)
 from atops.device.memory.allocation import Allocation
 from atops.device.memory.host_memory import SLOT_SHIFT
 from atops.device.topology import Link
@@ -26,21 +41,7 @@ from atops.runtime.ipc.lending import Handle, HandleKind
 from atops.runtime.ipc.memory import BorrowedMemory, export_memory
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.stream import Stream
-from atops.tops.bridge.arguments import flags_in, member, size_of, whole
-from atops.tops.bridge.call import call, until
-from atops.tops.bridge.handles import current_board, current_device, device_at, event_of, register, usable_stream_of
-from atops.tops.bridge.pointers import (
-    Alias,
-    add_alias,
-    address_of,
-    alias_at,
-    bad_pointer,
-    check_range,
-    device_memory,
-    find_device,
-    lendable,
-    remove_alias,
-)
+from atops.tops.functions.api import call
 from atops.tops.header.enumerations import topsTopologyMapType
 from atops.tops.header.structs import topsIpcEventHandle_t, topsIpcMemHandle_t
 

@@ -11,14 +11,15 @@ from types import MappingProxyType
 from typing import Final
 
 from atops.base.errors import ExecutionError, InvalidImage
+from atops.bridge.arguments import instance, member, size_of, whole
+from atops.bridge.call import until
+from atops.bridge.handles import current_device, live, register, take, usable_stream_of
+from atops.bridge.pointers import contents, is_null, own
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.resources.bundle import ResourceBundle, create_bundle, set_chosen_bundle
 from atops.runtime.resources.placement import BundleRequest
 from atops.runtime.stream import queue_of
-from atops.tops.bridge.arguments import instance, member, size_of, whole
-from atops.tops.bridge.call import call, until
-from atops.tops.bridge.handles import current_device, live, register, take, usable_stream_of
-from atops.tops.bridge.pointers import contents, is_null, own
+from atops.tops.functions.api import call
 from atops.tops.functions.executable import executable_of
 from atops.tops.header.enumerations import topsHbmPolicy, topsResBundlMode, topsResourceBundleInfoType_t
 from atops.tops.header.structs import topsResourceBundle_t, topsResourceRequest_t

@@ -9,16 +9,11 @@ from weakref import WeakKeyDictionary
 
 from atops.base.errors import IllegalState, InvalidValue
 from atops.base.result_codes import Result
-from atops.device.memory.allocation import Allocation
-from atops.runtime.board.context import DeviceContext
-from atops.runtime.device import Device
-from atops.runtime.memory.buffer import Buffer
-from atops.runtime.memory.scatter import MOST_DIMS, Part, Scattered, covers
-from atops.tops.bridge.arguments import index_in, listed, numbers, size_of, whole
-from atops.tops.bridge.call import call, until
-from atops.tops.bridge.codes import CodeError
-from atops.tops.bridge.handles import current_board, current_device, device_at
-from atops.tops.bridge.pointers import (
+from atops.bridge.arguments import index_in, listed, numbers, size_of, whole
+from atops.bridge.call import until
+from atops.bridge.codes import CodeError
+from atops.bridge.handles import current_board, current_device, device_at
+from atops.bridge.pointers import (
     Alias,
     add_alias,
     address_of,
@@ -29,6 +24,12 @@ from atops.tops.bridge.pointers import (
     owned,
     remove_alias,
 )
+from atops.device.memory.allocation import Allocation
+from atops.runtime.board.context import DeviceContext
+from atops.runtime.device import Device
+from atops.runtime.memory.buffer import Buffer
+from atops.runtime.memory.scatter import MOST_DIMS, Part, Scattered, covers
+from atops.tops.functions.api import call
 from atops.tops.header.enumerations import topsMemoryType
 
 __all__ = (

@@ -11,6 +11,10 @@ from atops.base.errors import AtopsError, InvalidHandle, InvalidType, InvalidVal
 from atops.base.result_codes import Result
 from atops.base.waiting.current_loop import current_loop_adapter
 from atops.base.waiting.parking_lot import Ending
+from atops.bridge.arguments import flags_in, member, whole
+from atops.bridge.call import Wait, spins, until
+from atops.bridge.handles import current_board, current_device, event_of, register, stream_of, take, usable_stream_of
+from atops.bridge.pointers import bad_pointer, is_null, known_address, reached_memory
 from atops.device.memory.allocation import fill
 from atops.device.memory.value_wait import Condition, Watch
 from atops.runtime.board.context import DeviceContext
@@ -22,19 +26,7 @@ from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.scatter import Scattered
 from atops.runtime.owning_queue import OwningQueue
 from atops.runtime.stream import Stream
-from atops.tops.bridge.arguments import flags_in, member, whole
-from atops.tops.bridge.call import Wait, call, spins, until
-from atops.tops.bridge.codes import code_of
-from atops.tops.bridge.handles import (
-    current_board,
-    current_device,
-    event_of,
-    register,
-    stream_of,
-    take,
-    usable_stream_of,
-)
-from atops.tops.bridge.pointers import bad_pointer, is_null, known_address, reached_memory
+from atops.tops.functions.api import CODES, call
 from atops.tops.header.constants import (
     topsEventBlockingSync,
     topsEventDisableQueryAndSync,
@@ -151,7 +143,8 @@ def topsStreamAddCallback(
     @functools.wraps(callback)  # for messages
     def deliver(error: AtopsError | None) -> object:
         look_at(error)
-        status = topsError_t.topsSuccess if error is None else code_of(error, FUNCTIONS["topsStreamAddCallback"], {})
+        function = FUNCTIONS["topsStreamAddCallback"]
+        status = topsError_t.topsSuccess if error is None else CODES.code_of(error, function, {})
         return callback(stream, status, userData)
 
     target.raise_error()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import atops.tops as tops
+from atops.bridge.handles import stream_of
 from atops.runtime.stream import queue_of
-from atops.tops.bridge.handles import stream_of
 from tests.runtime.boards import PATIENCE, Latch, broken, settle, suspended_forever
 from tests.tops.conformance import World
 from tests.tops.words import read, word

@@ -12,14 +12,14 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind
+from atops.bridge.handles import register
+from atops.bridge.pointers import add_alias, own
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.memory.scatter import Part, Scattered
 from atops.runtime.stream import queue_of
-from atops.tops.bridge.codes import last
-from atops.tops.bridge.handles import register
-from atops.tops.bridge.pointers import add_alias, own
+from atops.tops.functions.api import last
 from atops.tops.functions.scatter import ScatterMemory
 from atops.tops.header.functions import FUNCTIONS
 from tests.every import every

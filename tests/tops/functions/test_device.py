@@ -17,11 +17,11 @@ from atops.base import errors
 from atops.base.errors import InvalidHandle
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
+from atops.bridge.handles import register, stream_of
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver, board_of
 from atops.tops import aio
-from atops.tops.bridge.handles import register, stream_of
 from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch, broken, waiters
 from tests.tops.conformance import Case, Conformance, World

@@ -12,11 +12,11 @@ import pytest
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
+from atops.bridge.pointers import add_alias, remove_alias
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.tops import aio
-from atops.tops.bridge.codes import last
-from atops.tops.bridge.pointers import add_alias, remove_alias
+from atops.tops.functions.api import last
 from tests.runtime.boards import PATIENCE, Latch, broken, waiters
 from tests.tops.conformance import Case, Conformance
 from tests.tops.pointers import SIZE, device_pointer, freed_pointer, host_pointer, read

@@ -9,7 +9,7 @@ import pytest
 
 import atops.tops as tops
 from atops.base.result_codes import Result
-from atops.tops.bridge.handles import register
+from atops.bridge.handles import register
 from atops.tops.header.functions import FUNCTIONS
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, waiters

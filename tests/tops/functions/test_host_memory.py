@@ -11,7 +11,7 @@ import pytest
 
 import atops.tops as tops
 from atops.base.result_codes import Result
-from atops.tops.bridge.pointers import host_address
+from atops.bridge.pointers import host_address
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, waiters
 from tests.tops.conformance import Case, Conformance

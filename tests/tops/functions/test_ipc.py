@@ -16,11 +16,11 @@ import pytest
 import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
+from atops.bridge.handles import event_of
+from atops.bridge.pointers import device_memory
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.ipc.lending import EXPORTER, HandleKind, address_of, exporter
-from atops.tops.bridge.handles import event_of
-from atops.tops.bridge.pointers import device_memory
 from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch
 from tests.tops.conformance import Case, Conformance

@@ -17,10 +17,10 @@ import atops.tops as tops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
+from atops.bridge.handles import register
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
-from atops.tops.bridge.codes import last
-from atops.tops.bridge.handles import register
+from atops.tops.functions.api import last
 from atops.tops.functions.launch import LoadedFunction, places_of
 from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch, broken

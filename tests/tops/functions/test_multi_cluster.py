@@ -11,11 +11,11 @@ import pytest
 import atops.tops as tops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
+from atops.bridge.handles import stream_of
 from atops.device.exec.thread import current_thread
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.resources.bundle import set_chosen_bundle
-from atops.tops.bridge.handles import stream_of
 from tests.runtime.boards import Latch
 from tests.tops.conformance import Case, Conformance
 from tests.tops.functions.test_resource_bundle import create, using

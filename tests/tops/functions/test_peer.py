@@ -11,10 +11,10 @@ import atops.tops as tops
 from atops.base.options import EmulatorOptions
 from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind
+from atops.bridge.pointers import device_memory, own
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver, board_of
-from atops.tops.bridge.pointers import device_memory, own
 from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import Latch, add_one
 from tests.tops.conformance import Case, Conformance, World

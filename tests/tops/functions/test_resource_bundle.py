@@ -13,12 +13,12 @@ import atops
 import atops.tops as tops
 from atops import kernels as k
 from atops.base.options import EmulatorOptions
+from atops.bridge.handles import stream_of
 from atops.device.exec.thread import current_thread
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.executables.file import ExecutableFile, SectionKind
 from atops.runtime.resources.bundle import chosen_bundle, set_chosen_bundle
-from atops.tops.bridge.handles import stream_of
 from tests.runtime.boards import PATIENCE, Latch
 from tests.runtime.executable_models import fixed
 from tests.tops.conformance import Case, Conformance

@@ -8,7 +8,7 @@ import numpy as np
 
 import atops.tops as tops
 from atops import kernels as k
-from atops.tops.bridge.handles import register
+from atops.bridge.handles import register
 from tests.runtime.boards import PATIENCE, Latch, broken, settle
 from tests.tops.conformance import Case, Conformance
 

@@ -13,7 +13,7 @@ from atops.base.options import EmulatorOptions
 from atops.kernels.compile.program import load_module
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
-from atops.tops.bridge.codes import last
+from atops.tops.functions.api import last
 from atops.tops.header.functions import FUNCTIONS
 from tests.tops.conformance import Case, Conformance, World
 from tests.tops.programs import SOURCE, contents, memory

@@ -11,10 +11,10 @@ import pytest
 
 import atops.tops as tops
 from atops.base.errors import LaunchFailure
+from atops.bridge.handles import stream_of
 from atops.runtime.stream import queue_of
 from atops.tops import aio
-from atops.tops.bridge.codes import last
-from atops.tops.bridge.handles import stream_of
+from atops.tops.functions.api import last
 from atops.tops.header.functions import FUNCTIONS
 from tests.runtime.boards import PATIENCE, Latch, add_one, broken, waiters
 from tests.tops.conformance import Case, Conformance, World

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import atops.tops as tops
+from atops.bridge.handles import stream_of
+from atops.bridge.pointers import device_memory
 from atops.tops import aio
-from atops.tops.bridge.codes import last
-from atops.tops.bridge.handles import stream_of
-from atops.tops.bridge.pointers import device_memory
+from atops.tops.functions.api import last
 from tests.runtime.boards import PATIENCE, Latch
 from tests.tops.conformance import World
 from tests.tops.pointers import registered

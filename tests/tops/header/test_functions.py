@@ -9,10 +9,9 @@ from typing import get_args, get_type_hints
 import pytest
 
 import atops.tops as tops
-from atops.base.result_codes import Result
 from atops.tops import aio
-from atops.tops.bridge.call import TWINS
-from atops.tops.header.functions import FUNCTIONS, CParameter, family
+from atops.tops.functions.api import TWINS
+from atops.tops.header.functions import FUNCTIONS
 from tests.every import every
 from tests.tops.conformance import implementation
 
@@ -76,27 +75,3 @@ def test_results_follow_the_code():
     assert [function.outs for function in texts] == [1] * 3
 
 
-def test_a_family_is_read():
-    """Out-parameters become results, defaults stay text, a row goes on where it is indented further."""
-    first, second = family("Stream", "2.4", """
-        waits topsA(out void **ptr, const void *src, unsigned int n = 0,
-            topsStream_t stream = 0) -> InvalidValue
-            MemoryFree
-        const char * topsB()
-    """)  # fmt: skip
-    assert (first.family, first.section, first.name, first.waits) == ("Stream", "2.4", "topsA", True)
-    assert first.parameters == (
-        CParameter("src", "const void *"),
-        CParameter("n", "unsigned int", "0"),
-        CParameter("stream", "topsStream_t", "0"),
-    )
-    assert first.results == (CParameter("ptr", "void **"),)
-    assert (first.returns, first.codes, first.outs) == ("topsError_t", {Result.InvalidValue, Result.Unknown}, 1)
-    assert (second.returns, second.parameters, second.outs, second.waits) == ("const char *", (), 1, False)
-
-
-@pytest.mark.parametrize("row", ["no declaration", "topsA(int *)", "topsA(int a", "topsA() -> NoSuchCode"])
-def test_what_is_no_declaration(row):
-    """A row that cannot be read is refused, and so is a code that there is not."""
-    with pytest.raises((ValueError, KeyError)):
-        list(family("X", "1", row))

@@ -13,13 +13,13 @@ import pytest
 import atops.tops as tops
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle
 from atops.base.options import EmulatorOptions
+from atops.bridge.handles import drop, event_of, live, register, stream_of, take, usable_stream_of
 from atops.runtime.board import handles
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.external_stream import ExternalStream
 from atops.runtime.stream import Stream, queue_of
-from atops.tops.bridge.handles import drop, event_of, live, register, stream_of, take, usable_stream_of
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Foreign, broken
 

@@ -13,9 +13,10 @@ import atops.tops as tops
 from atops.base import errors
 from atops.base.result_codes import Result
 from atops.base.trace.tracer import Kind, Status
+from atops.bridge.call import until
+from atops.bridge.codes import CodeError
 from atops.runtime.board.current_device import DEFAULT
-from atops.tops.bridge.call import TWINS, call, rtc_call, until
-from atops.tops.bridge.codes import CodeError, last
+from atops.tops.functions.api import TWINS, call, last, rtc_call
 from tests.every import every
 from tests.runtime.boards import Latch
 

@@ -21,6 +21,9 @@ from sortedcontainers import SortedDict
 from atops.base.errors import AtopsError, IllegalAddress, InvalidType, InvalidValue, OutOfMemory, WouldDeadlock
 from atops.base.locks import fork_safe
 from atops.base.result_codes import Result
+from atops.bridge.arguments import whole
+from atops.bridge.call import until
+from atops.bridge.codes import CodeError
 from atops.device.memory.allocation import Allocation, Bytes
 from atops.device.memory.banks import Banks, NoRoom
 from atops.device.memory.host_memory import SLOT_SHIFT, device_base
@@ -31,9 +34,6 @@ from atops.runtime.driver_board import Board
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.copy_ends import end_of, host_bytes
 from atops.runtime.memory.scatter import Scattered
-from atops.tops.bridge.arguments import whole
-from atops.tops.bridge.call import until
-from atops.tops.bridge.codes import CodeError
 
 __all__ = (
     "Alias", "Names", "add_alias", "address_of", "alias_at", "bad_pointer", "check_range", "contents", "device_memory",

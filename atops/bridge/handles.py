@@ -6,11 +6,13 @@ A handle is dead once its object is destroyed, its device reset or its driver cl
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TypeVar
+from typing import Final, TypeVar
 from weakref import ref
 
 from atops.base.errors import InvalidHandle, InvalidType
 from atops.base.result_codes import Result
+from atops.bridge.arguments import whole
+from atops.bridge.codes import CodeError, NullHandle
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal
 from atops.runtime.board.handles import HANDLES, handle_from, register
@@ -19,11 +21,9 @@ from atops.runtime.device import Device
 from atops.runtime.driver import current_board
 from atops.runtime.queues.queue import StreamQueue
 from atops.runtime.stream import Stream, queue_of
-from atops.tops.bridge.arguments import whole
-from atops.tops.bridge.codes import CodeError, NullHandle
-from atops.tops.header.constants import topsStreamPerThread
 
 __all__ = (
+    "PER_THREAD",
     "current_board",
     "current_device",
     "device_at",
@@ -36,6 +36,8 @@ __all__ = (
     "take",
     "usable_stream_of",
 )  # fmt: skip
+
+PER_THREAD: Final = 2  # the handle of the stream that each thread has of its own; topsStreamPerThread
 
 # ---- the current device and its streams
 
@@ -128,11 +130,11 @@ def stream_of(handle: object) -> Stream:
     if type(handle) is not int and hasattr(type(handle), "__tops_stream__"):
         handle = handle_from(handle)
     number = _number(handle)
-    if number > topsStreamPerThread:
+    if number > PER_THREAD:
         return live(number, Stream)
     if number == 0:
         return null_stream()
-    if number == topsStreamPerThread:
+    if number == PER_THREAD:
         return current_device().per_thread_stream
     raise InvalidHandle(f"expected a stream (0 or None: the null stream, 2: the per-thread stream), got {handle!r}")
 

@@ -7,10 +7,8 @@ import pytest
 
 from atops.base.errors import AtopsError, InvalidType, InvalidValue, OutOfMemory
 from atops.base.result_codes import Result
-from atops.runtime.driver import board_of
-from atops.runtime.memory.buffer import Buffer
-from atops.tops.bridge import pointers as _pointers
-from atops.tops.bridge.pointers import (
+from atops.bridge import pointers as _pointers
+from atops.bridge.pointers import (
     add_alias,
     address_of,
     alias_at,
@@ -26,6 +24,8 @@ from atops.tops.bridge.pointers import (
     owned,
     remove_alias,
 )
+from atops.runtime.driver import board_of
+from atops.runtime.memory.buffer import Buffer
 from tests.runtime.boards import PATIENCE
 
 

@@ -1,4 +1,4 @@
-"""Make a C-style function, and its awaitable twin, of an implementation: the decorators `call` and `rtc_call`.
+"""Make a C-style function, and its awaitable twin, of an implementation: a `Bridge` of each API is the decorator.
 
 A call turns exceptions into codes, keeps the last error of each context and leaves a trace record. A wait is written
 once: `await until(completion)` blocks in the plain function and awaits in the twin. An implementation's coroutine
@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from atops.base.log_fields import get_logger
 from atops.base.result_codes import Result
 from atops.base.waiting.current_loop import checkpoint
+from atops.bridge.declarations import Function
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.board.current_device import current_ordinal, known_board
 from atops.runtime.core.command_trace import call_record
@@ -26,19 +27,17 @@ from atops.runtime.core.event import Event
 from atops.runtime.device import Device
 from atops.runtime.driver_board import Board
 from atops.runtime.stream import Stream, queue_of
-from atops.tops.bridge.codes import code_of, remember, rtc_code_of
-from atops.tops.header.constants import topsDeviceScheduleSpin, topsEventBlockingSync
-from atops.tops.header.error_codes import topsError_t, topsrtcResult
-from atops.tops.header.functions import FUNCTIONS, Function
 
 __all__ = (
-    "SCHEDULES", "TWINS", "Bridge", "Wait", "Work", "call", "drive", "rtc_call", "spin", "spins", "step", "until",
+    "BLOCKING_SYNC", "SCHEDULES", "SPIN", "Bridge", "Twins", "Wait", "Work", "drive", "spin", "spins", "step", "until",
 )  # fmt: skip
 
 T = TypeVar("T")
 Waitable = Completion | Event | Stream | Device
 Work = Coroutine[Any, Any, T]  # an implementation that may wait
-SCHEDULES: WeakKeyDictionary[DeviceContext, int] = WeakKeyDictionary()  # of topsSetDeviceFlags, until a reset
+SPIN: Final = 1  # among the flags of a device: waits for it poll; topsDeviceScheduleSpin
+BLOCKING_SYNC: Final = 1  # among the flags of an event: waits for it sleep all the same; topsEventBlockingSync
+SCHEDULES: WeakKeyDictionary[DeviceContext, int] = WeakKeyDictionary()  # what a device was set to, until a reset
 
 
 class Wait:
@@ -84,7 +83,7 @@ def spin(thing: Waitable) -> None:
     if isinstance(thing, Completion):
         items = [thing]
     elif isinstance(thing, Event):
-        items = [] if thing.completion is None or thing.flags & topsEventBlockingSync else [thing.completion]
+        items = [] if thing.completion is None or thing.flags & BLOCKING_SYNC else [thing.completion]
     else:
         items = thing.outstanding() if isinstance(thing, Device) else queue_of(thing).outstanding()
     items = [item for item in items if spins(item.queue.context)]
@@ -151,7 +150,7 @@ def _stray(coroutine: Work[object], wait: object) -> RuntimeError:
 
 def spins(context: DeviceContext) -> bool:
     """Return whether waits for this device poll. Auto is Yield: they sleep."""
-    return SCHEDULES.get(context) == topsDeviceScheduleSpin
+    return SCHEDULES.get(context) == SPIN
 
 
 # ---- functions
@@ -164,7 +163,7 @@ Codes = Mapping[Result, Any]  # what to answer in place of the codes of errors
 Translate = Callable[[BaseException, Function, Codes], Any]
 Twins = dict[str, Callable[..., Work[Answer]]]  # the awaitable forms, by name
 
-log = get_logger("atops.tops")
+log = get_logger("atops.bridge")
 WAITING: Final = (CoroutineType, Wait)  # the results of an implementation that are waits
 
 
@@ -311,8 +310,3 @@ def _trace(board: Board | None, name: str, started: int, code: object) -> None:
     tracer.emit(call_record(current_ordinal(board.serial), started, board.now(), failed, tracer.intern(name)))
     if tracer.pending:
         board.tell_subscribers()
-
-
-TWINS: Final[Twins] = {}
-call: Final = Bridge(FUNCTIONS, TWINS, topsError_t.topsSuccess, code_of, remember, {})
-rtc_call: Final = Bridge(FUNCTIONS, TWINS, topsrtcResult.TOPSRTC_SUCCESS, rtc_code_of, remember, {})

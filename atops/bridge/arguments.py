@@ -15,8 +15,7 @@ from typing import Final, TypeVar, cast
 from atops.base.dims import Dim3
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.result_codes import Result
-from atops.tops.bridge.codes import CodeError
-from atops.tops.header.structs import dim3, uint3
+from atops.bridge.codes import CodeError
 
 __all__ = (
     "contents_of", "dims_of", "flags_in", "index_in", "instance", "listed", "member", "numbers", "path_of", "size_of",
@@ -83,7 +82,9 @@ def instance(value: object, kind: type[T], what: str) -> T:
 
 def dims_of(value: object, what: str) -> Dim3:
     """Return the extent that a dim3, an int or one to three ints are. Raises InvalidType, InvalidValue below 1."""
-    parts = value if isinstance(value, dim3 | uint3 | list | tuple) else (value,)
+    parts = value if isinstance(value, list | tuple) else (value,)
+    if all(hasattr(value, name) for name in "xyz"):
+        parts = (value.x, value.y, value.z)  # type: ignore[attr-defined]  # a struct such as dim3
     return Dim3.of([whole(part, what) for part in parts], what)
 
 

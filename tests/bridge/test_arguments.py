@@ -11,7 +11,7 @@ import atops.tops as tops
 from atops.base.dims import Dim3
 from atops.base.errors import AtopsError, InvalidType, InvalidValue
 from atops.base.result_codes import Result
-from atops.tops.bridge.arguments import (
+from atops.bridge.arguments import (
     contents_of,
     dims_of,
     flags_in,
@@ -24,7 +24,7 @@ from atops.tops.bridge.arguments import (
     text_of,
     whole,
 )
-from atops.tops.bridge.codes import CodeError
+from atops.bridge.codes import CodeError
 
 
 def test_ints():
