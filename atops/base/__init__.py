@@ -8,6 +8,7 @@ options       EmulatorOptions, and the environment variables that set them
 dims          three-dimensional extents
 dtypes        element types and their names
 clock         integer nanoseconds, from the wall or from a virtual clock
+agenda        everything that could come next, in one list
 choice        what could come next, by name: choosers, what they chose, the same again
 neighbours    what other libraries call things, and what to write here
 log_fields    the fields of log records

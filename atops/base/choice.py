@@ -68,18 +68,19 @@ class Random:
         """Return any position."""
         if kind != NEXT or len(names) == 1:
             return int(self._random() * len(names))
-        counts: dict[str | int, int] = {}
-        for name in names:
-            counts[name[0]] = counts.get(name[0], 0) + 1
-        left = self._random() * sum(self._weight(each) for each in counts)
-        chosen = names[-1][0]
-        for each in counts:
-            left -= self._weight(each)
+        kinds = [name[0] for name in names]
+        weights = {each: self._weight(each) for each in dict.fromkeys(kinds)}
+        left = self._random() * sum(weights.values())
+        chosen = kinds[-1]
+        for each, weight in weights.items():
+            left -= weight
             if left < 0:
                 chosen = each
                 break
-        nth = int(self._random() * counts[chosen])
-        return [index for index, name in enumerate(names) if name[0] == chosen][nth]
+        if (count := kinds.count(chosen)) == 1:
+            return kinds.index(chosen)
+        places = [place for place, each in enumerate(kinds) if each == chosen]
+        return places[int(self._random() * count)]
 
     def _weight(self, kind: str | int) -> float:
         """Return how often this kind is chosen, beside others; drawn from the seed and its name alone."""
@@ -103,21 +104,38 @@ class ChoiceLog:
 
     def __init__(self, chooser: Chooser) -> None:
         self.chooser = chooser
-        self.choices: list[Choice] = []
+        self._choose = chooser.choose
+        self.taken: list[tuple[Name, int, int]] = []  # of each Choice its members: to make one costs more than to ask
 
     def choose(self, kind: str, names: Sequence[Name], /) -> int:
         """Return what the chooser does. Raises InvalidValue where that is no position among the names."""
-        index = self.chooser.choose(kind, names)
+        index = self._choose(kind, names)
         count = len(names)
         if not 0 <= index < count:
-            raise InvalidValue(f"{self.chooser!r} chose {index!r} of {count} names; expected 0 to {count - 1}")
-        self.choices.append(Choice(names[index], index, count))
+            raise self.refused(index, count)
+        self.taken.append((names[index], index, count))
         return index
+
+    def refused(self, index: object, count: int) -> InvalidValue:
+        """Return the error for a position that none of so many names has."""
+        return InvalidValue(f"{self.chooser!r} chose {index!r} of {count} names; expected 0 to {count - 1}")
+
+    @property
+    def choices(self) -> list[Choice]:
+        """What was chosen, in order, also where there was no choice."""
+        return list(map(Choice._make, self.taken))
+
+    def newest(self, count: int) -> list[Choice]:
+        """Return the last choices, so many at most."""
+        return list(map(Choice._make, self.taken[-count:]))
 
     @property
     def names(self) -> list[Name]:
-        """What was chosen, in order, also where there was no choice."""
-        return [choice.name for choice in self.choices]
+        """The names of what was chosen."""
+        return [name for name, _, _ in self.taken]
+
+    def __len__(self) -> int:
+        return len(self.taken)
 
 
 class Replay:

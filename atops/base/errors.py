@@ -23,6 +23,7 @@
     │   ├── PeerAccessNotEnabled   a device reached for another's memory without access
     │   └── PeerAccessAlreadyEnabled
     ├── OutOfMemory                the device has no such range left (also a MemoryError)
+    ├── StepLimit                  a run under a schedule that has made all its steps and is not over
     ├── NotReady                   an answer, not a failure: the work is not done yet (also an
     │                          asyncio.InvalidStateError)
     └── ExecutionError             a command failed while it ran; it poisons its stream
@@ -86,6 +87,7 @@ __all__ = (
     "PeerAccessAlreadyEnabled",
     "PeerAccessNotEnabled",
     "PriorLaunchFailure",
+    "StepLimit",
     "StreamAborted",
     "StreamFull",
     "UsageError",
@@ -239,6 +241,10 @@ class NotReady(AtopsError, InvalidStateError):
     """The work is not done yet. An answer, not a failure."""
 
     code = Result.NotReady
+
+
+class StepLimit(AtopsError):
+    """A run under a schedule has made as many steps as it may, and is not over. The message says what goes on."""
 
 
 class ExecutionError(AtopsError):

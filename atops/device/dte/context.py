@@ -220,7 +220,7 @@ def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: Fra
     if options.strict and event.state is PENDING:  # the destination of a chained one may be the source of one before
         poison(event.operation, event.into, event.out, event.parameters)
         event.watch_source()
-    if options.dte != "wait" and (options.dte == "eager" or grid.rng.random() < 0.5):
+    if grid.agenda is not None or (options.dte != "wait" and (options.dte == "eager" or grid.rng.random() < 0.5)):
         event.begin()
 
 

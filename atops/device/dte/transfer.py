@@ -131,6 +131,11 @@ class DteEvent(Request):
         if self.state is CHAINED:
             for step in self._steps():
                 step.complete()
+        if self.state is MOVING and (agenda := self.thread.grid.agenda) is not None:
+            for step in getattr(self, "after", ()):
+                step.complete()
+            if agenda.drop(self._move):
+                self._move()
         gate = ThreadWaiter()
         if self.state is MOVING and self._park(gate):
             gate.wait()
@@ -156,8 +161,11 @@ class DteEvent(Request):
         for step in getattr(self, "after", ()):
             if step.state is MOVING and step._park(self):
                 return
-        offload = self.thread.grid.offload
-        if offload is None:
+        grid = self.thread.grid
+        offload = grid.offload
+        if grid.agenda is not None:
+            self.thread.block.in_flight(self.thread, self._move)
+        elif offload is None:
             self._move()
         else:
             offload(self._move)
@@ -235,6 +243,8 @@ class DteEvent(Request):
             failed = [step.error for step in getattr(self, "after", ()) if getattr(step, "error", None) is not None]
             if failed:
                 raise failed[0]
+            if (grid := self.thread.grid).agenda is not None and grid.options.strict:
+                self._check_source()
             perform(self, self.thread)
         except BaseException as error:
             self.error = error

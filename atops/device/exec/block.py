@@ -109,7 +109,11 @@ class Block:
         """Return the threads that are being run at this moment."""
         raise NotImplementedError
 
-    # ---- what both have in common
+    def in_flight(self, thread: KernelThread, move: Callable[[], object]) -> None:
+        """Have a transfer of a thread take effect when it is chosen. Only where a schedule chooses."""
+        raise NotImplementedError
+
+    # ---- what they have in common
 
     @property
     def l2_top(self) -> int:

@@ -18,6 +18,7 @@ from atops.device.exec.block import Block
 from atops.device.exec.grid import Grid
 from atops.device.exec.interpreter import StepBlock
 from atops.device.exec.os_threads import SipBlock
+from atops.device.exec.scheduled_block import ScheduledBlock
 
 __all__ = ("ClusterArray", "Gang", "GridLaunch", "match", "open_block")
 
@@ -27,6 +28,8 @@ NUMBERS = count()  # of arrays, in whose order their locks are taken
 
 def open_block(grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> Block:
     """Return block `linear` of a grid on a cluster, ready to be stepped as the grid's options say."""
+    if grid.agenda is not None:
+        return ScheduledBlock(grid, linear, cluster, sips)
     kind = SipBlock if grid.options.workers == "sip" else StepBlock
     return kind(grid, linear, cluster, sips)
 

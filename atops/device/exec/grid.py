@@ -12,6 +12,7 @@ from contextvars import Context
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from atops.base.agenda import Agenda
 from atops.base.dims import Dim3, DimLike
 from atops.base.errors import ExecutionError, IllegalState
 from atops.base.options import EmulatorOptions
@@ -214,14 +215,15 @@ class Grid:
     `on_done(grid)` is called exactly once, with no lock held, on the OS thread that ended the last block. `error` is
     the first one; once it is set, every thread is closed at its suspension. `offload` runs a transfer on a copy
     thread. `observer(kind, thread, detail)` sees every turn, request and end of every thread, which costs time. Grids
-    that are to synchronise across devices share one `barrier`.
+    that are to synchronise across devices share one `barrier`. With an `agenda` every turn of every thread is a step of
+    that, and so is the effect of each transfer; `label` is then the launch in their names.
     """
 
     __slots__ = (
-        "__weakref__", "_rng", "aborted", "arch", "barrier", "block_dim", "blocks", "chip", "context", "cooperative",
-        "entry", "error", "grid_dim", "name", "observer", "offload", "on_done", "on_start", "options", "placement",
-        "policy", "priority", "remaining", "shared_bytes", "started", "thread_indices", "threads_per_block",
-        "total_blocks", "turns", "used", "warnings",
+        "__weakref__", "_rng", "aborted", "agenda", "arch", "barrier", "block_dim", "blocks", "chip", "context",
+        "cooperative", "entry", "error", "grid_dim", "label", "name", "observer", "offload", "on_done", "on_start",
+        "options", "placement", "policy", "priority", "remaining", "shared_bytes", "started", "thread_indices",
+        "threads_per_block", "total_blocks", "turns", "used", "warnings",
     )  # fmt: skip
 
     aborted: ExecutionError | None
@@ -245,24 +247,24 @@ class Grid:
         observer: Observer | None = None,
         barrier: GridBarrier | None = None,
         context: Context | None = None,
+        agenda: Agenda | None = None,
+        label: str | int = 0,
     ) -> None:
-        self.entry = entry
-        self.name = entry.name
-        self.chip = chip
-        self.arch = chip.arch
-        self.grid_dim = _extent(grid_dim, "grid_dim")
-        self.block_dim = _extent(block_dim, "block_dim")
+        self.entry, self.name = entry, entry.name
+        self.chip, self.arch = chip, chip.arch
+        self.grid_dim, self.block_dim = _extent(grid_dim, "grid_dim"), _extent(block_dim, "block_dim")
         self.shared_bytes, self.cooperative = shared_bytes, cooperative
         self.options = options = options if options is not None else chip.options
         self.on_done, self.on_start = on_done, _nothing  # `on_start(grid)`: its first block got a cluster
-        self.offload = offload
+        self.offload, self.agenda, self.label = offload, agenda, label
         self.observer, self.context = observer, context  # each block runs in a copy: a context is entered only once
         self.policy = policy or policy_of(options.seed)
         self.thread_indices = _indices(self.block_dim)
         self.threads_per_block = len(self.thread_indices)
         self.total_blocks = self.remaining = self.grid_dim.volume
         self.error, self.aborted, self.started = None, None, False
-        self.turns = TURNS if observer is None and type(self.policy) is RoundRobin and _waits_move(options) else 0
+        plain = observer is None and agenda is None and type(self.policy) is RoundRobin
+        self.turns = TURNS if plain and _waits_move(options) else 0
         self.warnings, self.priority = list[str](), 0  # the clusters set it: -2 (most urgent) to 0
         self.blocks: dict[int, Block] = {}  # placed and not done; changes under the barrier's lock
         self.placement, self._rng, self.used = None, None, 0  # used: a bit for each cluster that its blocks got

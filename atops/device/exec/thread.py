@@ -14,6 +14,7 @@ from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from atops.base.choice import Name
 from atops.base.errors import IllegalState, MissingAwait
 from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.chip import Sip
@@ -126,6 +127,7 @@ class KernelThread:
         "grid_sync",
         "index",
         "linear",
+        "name",
         "pieces",
         "send",
         "sip",
@@ -133,6 +135,7 @@ class KernelThread:
         "sync",
         "task",
         "transfers",
+        "turn",
         "turns",
         "unawaited",
         "waiting",
@@ -154,6 +157,8 @@ class KernelThread:
     ended: bool
     pieces: Pieces | None  # of the SIP's L1, once something was taken
     turns: int  # how many more transfers it may do at their await before a wait suspends it
+    name: Name  # by which a schedule chooses it; set only under one,
+    turn: Callable[[], None]  # as the step that it is then
     task: SipTask  # what steps it; set only where every thread has an OS thread
 
     @property

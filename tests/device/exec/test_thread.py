@@ -77,7 +77,7 @@ def test_a_thread_is_made_whole():
         (0, (0, 0, 0), 5, "at grid"), (1, (1, 0, 0), 5, "at grid")
     ]  # fmt: skip
     missing = {name for name in KernelThread.__slots__ if not hasattr(threads[0], name)}
-    assert missing == {"send", "task"}
+    assert missing == {"name", "send", "task", "turn"}
     grid.cooperative = False
     assert make_threads("the block", grid, [sip, sip])[1].grid_sync is None
     with pytest.raises(TypeError):

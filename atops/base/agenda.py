@@ -1,0 +1,170 @@
+"""Everything of a run that could come next, in one list: a chooser says what does, one step at a time.
+
+It bears no lock: one thread takes and adds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from atops.base.choice import NEXT, Choice, ChoiceLog, Chooser, Name, told
+from atops.base.errors import StepLimit
+
+__all__ = ("MOST_STEPS", "THREAD", "Agenda", "Step")
+
+Step = Callable[[], object]
+
+MOST_STEPS: Final = 1_000_000  # of a run, unless it says otherwise
+THREAD: Final = "thread"
+# Steps after which what has been ready since the last such look goes next, whatever the chooser prefers: else a thread
+# that spins until another one stores something would spin for ever.
+PATIENCE = 1000
+
+
+def _call(step: Step) -> None:
+    step()
+
+
+class Agenda:
+    """What is ready, in the order in which it became so: names, and beside each its step.
+
+    Every step is chosen by `chooser` and noted in `log`. At step `limit` StepLimit is raised, which says what goes on.
+    """
+
+    __slots__ = (
+        "_look", "_oldest", "chooser", "current", "hand_back", "limit", "log", "made", "names", "other", "others",
+        "steps",
+    )  # fmt: skip
+
+    def __init__(self, chooser: Chooser, limit: int = MOST_STEPS) -> None:
+        self.log = ChoiceLog(chooser)
+        self.chooser = chooser
+        self.other: Callable[[Step], object] = _call  # runs a step that is no kernel thread's
+        self.hand_back: frozenset[type] = frozenset()  # of these classes are the steps that `run` does not run
+        self.names: list[Name] = []
+        self.steps: list[Step] = []
+        self.others = 0  # of those that are no kernel threads
+        self.current: Name = ()  # whose step was taken last
+        self.made = 0  # steps
+        self.limit = limit
+        self._look = min(PATIENCE, limit)
+        self._oldest: Name = ()
+
+    def add(self, name: Name, step: Step) -> None:
+        """Have a step ready. One that is ready under the same name gets another: names of a choice are different."""
+        if name in self.names:
+            name = self._apart(name)
+        self.names.append(name)
+        self.steps.append(step)
+        self.others += name[0] != THREAD
+
+    def drop(self, step: Step) -> bool:
+        """Forget a step. Returns whether it was ready."""
+        if step not in self.steps:
+            return False
+        index = self.steps.index(step)
+        del self.steps[index]
+        self.others -= self.names.pop(index)[0] != THREAD
+        return True
+
+    def drop_all(self, prefixes: Sequence[Name]) -> None:
+        """Forget the steps whose names begin so."""
+        keep = [not any(name[: len(each)] == each for each in prefixes) for name in self.names]
+        # In place: a step that is being run may have both lists in hand.
+        self.names[:] = [name for name, kept in zip(self.names, keep, strict=True) if kept]
+        self.steps[:] = [step for step, kept in zip(self.steps, keep, strict=True) if kept]
+        self.others = sum(name[0] != THREAD for name in self.names)
+
+    def run(self, most: int = sys.maxsize) -> Step | None:
+        """Take steps and run them until nothing is ready, at most so many. Returns a step of `hand_back`, not run.
+
+        Raises StepLimit, InvalidValue where the chooser returns no position, and what a step raises.
+        """
+        names, steps, taken, choose = self.names, self.steps, self.log.taken, self.chooser.choose
+        while names and most > 0:
+            most -= 1
+            self.made = made = self.made + 1
+            if made >= self._look:
+                index = self._patiently()
+            else:
+                count = len(names)
+                index = choose(self.kind(names) if self.others else THREAD, names)
+                if not 0 <= index < count:
+                    raise self.log.refused(index, count)
+                taken.append((names[index], index, count))
+            name = self.current = names.pop(index)
+            step = steps.pop(index)
+            if name[0] == THREAD:
+                step()
+            else:
+                self.others -= 1
+                if step.__class__ in self.hand_back:
+                    return step
+                self.other(step)
+        return None
+
+    def take_of(self, fits: Callable[[Step], bool]) -> Step | None:
+        """Return one of the steps that fit, not run; None if there is none. Raises as `run`."""
+        places = [place for place, step in enumerate(self.steps) if fits(step)]
+        if not places:
+            return None
+        self.made += 1
+        if self.made >= self.limit:
+            raise self._limit_error()
+        names = [self.names[place] for place in places]
+        place = places[self.log.choose(self.kind(names), names)]
+        name = self.current = self.names.pop(place)
+        self.others -= name[0] != THREAD
+        return self.steps.pop(place)
+
+    def ask(self, *names: Name) -> int:
+        """Return which of these comes next, where that is not a question of what is ready."""
+        return self.log.choose(self.kind(names), names)
+
+    @staticmethod
+    def kind(names: Sequence[Name]) -> str:
+        """Return the kind of the names, or "next" where they are of several."""
+        kind = names[0][0]
+        for name in names:
+            if name[0] != kind:
+                return NEXT
+        return str(kind)
+
+    @property
+    def choices(self) -> list[Choice]:
+        """What has been chosen until now."""
+        return self.log.choices
+
+    def _patiently(self) -> int:
+        """Return the place of what has been ready for very long, if anything has; else of what is chosen."""
+        if self.made >= self.limit:
+            raise self._limit_error()
+        names, oldest = self.names, self._oldest
+        self._look = min(self.made + PATIENCE, self.limit)
+        self._oldest = names[0]
+        if names[0] is oldest:
+            names = names[:1]
+        return self.log.choose(self.kind(names), names)
+
+    def _limit_error(self) -> StepLimit:
+        newest = Counter(choice.name for choice in self.log.newest(PATIENCE))
+        busiest = ", ".join(f"{told(name)} ({count})" for name, count in newest.most_common(4))
+        return StepLimit(
+            f"{self.made} steps were made and the run is not over; of the last {newest.total()} most are of {busiest}. "
+            "Something waits in a loop for what never comes, or `steps` in EmulatorOptions is too low"
+        )
+
+    def _apart(self, name: Name) -> Name:
+        nth = 2
+        while (*name, nth) in self.names:
+            nth += 1
+        return (*name, nth)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        return f"<Agenda: {len(self.names)} ready, {self.made} steps made>"

@@ -1,0 +1,151 @@
+"""A block whose every turn a schedule chooses: its threads, and their transfers in flight, are entries of the agenda.
+
+What could come next is all threads that can go on, of every block on the agenda, and all transfers between issue and
+wait. A thread that is chosen runs to its next `await`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from atops.base.agenda import THREAD, Agenda
+from atops.base.choice import Name
+from atops.device.chip import Cluster, Sip
+from atops.device.exec.block import Block, Task, serve
+from atops.device.exec.grid import Grid
+from atops.device.exec.interpreter import StepBlock
+from atops.device.exec.thread import KernelThread, slot_here
+
+__all__ = ("ScheduledBlock",)
+
+TRANSFER = "transfer"
+END = "block"  # a block that is to end, and has no thread that can go on
+
+
+def _nothing() -> None:
+    """Take no turn: the thread's block is over."""
+
+
+class ScheduledBlock(StepBlock):
+    """A block that steps one thread at a time, as the grid's agenda has it."""
+
+    __slots__ = ("_agenda", "_can_go_on", "_issued")
+
+    def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
+        assert grid.agenda is not None
+        self._agenda: Agenda = grid.agenda
+        self._can_go_on = 0  # threads that are on the agenda
+        self._issued: dict[int, int] = {}  # transfers, by thread
+        super().__init__(grid, linear, cluster, sips)
+
+    def tasks(self) -> list[Task]:
+        """Put every thread on the agenda, and return nothing to step."""
+        label, linear = self.grid.label, self.linear
+        context = self.context
+        for thread in self.threads:
+            thread.send = thread.begin
+            thread.name = (THREAD, label, linear, thread.linear)
+            thread.turn = partial(self._go, thread) if context is None else partial(context.run, self._go, thread)
+        self._go_on(self.threads)
+        return []
+
+    def in_flight(self, thread: KernelThread, move: Callable[[], object]) -> None:
+        """Have a transfer take effect when it is chosen: perhaps at once, before its thread goes on."""
+        nth = self._issued.get(thread.linear, 0)
+        self._issued[thread.linear] = nth + 1
+        name = (TRANSFER, self.grid.label, self.linear, thread.linear, nth)
+        issues = self.slot is not None and self.slot.thread is thread
+        if issues and self._agenda.ask(thread.name, name):
+            move()
+        else:
+            self._agenda.add(name, move)
+
+    def open_barrier(self) -> None:
+        """Let every thread at the block barrier go on."""
+        arrived, self.arrived = self.arrived, []
+        self._go_on(arrived)
+
+    def make_ready(self, threads: Iterable[KernelThread]) -> bool:
+        """Let woken threads go on."""
+        woken = list(threads)
+        for thread in woken:
+            thread.waiting = None
+        self._go_on(woken)
+        return self.cancel()
+
+    def pass_grid_barrier(self) -> bool:
+        """Let those at the grid barrier go on."""
+        return Block.pass_grid_barrier(self)
+
+    def reschedule(self) -> None:
+        """Have a block end that is to. Threads that can go on are on the agenda already."""
+        if self.grid.error is not None:
+            look = self._look if self.context is None else partial(self.context.run, self._look)
+            self._agenda.add((END, self.grid.label, self.linear), look)
+
+    def _go_on(self, threads: list[KernelThread]) -> None:
+        agenda = self._agenda
+        agenda.names += [thread.name for thread in threads]
+        agenda.steps += [thread.turn for thread in threads]
+        self._can_go_on += len(threads)
+
+    def _go(self, thread: KernelThread) -> None:
+        """Resume a thread, serve its request, and see what that leaves of the block."""
+        self._can_go_on -= 1
+        grid = self.grid
+        if grid.error is not None:
+            self._look()
+            return
+        observer = grid.observer
+        slot = self.slot = slot_here()
+        slot.thread = thread
+        if observer is not None:
+            observer("run", thread, None)
+        try:
+            request = thread.send(None)
+            if request is thread.unawaited and request is thread.sync and observer is None:
+                thread.unawaited = None  # without the calls
+                self.arrived.append(thread)
+                if len(self.arrived) == self.size:
+                    self.open_barrier()
+            else:
+                if observer is not None:
+                    observer("ask", thread, request)
+                if serve(thread, request):
+                    self._agenda.names.append(thread.name)
+                    self._agenda.steps.append(thread.turn)
+                    self._can_go_on += 1
+                elif len(self.at_grid) == self.size and grid.barrier.arrive(self):
+                    passed, self.at_grid = self.at_grid, []
+                    self._go_on(passed)
+        except StopIteration as error:
+            self.ended(thread, error.value)
+        except BaseException as error:
+            self.fault(thread, error)
+        slot.thread = self.slot = None
+        if not self._can_go_on or grid.error is not None:
+            self._look()
+
+    def _look(self) -> None:
+        """End the block where it is over or is to be; where nothing of it can go on, have it idle."""
+        while self.threads:
+            if self.grid.error is not None or self.left == self.size:
+                self._end()
+                return
+            if self._can_go_on or self._go_idle():
+                return
+
+    def _end(self) -> None:
+        """Close what has not ended, take all of the block off the agenda, and give the cluster back."""
+        slot = slot_here()
+        before = slot.thread
+        for thread in self.threads:
+            if not thread.ended:
+                self.close_thread(thread, slot)
+            thread.turn = _nothing  # what was there holds the thread
+        slot.thread = before
+        place: Name = (self.grid.label, self.linear)
+        self._agenda.drop_all([(kind, *place) for kind in (THREAD, TRANSFER, END)])
+        self._can_go_on = 0
+        self.over()
