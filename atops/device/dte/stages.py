@@ -382,6 +382,13 @@ class Work:
         """Return the part of src that is read, after a check; None where nothing is."""
         return src
 
+    def footprint(self, dst: Array, src: Array | None, given: Parameters) -> tuple[Array, Array | None]:
+        """Return the bytes that are written and those that are read, exactly, after a check: as views of dst and src.
+
+        None where nothing is read. What is moved onto itself counts as both.
+        """
+        return dst, src
+
 
 class Stages(Work):
     """Take, turn and land. What moves in its own way, EXPAND, SHRINK and REPLACE, lands in WHOLE or a window."""
@@ -458,6 +465,20 @@ class Stages(Work):
             return src
         return take.view(src, take.extents(dst, src, self.turn, given), given)
 
+    def footprint(self, dst: Array, src: Array | None, given: Parameters) -> tuple[Array, Array | None]:
+        """Return dst or its window, and of src what reaches dst: of each element only the part that the turn takes."""
+        if src is None:
+            return dst, None
+        turn, land, source = self.turn, self.land, self.read(dst, src, given)
+        region = dst if land.region is None else land.region(dst, self.extents(dst, src, given), given)
+        if not region.size:
+            return region, None
+        if source is not None and turn.view is not None:
+            source = turn.view(source, given)
+        if source is not None and turn.pair is not None:
+            source = turn.pair(region, source, given)[1]
+        return region, source
+
 
 class Memcpy(Work):
     """All bytes of src, in row-major order, to the first bytes of dst."""
@@ -487,6 +508,12 @@ class Memcpy(Work):
         if src is None or (may_overlap(dst, src) and np.shares_memory(dst, src)):
             return None
         return dst.reshape(-1).view(np.uint8)[: src.nbytes]
+
+    def footprint(self, dst: Array, src: Array | None, given: Parameters) -> tuple[Array, Array | None]:
+        """Return as many bytes of dst, which has no gaps, as src has; and src."""
+        if src is None or src.nbytes == dst.nbytes:
+            return dst, src
+        return dst.reshape(-1).view(np.uint8)[: src.nbytes], src
 
 
 class Memset(Work):

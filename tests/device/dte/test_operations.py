@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from atops.device.dte.operations import OPERATIONS
 from atops.device.dte.transfer import poison
-from tests.device.transform_cases import EXAMPLES, draw_array, draw_case, random_array
+from tests.device.transform_cases import EXAMPLES, Array, draw_array, draw_case, random_array
 from tests.device.transform_oracles import ORACLES, cells, expected
 from tests.every import every
 
@@ -75,6 +75,49 @@ def test_poison_is_what_the_operation_writes(name: str, examples: int) -> None:
         assert dst.tolist() == np.where(ends[0] == ends[1], 0xA5, 0x11).tolist()
 
     poisoned()
+
+
+@pytest.mark.parametrize("examples", [3, pytest.param(20, marks=pytest.mark.slow)])
+@every("name", OPERATIONS)
+def test_footprint_is_what_the_operation_uses(name: str, examples: int) -> None:
+    """Its bytes of dst are those whose value the operation decides, of src those that anything of dst comes from."""
+
+    @settings(max_examples=examples)
+    @given(st.data())
+    def exact(data: st.DataObject) -> None:
+        case = draw_case(data.draw, name)
+        operation = OPERATIONS[name]
+        size = int(np.prod(case.dst)) * case.dst_kind.itemsize
+        read_bytes = 0 if case.src is None else int(np.prod(case.src)) * case.src_kind.itemsize
+
+        def done(before: int, held: Array) -> Array:
+            into = np.full(size, before, np.uint8)
+            source = None if case.src is None else held.view(case.src_kind).reshape(case.src)
+            operation(into.view(case.dst_kind).reshape(case.dst), source, **case.parameters)
+            return into
+
+        held = np.zeros(read_bytes, np.uint8)
+        dst, src = np.zeros(size, np.uint8), np.zeros(read_bytes, np.uint8)
+        written, read = operation.work.footprint(
+            dst.view(case.dst_kind).reshape(case.dst),
+            None if case.src is None else src.view(case.src_kind).reshape(case.src),
+            case.parameters,
+        )
+        mark(written)
+        if read is not None:
+            mark(read)
+        assert dst.tolist() == (done(0x00, held) == done(0xFF, held)).tolist()
+        for byte in range(read_bytes):
+            held[byte] = 1
+            assert bool(src[byte]) == bool((done(0x00, held) != done(0x00, np.zeros_like(held))).any())
+            held[byte] = 0
+
+    exact()
+
+
+def mark(view: Array) -> None:
+    """Set each byte of a view to 1."""
+    view[...] = np.frombuffer(bytes([1]) * view.itemsize, view.dtype)[0]
 
 
 LARGE: list[tuple[str, tuple[int, ...], dict[str, Any], Callable[[Any], Any]]] = [
