@@ -108,9 +108,9 @@ class EmulatorOptions:
     - `trace`: capacity of the trace ring in records; 0 switches tracing off.
     - `seed`: of the scheduling policy inline; None is first come, first served.
     - `clock`: "wall", or "virtual" (inline only): time advances only when no step is ready, to the next timer or end of
-      a command. Copies, fills and reductions take the time that the architecture's bandwidths give their bytes, exactly
-      and always the same; docs/tracing.md has the table. Kernels and host callables take none: there is no cost model
-      of kernels yet that would be better than a guess, and what the host does is not the chip's affair.
+      a command. Copies, fills and reductions take the time that the architecture's bandwidths give their bytes, kernels
+      that of their transfers, barriers, vectors and what `k.cost` says, exactly and whatever the order of threads;
+      docs/tracing.md has the tables. Host callables take none: what the host does is not the chip's affair.
     - `abort_grace`: seconds that an aborted kernel may go on before it is named and abandoned.
     - `callback_threads`: how many host calls (`Stream.call`, `add_callback`) may run at once, 1 to 4096. Their threads
       start with need, and end after ten idle seconds. Done callbacks and observers have as many of their own.

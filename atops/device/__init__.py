@@ -2,6 +2,7 @@
 
 arch         the figures of each architecture
 topology     the links that join the devices of a board
+cost         how long kernels take under a virtual clock
 chip         the hardware of one device: clusters, scratchpads, kernel signals, the FIFO of printed text
 memory/      L3 and the host memory that devices reach, with their allocators
 exec/        kernel threads, blocks and grids, their barriers, and the interpreters that resume them

@@ -54,6 +54,14 @@ class Architecture:
     int8_ops: int
     clock_khz: int
 
+    launch_latency_ns: int  # these seven are for kernels under a virtual clock: see cost.py
+    barrier_latency_ns: int  # of a block, of counted barriers and kernel signals
+    grid_barrier_latency_ns: int
+    dte_latency_ns: int  # from the issue of a transfer to its first byte
+    dte_bytes_per_tick: int  # of one engine
+    global_access_latency_ns: int  # of a load or store in global memory without a DTE
+    function_ticks: int  # of a mathematical function of one vector; operators take one
+
     host_link: str
     host_bandwidth: int  # each direction
     esl_ports: int
@@ -93,6 +101,13 @@ _COMMON_SOURCES: Mapping[str, Grade] = {
     "stack_bytes": "chosen",
     "kernel_signals": "chosen",
     "clock_khz": "chosen",
+    "launch_latency_ns": "chosen",
+    "barrier_latency_ns": "chosen",
+    "grid_barrier_latency_ns": "chosen",
+    "dte_latency_ns": "chosen",
+    "dte_bytes_per_tick": "chosen",  # what l2_bandwidth has for each SIP thread
+    "global_access_latency_ns": "chosen",
+    "function_ticks": "chosen",
     "esl_ports": "chosen",
     "esl_bandwidth": "chosen",
     "clusters": "client",
@@ -134,6 +149,13 @@ _GCU210 = Architecture(
     fp16_flops=128_000_000_000_000,
     int8_ops=256_000_000_000_000,
     clock_khz=1_400_000,
+    launch_latency_ns=3_000,
+    barrier_latency_ns=100,
+    grid_barrier_latency_ns=500,
+    dte_latency_ns=200,
+    dte_bytes_per_tick=64,
+    global_access_latency_ns=200,
+    function_ticks=8,
     host_link="PCIe 4.0 x16",
     host_bandwidth=31_500_000_000,
     esl_ports=4,
@@ -196,6 +218,13 @@ _GCU300 = Architecture(
     fp16_flops=160_000_000_000_000,
     int8_ops=320_000_000_000_000,
     clock_khz=1_400_000,
+    launch_latency_ns=3_000,
+    barrier_latency_ns=100,
+    grid_barrier_latency_ns=500,
+    dte_latency_ns=200,
+    dte_bytes_per_tick=64,
+    global_access_latency_ns=200,
+    function_ticks=8,
     host_link="PCIe 5.0 x16",
     host_bandwidth=63_000_000_000,
     esl_ports=4,

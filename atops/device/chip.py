@@ -9,6 +9,7 @@ import mmap
 import operator
 import threading
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -19,6 +20,7 @@ from atops.base.locks import check_entry, make_lock
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.parking_lot import ParkingLot, wake
 from atops.device.arch import Architecture
+from atops.device.cost import NS, SignalTimes
 
 __all__ = (
     "DEFAULT_SIZE", "POISON", "RECORD_BYTES", "Chip", "Cluster", "KernelSignals", "PrintFifo", "Printed", "Scratch",
@@ -132,22 +134,35 @@ class SignalWaiter(Protocol):
 
 
 class KernelSignals:
-    """`count` signals, all 0 at first. Every method is safe from any OS thread; raises InvalidValue for others."""
+    """`count` signals, all 0 at first. Every method is safe from any OS thread; raises InvalidValue for others.
 
-    __slots__ = ("_lock", "_lots", "_values")
+    Under a virtual clock `now` tells its nanoseconds: then each signal keeps when it had which value. Kernel threads
+    give their own time, in picoseconds, with what they store.
+    """
+
+    __slots__ = ("_lock", "_lots", "_times", "_values", "now")
 
     def __init__(self, count: int) -> None:
+        self.now: Callable[[], int] | None = None
+        self._times: dict[int, SignalTimes] = {}
         self._values = [0] * count
         self._lots: dict[int, ParkingLot[SignalWaiter]] = {}
         self._lock = make_lock()
 
-    def set(self, index: int, value: int) -> None:
+    def set(self, index: int, value: int, time: int | None = None) -> None:
         """Store `value`, modulo 2**32, and wake those whose condition it meets."""
-        self._store(self.check(index), value, 0)
+        self._store(self.check(index), value, 0, time)
 
-    def add(self, index: int, value: int = 1) -> int:
+    def add(self, index: int, value: int = 1, time: int | None = None) -> int:
         """Add `value`, modulo 2**32, wake those whose condition is met, and return the value before."""
-        return self._store(self.check(index), value, 1)
+        return self._store(self.check(index), value, 1, time)
+
+    def times(self, index: int) -> SignalTimes:
+        """Return when a signal had which value, under a virtual clock."""
+        found = self._times.get(index)
+        if found is None:
+            found = self._times[index] = SignalTimes()
+        return found
 
     def read(self, index: int) -> int:
         """Return the value, 0 to 2**32 - 1."""
@@ -181,12 +196,15 @@ class KernelSignals:
             raise InvalidValue(f"kernel signal is {index!r}; this chip has 0 to {len(self._values) - 1}")
         return index
 
-    def _store(self, index: int, value: int, keep: int) -> int:
+    def _store(self, index: int, value: int, keep: int, time: int | None) -> int:
         """Store `value` plus `keep` times the old value; wake the waiters that it satisfies, with the lock released."""
         check_entry(self._lock, "a kernel signal was written")
         with self._lock:
             before = self._values[index]
             now = self._values[index] = (before * keep + value) & MASK
+            if self.now is not None:
+                clock = self.now() * NS
+                self.times(index).store(now, clock if time is None else time, clock)
             met = self._met(index, now)
         wake(met)
         return before

@@ -9,6 +9,7 @@
     k.vector4[np.float32]       vectors and their masks; k.exp(v) and 28 more functions (gcu300)
     await k.syncthreads()       barriers; each point where a thread can be suspended is an `await`
     k.printf, k.assert_         output and assertions of a kernel
+    k.cost(flops=..., bytes=...)  time that a virtual clock cannot see
 
 It depends on the device alone, not on streams or launches. What a program names is right in this folder; behind it are
 
@@ -17,6 +18,7 @@ It depends on the device alone, not on streams or launches. What a program names
     source/    from a source text to kernels; compile/: compiled programs, images and modules
     kernel     what `@k.kernel` makes; bound, arguments: a kernel with its arguments; launch_config: its geometry
     dte        the DTE's contexts and operations; sync: barriers and signals; output: printf and assertions
+    timing     what a kernel says of its own time
     builtin_variables, execution_spaces: the place of a thread; `k.device` and `k.host`
     inspection what a kernel's code and text show before it runs; stores: assignments that store nothing
     target     chips that a kernel is compiled for, macros
@@ -70,6 +72,7 @@ from atops.kernels.sync import (
     syncthreads,
 )
 from atops.kernels.target import MACROS, macro
+from atops.kernels.timing import cost
 from atops.kernels.vectors import functions
 from atops.kernels.vectors.functions import *  # noqa: F403  # the 29 functions
 from atops.kernels.vectors.vector import Mask, Vector
@@ -138,7 +141,7 @@ __all__: tuple[str, ...] = (
     "Diagnostic", "DiagnosticLog", "FunctionAttributes", "Generic", "Global", "Kernel", "LaunchConfig", "Local",
     "Mask", "Module", "Pointer", "Private", "Program", "Severity", "Shared", "Space", "Span", "Variable", "Vector",
     "VectorType", "__syncblocks", "__syncthreads", "assert_", "barrier", "blockDim", "blockIdx", "compile_source",
-    "constant", "cooperative", "device", "device_variable", "dynamic_shared", "function_attributes", "generic",
+    "constant", "cooperative", "cost", "device", "device_variable", "dynamic_shared", "function_attributes", "generic",
     "gridDim", "host", "kernel", "load_module", "local", "local_variable", "mdspan", "pointer", "printf", "private",
     "restrict", "shared", "shared_variable", "signal_add", "signal_read", "signal_wait", "signal_write", "sizeof",
     "syncblocks", "syncthreads", "threadIdx", "thread_count", "thread_id", "tiles", "vector", "vector2", "vector4",

@@ -14,7 +14,7 @@ from typing import SupportsIndex
 from atops.base.errors import IllegalState, InvalidType, LaunchFailure
 from atops.device.call_site import caller
 from atops.device.exec.barrier import Barrier, Scope, SignalWait, barrier_form, grid_sync
-from atops.device.exec.thread import THREAD_SLOT, Request, current_thread, missing_await
+from atops.device.exec.thread import THREAD_SLOT, KernelThread, Request, current_thread, missing_await
 from atops.device.memory.value_wait import Condition
 from atops.kernels.memory.sharing import shared_object
 
@@ -133,12 +133,18 @@ def signal_read(handle: SupportsIndex) -> int:
     All four functions take the handle that the host passed to the kernel. They raise InvalidValue for a handle that the
     chip does not have, InvalidType for what is no integer, IllegalState on the host.
     """
-    return current_thread().grid.chip.signals.read(_whole(handle, "handle"))
+    thread, index = current_thread(), _whole(handle, "handle")
+    signals = thread.grid.chip.signals
+    value = signals.read(index)
+    if thread.cost is not None:
+        thread.cost.until(signals.times(index).last)
+    return value
 
 
 def signal_write(handle: SupportsIndex, value: SupportsIndex) -> None:
     """Store `value`, modulo 2**32, and resume the waits whose condition it meets (for the host: 2.11)."""
-    current_thread().grid.chip.signals.set(_whole(handle, "handle"), _whole(value, "value"))
+    thread = current_thread()
+    thread.grid.chip.signals.set(_whole(handle, "handle"), _whole(value, "value"), _time(thread))
 
 
 def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
@@ -146,7 +152,8 @@ def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
 
     Neither the language text nor Runtime API, 2.11 has such a function.
     """
-    return current_thread().grid.chip.signals.add(_whole(handle, "handle"), _whole(value, "value"))
+    thread = current_thread()
+    return thread.grid.chip.signals.add(_whole(handle, "handle"), _whole(value, "value"), _time(thread))
 
 
 def signal_wait(handle: SupportsIndex, value: SupportsIndex, condition: Condition | str = "gte") -> Request:
@@ -161,6 +168,11 @@ def signal_wait(handle: SupportsIndex, value: SupportsIndex, condition: Conditio
     thread = current_thread()
     signals = thread.grid.chip.signals
     return SignalWait(signals, _whole(handle, "handle"), condition, _whole(value, "value")).made_by(thread)
+
+
+def _time(thread: KernelThread) -> int | None:
+    """Return what the thread's clock shows, under a virtual one."""
+    return None if thread.cost is None else thread.cost.now
 
 
 def _whole(value: SupportsIndex, what: str) -> int:

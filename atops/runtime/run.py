@@ -10,6 +10,7 @@ from atops.base.clock import VirtualClock
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.current_loop import running_loop_adapter
+from atops.kernels.vectors.counting import counting
 from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
@@ -56,7 +57,7 @@ def run(
         )
     clock = VirtualClock() if options.clock == "virtual" else None
     results: list[T] = []
-    with Interrupts() as interrupts, collecting_by_steps():
+    with Interrupts() as interrupts, collecting_by_steps(), counting(clock is not None):
         executor = InlineExecutor(options.seed, clock)
         with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
             driver = Driver(options, executor=executor)

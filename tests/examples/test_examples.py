@@ -37,7 +37,7 @@ NEEDED = [
 ]
 
 # Examples that bring a driver or a loop of their own.
-SETTLED = {"replay_from_a_seed", "trio_program", "two_devices", "virtual_time"}
+SETTLED = {"overlap_by_virtual_time", "replay_from_a_seed", "trio_program", "two_devices", "virtual_time"}
 MODES: dict[str, dict[str, Any]] = {
     "strict": {"strict": True},
     "gcu210": {"arch": "gcu210"},

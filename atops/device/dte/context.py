@@ -16,6 +16,7 @@ import numpy as np
 from atops.base.errors import DteError, InvalidType, InvalidValue
 from atops.device.call_site import Site, calling_place
 from atops.device.dte.array_copy import copy_bytes
+from atops.device.dte.duration import duration, time_transfer
 from atops.device.dte.operations import Operation
 from atops.device.dte.operations import memcpy as memcpy_operation
 from atops.device.dte.stages import Parameters
@@ -174,6 +175,8 @@ def issue(
     event.destination, event.source, event.out = destination, source, out
     context.descriptor = None  # the engine is set up for this one now
     if now and context.chain is None:
+        if thread.cost is not None:
+            thread.cost.until(thread.cost.issue(duration(event, thread)))
         perform(event, thread)
     else:
         start(event, thread, context, _getframe(depth))
@@ -208,6 +211,8 @@ def start(event: DteEvent, thread: KernelThread, context: DteContext, frame: Fra
     context.busy = event
     if context.chain is not None:
         context.chain.started(event)
+    if thread.cost is not None:
+        time_transfer(event, thread, context)
     transfers = thread.transfers
     if transfers is None:
         thread.transfers = [event]
@@ -306,6 +311,8 @@ def memcpy(ctx: DteContext, dst: Operand, src: Operand) -> None:
             copy_bytes(into, out)
             if into is not local:
                 span.stored()
+            if (cost := thread.cost) is not None:
+                cost.until(cost.issue_global(out.nbytes, span.allocation.device))
             return
     event = issue(memcpy_operation, ctx, dst, src, _NONE, now=True)
     if ctx.chain is not None:
@@ -345,6 +352,8 @@ def memcpy_async(ctx: DteContext, dst: Operand, src: Operand) -> DteEvent:
             event.issued = frame.f_lasti
             ctx.busy = event
             ctx.descriptor = None  # as above
+            if (cost := thread.cost) is not None:
+                event.over_at = cost.issue_global(out.nbytes, span.allocation.device)
             if thread.transfers is None:
                 thread.transfers = [event]
             else:

@@ -53,7 +53,7 @@ class DteEvent(Request):
     """
 
     __slots__ = ("after", "before", "code", "context", "destination", "error", "into", "issued", "operation", "out",
-                 "parameters", "source", "state", "thread", "waiters")  # fmt: skip
+                 "over_at", "parameters", "source", "state", "thread", "waiters")  # fmt: skip
 
     # Set at the issue, once the transfer has been checked.
     thread: KernelThread
@@ -66,6 +66,7 @@ class DteEvent(Request):
     parameters: Parameters
     code: CodeType  # where it was issued; not the frame, which would keep the kernel's variables alive
     issued: int
+    over_at: int  # under a virtual clock, in picoseconds; 0 while something that comes first was not started
     before: int | None  # in strict mode, what the source held
     after: list[Any]  # of a chained one: the transfers that come first, or the contexts that have yet to start them
 
@@ -81,6 +82,8 @@ class DteEvent(Request):
         if cell is not None and (thread := cell.thread) is not None and thread.turns:
             unawaited = thread.unawaited
             if unawaited is None or unawaited is self:  # nothing that the interpreter would have to do or to say
+                if (cost := thread.cost) is not None and state is not IDLE:
+                    cost.until(self.over_at)
                 if state is PENDING and self.thread is thread and not (context := self.context).shared:
                     thread.turns -= 1
                     if unawaited is not None:
@@ -109,7 +112,11 @@ class DteEvent(Request):
         not started, IllegalAddress when its memory was freed meanwhile.
         """
         self.frame = None  # a frame holds its kernel's variables, and so this event
-        if self.state is DONE or self.state is IDLE:
+        if self.state is IDLE:
+            return True
+        if thread.cost is not None:
+            thread.cost.until(self.over_at)
+        if self.state is DONE:
             return True
         if self.thread is not thread and not self.context.shared:
             raise DteError(f"{thread} waits for the {self.operation.name} of {self.site}, which {self.thread} issued "
@@ -139,6 +146,8 @@ class DteEvent(Request):
         gate = ThreadWaiter()
         if self.state is MOVING and self._park(gate):
             gate.wait()
+        if self.thread.cost is not None:
+            self.thread.cost.until(self.over_at)
         self._served(self.thread)
 
     def begin(self) -> None:

@@ -121,7 +121,7 @@ class Barrier:
     Raises what `barrier_form` raises, and InvalidValue for a count below 1 or above the scope's threads.
     """
 
-    __slots__ = ("_last", "_lot", "_waits", "count", "missing", "owner", "phase", "scope")
+    __slots__ = ("_last", "_lot", "_times", "_waits", "count", "missing", "owner", "phase", "scope")
 
     def __init__(self, scope: Scope | int, count: int, maker: KernelThread) -> None:
         self.scope, count = barrier_form(scope, count)
@@ -138,6 +138,7 @@ class Barrier:
             raise InvalidValue(f"{self.scope.name} barrier count is {count!r}; expected 1 to {threads} threads {which}")
         self.count = self.missing = count
         self.phase = 0
+        self._times = [0]  # under a virtual clock, when the last thread arrived in each phase, up to now in this one
         self._waits = GridPhaseWait if self.owner is grid else PhaseWait
         self._lot: ParkingLot[KernelThread] = ParkingLot(f"{self.scope.name} barrier")
         self._last: dict[KernelThread, int] = {}
@@ -150,12 +151,18 @@ class Barrier:
         self._check(thread)
         with thread.grid.barrier.lock:
             token = self._last[thread] = self.phase
+            if thread.cost is not None:
+                self._times[-1] = max(self._times[-1], thread.cost.now)
             self.missing -= 1
             if self.missing:
                 return token
             self.missing = self.count
             self.phase += 1
             released = self._lot.take_all()
+            if thread.cost is not None:
+                for each in released:
+                    self._join(each, token)
+                self._times.append(0)
         thread.grid.barrier.wake(released)
         return token
 
@@ -186,9 +193,15 @@ class Barrier:
         """Return whether `phase` is over; where it is not, park the thread until it is."""
         with thread.grid.barrier.lock:
             if self.phase > phase:
+                self._join(thread, phase)
                 return True
             self._lot.park(thread)
             return False
+
+    def _join(self, thread: KernelThread, phase: int) -> None:
+        """Have the clock of a thread that waited for a phase, which is over, where the last arrival was."""
+        if thread.cost is not None:
+            thread.cost.passed(self._times[phase])
 
     def _check(self, thread: KernelThread) -> None:
         """Refuse threads outside the scope."""
@@ -245,7 +258,10 @@ class SignalWait(Request):
         if self.thread not in (None, thread):
             raise IllegalState(f"{thread} awaits a signal request that {self.thread} made; each thread makes its own")
         self.thread = thread
-        return self.signals.park(self.index, self)
+        met = self.signals.park(self.index, self)
+        if met:
+            self._join(thread)
+        return met
 
     def cancel(self, thread: KernelThread) -> None:
         """Leave the signal's lot."""
@@ -258,7 +274,13 @@ class SignalWait(Request):
     def wake(self) -> None:
         """Let the thread go on."""
         if self.thread is not None:
+            self._join(self.thread)
             self.thread.wake()
+
+    def _join(self, thread: KernelThread) -> None:
+        """Have the thread's clock where the condition was first met."""
+        if (cost := thread.cost) is not None:
+            cost.passed(self.signals.times(self.index).met(self.met, cost.now))
 
     def describe(self) -> str:
         """Say which signal, the condition, and the value it has now."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from enum import Enum
+from functools import partial
 from typing import Any, Protocol
 
 from atops.base.errors import LaunchFailure
 from atops.device.chip import Cluster, Sip
+from atops.device.cost import Cancellable
 from atops.device.exec.barrier import equip
 from atops.device.exec.failures import failure_of
 from atops.device.exec.grid import Grid
@@ -54,8 +56,8 @@ class Block:
     """
 
     __slots__ = (
-        "arrived", "at_grid", "cluster", "grid", "idle", "index", "left", "linear", "pieces", "priority", "resume",
-        "shared", "size", "threads",
+        "arrived", "at_grid", "cluster", "cost", "grid", "held", "idle", "index", "left", "linear", "pieces",
+        "priority", "resume", "shared", "size", "threads",
     )  # fmt: skip
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
@@ -74,6 +76,8 @@ class Block:
         self.arrived: list[KernelThread] = []  # at the block barrier
         self.at_grid: list[KernelThread] = []  # at the grid barrier
         self.idle = False  # changes under the grid barrier's lock
+        self.cost = None if grid.cost is None else grid.cost.begin_block()
+        self.held: Cancellable | None = None  # its end, which comes when the virtual clock has come there
         if sips[0].sync is None:
             equip(cluster.sips)
         self.threads: list[KernelThread] = make_threads(self, grid, sips)
@@ -171,11 +175,30 @@ class Block:
         self.left += 1
 
     def over(self) -> Progress:
-        """End the block, once all its threads have left."""
+        """End the block, once all its threads have left: now, or when the time that they took is over."""
         self.threads = []  # threads refer to their block; without this the two would keep each other alive
         self.shared = {}
-        self.grid.block_done(self)
+        if self.cost is None or not self._hold():
+            self.grid.block_done(self)
         return Progress.DONE
+
+    def _hold(self) -> bool:
+        """Keep the cluster for the time that the block took, unless its launch has failed or that is over."""
+        grid, cost = self.grid, self.cost
+        assert grid.cost is not None and cost is not None
+        left = cost.left
+        with grid.barrier.lock:
+            if left <= 0 or grid.error is not None:
+                return False
+            self.held = grid.cost.clock.hold(left, partial(grid.block_done, self), self.priority)
+            return True
+
+    def let_go(self) -> None:
+        """End a block that is held, because its launch has failed."""
+        grid, held = self.grid, self.held
+        assert grid.cost is not None and held is not None
+        held.cancel()
+        grid.cost.clock.post(partial(grid.block_done, self), self.priority)
 
     def __repr__(self) -> str:
         return f"<Block {self.index} of kernel {self.grid.name}: {self.size - self.left} of {self.size} threads>"

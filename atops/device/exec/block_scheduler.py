@@ -354,6 +354,8 @@ class ClusterArray:
         for launch, linear, ordinal in placed:
             cluster = self.clusters[ordinal]
             sips = cluster.sips
+            if launch.grid.cost is not None:
+                launch.grid.cost.share(len(launch.clusters))
             if launch.sips is not None and (own := launch.sips.get(ordinal)) is not None and len(own) < len(sips):
                 sips = [sips[sip] for sip in own]
             self.place(open_block(launch.grid, linear, cluster, sips))

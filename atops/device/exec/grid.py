@@ -17,6 +17,7 @@ from atops.base.dims import Dim3, DimLike
 from atops.base.errors import ExecutionError, IllegalState
 from atops.base.options import EmulatorOptions
 from atops.device.chip import Chip
+from atops.device.cost import LaunchCost, meet
 from atops.device.exec.failures import deadlock, waiting_lines
 from atops.device.exec.thread import Reach
 
@@ -123,6 +124,8 @@ class GridBarrier:
                 others.append(block)
                 return False
             self.arrived = []
+            if block.cost is not None:
+                meet(each.cost for each in (block, *others) if each.cost is not None)
             woken = [each for each in others if each.pass_grid_barrier()]
         for each in woken:
             each.reschedule()
@@ -216,13 +219,15 @@ class Grid:
     the first one; once it is set, every thread is closed at its suspension. `offload` runs a transfer on a copy
     thread. `observer(kind, thread, detail)` sees every turn, request and end of every thread, which costs time. Grids
     that are to synchronise across devices share one `barrier`. With an `agenda` every turn of every thread is a step of
-    that, and so is the effect of each transfer; `label` is then the launch in their names.
+    that, and so is the effect of each transfer; `label` is then the launch in their names. With `cost` each block keeps
+    its cluster for the time that its threads took by their own clocks, and the grid is over when the last block is.
     """
 
     __slots__ = (
         "__weakref__", "_rng", "aborted", "agenda", "arch", "barrier", "block_dim", "blocks", "chip", "context",
-        "cooperative", "entry", "error", "grid_dim", "label", "name", "observer", "offload", "on_done", "on_start",
-        "options", "placement", "policy", "priority", "remaining", "shared_bytes", "started", "thread_indices",
+        "cooperative", "cost", "entry", "error", "grid_dim", "label", "name", "observer", "offload", "on_done",
+        "on_start", "options", "placement", "policy", "priority", "remaining", "shared_bytes", "started",
+        "thread_indices",
         "threads_per_block", "total_blocks", "turns", "used", "warnings",
     )  # fmt: skip
 
@@ -249,14 +254,14 @@ class Grid:
         context: Context | None = None,
         agenda: Agenda | None = None,
         label: str | int = 0,
+        cost: LaunchCost | None = None,
     ) -> None:
-        self.entry, self.name = entry, entry.name
-        self.chip, self.arch = chip, chip.arch
+        self.entry, self.name, self.chip, self.arch = entry, entry.name, chip, chip.arch
         self.grid_dim, self.block_dim = _extent(grid_dim, "grid_dim"), _extent(block_dim, "block_dim")
         self.shared_bytes, self.cooperative = shared_bytes, cooperative
         self.options = options = options if options is not None else chip.options
         self.on_done, self.on_start = on_done, _nothing  # `on_start(grid)`: its first block got a cluster
-        self.offload, self.agenda, self.label = offload, agenda, label
+        self.offload, self.agenda, self.label, self.cost = offload, agenda, label, cost
         self.observer, self.context = observer, context  # each block runs in a copy: a context is entered only once
         self.policy = policy or policy_of(options.seed)
         self.thread_indices = _indices(self.block_dim)

@@ -49,6 +49,8 @@ class StepBlock(Block):
         """As `step`, but PARKED says only that no thread is ready."""
         grid = self.grid
         slot = self.slot = slot_here()
+        if self.cost is not None:
+            self.cost.rebase()
         plain = grid.observer is None and type(grid.policy) is RoundRobin
         turns = self._round if plain else self._turn
         try:
@@ -128,10 +130,10 @@ class StepBlock(Block):
             else:
                 self.ended(thread, value)
 
-    def _round(self, slot: ThreadSlot, budget: int) -> int:
+    def _round(self, slot: ThreadSlot, budget: int) -> int:  # noqa: C901  # a call would cost more than what it saves
         """Run every ready thread, first come, first served: the hot loop. Return what is left of the budget."""
         grid, batch, at_grid = self.grid, self.ready, self.at_grid  # which is another list once all have passed
-        self.ready = []
+        self.ready, cost = [], self.cost
         elsewhere, whole = list[KernelThread](), len(batch) == self.size  # elsewhere: at neither of the two barriers
         while budget > 0:
             budget -= len(batch)
@@ -164,6 +166,8 @@ class StepBlock(Block):
                     self.at_grid = at_grid = []
                     continue
                 return budget
+            if cost is not None:
+                cost.open()
         self.ready = batch  # they all arrived, so the barrier is open: the same may run again
         return budget
 
@@ -226,6 +230,8 @@ class StepBlock(Block):
 
     def open_barrier(self) -> None:
         """Make every thread at the block barrier runnable: no other thread can be ready."""
+        if self.cost is not None:
+            self.cost.open()
         self.ready += self.arrived
         self.arrived = []
 
@@ -288,15 +294,20 @@ class StepBlock(Block):
         return self.idle and self.cancel()
 
     def cancel(self) -> bool:
-        """Wake the block, if it is idle."""
+        """Wake the block, if it is idle or held."""
+        if self.held is not None:
+            return True
         if not self.idle:
             return False
         self.grid.barrier.note_busy(self)
         return True
 
     def reschedule(self) -> None:
-        """Hand the block out to be stepped."""
-        self.resume(self)
+        """Hand the block out to be stepped, or to end."""
+        if self.held is None:
+            self.resume(self)
+        else:
+            self.let_go()
 
     def running(self) -> list[KernelThread]:
         """Return the thread that has the turn, if any."""

@@ -63,6 +63,8 @@ class ScheduledBlock(StepBlock):
 
     def open_barrier(self) -> None:
         """Let every thread at the block barrier go on."""
+        if self.cost is not None:
+            self.cost.open()
         arrived, self.arrived = self.arrived, []
         self._go_on(arrived)
 
@@ -80,7 +82,9 @@ class ScheduledBlock(StepBlock):
 
     def reschedule(self) -> None:
         """Have a block end that is to. Threads that can go on are on the agenda already."""
-        if self.grid.error is not None:
+        if self.held is not None:
+            self.let_go()
+        elif self.grid.error is not None:
             look = self._look if self.context is None else partial(self.context.run, self._look)
             self._agenda.add((END, self.grid.label, self.linear), look)
 
@@ -97,6 +101,8 @@ class ScheduledBlock(StepBlock):
         if grid.error is not None:
             self._look()
             return
+        if self.cost is not None:
+            self.cost.rebase()
         observer = grid.observer
         slot = self.slot = slot_here()
         slot.thread = thread

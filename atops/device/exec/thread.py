@@ -18,6 +18,7 @@ from atops.base.choice import Name
 from atops.base.errors import IllegalState, MissingAwait
 from atops.device.call_site import PACKAGE, Site, file_shown
 from atops.device.chip import Sip
+from atops.device.cost import ThreadCost
 
 if TYPE_CHECKING:
     from atops.device.exec.block import Block
@@ -122,6 +123,7 @@ class KernelThread:
     __slots__ = (
         "block",
         "coro",
+        "cost",
         "ended",
         "grid",
         "grid_sync",
@@ -151,6 +153,7 @@ class KernelThread:
     unawaited: Request | None
     waiting: Request | None
     coro: KernelCoroutine | None
+    cost: ThreadCost | None  # its clock, under a virtual one
     send: Callable[[None], object]  # the coroutine's; not there before the kernel was started
     sites: dict[object, Any] | None  # made when first needed, as the next
     transfers: list[Any] | None
@@ -261,9 +264,13 @@ def make_threads(block: Block, grid: Grid, sips: Sequence[Sip]) -> list[KernelTh
         thread.sync = sip.sync
         thread.grid_sync = sip.grid_sync if cooperative else None
         thread.unawaited = thread.waiting = thread.coro = thread.sites = thread.transfers = thread.pieces = None
+        thread.cost = None
         thread.ended = False
         thread.turns = turns
         threads.append(thread)
+    if block.cost is not None:
+        for thread in threads:
+            thread.cost = ThreadCost(block.cost)
     return threads
 
 

@@ -19,6 +19,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from atops.base.dtypes import DType, DTypeLike, as_dtype, element_name, kernel_dtype
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.call_site import caller
+from atops.device.cost import ThreadCost
 from atops.device.exec.thread import current_thread, get_slot, maybe_current_thread
 from atops.device.geometry import Array, Key, Shaped
 from atops.device.memory.allocation import Allocation
@@ -174,10 +175,11 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
 
     # Access.
 
-    def touch(self, kind: str, key: Key = ...) -> Array:
+    def touch(self, kind: str, key: Key = ..., timed: bool = True) -> Array:
         """Make sure that the running thread may access this span, report it, and return the array.
 
-        `kind` is "load", "store" or "escape"; `key` says which part. Raises IllegalAddress naming the thread where
+        `kind` is "load", "store" or "escape"; `key` says which part. Under a virtual clock it takes time unless `timed`
+        is False or the array escapes. Raises IllegalAddress naming the thread where
         the allocation is dead, the chip has no direct access to global memory, or a store goes where kernels only
         read (constant memory); IllegalState on the host.
         """
@@ -196,9 +198,21 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
             raise IllegalAddress(
                 f"{thread} at {caller()}: a store into {self!r}; this {self.space} memory is read-only in kernels"
             )
+        if thread.cost is not None and timed and kind != "escape":
+            self._take_time(thread.cost, key)
         if grid.observer is not None:
             grid.observer(kind, thread, self._access(key))
         return self.array
+
+    def _take_time(self, cost: ThreadCost, key: Key) -> None:
+        """Move the thread's clock on by an access to the part at `key`."""
+        array, allocation = self.array, self.allocation
+        part = array.itemsize if type(key) is int and array.ndim == 1 else array.nbytes if key is ... else None
+        nbytes: int = array[key].nbytes if part is None else part
+        if allocation is None:  # of L1 or L2; a segment of constants is kept there, too
+            cost.access(nbytes)
+        else:
+            cost.access_global(nbytes, allocation.device)
 
     def stored(self, key: Key = ...) -> None:
         """Test the waits for a value in the part at `key`, which has been stored."""
@@ -390,10 +404,12 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
     def _indexed(self, kind: str, key: Key, value: object = None) -> Any:
         """Read or store at a mask or index arrays."""
         key = _loaded(key)
-        array = self.touch(kind)
+        array = self.touch(kind, timed=False)
         if _is_strict():
             self._check_indexes(key)
         try:
+            if (cost := current_thread().cost) is not None:
+                self._take_time(cost, key)
             if kind == "load":
                 return array[key]
             array[key] = value

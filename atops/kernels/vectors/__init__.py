@@ -5,4 +5,5 @@ vector       vectors and masks, with their operators
 lanes        what may become a vector's lanes; loads and stores
 functions    the mathematical functions, made from their rows in `kernels/tables/vectors.py`
 numerics     their arithmetic
+counting     counting what they compute, under a virtual clock
 """

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Protocol, TypeVar, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from atops.base.errors import InvalidType, InvalidValue, LaunchFailure
 from atops.device.geometry import Array
 from atops.kernels.tables.vectors import FORMS, FUNCTIONS, MathFunction
+from atops.kernels.vectors.counting import counted, timed
 from atops.kernels.vectors.lanes import exact, here
 from atops.kernels.vectors.numerics import Numeric, numeric
 from atops.kernels.vectors.vector import Mask, Vector
@@ -82,7 +84,9 @@ def _kinds(name: str) -> dict[VectorType, tuple[Numeric, VectorType]]:
     """Return what computes a function, and the type of its result, for each vector type that it takes."""
     row = _ROWS[name]
     kinds = [VECTOR_TYPES[each] for each in row.permitted]
-    return {kind: (numeric(name, kind.element), kind.mask if row.gives_mask else kind) for kind in kinds}
+    table = {kind: (numeric(name, kind.element), kind.mask if row.gives_mask else kind) for kind in kinds}
+    counted(table, lambda entry: (timed(entry[0], attrgetter("function_ticks")), entry[1]))
+    return table
 
 
 def _documented(function: F, row: MathFunction, scalars: str) -> F:

@@ -17,6 +17,7 @@ import numpy as np
 from atops.base.dtypes import element_name, quietly, spelling
 from atops.base.errors import IllegalAddress, IllegalState, InvalidType, InvalidValue, NotSupported
 from atops.device.call_site import caller
+from atops.device.cost import ThreadCost
 from atops.device.exec.thread import THREAD_SLOT, KernelThread, maybe_current_thread
 from atops.device.geometry import Array
 from atops.device.span.span import Span
@@ -180,6 +181,7 @@ class _Row:
     plain: np.dtype[np.generic] | None
     first: int
     step: int
+    cost: ThreadCost | None  # the thread's clock, under a virtual one
 
 
 def load(kind: VectorType, memory: object, index: SupportsIndex, count: SupportsIndex | None) -> Array:
@@ -202,6 +204,8 @@ def load(kind: VectorType, memory: object, index: SupportsIndex, count: Supports
     flat = row.flat
     if type(flat) is Span:
         flat = flat.touch("load", slice(index, index + elements))
+    elif row.cost is not None:
+        row.cost.access(elements * row.element.itemsize)
     lanes: Array = flat[index : index + elements].copy()
     return lanes if count is None else lanes.reshape(count, kind.lanes)
 
@@ -222,6 +226,8 @@ def store(kind: VectorType, values: Array, memory: object, index: SupportsIndex)
         flat.touch("store", part)[part] = values.reshape(-1)
         flat.stored(part)
     else:
+        if row.cost is not None:
+            row.cost.access(elements * row.element.itemsize)
         flat[index : index + elements] = values if elements == kind.lanes else values.reshape(-1)
 
 
@@ -283,7 +289,7 @@ def _made(thread: KernelThread, memory: object, flat: Array | Span, array: Array
     first, rest = divmod(start, array.itemsize or 1)
     plain = None if rest or element.kind == "b" else element  # masks have no form in memory
     step = max(1, alignment // (array.itemsize or 1))
-    return _Row(memory, flat, element, array.size, start, space, alignment, plain, first, step)
+    return _Row(memory, flat, element, array.size, start, space, alignment, plain, first, step, thread.cost)
 
 
 def _integer(value: SupportsIndex, role: str) -> int:

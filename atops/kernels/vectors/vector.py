@@ -16,6 +16,7 @@ import numpy as np
 from atops.base.errors import IllegalAddress, InvalidType, InvalidValue
 from atops.device.geometry import Array
 from atops.kernels.tables.vectors import FUNCTIONS
+from atops.kernels.vectors.counting import counted, timed
 from atops.kernels.vectors.lanes import converted, exact, here, shift_count, store
 
 if TYPE_CHECKING:
@@ -274,6 +275,12 @@ def _unlike_counts(cpp: str, x: Vector, y: Vector) -> InvalidValue:
     return InvalidValue(f"{here()}{cpp} expects arrays of as many vectors, got {len(x)} and {len(y)}")
 
 
+_OF_MASKS: dict[str, Callable[..., Any]] = {
+    "any": np.ndarray.any, "all": np.ndarray.all, "count": np.count_nonzero, "select": np.where,
+}  # fmt: skip
+counted(_OF_MASKS, timed)
+
+
 class Mask(Vector):
     """A vector of one truth value for each lane: `__vector4 bool int` and its like (TOPS C++, 8.3).
 
@@ -286,15 +293,15 @@ class Mask(Vector):
 
     def any(self) -> bool:
         """Tell whether a lane is true; of an array of masks, a lane of any of them."""
-        return bool(self.values.any())
+        return bool(_OF_MASKS["any"](self.values))
 
     def all(self) -> bool:
         """Tell whether every lane is true; of an array of masks, every lane of all of them."""
-        return bool(self.values.all())
+        return bool(_OF_MASKS["all"](self.values))
 
     def count(self) -> int:
         """Return how many lanes are true; of an array of masks, in all of them together."""
-        return int(np.count_nonzero(self.values))
+        return int(_OF_MASKS["count"](self.values))
 
     def select(self, x: object, y: object) -> Vector:
         """Return a vector with the lanes of `x` where this mask is true and those of `y` elsewhere.
@@ -309,6 +316,6 @@ class Mask(Vector):
         values = [each.values if isinstance(each, Vector) and each.type is kind else exact(kind.element, each, role)
                   for role, each in (("x of select", x), ("y of select", y))]  # fmt: skip
         try:
-            return kind.wrap(np.where(self.values, *values))
+            return kind.wrap(_OF_MASKS["select"](self.values, *values))
         except ValueError:
             raise InvalidValue(f"{here()}select expects arrays of as many vectors as masks") from None

@@ -17,6 +17,7 @@ from atops.base.dtypes import SPELLINGS, DTypeLike, kernel_dtype, quietly
 from atops.base.errors import InvalidType
 from atops.device.geometry import Array
 from atops.kernels.tables.vectors import FORMS, OPERATORS, TYPE_SETS, VectorForm
+from atops.kernels.vectors.counting import counted, timed
 from atops.kernels.vectors.lanes import here, lanes_of, load, vector_thread
 from atops.kernels.vectors.vector import Mask, Vector
 
@@ -60,6 +61,7 @@ class Operators(dict[str, Compute]):
             if row.cpp in COMPUTE and any(form.cpp in TYPE_SETS[words] for words in row.types):
                 run = COMPUTE[row.cpp]
                 self[row.cpp] = partial(quietly, run) if floats else run
+        counted(self, timed)
 
     def __missing__(self, cpp: str) -> Compute:
         words = next(row.types for row in OPERATORS if row.cpp == cpp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet
 
@@ -21,6 +22,7 @@ from atops.runtime.board.signals import Signals
 from atops.runtime.core.capacity import Capacity
 from atops.runtime.core.completion import Completion, log_if_unseen, seen
 from atops.runtime.core.order import NullOrder
+from atops.runtime.executors.executor import LaterStep
 from atops.runtime.executors.kernel_lane import KernelLane
 from atops.runtime.memory.buffer import Buffer
 from atops.runtime.memory.constants import ConstantBuffers
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from atops.runtime.resources.bundle import Resources
     from atops.runtime.stream import Stream
 
-__all__ = ("MADE", "DeviceContext")
+__all__ = ("MADE", "DeviceClock", "DeviceContext")
 
 MADE: list[Callable[[StreamQueue], object]] = []  # called with each new stream, by what looks for streams left open
 
@@ -68,14 +70,14 @@ class DeviceContext:
     def __init__(self, board: Board, ordinal: int) -> None:
         options, arch = board.options, board.arch
         self.board = board
-        self.ordinal = ordinal
-        self.arch = arch
+        self.ordinal, self.arch = ordinal, arch
         self.memory = DeviceMemory(
             arch.l3_bytes, arch.banks, ordinal, device_base(ordinal), options.warm_bytes, arch.malloc_alignment
         )
         self.memory.log = MemoryLog(board.tracer, ordinal)
         self.chip = Chip(arch, ordinal, options, self.memory)
         self.printing = Printing(ordinal, self.chip.print_fifo, board.executor)
+        self.clock = self._kernel_clock()
         self.signals = Signals(self.chip.signals, board)
         self.constants = ConstantBuffers()
         self.prefetched = PrefetchBuffer(arch.l2_reserved, options.strict, options.clock == "virtual")
@@ -105,6 +107,14 @@ class DeviceContext:
         self.peers: set[int] = set()  # devices whose memory kernels here may reach
         self.word_waits: dict[_HostWait, None] = {}  # of the host, in no stream, for words of any memory
         self._granted: dict[int, int] = {}  # how often they were granted one allocation elsewhere, by serial
+
+    def _kernel_clock(self) -> DeviceClock | None:
+        """Return what kernels ask for the time, under a virtual clock."""
+        if self.board.options.clock == "wall":
+            return None
+        clock = DeviceClock(self)
+        self.chip.signals.now = clock.now
+        return clock
 
     @property
     def current_pool(self) -> MemoryPool:
@@ -236,3 +246,30 @@ class DeviceContext:
             if failure is not None and not isinstance(failure, LoopClosed):  # its loop reports that one
                 log_if_unseen(stream, failure)
         self.fail_all(StreamAborted(f"the driver of device {self.ordinal} was closed"))
+
+
+class DeviceClock:
+    """The virtual clock as the kernels of one device need it: they run at once, and are over when their time is."""
+
+    __slots__ = ("_context", "now")
+
+    def __init__(self, context: DeviceContext) -> None:
+        self._context = context
+        self.now = context.board.clock.now
+
+    def hold(self, duration: int, step: Callable[[], None], priority: int) -> LaterStep:
+        """Run a step at its priority once so many nanoseconds have passed, in which a kernel goes on."""
+        return self._context.board.executor.spend(duration, partial(self.post, step, priority))
+
+    def post(self, step: Callable[[], None], priority: int) -> None:
+        """Run a step soon, after what is more urgent."""
+        self._context.board.executor.offer(step, priority)
+
+    def link_bandwidth(self, device: int) -> int:
+        """Return the bytes per second of the fastest link to another device; without one, of the way by the host."""
+        context = self._context
+        link = context.board.topology.route(context.ordinal, device)
+        return context.arch.host_bandwidth // 2 if link is None else link.bandwidth
+
+    def __repr__(self) -> str:
+        return f"<DeviceClock of device {self._context.ordinal}: {self.now()} ns>"

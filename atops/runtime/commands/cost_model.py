@@ -1,6 +1,6 @@
 """How long moving bytes takes under a virtual clock: what they move over, and one exact sum.
 
-Figures are the architecture's. Kernels have no cost model, and what the host calls takes no time.
+Figures are the architecture's. What kernels take is in `device/cost.py`; what the host calls takes no time.
 """
 
 from __future__ import annotations

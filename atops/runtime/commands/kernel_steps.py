@@ -1,5 +1,7 @@
 """What the kernel threads of one launch do, as an observer of its grid tells a tracer: runs, waits, ends, and where.
 
+Under a virtual clock each thread tells its own time, which is ahead of another one's until they meet.
+
 It changes nothing and costs several times what the kernel's own turns do. Called from every OS thread that runs one.
 """
 
@@ -51,8 +53,9 @@ class KernelSteps:
 
     def _tell(self, thread: KernelThread, turn: int, on: int, place: tuple[CodeType, int] | None) -> None:
         block, log = thread.block, self._log
+        now = self._now() if thread.cost is None else thread.cost.now_ns
         log.steps.add((
-            self._now(), self._seq, block.linear, thread.linear, turn, on, -1 if place is None else log.site(*place),
+            now, self._seq, block.linear, thread.linear, turn, on, -1 if place is None else log.site(*place),
             thread.l1_top, block.l2_top, block.cluster.ordinal,
         ))  # fmt: skip
 

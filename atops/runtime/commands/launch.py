@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from atops.base.errors import AtopsError, ExecutionError, LaunchFailure, StreamAborted
 from atops.base.log_fields import get_logger
 from atops.base.trace.tracer import Kind
+from atops.device.cost import LaunchCost
 from atops.device.exec.block_scheduler import Gang
 from atops.device.exec.grid import Grid, GridBarrier, policy_of
 from atops.kernels.arguments import MemoryArgument
@@ -26,6 +27,7 @@ from atops.runtime.executors.executor import LaterStep
 from atops.runtime.memory.scatter import ranges_of
 
 if TYPE_CHECKING:
+    from atops.runtime.board.context import DeviceClock, DeviceContext
     from atops.runtime.core.order import Seen
     from atops.runtime.resources.bundle import ResourceBundle
 
@@ -110,18 +112,18 @@ def _run_launch(command: Launch, item: Completion) -> bool:
 
 
 def _make_grid(command: Launch, item: Completion) -> Grid:
-    board, meeting = item.queue.board, command.options.meeting
-    tracer = board.tracer
+    board, context, meeting = item.queue.board, item.queue.context, command.options.meeting
+    tracer, config = board.tracer, command.config
     offload = None
     if board.options.dte == "eager" and not board.inline:
         offload = partial(board.executor.run, COPIES, priority=item.queue.priority)
     return Grid(
         command.bound,
-        item.queue.context.chip,
-        command.config.grid,
-        command.config.block,
-        shared_bytes=command.config.shared,
-        cooperative=command.config.cooperative,
+        context.chip,
+        config.grid,
+        config.block,
+        shared_bytes=config.shared,
+        cooperative=config.cooperative,
         options=board.options,
         barrier=None if meeting is None else meeting.barrier,
         context=command.context,
@@ -129,7 +131,14 @@ def _make_grid(command: Launch, item: Completion) -> Grid:
         on_done=lambda grid: _ended(command, item, grid),
         policy=policy_of(board.options.seed, item.seq),
         observer=KernelSteps(tracer, item.seq) if tracer.thread_detail else None,
+        cost=None if context.clock is None else _cost(command, context, context.clock),
     )
+
+
+def _cost(command: Launch, context: DeviceContext, clock: DeviceClock) -> LaunchCost:
+    """Return what a launch takes of a virtual clock."""
+    config = command.config
+    return LaunchCost(context.arch, context.ordinal, clock, config.block.volume, config.grid.volume)
 
 
 def _began(command: Launch, item: Completion, now: int) -> None:

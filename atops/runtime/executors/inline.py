@@ -107,13 +107,15 @@ class InlineExecutor(Executor):
 
     def spend(self, duration: int, step: Step) -> LaterStep:
         """As `later`, and note that a command takes time until then."""
+        self.check_caller()
         self._spending += 1
+        timer = _Spending(self, step)
+        heapq.heappush(self._timers, (self.now() + duration, next(self._serial), timer))
+        return timer
 
-        def over() -> None:
-            self._spending -= 1
-            step()
-
-        return self.later(duration, over)
+    def spent(self) -> None:
+        """Note that a command's time is over, or that nothing waits for it any more."""
+        self._spending -= 1
 
     @property
     def held_up(self) -> bool:
@@ -134,9 +136,10 @@ class InlineExecutor(Executor):
 
     @property
     def kernels_only(self) -> bool:
-        """Whether nothing but kernels has gone on for so long that a virtual clock must move: they take no time.
+        """Whether nothing but kernels has gone on for so long that a virtual clock must move.
 
-        From then on it moves whenever the program has nothing to do, until the driver does something else.
+        What a kernel takes passes when a block of it is over, and one that never ends has none. From then on it moves
+        whenever the program has nothing to do, until the driver does something else.
         """
         return self._endless > ENDLESS
 
@@ -264,6 +267,28 @@ class InlineExecutor(Executor):
             rest(max(0, due - self.now()) / 1e9)
         self.run_timers()
         return True
+
+
+class _Spending(LaterStep):
+    """The end of a command that takes time."""
+
+    __slots__ = ("_executor",)
+
+    def __init__(self, executor: InlineExecutor, step: Step) -> None:
+        super().__init__(step)
+        self._executor = executor
+
+    def cancel(self) -> None:
+        """Forget the step, and that the command takes time."""
+        if self.live:
+            super().cancel()
+            self._executor.spent()
+
+    def fire(self) -> None:
+        """Run the step unless it was cancelled."""
+        if self.live:
+            self._executor.spent()
+            super().fire()
 
 
 def rest(duration: float) -> None:

@@ -72,14 +72,15 @@ def test_a_thread_is_made_whole():
     """`make_threads` sets every attribute but those that come with the start, and is the only way to make one."""
     sip = SimpleNamespace(sync="at block", grid_sync="at grid")
     grid = SimpleNamespace(cooperative=True, turns=5, thread_indices=[(0, 0, 0), (1, 0, 0)])
-    threads = make_threads("the block", grid, [sip, sip])
+    block = SimpleNamespace(cost=None)
+    threads = make_threads(block, grid, [sip, sip])
     assert [(each.linear, each.index, each.turns, each.grid_sync) for each in threads] == [
         (0, (0, 0, 0), 5, "at grid"), (1, (1, 0, 0), 5, "at grid")
     ]  # fmt: skip
     missing = {name for name in KernelThread.__slots__ if not hasattr(threads[0], name)}
     assert missing == {"name", "send", "task", "turn"}
     grid.cooperative = False
-    assert make_threads("the block", grid, [sip, sip])[1].grid_sync is None
+    assert make_threads(block, grid, [sip, sip])[1].grid_sync is None
     with pytest.raises(TypeError):
         KernelThread("the block", grid, 0, (0, 0, 0), sip)
 

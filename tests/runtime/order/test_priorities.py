@@ -203,12 +203,18 @@ def end_of(order, who):
 @pytest.mark.parametrize("blocks", [1, *(pytest.param(each, marks=pytest.mark.slow) for each in (2, 8)), 32])
 @pytest.mark.parametrize("host", ["asyncio", "inline", "shuffled"])
 def test_an_urgent_chain_ends_first(host, blocks, maker, clock):
-    """A chain at -2 is over when little more than half of the work of it and of an equal chain at 0 is done."""
+    """A chain at -2 is over when little more than half of the work of it and of an equal chain at 0 is done.
+
+    Under the virtual clock chains that need one cluster each go on beside each other, and end together.
+    """
 
     async def main(device):
         latch, streams, log = chains(device, maker, blocks, 10)
         latch.release()
         await device.wait()
+        if clock == "virtual" and blocks == 1:
+            assert end_of(launches_of(device, streams), 1) >= 0.9
+            return
         assert end_of(log, 1) <= 0.6
         assert end_of(launches_of(device, streams), 1) <= 0.6
 

@@ -1,0 +1,73 @@
+"""Counting the vector operations of kernels, under a virtual clock only.
+
+What computes a vector stands in tables, which are exchanged while such a run goes on: otherwise not even a question is
+asked. Each operation then looks for the clock of its own thread, so that kernels of other runs are as they were.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from atops.base.locks import fork_safe
+from atops.device.exec.thread import maybe_current_thread
+
+__all__ = ("OPERATOR", "counted", "counting", "timed")
+
+OPERATOR = None  # as ticks: one for each vector
+
+_Compute = Callable[..., Any]
+_Timed = Callable[[Any], Any]  # from an entry of a table to the one that counts
+_tables: list[tuple[dict[Any, Any], _Timed]] = []
+_plain: list[dict[Any, Any]] = []  # the same as they were, while a run counts
+_runs = [0]
+_lock = fork_safe(threading.Lock())
+
+
+def counted(table: dict[Any, Any], entry: _Timed) -> None:
+    """Have the entries of a table replaced by what `entry` makes of them, while a run counts."""
+    _tables.append((table, entry))
+
+
+def timed(compute: _Compute, ticks: Callable[[Any], int] | None = OPERATOR) -> _Compute:
+    """Return what computes the same, and moves the thread's clock on.
+
+    `ticks(arch)` are those of one vector. An array of vectors takes as many times as long as it has of them.
+    """
+
+    def run(*operands: Any) -> Any:
+        if (thread := maybe_current_thread()) is not None and (cost := thread.cost) is not None:
+            cost.compute(max(map(_vectors, operands)), 1 if ticks is None else ticks(cost.block.launch.arch))
+        return compute(*operands)
+
+    return run
+
+
+def _vectors(operand: Any) -> int:
+    """Return how many vectors an operand has: the lanes of one, of an array of them, or a scalar for all lanes."""
+    return len(operand) if getattr(operand, "ndim", 0) == 2 else 1
+
+
+@contextmanager
+def counting(virtual: bool) -> Iterator[None]:
+    """Count, for the block, if the clock is virtual. Several threads may."""
+    if not virtual:
+        yield
+        return
+    with _lock:
+        _runs[0] += 1
+        if _runs[0] == 1:
+            for table, entry in _tables:
+                _plain.append(dict(table))
+                table.update({key: entry(value) for key, value in table.items()})
+    try:
+        yield
+    finally:
+        with _lock:
+            _runs[0] -= 1
+            if not _runs[0]:
+                for (table, _), plain in zip(_tables, _plain, strict=True):
+                    table.update(plain)
+                _plain.clear()
