@@ -461,7 +461,7 @@ class DeviceMemory:
             rooms = [self._kept.get(each.offset) or self._rounded(each.size) for each in owners]
             place = owners[0].offset
             for each, room in zip(owners, rooms, strict=True):
-                if each.offset != place or each.bank != owners[0].bank or self._at.get(place) is not each:
+                if each.offset != place or self._at.get(place) is not each:
                     raise IllegalAddress(f"the range of {each!r} does not follow that of {owners[0]!r}")
                 place += room
             self._starts = None
@@ -474,6 +474,36 @@ class DeviceMemory:
                 self._at.update({each.offset: each for each in owners})
                 self._kept.update({each.offset: room for each, room in zip(owners, rooms, strict=True)})
                 raise
+
+    def cut_kept(self, owner: Allocation, size: int) -> Allocation:
+        """Make the range of which `owner` is the newest allocation two: `size` bytes, and what is after them.
+
+        `owner` is left as it is. Returns the newest allocation of the second, for `renew` or `release`: it is over, and
+        was part of `owner`. Raises IllegalAddress when the range is not set aside for `owner` any more, InvalidValue
+        unless both are whole granules.
+        """
+        place = owner.offset
+        with self.lock:
+            if self._at.get(place) is not owner or self._arena is None:
+                raise IllegalAddress(f"the range of {owner!r} is not its own any more; it cannot be cut")
+            room = self._kept.get(place) or self._rounded(owner.size)
+            if size % self._granule or not 0 < size < room:
+                raise InvalidValue(f"{size} bytes cut from {room}; expected whole granules of {self._granule} bytes")
+            rest = Allocation(
+                owner.address + size, room - size, self.device, place + size, (place + size) // self._part, owner.flags,
+                self._arena.source, owner.site, owner.label, owner.host_address + size,
+            )  # fmt: skip
+            rest.end(owner.freed_by)
+            self._starts = None
+            self._past.append(rest)
+            try:
+                self._kept[place] = size
+                self._at[rest.offset] = rest
+            except BaseException:  # Ctrl-C: as it was
+                self._at.pop(rest.offset, None)
+                self._kept[place] = room
+                raise
+        return rest
 
     def _forget(self, ended: Allocation) -> int:
         """Take the range of an ended allocation out of the index and return its bytes; -1 if it is not its own now.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -23,22 +23,23 @@ if TYPE_CHECKING:
 __all__ = ("ANY", "FreeBlocks", "Origin", "PoolBlock", "Shelf")
 
 ANY = 1 << 63  # no block is larger
-LOOKED_AT = 256  # free blocks, the largest, that are looked at for neighbours
+LOOKED_AT = 256  # free blocks, the largest, that are looked at for neighbours first
 
 
 class PoolBlock:
     """A range of `size` bytes. `newest` is the allocation that has it, or had it last, and takes `used` of them.
 
-    `frees`: by stream order, the newest free that is enqueued and has not run, with the serial of its allocation; older
-    ones of that order end before it. `left` counts all such frees, and `held` those that have run and are put off.
+    `frees`: by stream order, the newest free that is enqueued, with the serial of its allocation; older ones of that
+    order end before it, and it may have given back. `left` counts all frees that have not, and `held` those of them
+    that have run and are put off.
     `order`, `group` and `seq`: the stream order, its group and the command number of the last free. `since`: the
-    board's newest command when nothing used it. `joined`: the block that this one is part of now. `spoiled`: an
-    allocation of it was ended otherwise, and may still be written to.
+    board's newest command when nothing used it. `spoiled`: an allocation of it was ended otherwise, and may still be
+    written to. `into`: the blocks that it was cut or joined into. It is gone then, but for the frees that it had: for
+    each of those blocks they are one free, which gives back with the last of them.
     """
 
     __slots__ = (
-        "frees", "group", "held", "joined", "left", "lent", "newest", "order", "seq", "since", "size", "spoiled",
-        "used",
+        "frees", "group", "held", "into", "left", "lent", "newest", "order", "seq", "since", "size", "spoiled", "used",
     )  # fmt: skip
 
     def __init__(self, newest: Allocation, size: int) -> None:
@@ -51,14 +52,21 @@ class PoolBlock:
         self.order = self.group = 0
         self.seq = self.since = 0
         self.spoiled = False
-        self.joined: PoolBlock | None = None
+        self.into: tuple[PoolBlock, ...] = ()
 
-    def forget(self, serial: int) -> None:
-        """Note that the free of an allocation has given the block back, if that is the newest of its order."""
-        for order, (newest, _) in self.frees.items():
-            if newest == serial:
-                del self.frees[order]
-                return
+    @classmethod
+    def made_of(cls, parts: Sequence[PoolBlock], newest: Allocation, size: int) -> PoolBlock:
+        """Return a free block that is made of these, or is a part of one."""
+        block, last = cls(newest, size), max(parts, key=lambda part: part.seq)
+        block.lent = False
+        block.order, block.group, block.seq = last.order, last.group, last.seq
+        block.since = min(part.since for part in parts)
+        block.left = sum(part.left > 0 for part in parts)
+        for part in parts:
+            for order, free in part.frees.items():
+                if order not in block.frees or free[1].seq > block.frees[order][1].seq:
+                    block.frees[order] = free
+        return block
 
 
 class Shelf:
@@ -112,8 +120,8 @@ class Shelf:
                 return block
         return None
 
-    def largest(self, count: int) -> Iterator[PoolBlock]:
-        """Yield so many blocks, the largest first."""
+    def largest(self, count: int | None) -> Iterator[PoolBlock]:
+        """Yield so many blocks, or all, the largest first."""
         return islice((block for size in reversed(self._sizes) for block in self._rows[size]), count)
 
     def between(self, least: int, most: int) -> Iterator[PoolBlock]:
@@ -155,9 +163,10 @@ class FreeBlocks:
     theirs is put off. `opportunistic` and `events` switch two of the rules.
     """
 
-    __slots__ = ("_age", "_spare", "events", "held", "host", "idle", "opportunistic", "promised")
+    __slots__ = ("_age", "_spare", "events", "freed", "held", "host", "idle", "opportunistic", "promised")
 
     def __init__(self) -> None:
+        self.freed: dict[int, PoolBlock] = {}  # by serial: allocations whose free is enqueued and has not given back
         self.opportunistic = self.events = True
         self.host: dict[int, int] = {}  # by order, the newest command behind which the host has synchronised
         self.idle = Shelf()
@@ -166,13 +175,12 @@ class FreeBlocks:
         self.promised: dict[int, Shelf] = {}
         self._spare: Shelf | None = None  # an empty one for reuse: some streams need one again and again
 
-    def rest(self, block: PoolBlock) -> None:
-        """Add a block that is idle: none of its frees has still to run."""
-        self.idle.put(block)
-        self._age[block] = None
-
-    def promise(self, block: PoolBlock) -> None:
-        """Add a block of which a free has still to run, or is put off."""
+    def add(self, block: PoolBlock) -> None:
+        """Add a block: it is idle if none of its frees has still to run or is put off."""
+        if not block.left:
+            self.idle.put(block)
+            self._age[block] = None
+            return
         if block.held:
             self.held.put(block)
             return
@@ -201,7 +209,7 @@ class FreeBlocks:
         """Return a block of `least` to `most` bytes that `stream` may have without waiting, and by which rule."""
         events = self.events
         own = self.promised.get(order)
-        if own is not None and (block := own.newest(least, most)) is not None and not _in_use(block, stream):
+        if own is not None and (block := own.newest(least, most)) is not None and not self._in_use(block, stream):
             return block, Origin.SAME_STREAM
         if self.idle.total:
             if self.opportunistic:
@@ -209,47 +217,96 @@ class FreeBlocks:
                     return block, Origin.SAME_STREAM if block.order == order else Origin.OPPORTUNISTIC
             else:
                 for block in self.idle.between(least, most):
-                    if block.order == order:
-                        return block, Origin.SAME_STREAM
-                    if events and block.seq <= seen_by(stream).newest(block.order, block.group):
-                        return block, Origin.AFTER_EVENT
-                    if block.seq <= max(map(self.host.get, (block.order, block.group, EVERYTHING), (0, 0, 0))):
-                        return block, Origin.OPPORTUNISTIC
+                    if (origin := self._idle_for(block, order, stream)) is not None:
+                        return block, origin
         if events and self.promised and (seen := seen_by(stream)) is not NOTHING:
             for other, shelf in self.promised.items():
                 seq = 0 if other == order else seen.newest(other, shelf.group)
                 block = shelf.freed_before(seq + 1, least, most) if seq else None
-                if block is not None and not _in_use(block, stream):
+                if block is not None and not self._in_use(block, stream):
                     return block, Origin.AFTER_EVENT
         return None
 
     def neighbours(
-        self, least: int, most: int, order: int, stream: OwningQueue
+        self, least: int, most: int, order: int, stream: OwningQueue, reach: Origin, every: bool = False
     ) -> tuple[tuple[PoolBlock, ...], Origin] | None:
-        """Return blocks of `stream` that are one range of `least` to `most` bytes, at least one of them promised."""
+        """Return blocks that are one range of `least` to `most` bytes, at least one of them promised, none needless.
+
+        `reach`: the last of the rules by which `stream` may have them. Only the largest of each stream are looked at,
+        unless `every` one is; then one alone may do, too. Across banks only where any size will do.
+        """
         own = self.promised.get(order)
-        if own is None or own.total + self.idle.total < least:
+        total = self.promised_bytes if reach > Origin.SAME_STREAM else own.total if own is not None else 0
+        if not total or total + self.idle.total < least:
             return None
-        free = list(own.largest(LOOKED_AT))
-        free += [block for block in self.idle.largest(LOOKED_AT) if self.opportunistic or block.order == order]
-        starts = {block.newest.offset: block for block in free if not _in_use(block, stream)}
-        for block in starts.values():
-            run, total = [block], block.size
-            while total < least:
-                following = starts.get(block.newest.offset + total)
-                if following is None or following.newest.bank != block.newest.bank:
-                    break
-                run.append(following)
-                total += following.size
-            if least <= total <= most and len(run) > 1 and any(each.left for each in run):
-                return tuple(run), Origin.SAME_STREAM
+        usable = list(self._usable(order, stream, reach, None if every else LOOKED_AT))
+        usable.sort(key=lambda each: each[0].newest.offset)
+        first = total = promised = end = bank = 0
+        for at, (block, _) in enumerate(usable):
+            place = block.newest
+            if place.offset != end or (place.bank != bank and most < ANY):
+                first, total, promised = at, 0, 0
+            end, bank = place.offset + block.size, place.bank
+            total += block.size
+            promised += block.left > 0
+            while total - usable[first][0].size >= least:
+                total -= usable[first][0].size
+                promised -= usable[first][0].left > 0
+                first += 1
+            if least <= total <= most and promised and (first < at or every):
+                run = usable[first : at + 1]
+                return tuple(each for each, _ in run), max(origin for _, origin in run)
+        return None
+
+    def _usable(
+        self, order: int, stream: OwningQueue, reach: Origin, count: int | None
+    ) -> Iterator[tuple[PoolBlock, Origin]]:
+        """Yield free blocks that a stream may have, and by which rule: up to `reach`."""
+        seen = seen_by(stream) if self.events and reach >= Origin.AFTER_EVENT else NOTHING
+        for other, shelf in self.promised.items():
+            known = ANY if other == order else seen.newest(other, shelf.group) if reach > Origin.SAME_STREAM else 0
+            if not known and reach < Origin.INTERNAL_DEPENDENCY:
+                continue
+            within = Origin.SAME_STREAM if other == order else Origin.AFTER_EVENT
+            for block in shelf.largest(count):
+                origin = within if block.seq <= known else Origin.INTERNAL_DEPENDENCY
+                if origin <= reach and not self._in_use(block, stream):
+                    yield block, origin
+        for block in self.idle.largest(count):
+            idle = self._idle_for(block, order, stream)
+            if idle is not None and not self._in_use(block, stream):
+                yield block, idle
+
+    def _idle_for(self, block: PoolBlock, order: int, stream: OwningQueue) -> Origin | None:
+        """Return by which rule a stream may have an idle block, None if by none."""
+        if block.order == order:
+            return Origin.SAME_STREAM
+        if self.opportunistic:
+            return Origin.OPPORTUNISTIC
+        if self.events and block.seq <= seen_by(stream).newest(block.order, block.group):
+            return Origin.AFTER_EVENT
+        if block.seq <= max(map(self.host.get, (block.order, block.group, EVERYTHING), (0, 0, 0))):
+            return Origin.OPPORTUNISTIC
         return None
 
     def elsewhere(self, least: int, order: int) -> PoolBlock | None:
         """Return the smallest block of at least `least` bytes that another stream will free, the earliest of these."""
         first = [shelf.oldest(least, ANY) for other, shelf in self.promised.items() if other != order]
-        usable = [block for block in first if block is not None and not _in_use(block)]
+        usable = [block for block in first if block is not None and not self._in_use(block)]
         return min(usable, key=lambda block: (block.size, block.seq), default=None)
+
+    def frees_of(self, block: PoolBlock) -> dict[int, Completion]:
+        """Return by stream order the newest free of a block, where that has not given back."""
+        return {order: item for order, (serial, item) in block.frees.items() if serial in self.freed}
+
+    def _in_use(self, block: PoolBlock, stream: OwningQueue | None = None) -> bool:
+        """Return whether commands may use the block that this stream, or one that frees it, has lost."""
+        if stream is not None and stream.lost is not None and stream.lost_since(block.since):
+            return True
+        for serial, item in block.frees.values():
+            if (queue := item.queue).lost is not None and serial in self.freed and queue.lost_since(block.since):
+                return True
+        return False
 
     def eldest(self) -> PoolBlock:
         """Return the block that has been idle longest. There must be one."""
@@ -263,9 +320,3 @@ class FreeBlocks:
     def promised_bytes(self) -> int:
         """Bytes of the promised blocks."""
         return sum(shelf.total for shelf in self.promised.values())
-
-
-def _in_use(block: PoolBlock, *streams: OwningQueue) -> bool:
-    """Return whether commands may use the block that one of these streams, or one that frees it, has lost."""
-    freeing = [item.queue for _, item in block.frees.values()]
-    return any([each.lost is not None and each.lost_since(block.since) for each in (*freeing, *streams)])

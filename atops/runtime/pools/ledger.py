@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -34,10 +35,10 @@ class Ledger:
         # Frees that found the lock taken: serial, order, group, completion. The next holder of the lock does them.
         self.given: deque[tuple[int, int, int, Completion]] = deque()
         self.lent: dict[int, PoolBlock] = {}  # by serial: allocations that are taken and not freed
-        self.freed: dict[int, PoolBlock] = {}  # by serial: allocations whose free is enqueued and has not run
         self.held: set[int] = set()  # serials whose free has run and is put off
         self.early: set[int] = set()  # serials whose free has run before it was told that it was enqueued
         self.blocks = FreeBlocks()
+        self.freed = self.blocks.freed
         self.reserved = self.reserved_high = self.used = self.used_high = 0
         self.counts = [0] * len(Origin)
 
@@ -47,10 +48,10 @@ class Ledger:
 
     # ---- out
 
-    def fresh(self, size: int, need: int, site: object, stream: int, now: int) -> Allocation | None:
-        """Allocate on the device for a stream, giving idle blocks back for it if it takes that. None: exhausted."""
-        if need > self.limit:
-            return None
+    def fresh(self, size: int, need: int, site: object, stream: int, now: int, give_back: bool) -> Allocation | None:
+        """Allocate on the device for a stream; with `give_back`, give idle blocks back for it. None: exhausted."""
+        if self.reserved - self.blocks.idle.total + need > self.limit:
+            return None  # and idle blocks stay: they may have neighbours
         while True:
             if self.reserved + need <= self.limit:
                 try:
@@ -68,7 +69,7 @@ class Ledger:
                         raise
                     self.reserved += need
                     return allocation
-            if not self.blocks.idle.total:
+            if not self.blocks.idle.total or not give_back:
                 return None
             self._release(self.blocks.eldest())
 
@@ -84,11 +85,16 @@ class Ledger:
             self.used_high = used
 
     def reissue(
-        self, taken: PoolBlock | tuple[PoolBlock, ...], size: int, origin: Origin, site: object, stream: int, now: int
-    ) -> tuple[PoolBlock, Allocation]:
-        """Lend a free block, or neighbours as one, to a new allocation. `now`: the number of the newest command."""
-        block = self._join(taken) if isinstance(taken, tuple) else taken
-        old = block.newest
+        self, taken: PoolBlock | tuple[PoolBlock, ...], size: int, most: int, origin: Origin, site: object, stream: int,
+        now: int,
+    ) -> tuple[PoolBlock, Allocation]:  # fmt: skip
+        """Lend a free block, or neighbours as one, to a new allocation; of more than `most` bytes only what it needs.
+
+        `now`: the number of the newest command.
+        """
+        if isinstance(taken, tuple) or taken.size > most:
+            taken = self._fitted(taken if isinstance(taken, tuple) else (taken,), self.rounded(size), most)
+        block, old = taken, taken.newest
         try:
             self.blocks.drop(block)
             if not block.left:
@@ -103,39 +109,42 @@ class Ledger:
             raise
         return block, allocation
 
-    def _join(self, parts: tuple[PoolBlock, ...]) -> PoolBlock:
-        """Make one free block of neighbours, which are in order of their places."""
-        whole = PoolBlock(parts[0].newest, sum(part.size for part in parts))
-        whole.lent, whole.group = False, parts[0].group
-        newest = max(parts, key=lambda part: part.seq)
-        whole.order, whole.seq = newest.order, newest.seq
-        whole.since = min(part.since for part in parts)
-        whole.left = sum(part.left for part in parts)
-        for part in parts:
-            for order, free in part.frees.items():
-                if order not in whole.frees or free[1].seq > whole.frees[order][1].seq:
-                    whole.frees[order] = free
+    def _fitted(self, taken: tuple[PoolBlock, ...], need: int, most: int) -> PoolBlock:
+        """Make one free block of neighbours, which are in order of their places and all needed.
+
+        Of more than `most` bytes it gets `need`: the end of the last one stays behind, as it is.
+        """
+        *others, last = taken
+        before = sum(each.size for each in others)
+        if before + last.size > most:
+            place = last.newest
+            rest = self.memory.cut_kept(place, need - before)
+            front = PoolBlock.made_of([last], place, need - before)
+            self._replace([last], (front, PoolBlock.made_of([last], rest, last.size - front.size)))
+            last = front
+        if not others:
+            return last
+        parts = [*others, last]
         self.memory.join_kept([part.newest for part in parts])
-        try:
-            for part in parts:
-                self.blocks.drop(part)
-                part.joined = whole
-        except BaseException:  # Ctrl-C: the ranges are one already
-            for part in parts:
-                with suppress(KeyError):
-                    self.blocks.drop(part)
-                part.joined = whole
-            raise
-        finally:
-            self._put(whole)
+        whole = PoolBlock.made_of(parts, parts[0].newest, before + last.size)
+        self._replace(parts, (whole,))
         return whole
 
-    def freed_block(self, serial: int) -> PoolBlock | None:
-        """Return the block of an allocation whose free has not run."""
-        block = self.freed.get(serial)
-        while block is not None and block.joined is not None:
-            block = block.joined
-        return block
+    def _replace(self, old: Iterable[PoolBlock], new: tuple[PoolBlock, ...]) -> None:
+        """Have free blocks in the place of others, whose ranges they have already."""
+        try:
+            for each in old:
+                self.blocks.drop(each)
+                each.into = new
+        except BaseException:  # Ctrl-C: the ranges are the new ones' already
+            for each in old:
+                with suppress(KeyError):
+                    self.blocks.drop(each)
+                each.into = new
+            raise
+        finally:
+            for each in new:
+                self.blocks.add(each)
 
     # ---- back
 
@@ -165,36 +174,45 @@ class Ledger:
 
     def ran(self, serial: int, spoiled: bool) -> None:
         """Note that an allocation's free gives it back, or, `spoiled`, that it had been ended in another way before."""
-        held = serial in self.held
-        self.held.discard(serial)
-        block = self.freed_block(serial)
-        self.freed.pop(serial, None)
+        block = self.freed.pop(serial, None)
         if block is None:
+            self.held.discard(serial)
             block = self.lent.get(serial)
             if block is not None:
                 self.early.add(serial)
                 block.spoiled |= spoiled
             return
-        block.spoiled |= spoiled
-        moves = not block.lent and (held or block.left == 1)  # else what is promised keeps its place among the others
-        if moves:
-            self.blocks.drop(block)
-        block.left -= 1
-        block.held -= held
-        block.forget(serial)
-        if moves:
-            self._put(block)
+        held = serial in self.held
+        if held:
+            self.held.discard(serial)
+        self._count(block, -1, -held, spoiled)
 
     def put_off(self, serial: int) -> None:
         """Note that the free of an allocation has run, and gives it back later: till then nothing else gets it."""
         self.held.add(serial)
-        block = self.freed_block(serial)
-        if block is not None:
-            if not block.lent:
+        if (block := self.freed.get(serial)) is not None:
+            self._count(block, 0, 1, False)
+
+    def _count(self, block: PoolBlock, left: int, held: int, spoiled: bool) -> None:
+        """Add to the counts of frees of a block; of one that is gone, to those of the blocks that it is now."""
+        todo = [(block, left, held, spoiled)]
+        while todo:
+            block, left, held, spoiled = todo.pop()
+            block.spoiled |= spoiled
+            ended, was_held = block.left == -left, block.held > 0
+            moves = not block.lent and not block.into and (held or (left and ended))
+            if moves:  # else what is promised keeps its place among the others
                 self.blocks.drop(block)
-            block.held += 1
-            if not block.lent:
+            block.left += left
+            block.held += held
+            if not block.left:
+                block.frees.clear()
+            if moves:
                 self._put(block)
+            elif block.into:
+                held, left = (block.held > 0) - was_held, -1 if left and ended else 0
+                if held or left:
+                    todo += [(each, left, held, block.spoiled) for each in block.into]
 
     def undo(self, allocation: Allocation, spoiled: bool) -> None:
         """Take an unused allocation back; where its free is enqueued already, as if that had run."""
@@ -220,12 +238,11 @@ class Ledger:
                 self._release(block)
 
     def _put(self, block: PoolBlock) -> None:
-        if block.left:
-            self.blocks.promise(block)
-        elif block.spoiled:  # its range is quarantined, or the memory was reset: never use it again
+        if block.spoiled and not block.left:  # its range is quarantined, or the memory was reset: never use it again
             self.reserved -= block.size
-        else:
-            self.blocks.rest(block)
+            return
+        self.blocks.add(block)
+        if not block.left:
             if self.destroyed:
                 self.shrink(0)
             elif (idle := self.blocks.idle.total) > UNSYNCHRONISED:

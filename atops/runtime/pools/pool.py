@@ -75,23 +75,24 @@ class PoolStatistics:
 
 # Memory, and what must be over before it is used: commands of other streams, and of the stream that it is for.
 Taken = tuple[Allocation, tuple[Completion, ...], tuple[Completion, ...]]
+Found: TypeAlias = tuple[PoolBlock | tuple[PoolBlock, ...], Origin]
 
 
 @answers("MemoryPool")
 class MemoryPool(InProcess, Collectable):
     """Memory of one device for allocations in stream order (TOPS Runtime API, topsMemPoolAttr).
 
-    A freed block is given out again whole, to a request of its size or down to about four fifths of it, by the first
-    rule that finds one:
+    A freed block is given out again to a request of its size or down to about four fifths of it, by the first rule that
+    finds one:
 
     1. It was freed in the same stream: at once, whether or not the stream has come to the free; neighbours are joined.
     2. `reuse_allow_opportunistic`: the stream that freed it has come to the free.
     3. `reuse_follow_event_dependencies`: the stream comes after the free, by events, through other streams too, and by
        null-stream order.
     4. Otherwise memory is fresh; if there is none, idle blocks go back to the device first, the oldest first.
-    5. When the device or `max_size` is exhausted, rules 1 and 3 again, for larger blocks too; then, with
-       `reuse_allow_internal_dependencies`, what another stream has freed, and the allocation waits for that free. This
-       comes last because it makes independent streams wait for each other.
+    5. When the device or `max_size` is exhausted, rules 1 and 3 again, for larger blocks too, which are cut, and for
+       neighbours of several streams; then, with `reuse_allow_internal_dependencies`, what other streams have freed, and
+       the allocation waits for those frees. This comes last because it makes independent streams wait for each other.
 
     What a stream was to wait for and did not may still use what it frees: until that is over no rule gives it out.
 
@@ -199,21 +200,26 @@ class MemoryPool(InProcess, Collectable):
                 need = ledger.rounded(size)
                 order = stream.number or order_of(stream)
                 most = need + (need >> 2) + 2048
-                found = blocks.find(need, most, order, stream) or blocks.neighbours(need, most, order, stream)
+                found: Found | None = (blocks.find(need, most, order, stream)
+                         or blocks.neighbours(need, most, order, stream, Origin.SAME_STREAM))  # fmt: skip
                 if found is None:
-                    if (allocation := ledger.fresh(size, need, site, stream.number, now)) is not None:
+                    if (allocation := ledger.fresh(size, need, site, stream.number, now, False)) is not None:
                         return allocation, (), ()
-                    found = (blocks.find(need, ANY, order, stream) or blocks.neighbours(need, ANY, order, stream)
-                             or self._find_elsewhere(need, order))  # fmt: skip
+                    # Before idle blocks go back to the device: what follows them may be promised.
+                    found = blocks.neighbours(need, ANY, order, stream, Origin.AFTER_EVENT)
+                if found is None:
+                    if (allocation := ledger.fresh(size, need, site, stream.number, now, True)) is not None:
+                        return allocation, (), ()
+                    found = self._find_last(need, order, stream)
                     if found is None:
                         raise self._out_of_memory(size)
                 taken, origin = found
-                block, allocation = ledger.reissue(taken, size, origin, site, stream.number, now)
+                block, allocation = ledger.reissue(taken, size, most, origin, site, stream.number, now)
                 if not block.left:
                     return allocation, (), ()
-                after = tuple(free for other, (_, free) in block.frees.items() if other != order)
-                own = block.frees.get(order)
-            return allocation, after, () if own is None else own[1:]
+                frees = blocks.frees_of(block)
+                own = frees.pop(order, None)
+            return allocation, tuple(frees.values()), () if own is None else (own,)
         except BaseException:
             if allocation is not None:  # Ctrl-C: it was not given out
                 self.cancel(allocation)
@@ -246,7 +252,7 @@ class MemoryPool(InProcess, Collectable):
     def since(self, allocation: Allocation) -> int:
         """Return the number of a command up to which none uses the memory that `allocation` has. Takes no lock."""
         ledger, serial = self._ledger, allocation.serial
-        block = ledger.lent.get(serial) or ledger.freed_block(serial)
+        block = ledger.lent.get(serial) or ledger.freed.get(serial)
         return 0 if block is None else block.since
 
     def put_off(self, allocation: Allocation) -> None:
@@ -480,9 +486,16 @@ class MemoryPool(InProcess, Collectable):
 
     # ---- under the lock
 
-    def _find_elsewhere(self, need: int, order: int) -> tuple[PoolBlock, Origin] | None:
-        block = self._ledger.blocks.elsewhere(need, order) if self.reuse_allow_internal_dependencies else None
-        return None if block is None else (block, Origin.INTERNAL_DEPENDENCY)
+    def _find_last(self, need: int, order: int, stream: OwningQueue) -> Found | None:
+        """Find what is left where the device is exhausted: blocks of any size, and behind any free."""
+        blocks = self._ledger.blocks
+        found: Found | None = (blocks.find(need, ANY, order, stream)
+                 or blocks.neighbours(need, ANY, order, stream, Origin.AFTER_EVENT, True))  # fmt: skip
+        if found is not None or not self.reuse_allow_internal_dependencies:
+            return found
+        if (block := blocks.elsewhere(need, order)) is not None:
+            return block, Origin.INTERNAL_DEPENDENCY
+        return blocks.neighbours(need, ANY, order, stream, Origin.INTERNAL_DEPENDENCY, True)
 
     # ---- checks
 

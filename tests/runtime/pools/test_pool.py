@@ -189,6 +189,7 @@ def test_max_size(context: Any, lane: Lane) -> None:
 def test_what_is_freed_later_is_told_of(context: Any, lane: Lane) -> None:
     """Blocks whose stream has still to come to their frees make no larger one yet: the message says what to do."""
     pool = MemoryPool(context, max_size=8 * MIB)
+    pool.reuse_allow_internal_dependencies = False
     for allocation in [lane.take(pool, 4 * MIB) for _ in range(2)]:
         lane.free(pool, allocation)
     with pytest.raises(OutOfMemory, match=rf"{8 * MIB} were freed in streams that have still to come to it: await"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import anyio.lowlevel
@@ -14,9 +15,12 @@ from hypothesis import strategies as st
 
 from atops.base.errors import OutOfMemory
 from atops.device.memory.allocation import Allocation, fill
+from atops.device.memory.device_memory import DeviceMemory
 from atops.runtime.device import Device
 from atops.runtime.driver import Driver
+from atops.runtime.pools.blocks import PoolBlock
 from atops.runtime.pools.pool import MemoryPool
+from tests.every import every
 from tests.runtime.pool_fakes import MIB, Item, Lane, make_context
 
 
@@ -291,19 +295,22 @@ def test_many_threads(context: Any, pool: MemoryPool) -> None:
     assert (pool.used_current, pool.reserved_current, context.memory.statistics().used) == (0, 0, 0)
 
 
-ACTIONS = st.lists(
-    st.tuples(st.sampled_from(["take", "free", "run", "wait"]), st.integers(0, 2), st.integers(0, 9)), max_size=60
-)
+VERBS = ["take", "take", "free", "free", "run", "run", "wait", "wait for the host", "put off", "late", "cancel", "trim"]
+ACTIONS = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 2), st.integers(0, 40)), max_size=120)
+LIMIT = 16 << 10
 
 
 class Model:
     """Three streams on a small pool, and what each allocation must be ordered after."""
 
-    def __init__(self) -> None:
+    def __init__(self, opportunistic: bool = True, events: bool = True, internal: bool = True) -> None:
         self.context = make_context(MIB)
-        self.pool = MemoryPool(self.context, max_size=16 << 10)
+        self.pool = MemoryPool(self.context, max_size=LIMIT)
+        self.pool.reuse_allow_opportunistic, self.pool.reuse_follow_event_dependencies = opportunistic, events
+        self.pool.reuse_allow_internal_dependencies = internal
         self.lanes = [Lane(self.context, number) for number in (1, 2, 3)]
         self.live: list[Allocation] = []
+        self.late: list[Allocation] = []  # their frees have run and are put off
         self.frees: dict[Allocation, tuple[Lane, Item]] = {}
 
     def act(self, verb: str, lane: Lane, number: int) -> None:
@@ -317,21 +324,73 @@ class Model:
             lane.run()
         elif verb == "wait":
             lane.wait_for(self.lanes[number % 3])
+        elif verb == "wait for the host":
+            lane.run_all()
+            self.context.order.host[lane.number] = lane.item().seq
+            self.pool.release_excess()
+        elif verb == "put off" and lane.queue:
+            _, allocation, item = lane.queue.popleft()
+            self.pool.put_off(allocation)
+            self.late.append(allocation)
+            item.over = True
+        elif verb == "late" and self.late:
+            self.pool.returned(self.late.pop(number % len(self.late)), "late")
+        elif verb == "cancel" and self.live:
+            self.pool.cancel(self.live.pop(number % len(self.live)))
+        elif verb == "trim":
+            self.pool.trim(number << 9)
 
     def take(self, lane: Lane, nbytes: int) -> None:
-        """Allocate, and check that the last user of these bytes is done with them by then."""
+        """Allocate, and check that the last users of these bytes are done with them by then."""
         try:
-            allocation, after, _ = self.pool.take(nbytes, lane)
+            allocation, after, own = self.pool.take(nbytes, lane)
         except OutOfMemory:
+            assert not self.fits(lane, nbytes)
             return
-        for other in self.live:
+        for other in (*self.live, *self.late):
             assert not overlap(allocation, other)
         for other, (freer, item) in self.frees.items():
             if other.alive and overlap(allocation, other):
                 # A later free of the same lane implies this one.
                 later = [each for stream, each in self.frees.values() if stream is freer and each.seq >= item.seq]
-                assert freer is lane or any(each in after for each in later)
+                assert any(each in (own if freer is lane else after) for each in later)
         self.live.append(allocation)
+
+    def fits(self, lane: Lane, nbytes: int) -> bool:
+        """Tell whether free blocks in a row that `lane` may have hold so many bytes, or whether the device does."""
+        pool, need = self.pool, max(-(-nbytes // 256), 1) * 256
+        if pool.reserved_current - pool.statistics().idle + need <= LIMIT:
+            return True
+        end = run = longest = 0
+        for block in sorted(self.blocks(), key=lambda each: each.newest.offset):
+            theirs = block.order != lane.number
+            barred = not pool.reuse_allow_internal_dependencies if block.left else not pool.reuse_allow_opportunistic
+            if block.lent or block.held or (theirs and barred):
+                continue
+            run = block.size + (run if block.newest.offset == end else 0)
+            end, longest = block.newest.offset + block.size, max(longest, run)
+        return longest >= need
+
+    def blocks(self) -> list[PoolBlock]:
+        """Return what the pool is made of."""
+        ledger = self.pool._ledger
+        shelves = (ledger.blocks.idle, ledger.blocks.held, *ledger.blocks.promised.values())
+        return [*ledger.lent.values(), *(block for shelf in shelves for block in shelf.largest(None))]
+
+    def check(self) -> None:
+        """Check the figures, and that the blocks are apart and as many bytes as are reserved."""
+        memory, figures = self.context.memory, self.pool.statistics()
+        assert figures.used_current == sum(each.size for each in self.live)
+        assert figures.used_current <= figures.reserved_current <= LIMIT
+        assert figures.reserved_current == memory.statistics().used
+        assert all(each.alive and memory.find(each.address) is each for each in self.live)
+        blocks = sorted(self.blocks(), key=lambda each: each.newest.offset)
+        assert sum(each.size for each in blocks) == figures.reserved_current
+        assert all(one.newest.offset + one.size <= two.newest.offset for one, two in pairwise(blocks))
+        assert figures.idle + figures.promised == sum(each.size for each in blocks if not each.lent)
+        assert all(each.left >= each.held >= 0 for each in blocks)
+        in_use = self.live or self.late or any(lane.queue for lane in self.lanes)
+        assert in_use or figures.promised == 0
 
 
 def overlap(one: Allocation, two: Allocation) -> bool:
@@ -340,21 +399,114 @@ def overlap(one: Allocation, two: Allocation) -> bool:
 
 
 @pytest.mark.slow
-@given(ACTIONS)
-def test_no_two_owners_at_once(actions: list[tuple[str, int, int]]) -> None:
-    """Whatever the order, bytes are never shared but in stream order, the figures add up, and nothing is lost."""
-    model = Model()
+@given(ACTIONS, st.booleans(), st.booleans(), st.booleans())
+def test_no_two_owners_at_once(
+    actions: list[tuple[str, int, int]], opportunistic: bool, events: bool, internal: bool
+) -> None:
+    """Bytes are shared in stream order only, what fits is found, the figures add up, and nothing is lost."""
+    model = Model(opportunistic, events, internal)
     pool, memory = model.pool, model.context.memory
     for verb, lane, number in actions:
         model.act(verb, model.lanes[lane], number)
-        statistics = pool.statistics()
-        assert statistics.used_current == sum(each.size for each in model.live)
-        assert statistics.used_current <= statistics.reserved_current <= 16 << 10
-        assert statistics.reserved_current == memory.statistics().used
-        assert all(each.alive and memory.find(each.address) is each for each in model.live)
+        model.check()
     for allocation in model.live:
         model.lanes[0].free(pool, allocation)
     for lane_ in model.lanes:
         lane_.run_all()
+    for allocation in model.late:
+        pool.returned(allocation, "late")
     pool.trim()
     assert (pool.reserved_current, memory.statistics().used, memory.statistics().live) == (0, 0, 0)
+
+
+def test_a_cut_block_across_banks(context: Any) -> None:
+    """Its parts are in the banks that they lie in, and are one range again."""
+    context.memory = DeviceMemory(64 * MIB, 4, 0, 1 << 36, 0)
+    pool, lane = MemoryPool(context, max_size=64 * MIB), Lane(context, 1)
+    lane.free(pool, lane.take(pool, 64 * MIB))
+    parts = [lane.take(pool, 24 * MIB), lane.take(pool, 40 * MIB)]
+    assert [part.bank for part in parts] == [0, 1]
+    for part in parts:
+        lane.free(pool, part)
+    whole = lane.take(pool, 64 * MIB)
+    lane.run_all()
+    pool.cancel(whole)
+    pool.trim()
+    assert [bank.used for bank in context.memory.statistics().banks] == [0] * 4
+    assert context.memory.allocate(64 * MIB).size == 64 * MIB
+
+
+def test_before_idle_blocks_go_back_their_neighbours_are_looked_at(context: Any) -> None:
+    """Half of a pool is idle, the other half in use by the stream that asks for three quarters, and no more is free."""
+    context.memory.allocate(16 * MIB)
+    pool, lane = MemoryPool(context), Lane(context, 1)
+    pool.release_threshold = 64 * MIB
+    halves = [lane.take(pool, 24 * MIB) for _ in range(2)]
+    lane.free(pool, halves[0])
+    lane.run()
+    lane.free(pool, halves[1])
+    parts = [lane.take(pool, 36 * MIB), lane.take(pool, 12 * MIB)]
+    assert [part.offset - halves[0].offset for part in parts] == [0, 36 * MIB]
+
+
+def test_the_rest_of_a_block_whose_free_is_put_off(context: Any) -> None:
+    """It is given to nothing until that is over, not to the stream that freed it either."""
+    pool, lane = MemoryPool(context, max_size=MIB), Lane(context, 1)
+    whole = lane.take(pool, MIB)
+    lane.free(pool, whole)
+    lane.queue.popleft()
+    front = lane.take(pool, MIB // 2)
+    pool.put_off(whole)
+    with pytest.raises(OutOfMemory, match="may be in use"):
+        lane.take(pool, MIB // 2)
+    pool.returned(whole, "later")
+    assert lane.take(pool, MIB // 2).offset == front.offset + MIB // 2
+
+
+def test_neighbours_that_an_event_is_behind(context: Any) -> None:
+    """Of two that follow one another one was freed after the event: they are no range for what waits for it."""
+    pool = MemoryPool(context, max_size=MIB)
+    pool.reuse_allow_internal_dependencies = False
+    one, two = Lane(context, 1), Lane(context, 2)
+    low, high = (one.take(pool, MIB // 2) for _ in range(2))
+    one.free(pool, high)
+    two.wait_for(one)
+    item = one.free(pool, low)
+    with pytest.raises(OutOfMemory):
+        two.take(pool, MIB)
+    two.wait_for(one)
+    whole, after, _ = pool.take(MIB, two)
+    assert (whole.offset, after, pool.statistics().after_event) == (low.offset, (item,), 1)
+
+
+@every("first, second", [(0, 1), (1, 0)])
+def test_neighbours_are_behind_all_their_frees(context: Any, first: int, second: int) -> None:
+    """Of one stream the newest stands for all."""
+    pool, one, two = MemoryPool(context, max_size=MIB), Lane(context, 1), Lane(context, 2)
+    halves = [one.take(pool, MIB // 2) for _ in range(2)]
+    one.free(pool, halves[first])
+    item = one.free(pool, halves[second])
+    assert pool.take(MIB, two)[1] == (item,)
+    assert pool.statistics().internal_dependency == 1
+
+
+def test_no_neighbour_is_taken_that_is_not_needed(context: Any) -> None:
+    """Of blocks of 2, 4 and 4 a request of 8 takes two, and what is left serves another one."""
+    pool, lane = MemoryPool(context, max_size=10 * MIB), Lane(context, 1)
+    for part in [lane.take(pool, size * MIB) for size in (2, 4, 4)]:
+        lane.free(pool, part)
+    assert [lane.take(pool, size * MIB).offset for size in (8, 2)] == [2 * MIB, 0]
+
+
+def test_a_block_in_use_is_cut_and_joined_again(context: Any) -> None:
+    """However far ahead of the stream, and in time that grows with the number of blocks only."""
+    pool, lane = MemoryPool(context, max_size=64 * MIB), Lane(context, 1)
+    lane.free(pool, lane.take(pool, 64 * MIB))
+    for _ in range(2000):
+        for part in [lane.take(pool, size * MIB) for size in (16, 32, 16)]:
+            lane.free(pool, part)
+        lane.free(pool, lane.take(pool, 64 * MIB))
+    assert (pool.reserved_current, pool.statistics().fresh) == (64 * MIB, 1)
+    lane.run_all()
+    pool.trim()
+    assert pool.reserved_current == context.memory.statistics().used == 0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import atops
-from atops.errors import OutOfMemory
+from atops.errors import IllegalAddress, OutOfMemory
 from atops.runtime.stream import queue_of
 from tests.every import every
 from tests.runtime.boards import PATIENCE, Latch, device
@@ -132,6 +132,60 @@ def test_neighbours_of_one_stream_are_one_at_once() -> None:
         stream.sync(PATIENCE)
         assert pool.reserved_current == pool.used_current == 0 == len(place.context.memory._kept)
         assert stream.allocate(8 * MIB, pool).address == first
+
+
+def test_a_block_in_use_is_cut() -> None:
+    """Within the limit of a pool, with no command run; earlier work keeps the bytes till it is over."""
+    with device() as place:
+        gate, stream, pool = Latch(place), place.create_stream(nonblocking=True), place.create_pool(max_size=8 * MIB)
+        gate.hold(stream)
+        others = place.context.memory.used
+        whole = stream.allocate(8 * MIB, pool)
+        stream.fill(whole, 7)
+        before = stream.fetch(whole)
+        stream.free(whole)
+        halves = [stream.allocate(4 * MIB, pool) for _ in range(2)]
+        assert [each.address for each in halves] == [whole.address, whole.address + 4 * MIB]
+        for at, each in enumerate(halves):
+            stream.fill(each, at)
+        with pytest.raises(OutOfMemory):
+            stream.allocate(1, pool)
+        values = [stream.fetch(each) for each in halves]
+        stream.free(halves[1])
+        quarter = stream.allocate(MIB, pool)
+        assert quarter.address == halves[1].address and pool.statistics().promised == 3 * MIB
+        gate.open()
+        assert (before.wait_sync(PATIENCE) == 7).all()
+        assert [set(each.wait_sync(PATIENCE)) for each in values] == [{0}, {1}]
+        for each in (halves[0], quarter):
+            stream.free(each)
+        stream.sync(PATIENCE)
+        assert pool.reserved_current == 0 == len(place.context.memory._kept) and place.context.memory.used == others
+        with pytest.raises(IllegalAddress, match="was freed by"):
+            stream.fill(whole, 1).wait_sync(PATIENCE)
+
+
+def test_a_cut_block_of_another_stream_is_waited_for() -> None:
+    """Each part waits for the free; what is left of it is found by an event behind the free, as the whole was."""
+    with device() as place:
+        gate, pool = Latch(place), place.create_pool(max_size=4 * MIB)
+        one, other, third = (place.create_stream(nonblocking=True) for _ in range(3))
+        whole = one.allocate(4 * MIB, pool)
+        gate.hold(one)
+        one.fill(whole, 7)
+        before = one.fetch(whole)
+        one.free(whole)
+        third.wait(one.record())
+        parts = [stream.allocate(MIB, pool) for stream in (other, third)]
+        fills = [stream.fill(part, 1) for stream, part in zip((other, third), parts, strict=True)]
+        counts = pool.statistics()
+        assert (counts.internal_dependency, counts.after_event) == (1, 1)
+        assert [part.address - whole.address for part in parts] == [0, MIB]
+        assert not any(fill.done() for fill in fills)
+        gate.open()
+        assert (before.wait_sync(PATIENCE) == 7).all()
+        place.sync(PATIENCE)
+        assert not fills[0].exception() and not fills[1].exception()
 
 
 def test_neighbours_without_a_limit() -> None:
