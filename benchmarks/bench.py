@@ -33,6 +33,7 @@ from benchmarks.rows.tracing_cost import tracing_cost
 from benchmarks.rows.transforms import transforms
 from benchmarks.rows.vector_add import busy_vector_add, vector_add
 from benchmarks.rows.vectors import vector_operations
+from benchmarks.rows.virtual_time import virtual_time
 from benchmarks.rows.widgets import widgets
 
 __all__ = ("BENCHMARKS", "WIDTH", "main", "measure", "positive")
@@ -57,6 +58,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "tracing": tracing_cost,
     "import": import_time,
     "widgets": widgets,
+    "virtual-time": virtual_time,
     "numba": numba_peer,
 }
 WIDTH = 100  # columns where no terminal says how many there are

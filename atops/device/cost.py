@@ -14,7 +14,9 @@ from typing import Final, Protocol
 
 from atops.device.arch import Architecture
 
-__all__ = ("BlockCost", "ByteTimes", "Cancellable", "KernelClock", "LaunchCost", "SignalTimes", "ThreadCost", "meet")
+__all__ = (
+    "BlockCost", "ByteTimes", "Cancellable", "KernelClock", "LaunchCost", "SignalTimes", "ThreadCost", "Ticks", "meet",
+)  # fmt: skip
 
 NS: Final = 1000  # picoseconds
 SECOND: Final = 10**12
@@ -59,7 +61,7 @@ class ByteTimes(dict[int, int]):
         self._engine, self._bandwidth, self._sharers = engine, bandwidth, sharers
 
     def __missing__(self, nbytes: int) -> int:
-        time = max(_ceil_ps(nbytes, self._engine), self.crossing(nbytes))
+        time = max(-(-nbytes * SECOND // self._engine), self.crossing(nbytes))
         if len(self) < _MOST_SIZES:
             self[nbytes] = time
         return time
@@ -67,6 +69,21 @@ class ByteTimes(dict[int, int]):
     def crossing(self, nbytes: int) -> int:
         """Return the time of bytes at the share alone."""
         return _ceil_ps(nbytes * self._sharers, self._bandwidth)
+
+
+class Ticks(dict[int, int]):
+    """Picoseconds by ticks of a clock of `hz`."""
+
+    __slots__ = ("_hz",)
+
+    def __init__(self, hz: int) -> None:
+        self._hz = hz
+
+    def __missing__(self, count: int) -> int:
+        time = _ceil_ps(count, self._hz)
+        if len(self) < _MOST_SIZES:
+            self[count] = time
+        return time
 
 
 class LaunchCost:
@@ -78,27 +95,30 @@ class LaunchCost:
 
     __slots__ = (
         "_links", "arch", "barrier", "blocks", "clock", "device", "dte", "engine", "global_access", "grid_barrier",
-        "hz", "l2", "l3", "sips", "started", "threads",
+        "known", "l2", "l3", "sips", "started", "threads", "ticks",
     )  # fmt: skip
 
     def __init__(self, arch: Architecture, device: int, clock: KernelClock, threads: int, blocks: int) -> None:
         self.arch, self.device, self.clock, self.threads, self.blocks = arch, device, clock, threads, blocks
-        self.hz = arch.clock_khz * 1000
-        self.engine = arch.dte_bytes_per_tick * self.hz
+        hz = arch.clock_khz * 1000
+        self.engine = arch.dte_bytes_per_tick * hz
+        self.ticks = Ticks(hz)
         self.barrier = arch.barrier_latency_ns * NS
         self.grid_barrier = arch.grid_barrier_latency_ns * NS
         self.dte = arch.dte_latency_ns * NS
         self.global_access = arch.global_access_latency_ns * NS
         self.l2 = ByteTimes(self.engine, arch.l2_bandwidth // arch.clusters, threads)
+        self.known: dict[object, int] = {}  # what transfers took that were like others
         self.started = -1  # until its first block is there
-        self.share(arch.clusters)
+        self.sips = 0  # as the next two, too
+        self.l3: ByteTimes
+        self._links: dict[int | None, ByteTimes] = {}
 
     def share(self, clusters: int) -> None:
         """Note how many clusters the launch may use. Changes nothing once it has begun."""
         if self.started < 0:
             self.sips = self.threads * min(self.blocks, clusters)
             self.l3 = ByteTimes(self.engine, self.arch.l3_bandwidth, self.sips)
-            self._links: dict[int | None, ByteTimes] = {}
 
     def link(self, device: int | None) -> ByteTimes:
         """Return the times of bytes from or to memory of the host (None), or of another chip."""
@@ -120,16 +140,14 @@ class LaunchCost:
         """Return the clock of a block that gets its cluster now; none begins before the launch's latency is over."""
         now = self.clock.now() * NS
         if self.started < 0:
+            if not self.sips:
+                self.share(self.arch.clusters)
             self.started = now
         return BlockCost(self, max(now, self.started + self.arch.launch_latency_ns * NS))
 
     def scratchpad(self, nbytes: int) -> int:
         """Return the time of a thread's own access to L1 or L2: a tick for as much as the widest vector has."""
-        return self.ticks(max(1, -(-nbytes // self.arch.vector_bytes[2])))
-
-    def ticks(self, count: int) -> int:
-        """Return the time of so many ticks of the chip's clock."""
-        return _ceil_ps(count, self.hz)
+        return self.ticks[-(-nbytes // self.arch.vector_bytes[2]) or 1]
 
     def flops(self, count: int, itemsize: int) -> int:
         """Return the time of so many operations at a SIP's share of the chip's peak for elements of so many bytes."""
@@ -248,9 +266,10 @@ class ThreadCost:
         launch = self.block.launch
         self.spend((launch.flops(flops, itemsize) if flops else 0) + (launch.l3[nbytes] if nbytes else 0))
 
-    def compute(self, vectors: int, ticks: int) -> None:
-        """Do a vector operation of so many ticks on each of so many vectors."""
-        self.spend(self.block.launch.ticks(vectors * ticks))
+    def compute(self, vectors: int, function: bool) -> None:
+        """Do an operation, or a mathematical function, on each of so many vectors."""
+        launch = self.block.launch
+        self.spend(launch.ticks[vectors * launch.arch.function_ticks if function else vectors])
 
 
 class SignalTimes:

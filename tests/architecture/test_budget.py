@@ -33,7 +33,6 @@ SHORT_FILES: dict[str, str] = {
     "atops.kernels.memory.spaces": "the order of spaces, below all that has a space",
     "atops.tops.functions.api": "what makes a C-style function one of TOPS, for the families beside it",
     "atops.kernels.timing": "what a user names, and no other function of kernels is like it",
-    "atops.kernels.vectors.counting": "the one place that exchanges tables, which the others ask for nothing else",
     "atops.kernels.output": "what a user names: printf and assert, a section of the text",
     "atops.runtime.commands.cost_model": "every figure of the virtual clock in one place",
     "atops.runtime.commands.fill": "a family of commands has a file",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atops.device.dte.operations import memcpy
+from atops.device.cost import LaunchCost
 from atops.device.dte.transfer import CHAINED, DteEvent, Operand
 from atops.device.geometry import root_of
 from atops.device.span.span import Space, Span
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from atops.device.exec.thread import KernelThread
 
 __all__ = ("duration", "time_transfer")
+
+Memory = str | int | None  # "l1", "l2" or "l3", the number of another chip, or None for the host's memory
+LOCAL, SHARED = Space.LOCAL, Space.SHARED  # an enumeration's member takes long to find
+MOST_KNOWN = 4096
 
 
 def time_transfer(event: DteEvent, thread: KernelThread, context: DteContext) -> None:
@@ -57,8 +61,18 @@ def duration(event: DteEvent, thread: KernelThread) -> int:
     """
     assert thread.cost is not None
     launch = thread.cost.block.launch
-    read, written = _moved(event)
-    source, target = _memory(event.source, thread) if read else "l1", _memory(event.destination, thread)
+    read, written = event.operation.work.moved(event.into, event.out, event.parameters)
+    source, target = _memory(event, event.source, thread) if read else "l1", _memory(event, event.destination, thread)
+    key = read, written, source, target
+    time = launch.known.get(key)
+    if time is None:
+        time = _longest(launch, read, written, source, target)
+        if len(launch.known) < MOST_KNOWN:
+            launch.known[key] = time
+    return time
+
+
+def _longest(launch: LaunchCost, read: int, written: int, source: Memory, target: Memory) -> int:
     in_l3 = read * (source == "l3") + written * (target == "l3")
     in_l2 = read * (source == "l2") + written * (target == "l2")
     longest = max(launch.through(max(read, written)), launch.l3.crossing(in_l3), launch.l2.crossing(in_l2))
@@ -68,27 +82,12 @@ def duration(event: DteEvent, thread: KernelThread) -> int:
     return longest
 
 
-def _moved(event: DteEvent) -> tuple[int, int]:
-    """Return how many bytes a transfer reads and how many it writes."""
-    into, out = event.into, event.out
-    if event.operation is memcpy and out is not None:
-        return out.nbytes, out.nbytes
-    work = event.operation.work
-    source = work.read(into, out, event.parameters)
-    target = work.written(into, out, event.parameters)
-    read = 0 if source is None else source.nbytes
-    return read, read if target is None else target.nbytes
-
-
-def _memory(operand: Operand | None, thread: KernelThread) -> str | int | None:
-    """Return where an operand lies: "l1", "l2", "l3", the number of another chip, or None for the host's memory."""
-    if isinstance(operand, Span):
-        if operand.space is Space.LOCAL:
-            return "l1"
-        if operand.space is Space.SHARED:
-            return "l2"
-        allocation = operand.allocation
-        if allocation is None or allocation.device == thread.grid.chip.ordinal:
-            return "l3"  # a segment of constants has no allocation
-        return allocation.device
-    return "l2" if isinstance(operand, np.ndarray) and root_of(operand) is thread.block.cluster.l2 else "l1"
+def _memory(event: DteEvent, operand: Operand | None, thread: KernelThread) -> Memory:
+    if type(operand) is Span:
+        if (allocation := operand.allocation) is not None:
+            return "l3" if allocation.device == thread.grid.chip.ordinal else allocation.device
+        space = operand.space
+        return "l1" if space is LOCAL else "l2" if space is SHARED else "l3"  # there, too, are segments of constants
+    if event.context.shared or not isinstance(operand, np.ndarray):
+        return "l2"
+    return "l1" if root_of(operand) is thread.sip.l1 else "l2"

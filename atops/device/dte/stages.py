@@ -15,6 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -382,6 +383,10 @@ class Work:
         """Return the part of src that is read, after a check; None where nothing is."""
         return src
 
+    def moved(self, dst: Array, src: Array | None, given: Parameters) -> tuple[int, int]:
+        """Return how many bytes are read and written; a window counts as large as it is, whatever it has of src."""
+        return (0, dst.nbytes) if src is None else (src.nbytes, src.nbytes)
+
     def footprint(self, dst: Array, src: Array | None, given: Parameters) -> tuple[Array, Array | None]:
         """Return the bytes that are written and those that are read, exactly, after a check: as views of dst and src.
 
@@ -445,6 +450,17 @@ class Stages(Work):
                 extents = turn.extents(extents, given)
         region = dst if land.region is None else land.region(dst, extents, given)
         land.put(region, source, extents, turn.move, given)
+
+    def moved(self, dst: Array, src: Array | None, given: Parameters) -> tuple[int, int]:
+        """As of any work: all of src or its window, all of dst or its window."""
+        if src is None:
+            return 0, dst.nbytes
+        take, turn = self.take, self.turn
+        extents = src.shape if take.extents is None else take.extents(dst, src, turn, given)
+        read = prod(extents) * src.itemsize if turn.reads else 0
+        if self.land.region is None:
+            return read, dst.nbytes
+        return read, prod(extents if turn.extents is None else turn.extents(extents, given)) * dst.itemsize
 
     def written(self, dst: Array, src: Array | None, given: Parameters) -> Array | None:
         """Return all of dst, or its window: what src does not reach of it is filled."""

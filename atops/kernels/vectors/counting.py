@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from atops.base.locks import fork_safe
-from atops.device.exec.thread import maybe_current_thread
+from atops.device.exec.thread import get_slot
 
-__all__ = ("OPERATOR", "counted", "counting", "timed")
-
-OPERATOR = None  # as ticks: one for each vector
+__all__ = ("counted", "counting", "timed")
 
 _Compute = Callable[..., Any]
 _Timed = Callable[[Any], Any]  # from an entry of a table to the one that counts
@@ -31,23 +29,23 @@ def counted(table: dict[Any, Any], entry: _Timed) -> None:
     _tables.append((table, entry))
 
 
-def timed(compute: _Compute, ticks: Callable[[Any], int] | None = OPERATOR) -> _Compute:
-    """Return what computes the same, and moves the thread's clock on.
+def timed(compute: _Compute, function: bool = False) -> _Compute:
+    """Return what computes the same, and moves the thread's clock on: by an operator, or by a mathematical function.
 
-    `ticks(arch)` are those of one vector. An array of vectors takes as many times as long as it has of them.
+    An array of vectors takes as many times as long as it has of them.
     """
 
     def run(*operands: Any) -> Any:
-        if (thread := maybe_current_thread()) is not None and (cost := thread.cost) is not None:
-            cost.compute(max(map(_vectors, operands)), 1 if ticks is None else ticks(cost.block.launch.arch))
+        thread = None if (cell := get_slot()) is None else cell.thread
+        if thread is not None and (cost := thread.cost) is not None:
+            vectors = 1
+            for each in operands:
+                if each.ndim == 2:
+                    vectors = len(each)
+            cost.compute(vectors, function)
         return compute(*operands)
 
     return run
-
-
-def _vectors(operand: Any) -> int:
-    """Return how many vectors an operand has: the lanes of one, of an array of them, or a scalar for all lanes."""
-    return len(operand) if getattr(operand, "ndim", 0) == 2 else 1
 
 
 @contextmanager

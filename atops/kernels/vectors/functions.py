@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Protocol, TypeVar, cast
 
 import numpy as np
@@ -85,7 +84,7 @@ def _kinds(name: str) -> dict[VectorType, tuple[Numeric, VectorType]]:
     row = _ROWS[name]
     kinds = [VECTOR_TYPES[each] for each in row.permitted]
     table = {kind: (numeric(name, kind.element), kind.mask if row.gives_mask else kind) for kind in kinds}
-    counted(table, lambda entry: (timed(entry[0], attrgetter("function_ticks")), entry[1]))
+    counted(table, lambda entry: (timed(entry[0], function=True), entry[1]))
     return table
 
 
