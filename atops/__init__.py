@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from atops import errors, kernels
 from atops.base.dims import Dim3
+from atops.base.errors import DataRace
 from atops.base.neighbours import cure, import_of
 from atops.base.options import EmulatorOptions
 from atops.base.trace.records import Kind, Status, Trace, TraceRecord
 from atops.device.memory.value_wait import Condition
+from atops.device.races.race import Race
 from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.board.handles import IsStream
 from atops.runtime.commands.task import StreamTask
@@ -35,7 +37,7 @@ from atops.runtime.cooperative_launch import launch_together
 from atops.runtime.core.completion import Completion
 from atops.runtime.core.event import Event
 from atops.runtime.device import Device, DeviceStatistics
-from atops.runtime.driver import Driver, current_driver, default_driver
+from atops.runtime.driver import Driver, current_driver, default_driver, report
 from atops.runtime.external_stream import ExternalStream
 from atops.runtime.memory.buffer import Buffer, DeviceArray
 from atops.runtime.memory.host_array import HostArray
@@ -43,6 +45,7 @@ from atops.runtime.pipeline import Pipeline, pipeline
 from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.profiling import Profile, profile
 from atops.runtime.properties import DeviceProperties
+from atops.runtime.races.report import Report
 from atops.runtime.run import run
 from atops.runtime.stream import Stream
 from atops.runtime.stream_reports import StreamStatistics
@@ -57,6 +60,7 @@ __all__ = (
     "Buffer",
     "Completion",
     "Condition",
+    "DataRace",
     "Device",
     "DeviceArray",
     "DeviceProperties",
@@ -73,6 +77,8 @@ __all__ = (
     "MemoryPool",
     "Pipeline",
     "Profile",
+    "Race",
+    "Report",
     "Status",
     "Stream",
     "StreamStatistics",
@@ -88,6 +94,7 @@ __all__ = (
     "launch_together",
     "pipeline",
     "profile",
+    "report",
     "run",
     "tops",
 )

@@ -27,9 +27,9 @@ EPILOG = """\
 OPTIONS stand before SCRIPT; whatever is behind it belongs to the program, which runs as `python SCRIPT [ARGS ...]`
 runs it: the same __main__, sys.argv, sys.path, tracebacks and exit code. The options are defaults for every board that
 the program makes, and its child processes: what the program itself gives, as in EmulatorOptions(seed=3), holds, and
-a note says so. The same is had without this command from ATOPS_STRICT, ATOPS_SEED, ATOPS_ARCH, ATOPS_DEVICES,
-ATOPS_WORKERS and ATOPS_TRACE in the environment. Exit code 2: a mistake in OPTIONS, no such program, or a trace that
-could not be written at the end of a program that went well."""
+a note says so. The same is had without this command from ATOPS_STRICT, ATOPS_DETECT, ATOPS_SEED, ATOPS_ARCH,
+ATOPS_DEVICES, ATOPS_WORKERS and ATOPS_TRACE in the environment. Exit code 2: a mistake in OPTIONS, no such program, or
+a trace that could not be written at the end of a program that went well."""
 VALUED = frozenset({"--seed", "--arch", "--devices", "--workers", "--trace"})
 REPLACED: list[ModuleType] = []  # the __main__ of before: its functions go on
 
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.allow_abbrev = False
     add = parser.add_argument
     add("--strict", action="store_true", help="raise where the default only warns; poison what is not yet copied")
+    add("--detect", action="store_true", help="report races: accesses to the same bytes that nothing orders")
     add("--seed", type=int, metavar="N", help="choose the order of steps from a seed: the same one, the same run")
     add("--arch", choices=ARCHITECTURE_NAMES, help="architecture")
     add("--devices", metavar="N", help="devices on the board, 0 to 8")
@@ -95,13 +96,13 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def _given(chosen: argparse.Namespace) -> dict[str, str]:
     """Return the fields that the options set, as the environment has them."""
     found = {name: str(getattr(chosen, name)) for name in ("seed", "arch", "devices", "workers")}
-    found |= {"strict": "1"} if chosen.strict else {}
+    found |= {name: "1" for name in ("strict", "detect") if getattr(chosen, name)}
     return {name: text for name, text in found.items() if text != "None"}
 
 
 def _tell_misplaced(arguments: Sequence[str]) -> None:
     """Note each option of this command behind the program: that one is the program's."""
-    own = VALUED | {"--strict", "--profile"}
+    own = VALUED | {"--strict", "--detect", "--profile"}
     if misplaced := sorted({word.partition("=")[0] for word in arguments} & own):
         names = ", ".join(misplaced)
         note = f"{names} behind the program is the program's own; the options of `atops run` stand before it"

@@ -33,6 +33,7 @@
         │   ├── KernelAssert       a condition that a kernel asserted does not hold (also an AssertionError)
         │   ├── MissingAwait       a kernel made a request and never awaited it
         │   └── DteError           a DTE context or transfer was misused
+        ├── DataRace               bytes that two sides use and nothing orders (with the detectors, in strict mode)
         ├── HostCallFailure        a host callable in stream order, or what a stream waited for, raised
         │   └── AwaitableCancelled what a stream waited for was cancelled
         ├── PriorLaunchFailure     skipped, because an earlier command of the stream failed
@@ -59,6 +60,7 @@ __all__ = (
     "CommandCancelled",
     "CompilationError",
     "CooperativeLaunchTooLarge",
+    "DataRace",
     "DteError",
     "ExecutionError",
     "HostCallFailure",
@@ -282,6 +284,15 @@ class MissingAwait(LaunchFailure):
 
 class DteError(LaunchFailure):
     """A DTE context or transfer was misused. The kernel's mistake."""
+
+
+class DataRace(ExecutionError):
+    """Bytes that two sides use, one of them to write, in no order. Raised in strict mode, by the later of the two.
+
+    `races` are what was found: `atops.Race` objects, which `atops.report()` has, too.
+    """
+
+    races: tuple[object, ...] = ()
 
 
 class HostCallFailure(ExecutionError):

@@ -56,6 +56,7 @@ VARIABLES: Final[Mapping[str, Variable]] = {
     "devices": Variable("ATOPS_DEVICES", 1, partial(_whole, 0, MAX_DEVICES), f"0 to {MAX_DEVICES}"),
     "workers": Variable("ATOPS_WORKERS", 1, _workers, f"1 to {MAX_WORKERS} or 'sip'"),
     "strict": Variable("ATOPS_STRICT", False, lambda text: SWITCHES[text.lower()], "1 or 0"),
+    "detect": Variable("ATOPS_DETECT", False, lambda text: SWITCHES[text.lower()], "1 or 0"),
     "trace": Variable("ATOPS_TRACE", DEFAULT_TRACE, _records, "a number of records, or a file"),
     "seed": Variable("ATOPS_SEED", None, int, "a whole number"),
 }
@@ -93,10 +94,11 @@ def _from_environment(name: str) -> Any:
 class EmulatorOptions:
     """How a board is built and how its kernels are run.
 
-    A field that the program gives holds. Of those that it leaves out, six are looked for in the environment when the
-    object is made: ATOPS_ARCH, ATOPS_DEVICES, ATOPS_WORKERS, ATOPS_STRICT (1 or 0), ATOPS_SEED, and ATOPS_TRACE if it
-    is a number (else it names a file: see `atops.profile`). So an existing program runs strict, or from a seed,
-    as it stands; `python -m atops run` sets them. Making one raises InvalidValue that names the field, or the variable.
+    A field that the program gives holds. Of those that it leaves out, seven are looked for in the environment when the
+    object is made: ATOPS_ARCH, ATOPS_DEVICES, ATOPS_WORKERS, ATOPS_STRICT and ATOPS_DETECT (1 or 0), ATOPS_SEED, and
+    ATOPS_TRACE if it is a number (else it names a file: see `atops.profile`). So an existing program runs strict, or
+    from a seed, as it stands; `python -m atops run` sets them. Making one raises InvalidValue that names the field, or
+    the variable.
 
     - `arch`: "gcu210" or "gcu300" (the default).
     - `devices`: 0 to 8 devices on the board; 1 by default.
@@ -105,6 +107,8 @@ class EmulatorOptions:
     - `dte`: when an asynchronous transfer takes effect: "wait" (as late as legal, at the wait), "eager" (as soon as
       it is issued) or "seeded" (at the issue or at the wait, as the seed decides).
     - `strict`: poison destinations at issue, checksum host sources, raise where the default only warns.
+    - `detect`: report races: accesses to the same bytes that nothing orders (`atops.report()`, docs/races.md). With
+      `strict`, too, what races fails with DataRace.
     - `trace`: capacity of the trace ring in records; 0 switches tracing off.
     - `seed`: of the scheduling policy inline; None is first come, first served.
     - `clock`: "wall", or "virtual" (inline only): time advances only when no step is ready, to the next timer or end of
@@ -124,6 +128,7 @@ class EmulatorOptions:
     workers: int | Literal["sip"] = _from_environment("workers")
     dte: Literal["wait", "eager", "seeded"] = "wait"
     strict: bool = _from_environment("strict")
+    detect: bool = _from_environment("detect")
     trace: int = _from_environment("trace")
     seed: int | None = _from_environment("seed")
     clock: Literal["wall", "virtual"] = "wall"
@@ -141,15 +146,13 @@ class EmulatorOptions:
             raise InvalidValue(f"devices is {self.devices!r}; expected 0 to {MAX_DEVICES}")
         if self.workers != "sip" and not (whole(self.workers) and 1 <= self.workers <= MAX_WORKERS):
             raise InvalidValue(f"workers is {self.workers!r}; expected 1 to {MAX_WORKERS} or 'sip'")
-        self._check_numbers()
+        self._check_types()
         if not whole(self.callback_threads) or not 1 <= self.callback_threads <= MAX_THREADS:
             raise InvalidValue(f"callback_threads is {self.callback_threads!r}; expected 1 to {MAX_THREADS}")
         if self.dte not in ("wait", "eager", "seeded"):
             raise InvalidValue(f"dte is {self.dte!r}; expected 'wait', 'eager' or 'seeded'")
         if self.seed is not None and not whole(self.seed):
             raise InvalidValue(f"seed is {self.seed!r}; expected an int or None")
-        if not isinstance(self.strict, bool):
-            raise InvalidValue(f"strict is {self.strict!r}; expected True or False")
         if self.clock not in ("wall", "virtual"):
             raise InvalidValue(f"clock is {self.clock!r}; expected 'wall' or 'virtual'")
         if self.trace < 0:
@@ -159,7 +162,10 @@ class EmulatorOptions:
         if not 0 <= self.abort_grace <= MAX_SECONDS:  # of which NaN and infinity are none: an end has to come
             raise InvalidValue(f"abort_grace is {self.abort_grace!r}; expected seconds, 0 to {MAX_SECONDS}")
 
-    def _check_numbers(self) -> None:
+    def _check_types(self) -> None:
+        for name in ("strict", "detect"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise InvalidValue(f"{name} is {value!r}; expected True or False")
         for name, right in (("trace", whole), ("slice", whole), ("warm_bytes", whole), ("abort_grace", number)):
             if not right(value := getattr(self, name)):
                 raise InvalidValue(f"{name} is {value!r}; expected a number")

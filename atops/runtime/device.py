@@ -515,28 +515,40 @@ class Device(InProcess):
         refuse_await("`await device.wait()`")
         context = self.context
         context.free_dropped()
+        given = self._board.seq
         if context.active:
             self._board.wait_all(self.outstanding(), timeout)
-        self.end_wait(context)
+        self.end_wait(context, given)
 
     async def wait(self) -> None:
         """Wait until all work of the device is over, then raise the first failure of one of its streams."""
         context = self.context
         context.free_dropped()
+        given = self._board.seq
         await over(self.outstanding() if context.active else ())
-        self.end_wait(context)
+        self.end_wait(context, given)
 
-    def end_wait(self, context: DeviceContext | None = None) -> None:
-        """Do what follows the wait for all work: give back what pools keep too much, raise the first failure."""
+    def end_wait(self, context: DeviceContext | None = None, given: int = 0) -> None:
+        """Do what follows the wait for all work: give back what pools keep too much, raise the first failure.
+
+        `given` is the number of the newest command that was waited for.
+        """
         context = context or self.context
         context.check_survived()
+        if (detector := self._board.detector) is not None:
+            detector.device_over(self.ordinal, given)
         context.synchronised((NOTHING, EVERYTHING, self._board.seq) if context.order.host_asked else None)
         self.raise_error()
 
     @property
     def is_idle(self) -> bool:
         """Whether no stream of the device has work: a snapshot."""
-        return not self.context.active
+        given = self._board.seq
+        if self.context.active:
+            return False
+        if (detector := self._board.detector) is not None:
+            detector.device_over(self.ordinal, given)
+        return True
 
     def outstanding(self) -> list[Completion]:
         """Return what the device still has to finish: a snapshot."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from atops.base.clock import Clock
-from atops.base.errors import AtopsError, IllegalState, InvalidType
+from atops.base.errors import AtopsError, IllegalState, InvalidType, NotInitialized
 from atops.base.neighbours import answers, keywords
 from atops.base.options import EmulatorOptions
 from atops.base.trace.tracer import Tracer
@@ -21,11 +21,14 @@ from atops.runtime.board.current_device import DEFAULT, chosen_board, enter, lea
 from atops.runtime.core.future import InProcess
 from atops.runtime.driver_board import DEFAULT_LOCK, Board, Closing
 from atops.runtime.executors.executor import Executor
+from atops.runtime.races.report import CLOSED, OFF, Report
 
 if TYPE_CHECKING:
     from atops.runtime.device import Device
 
-__all__ = ("Driver", "board_of", "current_board", "current_driver", "default_driver", "options_of")
+__all__ = ("Driver", "board_of", "current_board", "current_driver", "default_driver", "options_of", "report",
+    "report_of",
+)  # fmt: skip
 
 
 @answers("Driver")
@@ -111,6 +114,13 @@ class Driver(InProcess):
         """The clock of its traces, events and timeouts."""
         return self._board.clock
 
+    def report(self) -> Report:
+        """Return what the race detectors have found so far, and what they have observed: `print(driver.report())`.
+
+        Where they are off (`EmulatorOptions.detect`) its verdict is "inconclusive".
+        """
+        return report_of(self._board)
+
     # ---- as it was made: these cannot be set
 
     @property
@@ -145,6 +155,13 @@ class Driver(InProcess):
 board_of: Callable[[Driver], Board] = operator.attrgetter("_board")  # what a Driver stands in front of
 
 
+def report_of(board: Board) -> Report:
+    """Return the report of a board."""
+    if board.detector is None:
+        return Report(repr(board), escapes=(OFF,))
+    return board.detector.findings.report()
+
+
 def options_of(options: EmulatorOptions | None) -> EmulatorOptions:
     """Return the options of a driver: what was given, or the environment's. Raises InvalidType for what is neither."""
     if options is None:
@@ -165,6 +182,20 @@ def current_driver() -> Driver:
 def default_driver() -> Driver:
     """Return the process-wide driver, made on first use with the options of the environment."""
     return _default_board().driver
+
+
+def report() -> Report:
+    """Return the report of the current driver, as `Driver.report` does.
+
+    Where none was chosen, after `atops.run` say, and the process-wide one has no detectors: that of the driver with
+    detectors that was closed last. Raises NotInitialized where there was no driver at all.
+    """
+    board = chosen_board() or (DEFAULT[0] if DEFAULT else None)
+    if CLOSED and (board is None or board.detector is None) and chosen_board() is None:
+        return CLOSED[-1]
+    if board is None:
+        raise NotInitialized("there is no driver to report on yet; ask after its work: atops.run(main), then report()")
+    return report_of(board)
 
 
 def current_board() -> Board:

@@ -53,6 +53,8 @@ from atops.runtime.pools.pool import MemoryPool
 from atops.runtime.queues.deadlock import StallWatch, check_awaiting, check_blocking
 from atops.runtime.queues.host_functions import WAITS, warn_in_host_function
 from atops.runtime.queues.queue import StreamQueue
+from atops.runtime.races.command_detector import detecting
+from atops.runtime.races.report import CLOSED
 
 if TYPE_CHECKING:
     from atops.runtime.device import Device
@@ -96,7 +98,7 @@ class Board(InProcess):
         self.inline, self.checked = executor.inline, executor.inline or self.options.strict  # when enqueueing
         self.post: Callable[[Step], None] = executor.post
         self.now, self.offer = self.clock.now, executor.offer
-        self.execute = how_to_run(self.options.clock == "virtual", self.options.strict)
+        self.detector, self.execute = detecting(self, how_to_run(self.options.clock == "virtual", self.options.strict))
         self.lock = make_lock()  # it orders every submission, and guards every queue
         self.serial, self.seq = next(SERIALS), 0  # seq: the number of the newest command
         self.closed: AtopsError | None = None  # what to raise once it is closed
@@ -307,7 +309,7 @@ class Board(InProcess):
         deadline = None if limit is None else self.now() + int(limit * 1e9)
         if HERE.callback is not None:
             warn_in_host_function(self, WAITS, repr(items[0]) if items else "a stream")
-        items = [item for each in items if not (item := each.instead or each).over]
+        given, items = items, [item for each in items if not (item := each.instead or each).over]
         self.guard_blocking(items, limit)  # of all, before the first blocks what the last needs
         for item in items:
             each: Completion | None = item
@@ -316,6 +318,8 @@ class Board(InProcess):
                 if not self.executor.block(each, left):
                     raise TimeoutError(f"{each!r} was not done within {timeout} s")
                 each = each.instead  # what has the place of a cancelled command
+        if self.detector is not None:
+            self.detector.saw_all(given)
 
     def run_callback(self, function: Callable[..., object], *arguments: object) -> None:
         """Call user code on a thread for done callbacks and observers (a step of its own, inline). Logs what it raises.
@@ -426,6 +430,9 @@ class Closing(Ending):
         board.host.close("the driver's close")
         bury(board.contexts)
         board.call_apart(board.tracer.flush)
+        if board.detector is not None:
+            CLOSED.append(board.detector.findings.report())
+            board.detector.close()
         self.end()
         board.executor.close()
 

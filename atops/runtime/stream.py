@@ -22,6 +22,7 @@ from atops.runtime.driver import Driver, current_board
 from atops.runtime.owning_queue import HIGHEST, LOWEST, OwningQueue
 from atops.runtime.queues.abort import abort_and_wait, abort_stream
 from atops.runtime.queues.queue import StreamQueue
+from atops.runtime.races.command_detector import StreamEnd
 from atops.runtime.stream_memory import MemoryVerbs
 from atops.runtime.stream_reports import StreamStatistics, describe, html_of, statistics_of
 from atops.runtime.stream_work import WorkVerbs
@@ -77,8 +78,10 @@ class Stream(WorkVerbs):
         logged.
         """
         self.close()
+        end = self._end()
         try:
             await over(self._queue.outstanding())
+            self._over(end)
         except GeneratorExit:
             self.abort()
             raise
@@ -168,17 +171,23 @@ class Stream(WorkVerbs):
         Then raise the stream's failure if there is one. `await stream` waits for what is enqueued by now.
         """
         self._queue.context.check_alive()
+        end = self._end()
         await over(self._queue.outstanding())
         while items := self._queue.outstanding():
+            end = self._end()
             await over(items)
+        self._over(end)
         self._queue.context.synchronised()
         self._queue.raise_error()
 
     def qsize(self) -> int:
         """Return how many commands are not over, the running one too. (`empty()` allocates: ask `is_done`.)"""
+        end = self._end()
         count = sum(item.command.__class__ is not Cancelled for item in self._queue.pending())
         if count:
             self._queue.board.asked_in_vain(self._queue)
+        else:
+            self._over(end)
         return count
 
     def full(self) -> bool:
@@ -195,7 +204,9 @@ class Stream(WorkVerbs):
         context.check_alive()
         context.free_dropped()
         before = before_end(self._queue) if context.order.host_asked else None
+        end = self._end()
         yield from over(self._queue.outstanding()).__await__()
+        self._over(end)
         context.synchronised(before)
         self._queue.raise_error()
         return self
@@ -211,7 +222,9 @@ class Stream(WorkVerbs):
         context.check_alive()
         context.free_dropped()
         before = before_end(self._queue) if context.order.host_asked else None
+        end = self._end()
         self._queue.board.wait_all(self._queue.outstanding(), timeout)
+        self._over(end)
         context.synchronised(before)
         self._queue.raise_error()
 
@@ -225,10 +238,22 @@ class Stream(WorkVerbs):
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to wait for (TOPS Runtime API, 2.4 topsStreamQuery)."""
+        end = self._end()
         if not self._queue.outstanding():
+            self._over(end)
             return True
         self._queue.board.asked_in_vain(self._queue)
         return False
+
+    def _end(self) -> StreamEnd | None:
+        """Return what stands for all that the stream was given by now, for the race detector, where there is one."""
+        detector = self._queue.board.detector
+        return None if detector is None else detector.end_of(self._queue)
+
+    def _over(self, end: StreamEnd | None) -> None:
+        """Tell the race detector that the program was told that all of this is over."""
+        if end is not None and (detector := self._queue.board.detector) is not None:
+            detector.over(end)
 
     @property
     def is_nonblocking(self) -> bool:

@@ -47,7 +47,8 @@ FLOORS = {
 FOLDERS = (
     ("atops.base", "atops.base.waiting", "atops.base.trace"),
     (
-        "atops.device", "atops.device.memory", "atops.device.exec", "atops.device.span", "atops.device.dte",
+        "atops.device", "atops.device.memory", "atops.device.races", "atops.device.exec", "atops.device.span",
+        "atops.device.dte",
     ),
     ("atops.trace",),
     (
@@ -56,8 +57,8 @@ FOLDERS = (
     ),
     (
         "atops.runtime.executors", "atops.runtime.core", "atops.runtime.memory", "atops.runtime.board",
-        "atops.runtime.commands", "atops.runtime.queues", "atops.runtime.pools", "atops.runtime.ipc",
-        "atops.runtime.resources", "atops.runtime", "atops.runtime.executables",
+        "atops.runtime.commands", "atops.runtime.races", "atops.runtime.queues", "atops.runtime.pools",
+        "atops.runtime.ipc", "atops.runtime.resources", "atops.runtime", "atops.runtime.executables",
     ),
     ("atops.bridge", "atops.tops.header", "atops.tops.functions", "atops.tops"),
     ("atops", "atops.apps"),

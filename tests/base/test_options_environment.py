@@ -24,6 +24,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     ("ATOPS_STRICT", "1", "strict", True),
     ("ATOPS_STRICT", "True", "strict", True),
     ("ATOPS_STRICT", "off", "strict", False),
+    ("ATOPS_DETECT", "1", "detect", True),
     ("ATOPS_SEED", "-7", "seed", -7),
     ("ATOPS_SEED", "", "seed", None),
     ("ATOPS_TRACE", "100", "trace", 100),
@@ -36,7 +37,7 @@ def test_a_variable_is_a_default(variable: str, text: str, field: str, value: ob
         assert getattr(EmulatorOptions(), field) == value
         assert getattr(EmulatorOptions(slice=8), field) == value
         assert getattr(EmulatorOptions.from_environment({variable: text}), field) == value
-        given = {"arch": "gcu300", "devices": 2, "workers": 1, "strict": False, "trace": 9, "seed": 3}
+        given = {"arch": "gcu300", "devices": 2, "workers": 1, "strict": False, "detect": False, "trace": 9, "seed": 3}
         options = EmulatorOptions(**given)  # type: ignore[arg-type]  # each is of its field's type
         assert {name: getattr(options, name) for name in given} == given
     assert EmulatorOptions.from_environment({}) == EmulatorOptions()

@@ -86,6 +86,8 @@ class Signals(InProcess):
         """
         with HostWait(self, self._chip, self._check(handle), _whole(value, "value"), condition) as wait:
             await current_loop_adapter().park(wait)
+        if (detector := self._driver.detector) is not None:
+            detector.saw_launches()
         return wait.result()
 
     def wait_sync(
@@ -105,6 +107,8 @@ class Signals(InProcess):
                 raise WouldDeadlock(f"a finalizer or a signal handler waits for {wait!r} in the middle of a call")
             if not self._driver.executor.block(wait, timeout):
                 raise TimeoutError(f"{wait!r} did not end within {timeout} s")
+        if (detector := self._driver.detector) is not None:
+            detector.saw_launches()
         return wait.result()
 
     def refuse(self, error: AtopsError) -> None:

@@ -238,6 +238,8 @@ class _AwaitedOver:
 
     def wake(self) -> None:
         """End the wait, well or not."""
+        if (detector := self._item.queue.board.detector) is not None:
+            detector.host_did(self._item)
         self._item.finish(self._awaited.error)
 
 
@@ -264,6 +266,8 @@ def _run(command: WaitAwaited, item: Completion) -> bool:
             command_trace.park(item)
         return False
     item.parked = item.stop = None
+    if (detector := item.queue.board.detector) is not None:
+        detector.host_did(item)
     if awaited.error is not None:
         raise awaited.error
     return True
@@ -277,6 +281,7 @@ define(
     describe=lambda command, item: (Kind.WAIT_EVENT, 0, *NOWHERE, *NOWHERE, -1, command.name),
     uses=nothing,
     reads=nothing,
+    touches=nothing,
     effect=always,
     waits=always,
     silent=False,

@@ -82,8 +82,10 @@ class _Paid:
         self._owed.pop(self._item, None)
 
 
-def owe(adapter: LoopAdapter, item: Completion) -> None:
-    """Note until it is over that a command ends only while a loop runs: blocking that loop for it would never end."""
+def owe(adapter: LoopAdapter | None, item: Completion) -> None:
+    """Note until it is over that a command ends only while a loop runs: blocking that one is in vain."""
+    if adapter is None:
+        return
     adapter.owed[item] = None
     paid = _Paid(adapter.owed, item)
     if not item.add_waiter(paid):
@@ -248,6 +250,8 @@ def note_wait(item: Completion, source: object, begins: bool) -> None:
 
 def _ended(item: Completion, error: AtopsError | None) -> None:
     item.begin = None  # it leads back to its completion
+    if (detector := item.queue.board.detector) is not None:
+        detector.host_did(item)
     item.finish(error)  # first: when the next one starts, this one is done
     item.queue.call_over(item)
 
@@ -307,6 +311,7 @@ define(
     describe=lambda call, item: (Kind.CALL, 0, *NOWHERE, *NOWHERE, -1, call.name),
     uses=nothing,
     reads=nothing,
+    touches=nothing,
     effect=always,
     waits=never,
     silent=True,

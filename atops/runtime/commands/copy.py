@@ -20,10 +20,10 @@ from atops.device.memory.allocation import Allocation, move
 from atops.runtime.board.context import DeviceContext
 from atops.runtime.commands.cost_model import copy_legs, legs_ns
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import Described, Ended, ReadRange, UsedRange, define, never, nothing, place
+from atops.runtime.core.commands import Described, Ended, ReadRange, Touch, UsedRange, define, never, nothing, place
 from atops.runtime.core.completion import Completion, as_failure
 from atops.runtime.executors.executor import Lane
-from atops.runtime.memory.scatter import ranges_of, read_from, write_to
+from atops.runtime.memory.scatter import ranges_of, read_from, touches_of, write_to
 
 if TYPE_CHECKING:
     from atops.device.topology import Link
@@ -428,6 +428,15 @@ def _source_of(command: Copy) -> Iterable[ReadRange]:
     return ()
 
 
+def _touches_of_copy(command: Copy | ScatteredCopy) -> Iterable[Touch]:
+    """Return both ends. Host bytes, too: two copies may meet there."""
+    size = command.size
+    return (
+        *touches_of(command.src, command.src_offset, size, False),
+        *touches_of(command.dst, command.dst_offset, size, True),
+    )
+
+
 define(
     Copy,
     words=lambda _: "copy",
@@ -436,6 +445,7 @@ define(
     describe=_describe_copy,
     uses=nothing,
     reads=_source_of,
+    touches=_touches_of_copy,
     effect=lambda copy: copy.size > 0,
     waits=lambda item: item.engine < 0,
     silent=True,
@@ -449,6 +459,7 @@ define(
     describe=_describe_scattered,
     uses=_ranges_of_scattered,
     reads=nothing,
+    touches=_touches_of_copy,
     effect=lambda copy: copy.size > 0,
     waits=never,
     silent=False,

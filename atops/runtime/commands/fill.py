@@ -63,6 +63,7 @@ define(
     describe=lambda fill, item: (Kind.FILL, fill.size, *place(fill.dst, fill.offset), *NOWHERE, -1, ""),
     uses=nothing,
     reads=nothing,
+    touches=lambda fill: ((fill.dst, fill.offset, fill.offset + fill.size, True),),
     effect=lambda fill: fill.times > 0,
     waits=never,
     silent=False,

@@ -20,7 +20,7 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.commands.copy import COPIES
 from atops.runtime.commands.kernel_steps import KernelSteps
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import NOWHERE, Ended, ReadRange, UsedRange, always, define
+from atops.runtime.core.commands import NOWHERE, Ended, ReadRange, UsedRange, always, define, nothing
 from atops.runtime.core.completion import Completion, failure_fields
 from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import LaterStep
@@ -158,7 +158,10 @@ def _ended(command: Launch, item: Completion, grid: Grid) -> None:
         log.warning("%s", warning, extra=failure_fields(item.queue, item))
     if (stop := command.options.stop) is not None and not item.over:
         stop.stamp(item, board.now())
-    context.printing.when_shown(command.bound, item.queue.finish, item, grid.error and _failure_of(item, grid))
+    failure: AtopsError | None = grid.error and _failure_of(item, grid)
+    if board.detector is not None and not item.over:
+        failure = board.detector.launched(item, grid, failure)
+    context.printing.when_shown(command.bound, item.queue.finish, item, failure)
 
 
 def _failure_of(item: Completion, grid: Grid) -> ExecutionError | None:
@@ -240,14 +243,14 @@ class Rendezvous:
         self.barrier = GridBarrier(grids)
         self.gang = Gang(priority)
         self._grids = grids
-        self._items: list[Completion] = []
+        self.items: list[Completion] = []  # the launches, once they are enqueued
         self._starts: list[Callable[[], None]] = []
         self._lock = self.barrier.lock
         self._failed = False
 
     def expect(self, items: list[Completion]) -> None:
         """Watch the launches: one that ends before all have met fails the others."""
-        self._items = items
+        self.items = items
         for item in items:
             if not item.add_waiter(_EndedEarly(self)):
                 self.give_up()
@@ -276,7 +279,7 @@ class Rendezvous:
         """Fail every launch that is not over, unless all have met."""
         if not self.leave():
             return
-        for item in self._items:
+        for item in self.items:
             if not item.over and item.state == "running":
                 item.queue.finish(item, LaunchFailure("another grid of the same cooperative launch could not start"))
 
@@ -332,6 +335,7 @@ define(
     describe=lambda launch, item: (LAUNCH, 0, *NOWHERE, *NOWHERE, -1, launch.bound.name),
     uses=_ranges_of_launch,
     reads=_readable,
+    touches=nothing,
     effect=always,
     waits=lambda item: item.parked is not None and not item.parked.started,  # it stands behind other kernels
     silent=True,

@@ -15,9 +15,9 @@ from atops.base.trace.tracer import Kind
 from atops.device.memory.allocation import Allocation
 from atops.runtime.commands.copy import run_here_or_beside
 from atops.runtime.commands.cost_model import legs_ns, read_legs, write_legs
-from atops.runtime.core.commands import Described, Ended, ReadRange, UsedRange, always, define, never, place
+from atops.runtime.core.commands import Described, Ended, ReadRange, Touch, UsedRange, always, define, never, place
 from atops.runtime.core.completion import Completion
-from atops.runtime.memory.scatter import ranges_of, read_from, write_to
+from atops.runtime.memory.scatter import ranges_of, read_from, touches_of, write_to
 
 __all__ = ("OPERATIONS", "Reduce", "combine")
 
@@ -92,6 +92,12 @@ def _operands_of(command: Reduce) -> Iterable[ReadRange]:
     return [(memory, start, start + command.size) for memory, start in (command.lhs, command.rhs)]
 
 
+def _touches_of_reduce(command: Reduce) -> Iterable[Touch]:
+    (result, at), size = command.result, command.size
+    read = [touch for memory, start in (command.lhs, command.rhs) for touch in touches_of(memory, start, size, False)]
+    return (*read, *touches_of(result, at, size, True))
+
+
 define(
     Reduce,
     words=lambda _: "reduce",
@@ -100,6 +106,7 @@ define(
     describe=_describe_reduce,
     uses=_ranges_of_reduce,
     reads=_operands_of,
+    touches=_touches_of_reduce,
     effect=always,
     waits=never,
     silent=False,

@@ -42,6 +42,8 @@ def _run_wait_value(command: WaitValue, item: Completion) -> bool:
 
     def satisfied() -> None:
         item.writer = HERE.writer
+        if (detector := board.detector) is not None:
+            detector.satisfied(item, command.src, command.offset, command.width // 8)
         item.finish()
 
     watch = Watch(*command, satisfied, on_dead=item.finish, poll=board.poller.add)
@@ -82,6 +84,7 @@ define(
     describe=_describe_wait_value,
     uses=nothing,
     reads=nothing,
+    touches=nothing,
     effect=always,
     waits=always,
     silent=False,
@@ -95,6 +98,7 @@ define(
     describe=lambda write, _: (Kind.WRITE_VALUE, write.width // 8, *place(write.dst, write.offset), *NOWHERE, -1, ""),
     uses=nothing,
     reads=nothing,
+    touches=lambda write: ((write.dst, write.offset, write.offset + write.width // 8, True),),
     effect=always,
     waits=never,
     silent=True,

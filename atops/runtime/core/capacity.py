@@ -297,6 +297,8 @@ class Room:
         if not self.granted and (refusal := self._capacity.refusal) is not None:
             raise refusal.fresh()
         self.entered = True
+        if (detector := self.queue.board.detector) is not None:
+            detector.saw_room(self.queue)
         self._token = ROOMS.set((*ROOMS.get(), self))
 
     def leave(self) -> None:

@@ -26,6 +26,7 @@ __all__ = (
     "Described",
     "Ended",
     "ReadRange",
+    "Touch",
     "UsedRange",
     "always",
     "define",
@@ -47,6 +48,7 @@ Command: TypeAlias = tuple[object, ...]  # a record with a row
 Described: TypeAlias = tuple[int, int, int, int, int, int, int, str]
 UsedRange: TypeAlias = tuple[int, int, int]  # device, offset in its memory, size in bytes
 ReadRange: TypeAlias = tuple[Allocation, int, int]  # memory, first byte, end
+Touch: TypeAlias = tuple[object, int, int, bool]  # memory or host bytes, first byte, end, whether they are written
 Run: TypeAlias = "Callable[[Any, Completion], bool]"
 
 HOST = (-1, 0)
@@ -62,6 +64,7 @@ class CommandRow(NamedTuple):
     describe: Callable[[Any, Completion], Described]
     uses: Callable[[Any], Iterable[UsedRange]]
     reads: Callable[[Any], Iterable[ReadRange]]
+    touches: Callable[[Any], Iterable[Touch]]
     effect: Callable[[Any], bool]
     waits: Callable[[Completion], bool]
 
@@ -109,6 +112,7 @@ def define(
     describe: Callable[[C, Completion], Described],
     uses: Callable[[C], Iterable[UsedRange]],
     reads: Callable[[C], Iterable[ReadRange]],
+    touches: Callable[[C], Iterable[Touch]],
     effect: Callable[[C], bool],
     waits: Callable[[Completion], bool],
     silent: bool,
@@ -123,13 +127,14 @@ def define(
     - `describe`: its trace record, without the times.
     - `uses`: the ranges of device memory that it is given and its trace record does not tell.
     - `reads`: the bytes that it reads, or may read; strict mode compares those that were prefetched.
+    - `touches`: the bytes that it reads and writes, as far as that is known when it begins; races are found by them.
     - `effect`: whether null-stream order counts it; a copy of no bytes is nothing to wait for.
     - `waits`: whether it only waits, though it has become the head of its stream.
     - `silent`: whether its family tells a viewer when it begins, or it is over at once; else the queue tells.
     - `ended`: what is left of it when it is over.
     """
     ENDED[kind] = ended
-    ROWS[kind] = CommandRow(words, run, run_timed, describe, uses, reads, effect, waits)
+    ROWS[kind] = CommandRow(words, run, run_timed, describe, uses, reads, touches, effect, waits)
     for (timed, strict), table in RUNS.items():
         chosen = run_timed if timed else run
         table[kind] = _looking(chosen, reads) if strict and reads is not nothing else chosen
@@ -223,6 +228,7 @@ define(
     describe=lambda left, _: (int(Kind.CALL), 0, *NOWHERE, *NOWHERE, -1, left.words),
     uses=nothing,
     reads=nothing,
+    touches=nothing,
     effect=always,
     waits=never,
     silent=True,

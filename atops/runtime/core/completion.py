@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from atops.runtime.board.deferred_free import Lost
     from atops.runtime.driver_board import Board
     from atops.runtime.queues.queue import StreamQueue
+    from atops.runtime.races.command_clock import Epoch
     from atops.runtime.stream import Stream
 
 __all__ = (
@@ -82,6 +83,7 @@ class Completion(FutureLike[T_co]):
     engine = -1  # the cluster or copy engine that served it
     writer = -1  # seq of the write that ended a value wait
     lost: Lost | None = None  # what was not over at its end though its stream was to wait for it; set before the stage
+    epoch: Epoch | None = None  # what the race detector knows of it, where there is one
     stage = PENDING  # of these four; `state` is its name
     waiters: dict[Waiter | LoopWaiter, None] | None = None  # in order of arrival; see `add_waiter`
     _result: Any = None
@@ -189,7 +191,10 @@ class Completion(FutureLike[T_co]):
         """Whether the command is over, well or not."""
         if self.stage < DONE:
             self.queue.board.asked_in_vain(self)
-        return self.stage >= DONE
+            return self.stage >= DONE
+        if (detector := self.queue.board.detector) is not None:
+            detector.saw(self)
+        return True
 
     def running(self) -> bool:
         """Return whether it is the stream's turn and not over."""
@@ -207,6 +212,8 @@ class Completion(FutureLike[T_co]):
     @property
     def state(self) -> str:
         """One of "pending", "running", "done", "failed"."""
+        if self.stage >= DONE and (detector := self.queue.board.detector) is not None:
+            detector.saw(self)
         return STATES[self.stage]
 
     def result(self, timeout: Timeout = AT_ONCE) -> T_co:
@@ -215,6 +222,8 @@ class Completion(FutureLike[T_co]):
         Raises NotReady when it is not done. With a `timeout` in seconds, or None for no limit, it blocks until then
         as a future of concurrent.futures does: it is `wait_sync(timeout)`, with its errors.
         """
+        if self.stage >= DONE and (detector := self.queue.board.detector) is not None:
+            detector.saw(self)
         if self.stage == DONE:
             return self._result  # type: ignore[no-any-return]  # what the verb said it would be
         if self.stage == FAILED:
@@ -236,6 +245,8 @@ class Completion(FutureLike[T_co]):
             if timeout is AT_ONCE:
                 raise self._not_ready()
             self._block(timeout)
+        if (detector := self.queue.board.detector) is not None:
+            detector.saw(self)
         if self._error is not None:
             look_at(self._error)
         return self._error
@@ -252,13 +263,13 @@ class Completion(FutureLike[T_co]):
         return self._error
 
     def __repr__(self) -> str:
-        return f"<Completion {self.seq}: {words_of(self.command)} on {self.queue.label}, {self.state}>"
+        return f"<Completion {self.seq}: {words_of(self.command)} on {self.queue.label}, {STATES[self.stage]}>"
 
     def _repr_html_(self) -> str:
         return html_table(f"Completion {self.seq}: {words_of(self.command)}", (
             ("stream", self.queue.label),
-            ("state", self.state),
-            ("waits for", self.parked if self.state in ("pending", "running") else None),
+            ("state", STATES[self.stage]),
+            ("waits for", self.parked if self.stage < DONE else None),
             ("error", self.failure),
         ))  # fmt: skip
 
@@ -327,20 +338,25 @@ class CallbackWaiter:
 
     def _run(self) -> None:
         functions, self.functions = self.functions, []
+        if (detector := self._completion.queue.board.detector) is not None:
+            detector.saw(self._completion)
         for function, context in functions:
             self._completion.queue.board.call_apart(context.run, function, self._completion)
 
 
 async def over(items: Iterable[Completion]) -> None:
     """Wait until commands are over and, of a cancelled one, what has its place. A checkpoint under trio in any case."""
-    waited = False
-    for item in items:
+    waited, told = False, list(items)
+    for item in told:
         each: Completion | None = item
         while each is not None:
             if each.stage < DONE:
                 await current_loop_adapter().park(each)
                 waited = True
             each = each.instead
+    for item in told:
+        if (detector := item.queue.board.detector) is not None:
+            detector.saw(item)
     if not waited:
         await checkpoint()
 

@@ -42,7 +42,7 @@ else:
 
 __all__ = (
     "AT_ONCE", "FutureLike", "InProcess", "LoopCallback", "T_co", "Timeout", "call_here", "checked_callback",
-    "ends_a_wait",
+    "ends_a_wait", "tell_detector",
 )  # fmt: skip
 
 log = get_logger("atops.driver")
@@ -167,9 +167,10 @@ class LoopCallback:
     def wake(self) -> None:
         """Have the loop call it, or a callback thread if the loop has closed. From any thread."""
         if not self._adapter.deliver(self._run):
-            self._apart(self._context.run, self.function, self._thing)
+            self._apart(self._context.run, self.function, self._thing)  # after the loop's end: nothing waits for it
 
     def _run(self) -> None:
+        tell_detector(self._thing)
         self._adapter.call(self.function, self._thing, self._context)
 
 
@@ -184,6 +185,7 @@ def checked_callback(thing: FutureLike[Any], function: object, context: Context 
 
 def call_here(function: Callable[[Any], object], thing: FutureLike[Any], context: Context) -> None:
     """Call a done callback of what is over: soon if a loop runs here, else at once. What it raises is logged."""
+    tell_detector(thing)
     adapter = running_loop_adapter()
     if adapter is not None and adapter.deliver(lambda: adapter.call(function, thing, context)):
         return
@@ -191,6 +193,14 @@ def call_here(function: Callable[[Any], object], thing: FutureLike[Any], context
         context.run(function, thing)
     except Exception:
         log.exception("a callback raised: %r", function)
+
+
+def tell_detector(thing: FutureLike[Any]) -> None:
+    """Tell the race detector, where there is one, that the program is told that a thing is over."""
+    record = thing if (completion := getattr(thing, "completion", thing)) is None else completion
+    queue = getattr(record, "queue", None)
+    if queue is not None and (detector := queue.board.detector) is not None:
+        detector.saw(record)
 
 
 def ends_a_wait() -> bool:

@@ -62,6 +62,8 @@ class Watch:
             if self.state != PENDING or not self.turned_to(record):
                 return
             self.state = CANCELLED if record.cancelled() else FINISHED
+            if self.waiters and (detector := record.queue.board.detector) is not None:
+                detector.saw(record)
             for waiter, thing in self.waiters:
                 if record.cancelled():
                     waiter.add_cancelled(thing)

@@ -15,9 +15,10 @@ import numpy as np
 
 from atops.base.errors import IllegalAddress, InvalidValue
 from atops.device.memory.allocation import NOTHING, Allocation, Bytes
+from atops.runtime.core.commands import Touch
 from atops.runtime.memory.buffer import Buffer
 
-__all__ = ("MOST_DIMS", "Part", "Scattered", "covers", "ranges_of", "read_from", "write_to")
+__all__ = ("MOST_DIMS", "Part", "Scattered", "covers", "ranges_of", "read_from", "touches_of", "write_to")
 
 MOST_DIMS = 8
 
@@ -201,6 +202,30 @@ def _pieces(memory: Scattered, offset: int, size: int) -> Iterator[tuple[int, in
         start, height, buffer = part.anchor[0], part.extent[0], part.memory
         if start * row < offset + size and (start + height) * row > offset:
             yield from ranges_of([(buffer.allocation, buffer.offset, buffer.nbytes)])
+
+
+def touches_of(end: object, offset: int, size: int, write: bool) -> list[Touch]:
+    """Return the bytes of an end of a copy as accesses to plain memory: of scatter memory those of its parts.
+
+    Of these what is exact: whole rows of the parent, which are rows of a part, too, or the whole part.
+    """
+    if not isinstance(end, Scattered):
+        return [(end, offset, offset + size, write)] if size else []
+    found: list[Touch] = []
+    row = end.size // end.dims[0] if end.dims else 0
+    if not row or offset % row or size % row:
+        return found
+    first, last = offset // row, (offset + size) // row
+    for part in end.parts:
+        start, stop = part.anchor[0], part.anchor[0] + part.extent[0]
+        low, high = max(start, first), min(stop, last)
+        whole = (low, high) == (start, stop)
+        if low < high and (whole or part.axes[0] == 0):
+            buffer, each = part.memory, part.memory.nbytes // part.extent[0]
+            at = buffer.offset + (low - start) * each
+            end_at = buffer.offset + buffer.nbytes if whole else at + (high - low) * each
+            found.append((buffer.allocation, at, end_at, write))
+    return found
 
 
 def covers(dims: tuple[int, ...], parts: tuple[Part, ...]) -> bool:

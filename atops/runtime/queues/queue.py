@@ -43,6 +43,7 @@ from atops.runtime.queues.abort import abort_stream, break_off, cancel_command, 
 from atops.runtime.queues.host_functions import CALLS, warn_in_host_function
 
 if TYPE_CHECKING:
+    from atops.runtime.races.command_detector import StreamClock
     from atops.runtime.stream import Stream
 
 __all__ = ("StreamQueue", "submit_items")
@@ -67,6 +68,7 @@ class StreamQueue(InProcess):
         "_stream",
         "blocking",
         "board",
+        "clock",
         "closed",
         "cluster_mask",
         "context",
@@ -117,6 +119,7 @@ class StreamQueue(InProcess):
         self._detached: dict[Completion, None] | None = None  # left the queue unfinished: callbacks that do not hold it
         self._callbacks: deque[Completion] | None = None  # detached callbacks waiting for the one before them
         self._loose = False  # whether the queue may hold callbacks that will leave it unfinished
+        self.clock: StreamClock | None = None  # what the race detector knows of it, where there is one
         self.lost: Lost | None = None  # commands of others that it was to wait for and did not; None once all are over
         self._scheduled = False
         self.closed = False
@@ -206,9 +209,10 @@ class StreamQueue(InProcess):
             queue = self._queue = deque()
         if kind is Call:
             ordered = ordered and command.holds  # a call that its own stream does not wait for delays no other stream
-            if command.adapter is not None:
-                owe(command.adapter, item)
+            owe(command.adapter, item)
         item.seq = board.seq = board.seq + 1
+        if board.detector is not None:
+            board.detector.submitted(item)
         if board.tracer.active:
             item.submitted_ns = board.now()
             if board.tracer.observed:

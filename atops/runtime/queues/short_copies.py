@@ -37,7 +37,7 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
     running; an abort marks them, and `carry_out_run` stops at the mark.
     """
     kind = queue[0].command.kind
-    if context.prefetched.watched:
+    if context.prefetched.watched or context.board.detector is not None:
         return []  # each is looked at as it begins
     if kind == COPY_D2D:
         if context.engines.waiting:
@@ -139,7 +139,7 @@ def copy_at_once(
     kind = COPY_H2D if upload else COPY_D2H
     if HERE.role is not None or board.inline or tracer.observed or context.prefetched.watched:
         return False
-    if board.lock.is_owned():
+    if board.detector is not None or board.lock.is_owned():
         return False
     seq = begun = 0
     try:

@@ -1,0 +1,70 @@
+"""What is found of a race: the two sides, the bytes, and what would order them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from atops.device.call_site import Site
+
+__all__ = ("Access", "Race")
+
+MOST_RANGES = 4  # that are printed
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One side: `actor` does `what`, at a line of the program if that is known, as part of a command."""
+
+    actor: str
+    what: str
+    write: bool
+    site: Site | None
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.actor}: {self.what}" + ("" if self.site is None else f", at {self.site}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON; a place is {"file", "line", "function"}."""
+        site, place = self.site, None
+        if site is not None:
+            place = {"file": site.path, "line": site.line, "function": site.function}
+        return {
+            "actor": self.actor, "what": self.what, "write": self.write, "place": place, "command": self.command
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two accesses to the same bytes of `memory`, in no order; `advice` says what would order them.
+
+    `ranges` are (first byte, end) in that memory; `device` is -1 for host memory.
+    """
+
+    kind: str
+    first: Access
+    second: Access
+    memory: str
+    device: int
+    ranges: tuple[tuple[int, int], ...]
+    advice: str
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.memory}, {self.bytes_shown}", f"  first:  {self.first}"]
+        lines += [f"  second: {self.second}", f"  {self.advice}"]
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON; ranges are [first byte, end]."""
+        return {
+            "kind": self.kind, "first": self.first.as_dict(), "second": self.second.as_dict(), "memory": self.memory,
+            "device": self.device, "ranges": [list(each) for each in self.ranges], "advice": self.advice,
+        }  # fmt: skip
+
+    @property
+    def bytes_shown(self) -> str:
+        """The ranges in words."""
+        shown = ", ".join(f"{start} to {stop}" for start, stop in self.ranges[:MOST_RANGES])
+        more = len(self.ranges) - MOST_RANGES
+        return f"bytes {shown}" + (f" and {more} more ranges" if more > 0 else "")

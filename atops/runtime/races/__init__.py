@@ -1,0 +1,8 @@
+"""Races between commands: what is ordered before what, which bytes commands touch, and the report of a driver.
+
+- `command_clock`: what a command comes after.
+- `byte_history`: which commands used which bytes of one memory.
+- `wording`: what a race between two commands is called, and what would order them.
+- `report`: what was found, observed and not seen; kept once for each pair of lines.
+- `command_detector`: what brings these together, asked as commands begin and as the host is told that they are over.
+"""

@@ -1,0 +1,105 @@
+"""Who used which bytes of one memory: of each byte the command that wrote it last, and those that have read it since.
+
+Ranges are exact. A stream's commands are in order, so of its reads only the newest is kept, and a thousand streams that
+read the same bytes again and again cost a thousand entries and no more.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from atops.runtime.races.command_clock import Epoch, before
+
+__all__ = ("ByteHistory", "Clash")
+
+Clash = tuple[Epoch, bool, int, int]  # an earlier command, whether it wrote, first byte, end
+
+
+class _Cell:
+    """A range of bytes with one past."""
+
+    __slots__ = ("readers", "stop", "writer")
+
+    def __init__(self, stop: int, writer: Epoch | None, readers: dict[int, Epoch]) -> None:
+        self.stop = stop
+        self.writer = writer
+        self.readers = readers  # by order
+
+
+class ByteHistory:
+    """The past of the bytes of one memory, by offset."""
+
+    __slots__ = ("_cells", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._cells: list[_Cell] = []
+
+    def note(self, start: int, stop: int, write: bool, epoch: Epoch) -> list[Clash]:
+        """Note an access to bytes `start` to `stop`. Returns what it clashes with: nothing puts these before it."""
+        clashes: list[Clash] = []
+        if start >= stop:
+            return clashes
+        first, last = self._cut(start, stop)
+        for place in range(first, last):
+            cell, begin = self._cells[place], self._starts[place]
+            writer = cell.writer
+            if writer is not None and not before(writer, epoch) and not (writer.signal and epoch.signal):
+                clashes.append((writer, True, begin, cell.stop))
+            if write:
+                for reader in cell.readers.values():
+                    if not before(reader, epoch):
+                        clashes.append((reader, False, begin, cell.stop))
+                cell.writer, cell.readers = epoch, {}
+            else:
+                cell.readers[epoch.order] = epoch
+        if write and last - first > 1:  # one past from now on
+            self._cells[first].stop = stop
+            del self._starts[first + 1 : last], self._cells[first + 1 : last]
+        return clashes
+
+    def writers(self, start: int, stop: int) -> list[Epoch]:
+        """Return what wrote any of these bytes last."""
+        place = max(bisect_right(self._starts, start) - 1, 0)
+        found: list[Epoch] = []
+        while place < len(self._starts) and self._starts[place] < stop:
+            cell = self._cells[place]
+            if cell.stop > start and cell.writer is not None and cell.writer not in found:
+                found.append(cell.writer)
+            place += 1
+        return found
+
+    def __len__(self) -> int:
+        """Return in how many ranges it keeps them."""
+        return len(self._starts)
+
+    def _cut(self, start: int, stop: int) -> tuple[int, int]:
+        """Have cells from byte `start` to `stop` and no others there. Returns their places: first, end."""
+        starts, cells = self._starts, self._cells
+        first = bisect_right(starts, start) - 1
+        if first >= 0 and starts[first] == start and cells[first].stop == stop:  # by far the commonest
+            return first, first + 1
+        if first >= 0 and cells[first].stop > start:
+            if starts[first] < start:
+                self._split(first, start)
+                first += 1
+        else:
+            first += 1
+        at, place = start, first
+        while at < stop:
+            begin = starts[place] if place < len(starts) else stop
+            if begin > at:  # nothing is known of these
+                end = min(begin, stop)
+                starts.insert(place, at)
+                cells.insert(place, _Cell(end, None, {}))
+            elif cells[place].stop > stop:
+                self._split(place, stop)
+            at = cells[place].stop
+            place += 1
+        return first, place
+
+    def _split(self, place: int, at: int) -> None:
+        cell = self._cells[place]
+        self._starts.insert(place + 1, at)
+        self._cells.insert(place + 1, _Cell(cell.stop, cell.writer, dict(cell.readers)))
+        cell.stop = at

@@ -1,0 +1,402 @@
+"""What finds races between commands: each, as it begins, is compared with those that nothing puts before it.
+
+A stream's commands are in order; so is what follows a wait for an event or for a value, null-stream order, and what the
+host enqueues once it has waited. The host is one actor, whatever tasks and threads its program has: what it does comes
+after all that any of them was told is over.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import ref
+
+from atops.base.errors import AtopsError, DataRace, PriorLaunchFailure
+from atops.base.locks import fork_safe
+from atops.device.call_site import Site, calling_place
+from atops.device.memory.allocation import Allocation
+from atops.device.races.race import Race
+from atops.runtime.commands.awaited import WaitAwaited
+from atops.runtime.commands.call import Call
+from atops.runtime.commands.events import WaitEvent
+from atops.runtime.commands.launch import Launch
+from atops.runtime.commands.memory import Alloc
+from atops.runtime.commands.values import WaitValue, WriteValue
+from atops.runtime.core.commands import Ended, Run, Touch, has_effect, row_of
+from atops.runtime.core.completion import DONE, FAILED, Completion
+from atops.runtime.races.byte_history import ByteHistory
+from atops.runtime.races.command_clock import (
+    NOTHING,
+    VERSION,
+    Clock,
+    Epoch,
+    everything_in,
+    group_in,
+    joined,
+    known,
+    newer,
+    with_entry,
+    without,
+)
+from atops.runtime.races.report import Findings
+from atops.runtime.races.wording import access_of, advice_for, kind_of, merged
+
+if TYPE_CHECKING:
+    from atops.device.exec.grid import Grid
+    from atops.runtime.driver_board import Board
+    from atops.runtime.queues.queue import StreamQueue
+
+__all__ = ("CommandDetector", "StreamClock", "StreamEnd", "detecting")
+
+# By memory, the earlier command, whether it wrote, and whether the later one does: the bytes.
+_Found: TypeAlias = dict[tuple[int, Epoch, bool, bool], tuple[Allocation, list[tuple[int, int]]]]
+
+StreamEnd: TypeAlias = "tuple[StreamQueue, Completion | None, int]"
+
+ENQUEUEING: Final = 3  # frames that are always the package's own: `submitted`, `append`, and its caller
+NULL_ORDERS: Final = -1024  # below the marks: the orders of null streams
+WAITS: Final = frozenset({WaitEvent, WaitAwaited, WaitValue, Call})  # their ends tell something
+MANY: Final = 64  # pages of a clock from which on what is known twice is dropped
+
+
+class StreamClock:
+    """Where a stream is: its newest command that has begun, and the one before it."""
+
+    __slots__ = ("before_last", "last", "merged", "null_seen")
+
+    def __init__(self) -> None:
+        self.last: Epoch | None = None
+        self.before_last: Epoch | None = None
+        self.merged: Clock = NOTHING  # what null-stream order has of what the stream knows
+        self.null_seen = 0
+
+
+class _DeviceOrder:
+    """Null-stream order of one device: the null stream's newest command, and what blocking streams know."""
+
+    __slots__ = ("blocking", "blocking_host", "every", "null", "waits")
+
+    def __init__(self) -> None:
+        self.blocking: Clock = NOTHING
+        self.blocking_host: Clock = NOTHING
+        self.null: Epoch | None = None
+        self.every: Clock = NOTHING  # what any stream of the device has learned
+        # By stream, the waits at its end: what they tell is known when they are over, when the null stream asks.
+        self.waits: dict[int, list[Epoch]] = {}
+
+
+class CommandDetector:
+    """The detector of one board. Every method may be called from any thread; none calls the program."""
+
+    def __init__(self, board: Board) -> None:
+        self.findings = Findings(board)
+        self.strict = board.options.strict
+        self.host: Clock = NOTHING  # what the host knows to be over
+        self.launches: Clock = NOTHING  # all launches that have begun
+        self._lock = fork_safe(threading.RLock())  # again: a finalizer may come in the middle of it
+        self._histories: dict[int, tuple[ByteHistory, ref[Allocation]]] = {}  # by serial
+        self._running: dict[int, tuple[Epoch, Collection[Allocation]]] = {}  # kernels, by number, with their memory
+        self._devices: dict[int, _DeviceOrder] = {}
+
+    def close(self) -> None:
+        """Forget what commands have touched. What was found stays."""
+        with self._lock:
+            self._histories.clear()
+
+    # ---- commands
+
+    def submitted(self, item: Completion) -> None:
+        """Note where a command was enqueued, and what the host knew then. With the driver's lock held."""
+        queue, command = item.queue, item.command
+        context = queue.context
+        device = context.ordinal
+        order = queue.number or NULL_ORDERS - device
+        site = Site(*calling_place(ENQUEUEING))
+        item.epoch = epoch = Epoch(order, item.seq, device, queue.blocking, self.host, site, queue.label)
+        if item.deps is not None:
+            epoch.after = item.deps if not queue.null else command.after if command.__class__ is Alloc else ()
+
+    def watching(self, runs: Mapping[type, Run]) -> Mapping[type, Run]:
+        """Return how commands run that are looked at first. A duty is done, whatever is found of it."""
+        begin = self.begin
+
+        def looked_at(run: Run) -> Run:
+            def look_and_run(command: Any, item: Completion) -> bool:
+                if not item.duty:
+                    begin(item)
+                    return run(command, item)
+                try:
+                    begin(item)
+                except DataRace:
+                    run(command, item)
+                    raise
+                return run(command, item)
+
+            return look_and_run
+
+        return {kind: run if kind is Ended else looked_at(run) for kind, run in runs.items()}
+
+    def begin(self, item: Completion) -> None:
+        """Note that a command begins, and compare what it touches. Raises DataRace in strict mode."""
+        epoch, command = item.epoch, item.command
+        if epoch is None:
+            return
+        kind = command.__class__
+        row = row_of(command)
+        found: _Found = {}
+        with self._lock:
+            epoch.words = row.words(command)
+            epoch.signal = kind is WriteValue
+            self._advance(item, epoch, kind)
+            findings = self.findings
+            findings.commands += 1
+            for touch in row.touches(command):
+                if isinstance(touch[0], Allocation):
+                    findings.bytes += touch[2] - touch[1]
+                    self._note(epoch, touch, found)
+        if found:
+            self._tell(item, epoch, found)
+
+    def launched(self, item: Completion, grid: Grid, failure: AtopsError | None) -> AtopsError | None:
+        """Compare what a kernel has touched, at its end. Returns what the launch fails with, perhaps a DataRace."""
+        epoch, kernels = item.epoch, getattr(grid, "detector", None)
+        self._running.pop(item.seq, None)
+        if epoch is None or not epoch.words:
+            return failure
+        if kernels is None:
+            self.findings.escaped("what kernels touch, beside commands of other streams and in their threads")
+            return failure
+        found: _Found = {}
+        with self._lock:
+            self.findings.launches += 1
+            epoch.complete()  # those that it met have begun by now
+            for memory, start, stop, write, _ in kernels.footprint():
+                self._note(epoch, (memory, start, stop, write), found)
+        try:
+            if found:
+                self._tell(item, epoch, found)
+        except DataRace as race:
+            return failure or race
+        return failure
+
+    def _note(self, epoch: Epoch, touch: Touch, found: _Found) -> None:
+        """Note an access, and put what it clashes with into `found`."""
+        memory, start, stop, write = touch
+        assert isinstance(memory, Allocation), "host bytes have no history"
+        for earlier, wrote, low, high in self._history(memory).note(start, stop, write, epoch):
+            found.setdefault((memory.serial, earlier, wrote, write), (memory, []))[1].append((low, high))
+
+    def _history(self, memory: Allocation) -> ByteHistory:
+        serial = memory.serial
+        found = self._histories.get(serial)
+        if found is None:
+            histories = self._histories
+            found = histories[serial] = ByteHistory(), ref(memory, lambda _: histories.pop(serial, None))
+        return found[0]
+
+    def _tell(self, item: Completion, epoch: Epoch, found: _Found) -> None:
+        """Report clashes. Raises DataRace in strict mode."""
+        races = []
+        for (_, earlier, wrote, write), (memory, ranges) in found.items():
+            device = -1 if memory.device is None else memory.device
+            kind = kind_of(earlier, epoch)
+            first, second = access_of(earlier, wrote, device), access_of(epoch, write, device)
+            advice = advice_for(kind, earlier, epoch)
+            races.append(Race(kind, first, second, repr(memory), device, merged(ranges), advice))
+        self.findings.add(races, item)
+        if self.strict:
+            error = DataRace("\n".join(map(str, races)))
+            error.races = tuple(races)
+            raise error
+
+    # ---- order
+
+    def _clock(self, queue: StreamQueue) -> StreamClock:
+        clock = queue.clock
+        if clock is None:
+            clock = queue.clock = StreamClock()
+        return clock
+
+    def _device(self, ordinal: int) -> _DeviceOrder:
+        found = self._devices.get(ordinal)
+        return self._devices.setdefault(ordinal, _DeviceOrder()) if found is None else found
+
+    def _advance(self, item: Completion, epoch: Epoch, kind: type) -> None:
+        """Find what is before a command that begins. With the lock held."""
+        queue, command = item.queue, item.command
+        clock = self._clock(queue)
+        if (last := clock.last) is not None:
+            if last.told is not None:
+                last.complete()
+            epoch.own, epoch.host = last.own, newer(epoch.host, last.host)
+        for over in _epochs_of(epoch.after, epoch):
+            epoch.come_after(over)
+        epoch.after = ()
+        if kind is WaitEvent and command.record is not None:
+            epoch.told = [*_epochs_of((command.record,), epoch)]
+        elif kind is Launch and (meeting := command.options.meeting) is not None:
+            epoch.meeting = meeting
+            epoch.told = [*_epochs_of(meeting.items, epoch)]
+        if queue.blocking and has_effect(command):
+            self._in_null_order(queue, clock, epoch, kind)
+        own = epoch.own
+        if last is None or own is not last.own:
+            if len(own) > MANY:
+                epoch.own = own = without(own, epoch.host)
+            device = self._device(epoch.device)
+            device.every = joined(device.every, own)
+        clock.before_last, clock.last = last, epoch
+        if kind is Launch:
+            self._running[epoch.seq] = epoch, command.bound.allocations
+            self.launches = with_entry(joined(self.launches, own), epoch.order, epoch.seq)
+        elif kind is Call:
+            self._host_knows(epoch)
+
+    def _in_null_order(self, queue: StreamQueue, clock: StreamClock, epoch: Epoch, kind: type) -> None:
+        """Have a command come after what null-stream order puts before it, and tell the other side.
+
+        A wait for an event in a blocking stream does not wait for the null stream, and may begin before a command there
+        that was enqueued earlier.
+        """
+        device, group = self._device(epoch.device), group_in(epoch.device)
+        if queue.null:
+            for order, waits in list(device.waits.items()):
+                for wait in waits:
+                    if wait.seq < epoch.seq:
+                        wait.complete()
+                        device.blocking = joined(device.blocking, wait.own)
+                        device.blocking_host = newer(device.blocking_host, wait.host)
+                device.waits[order] = left = [wait for wait in waits if wait.seq > epoch.seq]
+                if not left:
+                    del device.waits[order]
+            epoch.own = with_entry(joined(epoch.own, device.blocking), group, epoch.seq - 1)
+            epoch.host = newer(epoch.host, device.blocking_host)
+            device.null = epoch
+            return
+        if (null := device.null) is not None and null.seq > clock.null_seen and kind is not WaitEvent:
+            clock.null_seen = null.seq
+            epoch.come_after(null)
+            epoch.own = with_entry(epoch.own, group, null.seq)
+        if kind in WAITS:
+            last = queue.context.null_last
+            waits = device.waits.get(epoch.order, []) if last is not None and last.stage < DONE else []
+            device.waits[epoch.order] = [*waits, epoch]
+            return
+        device.waits.pop(epoch.order, None)
+        if epoch.own is not clock.merged:
+            device.blocking, clock.merged = joined(device.blocking, epoch.own), epoch.own
+        device.blocking_host = newer(device.blocking_host, epoch.host)
+
+    # ---- the host
+
+    def saw(self, item: Completion) -> None:
+        """Note that the host was told that a command is over: what it enqueues from now on comes after it."""
+        stood = item.instead or item
+        if (epoch := stood.epoch) is None or (stood.stage < DONE and stood is item):
+            return
+        with self._lock:
+            if epoch.words == "" and item.stage == FAILED:
+                self._saw_failed(item)
+            else:
+                self._host_knows(epoch)
+
+    def _saw_failed(self, item: Completion) -> None:
+        """Note that the host was told of a command that never began: one skipped comes after what was before it."""
+        clock = item.queue.clock
+        if isinstance(item.failure, PriorLaunchFailure | DataRace) and clock is not None and clock.last is not None:
+            self._host_knows(clock.last)
+
+    def _host_knows(self, epoch: Epoch) -> None:
+        host = self.host
+        if epoch.told is not None:
+            epoch.complete()
+        if known(host, epoch.order) >= epoch.seq:
+            return
+        self._learn(with_entry(joined(host, epoch.own), epoch.order, epoch.seq))
+
+    def _learn(self, host: Clock) -> None:
+        if host is not self.host:
+            self.host = with_entry(host, VERSION, known(self.host, VERSION) + 1)
+
+    def saw_room(self, queue: StreamQueue) -> None:
+        """Note that the host was told that there is room in a stream: a command of it is over."""
+        clock, idle = queue.clock, not queue.pending()
+        if clock is not None and (last := clock.last if idle else clock.before_last) is not None:
+            with self._lock:
+                self._host_knows(last)
+
+    def saw_launches(self) -> None:
+        """Note that the host was told something by a kernel: which one is not known, so by all that have begun."""
+        with self._lock:
+            self._learn(joined(self.host, self.launches))
+
+    def saw_word(self, memory: Allocation, offset: int, size: int) -> None:
+        """Note that the host has waited for a word: it comes after what wrote it last, or kernels that may have."""
+        with self._lock:
+            for writer in self._history(memory).writers(offset, offset + size):
+                self._host_knows(writer)
+            self._learn(joined(self.host, self.launches))
+
+    def host_did(self, item: Completion) -> None:
+        """Note that something of the host's has ended for which a stream waits: it comes after what the host knew."""
+        with self._lock:
+            if (epoch := item.epoch) is not None:
+                epoch.told = [*(epoch.told or ()), self.host]
+
+    def satisfied(self, item: Completion, memory: Allocation, offset: int, size: int) -> None:
+        """Note that the wait for a value is over: its stream comes after what wrote the word last.
+
+        A kernel tells of its stores at its end, so those that run count as writers, too.
+        """
+        with self._lock:
+            if (epoch := item.epoch) is None:
+                return
+            told: list[Epoch | Clock] = [*self._history(memory).writers(offset, offset + size)]
+            told += [running for running, memories in self._running.values() if memory in memories]
+            if memory.host_visible:
+                told.append(self.host)
+            epoch.told = told
+
+    def saw_all(self, items: Iterable[Completion]) -> None:
+        """Note that the host was told that these are over."""
+        for item in items:
+            self.saw(item)
+
+    def end_of(self, queue: StreamQueue) -> StreamEnd:
+        """Return what stands for all that a stream was given by now: for `over`, after the wait for it."""
+        with queue.board.lock:
+            return queue, queue._last, queue.board.seq
+
+    def over(self, end: StreamEnd) -> None:
+        """Note that the host was told that all of it is over: of the null stream what all blocking streams had, too."""
+        queue, last, seq = end
+        with self._lock:
+            if queue.null:
+                device = self._device(ordinal := queue.context.ordinal)
+                self._learn(with_entry(joined(self.host, device.blocking), group_in(ordinal), seq))
+                for wait in [wait for waits in device.waits.values() for wait in waits if wait.seq <= seq]:
+                    self._host_knows(wait)
+            if last is not None:
+                self.saw(last)
+            elif (clock := queue.clock) is not None and clock.last is not None:
+                self._host_knows(clock.last)
+
+    def device_over(self, ordinal: int, seq: int) -> None:
+        """Note that the host was told that all of a device's commands up to a number are over."""
+        with self._lock:
+            self._learn(with_entry(joined(self.host, self._device(ordinal).every), everything_in(ordinal), seq))
+
+
+def _epochs_of(items: Iterable[Completion], epoch: Epoch) -> list[Epoch]:
+    """Return the epochs of commands of other streams than this one's."""
+    found = [(item.instead or item).epoch for item in items]
+    return [each for each in found if each is not None and each.order != epoch.order]
+
+
+def detecting(board: Board, runs: Mapping[type, Run]) -> tuple[CommandDetector | None, Mapping[type, Run]]:
+    """Return the detector of a board, if its options ask for one, and how its commands run."""
+    if not (board.options.detect or board.options.strict):
+        return None, runs
+    detector = CommandDetector(board)
+    return detector, detector.watching(runs)

@@ -1,0 +1,148 @@
+"""The report of a driver: what races, what was observed, and what escaped the detectors."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from atops.base.html_table import Markup, columns, html_table
+from atops.base.locks import fork_safe
+from atops.base.log_fields import get_logger
+from atops.device.call_site import Site
+from atops.device.races.race import Access, Race
+
+if TYPE_CHECKING:
+    from atops.runtime.core.completion import Completion
+    from atops.runtime.driver_board import Board
+
+__all__ = ("CLOSED", "OFF", "Findings", "Report", "Verdict")
+
+log = get_logger("atops.races")
+
+Verdict: TypeAlias = Literal["clean", "race", "inconclusive"]
+MEANING: Final[Mapping[str, str]] = {
+    "clean": "of all that was observed, every two accesses to the same bytes are in order",
+    "race": "accesses to the same bytes that nothing orders",
+    "inconclusive": "no race was found, and not all was observed",
+}
+OFF: Final = "anything: the detectors are off; make the driver with EmulatorOptions(detect=True), or set ATOPS_DETECT=1"
+CLOSED: Final[deque[Report]] = deque(maxlen=1)  # of the driver that was closed last
+MOST: Final = 1_000  # races that a report keeps
+TRACED: Final = 120  # letters of a race in a trace
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the detectors of one driver have found so far: a snapshot, by `atops.report()` or `Driver.report()`.
+
+    `verdict` is "race" where there are `races`; "inconclusive" where there are none and something was not seen, which
+    `escapes` names; else "clean", which says no more than `observed`: how many commands, launches and bytes were
+    compared. `print(report)` shows all of it, a notebook as a table; `to_json()` is for programs.
+    """
+
+    driver: str
+    races: tuple[Race, ...] = ()
+    escapes: tuple[str, ...] = ()
+    observed: Mapping[str, int] = field(default_factory=dict)
+    repeated: int = 0  # races that were found again, at the same two lines
+
+    @property
+    def verdict(self) -> Verdict:
+        """One of "clean", "race", "inconclusive"."""
+        return "race" if self.races else "inconclusive" if self.escapes else "clean"
+
+    def __str__(self) -> str:
+        lines = [f"{self.verdict}: {MEANING[self.verdict]}"]
+        for number, race in enumerate(self.races, 1):
+            lines += ["", *_numbered(number, str(race))]
+        if self.races and self.repeated:
+            lines += ["", f"found again at the same lines: {self.repeated} times"]
+        if self.escapes:
+            lines += ["", "not seen:", *(f"  {each}" for each in self.escapes)]
+        if self.observed:
+            lines += ["", "observed: " + ", ".join(f"{count:,} {what}" for what, count in self.observed.items())]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        observed = ", ".join(f"{count:,} {what}" for what, count in self.observed.items())
+        summary = html_table(f"Report of {self.driver}", (
+            ("verdict", Markup(f"<b>{self.verdict}</b>: {MEANING[self.verdict]}")),
+            ("found again", f"{self.repeated} times, at the same lines" if self.repeated else None),
+            ("not seen", columns(("",), [(each,) for each in self.escapes]) if self.escapes else None),
+            ("observed", observed or None),
+        ))  # fmt: skip
+        if not self.races:
+            return summary
+        rows = [
+            (race.kind, str(race.first), str(race.second), f"{race.memory}, {race.bytes_shown}", race.advice)
+            for race in self.races
+        ]
+        return summary + columns(("kind", "first", "second", "bytes", "what would order them"), rows)
+
+    def to_json(self) -> str:
+        """Return all of it as JSON: places are {"file", "line", "function"}, ranges [first byte, end]."""
+        return json.dumps({
+            "verdict": self.verdict,
+            "driver": self.driver,
+            "races": [race.as_dict() for race in self.races],
+            "repeated": self.repeated,
+            "escapes": list(self.escapes),
+            "observed": dict(self.observed),
+        }, indent=2)  # fmt: skip
+
+
+def _numbered(number: int, text: str) -> list[str]:
+    first, *rest = text.splitlines()
+    return [f"{number}. {first}", *(f"   {line}" for line in rest)]
+
+
+class Findings:
+    """What is found on one board as it runs: kept once for each pair of lines, logged at once, told to the trace."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._lock = fork_safe(threading.Lock())
+        self._races: dict[object, Race] = {}
+        self._escapes: dict[str, None] = {}
+        self._repeated = 0
+        self.commands = self.launches = self.bytes = 0
+
+    def add(self, races: Iterable[Race], item: Completion | None = None) -> None:
+        """Keep what is new, and say so: to the log, and to the trace. With no lock of the board held."""
+        for race in races:
+            key = race.kind, frozenset((_line(race.first), _line(race.second)))
+            with self._lock:
+                if key in self._races or len(self._races) >= MOST:
+                    self._repeated += 1
+                    continue
+                self._races[key] = race
+            self._tell(race, item)
+
+    def escaped(self, what: str) -> None:
+        """Note something that the detectors do not see."""
+        if what not in self._escapes:
+            self._escapes[what] = None
+
+    def _tell(self, race: Race, item: Completion | None) -> None:
+        board = self._board
+        fields: dict[str, object] = {"driver": board.serial, "device": race.device, "seed": board.options.seed}
+        if item is not None:
+            fields |= {"stream": item.queue.label, "command": item.seq}
+        log.warning("%s", race, extra=fields)
+
+    def report(self) -> Report:
+        """Return what is known by now."""
+        with self._lock:
+            races, escapes, repeated = tuple(self._races.values()), tuple(self._escapes), self._repeated
+        observed = {"commands": self.commands, "launches": self.launches, "bytes": self.bytes}
+        return Report(repr(self._board), races, escapes, MappingProxyType(observed), repeated)
+
+
+def _line(access: Access) -> object:
+    site: Site | None = access.site
+    return (access.actor, access.what) if site is None else (site.path, site.line)

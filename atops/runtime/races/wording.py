@@ -1,0 +1,73 @@
+"""What a race between two commands is called, and what would order them."""
+
+from __future__ import annotations
+
+from atops.device.call_site import Site
+from atops.device.races.race import Access
+from atops.runtime.races.command_clock import Epoch
+
+__all__ = ("access_of", "advice_for", "kind_of", "line_of", "merged")
+
+FREE, ALLOC = "free", "alloc"
+
+
+def access_of(epoch: Epoch, write: bool, device: int) -> Access:
+    """Return a command as one side of a race. `device`: where the memory is."""
+    where = "" if epoch.device == device or device < 0 else f" of device {epoch.device}"
+    does = {FREE: "frees it", ALLOC: "allocates it"}.get(epoch.words, "writes" if write else "reads")
+    return Access(f"{epoch.label}{where}", f"{epoch.words} {does}", write, epoch.site, f"command {epoch.seq}")
+
+
+def kind_of(earlier: Epoch, later: Epoch) -> str:
+    """Return what a race is called."""
+    words = earlier.words, later.words
+    if words[0] == FREE:
+        return "use after free" if words[1] != FREE else "freed twice"
+    if words[1] == FREE:
+        return "freed while in use"
+    if ALLOC in words:
+        return "used before it is allocated"
+    return "data race"
+
+
+def advice_for(kind: str, earlier: Epoch, later: Epoch) -> str:
+    """Say which lines would order two commands that nothing orders now."""
+    first, second = (later, earlier) if kind == "use after free" or later.words == ALLOC else (earlier, later)
+    if first.order == second.order:
+        return "nothing orders them"
+    one, two = _name(first), _name(second)
+    between = f"between {line_of(first.site)} and {line_of(second.site)}"
+    if first.device == second.device and "null stream" in (first.label, second.label):
+        return (
+            f"nothing orders them, for a nonblocking stream takes no part in null-stream order; `event = "
+            f"{one}.record(); {two}.wait(event)` {between} would, or an `await` of the first before the second"
+        )
+    return (
+        f"nothing orders them; `event = {one}.record(); {two}.wait(event)` {between} would, or an `await` of the first "
+        "before the second is enqueued"
+    )
+
+
+def _name(epoch: Epoch) -> str:
+    """Return how a program would name a stream: by its label, as far as that is a name."""
+    return epoch.label.replace(" ", "_")
+
+
+def line_of(site: Site | None) -> str:
+    """Return a place as `line 12 of program.py`."""
+    if site is None:
+        return "the first"
+    name = str(site).split(" in ")[0]
+    file, _, line = name.rpartition(":")
+    return f"line {line} of {file}"
+
+
+def merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return ranges in order, those that touch as one."""
+    found: list[tuple[int, int]] = []
+    for start, stop in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return tuple(found)

@@ -1,0 +1,616 @@
+"""Programs of streams with one edge too few, each beside its correct twin: the bug is named, the twin is silent.
+
+A program takes the device and whether to be right. What differs between the two is the line with `right`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+from anyio.lowlevel import checkpoint
+
+import atops
+
+N = 1024
+ONES = np.ones(N, np.float32)
+BIG = 40_000  # elements of a source that is not taken at the call
+
+Program = Callable[[atops.Device, bool], Coroutine[Any, Any, None]]
+PROGRAMS: dict[str, Program] = {}
+
+
+def program(function: Program) -> Program:
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+def pair(device: atops.Device, **options: Any) -> tuple[atops.Stream, atops.Stream]:
+    return device.create_stream(name="one", **options), device.create_stream(name="two", **options)
+
+
+async def over(*streams: atops.Stream) -> None:
+    """Wait for streams, one of which may find its memory freed."""
+    for stream in streams:
+        with suppress(atops.errors.IllegalAddress):
+            await stream
+
+
+# ---- events
+
+
+@program
+async def two_copies_to_one_buffer(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = device.empty(N)
+    one.copy(x, ONES)
+    if right:
+        two.wait(one.record())
+    two.copy(x, ONES)
+    await device.wait()
+
+
+@program
+async def read_before_the_event(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = device.empty(N)
+    event = None if right else one.record()
+    one.fill(x, 1.0)
+    two.wait(event or one.record())
+    await two.fetch(x)
+    await one
+
+
+@program
+async def the_wrong_record_of_an_event(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, event = device.empty(N), device.create_event()
+    one.record(event)
+    if not right:
+        two.wait(event)
+    one.fill(x, 1.0)
+    one.record(event)
+    if right:
+        two.wait(event)
+    two.fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def never_recorded(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, event = device.empty(N), device.create_event()
+    one.fill(x, 1.0)
+    if right:
+        one.record(event)
+    two.wait(event)
+    two.fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def waited_for_in_another_stream(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    three = device.create_stream(name="three")
+    x = device.empty(N)
+    one.fill(x, 1.0)
+    (two if right else three).wait(one.record())
+    two.fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def a_chain_of_events(device: atops.Device, right: bool) -> None:
+    streams = [device.create_stream() for _ in range(5)]
+    x = device.empty(N)
+    streams[0].fill(x, 1.0)
+    for before, after in pairwise(streams):
+        if right or after is not streams[3]:
+            after.wait(before.record())
+    streams[-1].fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def a_diamond(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    three = device.create_stream(name="three")
+    x = device.zeros((2, N))
+    start = one.record()
+    for row, stream in enumerate((two, three)):
+        stream.wait(start)
+        stream.fill(x[row], 1.0)
+    one.wait(two.record())
+    if right:
+        one.wait(three.record())
+    await one.fetch(x)
+    await device.wait()
+
+
+@program
+async def overlapping_halves(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = device.empty(N)
+    one.fill(x[: N // 2], 1.0)
+    two.fill(x[N // 2 if right else N // 2 - 1 :], 2.0)
+    await device.wait()
+
+
+@program
+async def a_wait_for_a_stream_too_early(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = device.empty(N)
+    if not right:
+        two.wait(one)
+    one.fill(x, 1.0)
+    if right:
+        two.wait(one)
+    two.fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def a_wait_for_another_completion(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, y = device.empty(N), device.empty(N)
+    first = one.fill(y, 1.0)
+    second = one.fill(x, 1.0)
+    two.wait(second if right else first)
+    two.fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def ping_pong(device: atops.Device, right: bool) -> None:
+    load, work = pair(device)
+    buffers, free = [device.empty(N), device.empty(N)], [device.create_event(), device.create_event()]
+    for step in range(6):
+        if right:
+            load.wait(free[step % 2])
+        load.copy(buffers[step % 2], ONES)
+        work.wait(load.record())
+        work.copy(device.empty(N), buffers[step % 2])
+        work.record(free[step % 2])
+    await device.wait()
+
+
+# ---- the null stream
+
+
+@program
+async def nonblocking_beside_the_null_stream(device: atops.Device, right: bool) -> None:
+    stream = device.create_stream(nonblocking=not right)
+    x = device.empty(N)
+    stream.fill(x, 1.0)
+    device.null_stream.fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def nonblocking_after_the_null_stream(device: atops.Device, right: bool) -> None:
+    stream = device.create_stream(nonblocking=not right)
+    x = device.empty(N)
+    device.null_stream.fill(x, 1.0)
+    stream.fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def ordered_by_the_null_stream(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = device.empty(N)
+    one.fill(x, 1.0)
+    if right:
+        device.null_stream.fill(device.empty(4), 1.0)
+    two.fill(x, 2.0)
+    await device.wait()
+
+
+# ---- what the host waits for
+
+
+def host_wait(wait: Callable[[Any, atops.Stream], Any], name: str) -> None:
+    async def waits(device: atops.Device, right: bool) -> None:
+        one, two = pair(device)
+        x = device.empty(N)
+        item = one.fill(x, 1.0)
+        if right:
+            found = wait(item, one)
+            if found is not None:
+                await found
+        two.fill(x, 2.0)
+        await device.wait()
+
+    PROGRAMS[f"host_{name}"] = waits
+
+
+async def polled(thing: Any) -> None:
+    while not thing():  # polling is what is tried
+        await checkpoint()
+
+
+async def called_back(item: Any) -> None:
+    over = anyio.Event()
+    item.add_done_callback(lambda _: over.set())
+    await over.wait()
+
+
+async def left(stream: atops.Stream) -> None:
+    async with stream:
+        pass
+
+
+HOST_WAITS: dict[str, Callable[[Any, atops.Stream], Any]] = {
+    "await_completion": lambda item, _: item,
+    "await_stream": lambda _, stream: stream,
+    "join": lambda _, stream: stream.join(),
+    "aclose": lambda _, stream: stream.aclose(),
+    "block": lambda _, stream: left(stream),
+    "event": lambda _, stream: stream.record(),
+    "device": lambda _, stream: stream.device.wait(),
+    "done": lambda item, _: polled(item.done),
+    "is_done": lambda item, _: polled(lambda: item.is_done),
+    "state": lambda item, _: polled(lambda: item.state == "done"),
+    "stream_is_done": lambda _, stream: polled(lambda: stream.is_done),
+    "qsize": lambda _, stream: polled(lambda: stream.qsize() == 0),
+    "device_is_idle": lambda _, stream: polled(lambda: stream.device.is_idle),
+    "done_callback": lambda item, _: called_back(item),
+    "later_command": lambda _, stream: stream.fill(stream.device.empty(4), 1.0),
+    "fetch": lambda _, stream: stream.fetch(stream.device.empty(4)),
+    "record_of_a_waiting_stream": lambda item, _: waited_elsewhere(item),
+}
+
+
+async def waited_elsewhere(item: Any) -> None:
+    other = item.stream.device.create_stream()
+    other.wait(item)
+    await other
+
+
+for _name, _wait in HOST_WAITS.items():
+    host_wait(_wait, _name)
+
+
+BLOCKING: dict[str, Callable[[Any, atops.Stream], object]] = {
+    "wait_sync": lambda item, _: item.wait_sync(),
+    "result_with_timeout": lambda item, _: item.result(None),
+    "exception_with_timeout": lambda item, _: item.exception(None),
+    "stream_sync": lambda _, stream: stream.sync(),
+    "event_sync": lambda _, stream: stream.record().sync(),
+    "event_result": lambda _, stream: stream.record().result(timeout=None),
+    "device_sync": lambda _, stream: stream.device.sync(),
+    "null_stream_sync": lambda _, stream: stream.device.null_stream.sync(),
+}
+
+
+# ---- tasks, calls, awaitables
+
+
+@program
+async def two_tasks(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = device.empty(N)
+    done = anyio.Event()
+
+    async def produce() -> None:
+        item = one.fill(x, 1.0)
+        if right:
+            await item
+        done.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(produce)
+        await done.wait()
+        two.fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def a_call_that_enqueues(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = device.empty(N)
+    if right:
+        one.fill(x, 1.0)
+    one.call(lambda: two.fill(x, 2.0) and None)
+    if not right:
+        one.fill(x, 1.0)
+    await one
+    await device.wait()
+
+
+@program
+async def a_stream_that_waits_for_a_coroutine(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = device.empty(N)
+    item = one.fill(x, 1.0)
+
+    async def over() -> None:
+        if right:
+            await item
+
+    two.wait(over())
+    two.fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def a_coroutine_in_a_stream(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = device.empty(N)
+    item = one.fill(x, 1.0)
+
+    async def over() -> None:
+        if right:
+            await item
+
+    two.create_task(over())
+    two.fill(x, 2.0)
+    await device.wait()
+
+
+# ---- values
+
+
+@program
+async def a_value_that_is_written_too_early(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, word = device.empty(N), device.zeros(1, np.uint32)
+    if not right:
+        one.write_value(word, 1)
+    one.fill(x, 1.0)
+    if right:
+        one.write_value(word, 1)
+    two.wait_value(word, 1)
+    two.fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def a_value_that_a_copy_writes(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, word = device.empty(N), device.zeros(1, np.uint32)
+    if right:
+        one.fill(x, 1.0)
+    one.copy(word, np.ones(1, np.uint32))
+    if not right:
+        one.fill(x, 1.0)
+    two.wait_value(word, 1)
+    two.fill(x, 2.0)
+    await device.wait()
+
+
+@program
+async def a_word_that_is_cleared_by_another_stream(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    word = two.zeros(1, np.uint32)
+    if right:
+        one.wait(two)
+    one.write_value(word, 1)
+    await one
+    await two
+
+
+# ---- memory
+
+
+@program
+async def freed_while_in_use(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = one.zeros(N)
+    two.wait(one)
+    two.fill(x, 1.0)
+    if right:
+        one.wait(two)
+    one.free(x)
+    await over(one, two)
+
+
+@program
+async def used_before_it_is_allocated(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = one.empty(N)
+    if right:
+        two.wait(one)
+    two.fill(x, 1.0)
+    await device.wait()
+
+
+@program
+async def freed_by_another_stream(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = one.zeros(N)
+    if right:
+        two.wait(one)
+    two.free(x)
+    await over(one, two)
+
+
+@program
+async def used_where_it_was_uploaded(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x = one.upload(ONES)
+    if right:
+        two.wait(one)
+    host = two.fetch(x)
+    await device.wait()
+    await host
+
+
+@program
+async def a_reduction_of_what_another_stream_writes(device: atops.Device, right: bool) -> None:
+    from atops import tops
+
+    one, two = pair(device)
+    x, y, z = device.zeros(N), device.zeros(N), device.zeros(N)
+    await device.wait()
+    one.fill(x, 1.0)
+    if right:
+        two.wait(one)
+    two.copy(z, x)
+    two.copy(y, z)
+    assert tops
+    await device.wait()
+
+
+# ---- devices
+
+
+@program
+async def a_copy_between_devices(device: atops.Device, right: bool) -> None:
+    other = atops.Device(1, device.driver)
+    one, two = device.create_stream(name="one"), other.create_stream(name="two")
+    x, y = device.empty(N), other.empty(N)
+    one.fill(x, 1.0)
+    if right:
+        two.wait(one.record())
+    two.copy(y, x)
+    await device.wait()
+    await other.wait()
+
+
+@program
+async def the_target_on_another_device(device: atops.Device, right: bool) -> None:
+    other = atops.Device(1, device.driver)
+    one, two = device.create_stream(name="one"), other.create_stream(name="two")
+    x, y = device.zeros(N), other.empty(N)
+    await device.wait()
+    item = one.copy(y, x)
+    if right:
+        await item
+    two.fill(y, 2.0)
+    await device.wait()
+    await other.wait()
+
+
+@program
+async def only_one_device_was_waited_for(device: atops.Device, right: bool) -> None:
+    other = atops.Device(1, device.driver)
+    one, two = device.create_stream(name="one"), other.create_stream(name="two")
+    x = device.empty(N)
+    two.copy(x, other.empty(N))
+    await (other if right else device).wait()
+    one.fill(x, 2.0)
+    await device.wait()
+    await other.wait()
+
+
+# ---- how they are run
+
+SEEDS = (None, 0, 1, 2, 3, 4, 5)
+
+
+def found_inline(name: str, right: bool, seed: int | None, **options: Any) -> atops.Report:
+    async def main() -> atops.Report:
+        device = atops.Device(0)
+        await PROGRAMS[name](device, right)
+        return device.driver.report()
+
+    return atops.run(main, atops.EmulatorOptions(detect=True, devices=2, seed=seed, **options))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_bug_is_named_under_every_seed_and_its_twin_is_silent(name: str) -> None:
+    """Inline, at the first run: whatever order the seed chooses, what is not ordered is named, and nothing else."""
+    for seed in SEEDS:
+        wrong, right = found_inline(name, False, seed), found_inline(name, True, seed)
+        assert wrong.verdict == "race", f"seed {seed}"
+        assert not right.races, f"seed {seed}: {right}"
+        assert right.verdict == "clean"
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_same_where_threads_run(name: str, backend: str) -> None:
+    """With a driver's own threads, under both loops."""
+
+    async def found(right: bool) -> atops.Report:
+        async with atops.Driver(atops.EmulatorOptions(detect=True, devices=2)) as driver:
+            await PROGRAMS[name](atops.Device(0), right)
+            return driver.report()
+
+    if name != "a_call_that_enqueues":  # whether its call comes before the next line is for the threads to say
+        assert anyio.run(found, False, backend=backend).verdict == "race"
+    assert not (report := anyio.run(found, True, backend=backend)).races, report
+
+
+@pytest.mark.parametrize("wait", BLOCKING.values(), ids=BLOCKING)
+@pytest.mark.parametrize("inline", [False, True])
+def test_every_blocking_wait_is_an_edge(wait: Callable[[Any, atops.Stream], object], inline: bool) -> None:
+    """What plain code enqueues after it has blocked comes after what it waited for."""
+
+    def enqueue(device: atops.Device, right: bool) -> atops.Report:
+        one, two = pair(device)
+        x = device.empty(N)
+        item = one.fill(x, 1.0)
+        if right:
+            wait(item, one)
+        two.fill(x, 2.0)
+        device.sync()
+        return device.driver.report()
+
+    async def main(right: bool) -> atops.Report:
+        return enqueue(atops.Device(0), right)
+
+    options = atops.EmulatorOptions(detect=True)
+    for right, verdict in ((False, "race"), (True, "clean")):
+        if inline:
+            report = atops.run(main, options, right)
+        else:
+            with_threads = atops.Driver(options)
+            report = enqueue(atops.Device(0, with_threads), right)
+            with_threads.close()
+        assert report.verdict == verdict, report
+
+
+def test_waits_of_other_libraries_are_edges() -> None:
+    """asyncio.wait, gather, as_completed, wrap_future, and concurrent.futures in plain code."""
+
+    async def waited(how: Callable[[Any], Any]) -> atops.Report:
+        async with atops.Driver(atops.EmulatorOptions(detect=True)) as driver:
+            one, two = pair(atops.Device(0))
+            x = atops.Device(0).empty(N)
+            item = one.fill(x, 1.0)
+            await how(item)
+            two.fill(x, 2.0)
+            await two
+            return driver.report()
+
+    async def first(item: Any) -> None:
+        for each in asyncio.as_completed([item]):
+            await each
+
+    ways: tuple[Callable[[Any], Any], ...] = (
+        lambda item: asyncio.wait({item}), lambda item: asyncio.gather(item), first, asyncio.wrap_future,
+        lambda item: asyncio.wait_for(item, 60), lambda item: asyncio.create_task(item.wait()),
+    )  # fmt: skip
+    for how in ways:
+        assert not (report := asyncio.run(waited(how))).races, report
+
+
+def test_a_thread_of_the_program_is_the_host_too() -> None:
+    """One thread waits, and tells another by an event of its own: what that one enqueues comes after."""
+    driver = atops.Driver(atops.EmulatorOptions(detect=True))
+    device = atops.Device(0, driver)
+    one, two = pair(device)
+    x, over = device.empty(N), threading.Event()
+    item = one.fill(x, 1.0)
+
+    def wait() -> None:
+        item.wait_sync()
+        over.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    over.wait()
+    two.fill(x, 2.0)
+    device.sync()
+    thread.join()
+    assert driver.report().verdict == "clean"
+    driver.close()
