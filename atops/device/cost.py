@@ -15,7 +15,8 @@ from typing import Final, Protocol
 from atops.device.arch import Architecture
 
 __all__ = (
-    "BlockCost", "ByteTimes", "Cancellable", "KernelClock", "LaunchCost", "SignalTimes", "ThreadCost", "Ticks", "meet",
+    "BlockCost", "ByteTimes", "Cancellable", "KernelClock", "LaunchCost", "SignalTimes", "ThreadCost", "TickTimes",
+    "meet",
 )  # fmt: skip
 
 NS: Final = 1000  # picoseconds
@@ -71,16 +72,16 @@ class ByteTimes(dict[int, int]):
         return _ceil_ps(nbytes * self._sharers, self._bandwidth)
 
 
-class Ticks(dict[int, int]):
-    """Picoseconds by ticks of a clock of `hz`."""
+class TickTimes(dict[int, int]):
+    """Picoseconds by a number, of which `each` begun take a tick of a clock of `hz`: one at least."""
 
-    __slots__ = ("_hz",)
+    __slots__ = ("_each", "_hz")
 
-    def __init__(self, hz: int) -> None:
-        self._hz = hz
+    def __init__(self, hz: int, each: int = 1) -> None:
+        self._hz, self._each = hz, each
 
     def __missing__(self, count: int) -> int:
-        time = _ceil_ps(count, self._hz)
+        time = _ceil_ps(-(-count // self._each) or 1, self._hz)
         if len(self) < _MOST_SIZES:
             self[count] = time
         return time
@@ -90,19 +91,20 @@ class LaunchCost:
     """The figures of one launch on chip `device`, and when it began.
 
     `threads` are those of a block, `blocks` all there are. L3 and links are shared evenly by the SIPs that the launch
-    may have at once, the L2 of a cluster by the threads of a block.
+    may have at once, the L2 of a cluster by the threads of a block. `scratchpad` has the time of a thread's own access
+    to L1 or L2 by its bytes: a tick for as many as the widest vector has.
     """
 
     __slots__ = (
         "_links", "arch", "barrier", "blocks", "clock", "device", "dte", "engine", "global_access", "grid_barrier",
-        "known", "l2", "l3", "sips", "started", "threads", "ticks",
+        "known", "l2", "l3", "scratchpad", "sips", "started", "threads", "ticks",
     )  # fmt: skip
 
     def __init__(self, arch: Architecture, device: int, clock: KernelClock, threads: int, blocks: int) -> None:
         self.arch, self.device, self.clock, self.threads, self.blocks = arch, device, clock, threads, blocks
         hz = arch.clock_khz * 1000
         self.engine = arch.dte_bytes_per_tick * hz
-        self.ticks = Ticks(hz)
+        self.ticks, self.scratchpad = TickTimes(hz), TickTimes(hz, arch.vector_bytes[2])
         self.barrier = arch.barrier_latency_ns * NS
         self.grid_barrier = arch.grid_barrier_latency_ns * NS
         self.dte = arch.dte_latency_ns * NS
@@ -144,10 +146,6 @@ class LaunchCost:
                 self.share(self.arch.clusters)
             self.started = now
         return BlockCost(self, max(now, self.started + self.arch.launch_latency_ns * NS))
-
-    def scratchpad(self, nbytes: int) -> int:
-        """Return the time of a thread's own access to L1 or L2: a tick for as much as the widest vector has."""
-        return self.ticks[-(-nbytes // self.arch.vector_bytes[2]) or 1]
 
     def flops(self, count: int, itemsize: int) -> int:
         """Return the time of so many operations at a SIP's share of the chip's peak for elements of so many bytes."""
@@ -250,7 +248,7 @@ class ThreadCost:
 
     def access(self, nbytes: int) -> None:
         """Load or store bytes of L1 or L2."""
-        self.spend(self.block.launch.scratchpad(nbytes))
+        self.spend(self.block.launch.scratchpad[nbytes])
 
     def access_global(self, nbytes: int, device: int | None) -> None:
         """Load or store bytes of global memory without the DTE: of the chip's own, of another one or the host's."""

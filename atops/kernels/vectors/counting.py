@@ -35,15 +35,14 @@ def timed(compute: _Compute, function: bool = False) -> _Compute:
     An array of vectors takes as many times as long as it has of them.
     """
 
-    def run(*operands: Any) -> Any:
-        thread = None if (cell := get_slot()) is None else cell.thread
-        if thread is not None and (cost := thread.cost) is not None:
-            vectors = 1
-            for each in operands:
-                if each.ndim == 2:
-                    vectors = len(each)
+    def run(x: Any, *rest: Any) -> Any:
+        cell = get_slot()
+        if cell is not None and (thread := cell.thread) is not None and (cost := thread.cost) is not None:
+            vectors = len(x) if x.ndim == 2 else 1
+            if vectors == 1 and rest and rest[0].ndim == 2:
+                vectors = len(rest[0])
             cost.compute(vectors, function)
-        return compute(*operands)
+        return compute(x, *rest)
 
     return run
 
