@@ -30,6 +30,8 @@ from atops.trace.text import render_text
 __all__ = ("Profile", "profile")
 
 MOST = 1_000_000  # records of one board, unless told otherwise: 400 bytes each
+COUNTED = "\n\nkernels by the virtual clock: transfers, barriers, vectors and k.cost; numpy on L1 and L2 is not counted"
+STRICTLY_COUNTED = COUNTED.replace("is not counted", "by its accesses")
 WHOLE: list[Profile] = []  # the one that ATOPS_TRACE asks for
 
 
@@ -67,6 +69,7 @@ class Profile:
         self._boards: list[_Profiled] = []
         self._trace: Trace | None = None
         self._process = 0  # where it was entered; 0 before
+        self._counted = ""  # what is in the times of kernels, where a clock was virtual
 
     def __enter__(self) -> Self:
         if self._process:
@@ -138,7 +141,7 @@ class Profile:
         if not trace.records:
             return "no records: nothing has ended in this profile's block"
         lost = f"\n\n{trace.dropped:,} earlier records are left out: more than profile(records=...) holds"
-        return f"{self.text()}\n\n{self.summary()}{lost if trace.dropped else ''}"
+        return f"{self.text()}\n\n{self.summary()}{self._counted}{lost if trace.dropped else ''}"
 
     def __repr__(self) -> str:
         state = "over" if self._trace is not None else "running" if self._process else "not entered"
@@ -146,6 +149,8 @@ class Profile:
 
     def _watch(self, board: Board) -> None:
         tracer = board.tracer
+        if board.options.clock == "virtual":
+            self._counted = STRICTLY_COUNTED if board.options.strict else COUNTED
         label = f"board {board.serial}" + (f" {board.name!r}" if board.name else "")
         hold = tracer.hold(self._most)
         self._boards.append(_Profiled(tracer, hold, tracer.statistics().emitted, board.now(), label, board.devices))

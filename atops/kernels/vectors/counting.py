@@ -38,8 +38,10 @@ def timed(compute: _Compute, function: bool = False) -> _Compute:
     def run(x: Any, *rest: Any) -> Any:
         cell = get_slot()
         if cell is not None and (thread := cell.thread) is not None and (cost := thread.cost) is not None:
-            vectors = len(x) if x.ndim == 2 else 1
-            if vectors == 1 and rest and rest[0].ndim == 2:
+            vectors = 1
+            if x.ndim == 2:
+                vectors = len(x)
+            elif rest and rest[0].ndim == 2:  # of a scalar and an array of vectors
                 vectors = len(rest[0])
             cost.compute(vectors, function)
         return compute(x, *rest)

@@ -155,8 +155,12 @@ def test_events_and_profiles_have_it() -> None:
         assert close(round((end - start) * 1e6), 10 * US)
         assert close(taken(item), 10 * US)
         assert "busy" in str(profile)
+        counted.append(str(profile).partition("kernels by the virtual clock: ")[2])
 
+    counted: list[str] = []
     virtual(main)
+    virtual(main, strict=True)
+    assert ["numpy on L1 and L2 is not counted" in counted[0], "L2 by its accesses" in counted[1]] == [True, True]
 
 
 def test_the_steps_of_threads_have_the_times_of_their_threads() -> None:
