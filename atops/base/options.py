@@ -138,7 +138,7 @@ class EmulatorOptions:
     warm_bytes: int = 256 << 20
     esl: bool | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # one test a field
         """Check every field. Raises InvalidValue naming the field, its value and what it takes."""
         if self.arch not in ARCHITECTURE_NAMES:
             raise InvalidValue(f"arch is {self.arch!r}; expected {KNOWN_ARCHITECTURES}")

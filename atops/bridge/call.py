@@ -163,15 +163,14 @@ Codes = Mapping[Result, Any]  # what to answer in place of the codes of errors
 Translate = Callable[[BaseException, Function, Codes], Any]
 Twins = dict[str, Callable[..., Work[Answer]]]  # the awaitable forms, by name
 
-log = get_logger("atops.bridge")
 WAITING: Final = (CoroutineType, Wait)  # the results of an implementation that are waits
 
 
 class Bridge(Generic[C]):
     """A decorator that makes a C-style function of the implementation of the same name.
 
-    `functions` declares those of its API, `translate` makes codes of errors, `remember` keeps the last error, and
-    `twins` takes the awaitable forms.
+    `name` is that of its log, `functions` declares those of its API, `translate` makes codes of errors, `remember`
+    keeps the last error, and `twins` takes the awaitable forms.
 
     The implementation takes the function's arguments and returns its results: nothing, one value, or a tuple of as many
     as the table says; one without results may return a code, which is answered and not stored as the last error. When
@@ -183,9 +182,11 @@ class Bridge(Generic[C]):
     """
 
     def __init__(
-        self, functions: Mapping[str, Function], twins: Twins, success: C, translate: Translate,
+        self, name: str, functions: Mapping[str, Function], twins: Twins, success: C, translate: Translate,
         remember: Callable[[C, str], object], instead: Codes,
     ) -> None:  # fmt: skip
+        self._name = name
+        self._log = get_logger(name)
         self._functions = functions
         self._twins = twins
         self._success = success
@@ -196,7 +197,7 @@ class Bridge(Generic[C]):
     def instead(self, codes: Codes) -> Bridge[C]:
         """Return a bridge that answers other codes in place of those that errors have."""
         both = {**self._instead, **codes}
-        return Bridge(self._functions, self._twins, self._success, self._translate, self._remember, both)
+        return Bridge(self._name, self._functions, self._twins, self._success, self._translate, self._remember, both)
 
     # An implementation that returns nothing fits several of these; the first that fits counts.
     @overload
@@ -256,7 +257,7 @@ class Bridge(Generic[C]):
         def fail(error: Exception) -> Answer:
             code = self._translate(error, function, self._instead)
             message = f"{function.name}: {error}"
-            log.debug("%s: %s", code.name, message, extra={"function": function.name})
+            self._log.debug("%s: %s", code.name, message, extra={"function": function.name})
             self._remember(code, message)
             return code, *nothing
 

@@ -28,9 +28,6 @@ INSTEAD: Final[Mapping[Result, tuple[Result, ...]]] = {
     Result.InvalidConfiguration: (Result.InvalidConfiguration, Result.InvalidValue),
 }
 
-log = get_logger("atops.bridge")
-
-
 class CodeError(AtopsError):
     """A failure without a class of its own, with the code that a C-style function answers for it."""
 
@@ -46,8 +43,8 @@ class NullHandle(InvalidHandle):
     """A null in the place of a handle: InvalidHandle where the function's own list has that, else InvalidValue."""
 
 
-def result_of(error: BaseException, function: Function) -> Result:
-    """Return the code of an exception, whichever function answers it. An unexpected one is Unknown, and logged.
+def result_of(error: BaseException) -> Result:
+    """Return the code of an exception, whichever function answers it: Unknown of an unexpected one.
 
     1. Skipped work answers with the failure of its stream (TOPS Runtime API, 2.5, failures).
     2. An error of this package has a code.
@@ -61,12 +58,13 @@ def result_of(error: BaseException, function: Function) -> Result:
         return Result.OutOfMemory
     if isinstance(error, TypeError | ValueError | OverflowError):
         return Result.InvalidValue
-    log.error("%s met an unexpected error", function.name, exc_info=error, extra={"function": function.name})
     return Result.Unknown
 
 
 class CodeTable(Generic[C]):
     """How one API answers: `codes` are its members by the code of an error, `other` is for codes that it lacks.
+
+    `name` is that of its log.
 
     `listed` tells whether its functions answer only codes of their own documentation where INSTEAD has another for
     them; `classes` gives members to classes of errors; `reason` returns the message of the last failure with a code, or
@@ -74,9 +72,10 @@ class CodeTable(Generic[C]):
     """
 
     def __init__(
-        self, kind: type[C], codes: Mapping[Result, C], other: C, reason: Callable[[C], str | None], *,
+        self, name: str, kind: type[C], codes: Mapping[Result, C], other: C, reason: Callable[[C], str | None], *,
         listed: bool = True, classes: Mapping[type[AtopsError], C] | None = None,
     ) -> None:  # fmt: skip
+        self._log = get_logger(name)
         self._codes = codes
         self._other = other
         self._listed = listed
@@ -92,7 +91,11 @@ class CodeTable(Generic[C]):
         for kind, member in self._classes.items():
             if isinstance(error, kind):
                 return member
-        code = result_of(error, function)
+        code = result_of(error)
+        if code is Result.Unknown and not isinstance(error, AtopsError):
+            self._log.error(
+                "%s met an unexpected error", function.name, exc_info=error, extra={"function": function.name}
+            )
         if self._listed and isinstance(error, NullHandle) and code not in function.codes:
             code = Result.InvalidValue
         if code in overrides:

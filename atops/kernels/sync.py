@@ -138,13 +138,17 @@ def signal_read(handle: SupportsIndex) -> int:
     value = signals.read(index)
     if thread.cost is not None:
         thread.cost.until(signals.times(index).last)
+    if thread.race is not None:
+        thread.race.acquire(("signal", index))
     return value
 
 
 def signal_write(handle: SupportsIndex, value: SupportsIndex) -> None:
     """Store `value`, modulo 2**32, and resume the waits whose condition it meets (for the host: 2.11)."""
-    thread = current_thread()
-    thread.grid.chip.signals.set(_whole(handle, "handle"), _whole(value, "value"), _time(thread))
+    thread, index = current_thread(), _whole(handle, "handle")
+    if thread.race is not None:
+        thread.race.release(("signal", index))
+    thread.grid.chip.signals.set(index, _whole(value, "value"), _time(thread))
 
 
 def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
@@ -152,8 +156,11 @@ def signal_add(handle: SupportsIndex, value: SupportsIndex = 1) -> int:
 
     Neither the language text nor Runtime API, 2.11 has such a function.
     """
-    thread = current_thread()
-    return thread.grid.chip.signals.add(_whole(handle, "handle"), _whole(value, "value"), _time(thread))
+    thread, index = current_thread(), _whole(handle, "handle")
+    if thread.race is not None:
+        thread.race.acquire(("signal", index))
+        thread.race.release(("signal", index))
+    return thread.grid.chip.signals.add(index, _whole(value, "value"), _time(thread))
 
 
 def signal_wait(handle: SupportsIndex, value: SupportsIndex, condition: Condition | str = "gte") -> Request:

@@ -193,6 +193,18 @@ class Chain:
                 elif chain is not None:
                     chain.first[self.context] = event
 
+    def connected(self) -> frozenset[DteContext]:
+        """Return all contexts whose transfers come before or after those of this one, itself too."""
+        with _lock:
+            found = {self.context}
+            rest = [self.context]
+            while rest:
+                chain = rest.pop().chain
+                near = () if chain is None else (*chain.first, *chain.later)
+                rest += [each for each in near if each not in found]
+                found.update(near)
+        return frozenset(found)
+
     def cut(self) -> None:
         """Take the context out of every order."""
         with _lock:

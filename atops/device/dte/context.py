@@ -20,7 +20,19 @@ from atops.device.dte.duration import duration, time_transfer
 from atops.device.dte.operations import Operation
 from atops.device.dte.operations import memcpy as memcpy_operation
 from atops.device.dte.stages import Parameters
-from atops.device.dte.transfer import PENDING, DteEvent, Operand, apart, fault, no_context, operand_of, perform, poison
+from atops.device.dte.transfer import (
+    PENDING,
+    DteEvent,
+    Operand,
+    apart,
+    fault,
+    look_at_issue,
+    look_at_wait,
+    no_context,
+    operand_of,
+    perform,
+    poison,
+)
 from atops.device.exec.thread import current_thread, get_slot, missing_await
 from atops.device.geometry import Array
 from atops.device.span.span import Space, Span
@@ -47,7 +59,10 @@ class DteContext:
     in flight at most: from its issue until its event has been waited for.
     """
 
-    __slots__ = ("busy", "chain", "declared", "descriptor", "lock", "owner", "scratchpad", "shared", "state", "user")
+    __slots__ = (
+        "__weakref__", "busy", "chain", "declared", "descriptor", "lock", "owner", "scratchpad", "shared", "state",
+        "user",
+    )  # fmt: skip
 
     scratchpad: Array  # L1, or L2 for a shared context: plain arrays of it, and their views, are known at sight
     lock: threading.RLock  # of a shared context only
@@ -174,10 +189,14 @@ def issue(
     event.operation, event.parameters, event.into = operation, parameters, into
     event.destination, event.source, event.out = destination, source, out
     context.descriptor = None  # the engine is set up for this one now
+    if thread.race is not None:
+        look_at_issue(event, thread, _getframe(depth))
     if now and context.chain is None:
         if thread.cost is not None:
             thread.cost.until(thread.cost.issue(duration(event, thread)))
         perform(event, thread)
+        if thread.race is not None:
+            look_at_wait(event, thread)
     else:
         start(event, thread, context, _getframe(depth))
     return event
@@ -234,6 +253,8 @@ def _issue_lent(
     parameters: Parameters, depth: int, now: bool,
 ) -> DteEvent:  # fmt: skip
     """Issue a transfer of a block's context; raise for any other, which is not free."""
+    if thread.race is not None and isinstance(context, DteContext):
+        thread.race.uses(context, *calling_place(1))
     lend(context, thread, operation.name)
     try:
         return issue(operation, context, destination, source, parameters, depth, now)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
-from types import CodeType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,14 +22,15 @@ from atops.device.dte.operations import Operation, sub_sample
 from atops.device.dte.stages import Parameters
 from atops.device.exec.thread import KernelThread, Reach, Request, current_thread, get_slot
 from atops.device.geometry import Array, root_of
+from atops.device.races.detector import Accessed, Flight
 from atops.device.span.span import Space, Span
 
 if TYPE_CHECKING:
     from atops.device.dte.context import DteContext
 
 __all__ = (
-    "CHAINED", "PENDING", "PRIVATE_ARRAYS", "DteEvent", "Operand", "apart", "fault", "finish_transfers", "no_context",
-    "operand_of", "perform", "poison",
+    "CHAINED", "PENDING", "PRIVATE_ARRAYS", "DteEvent", "Operand", "apart", "fault", "finish_transfers",
+    "look_at_issue", "look_at_wait", "no_context", "operand_of", "perform", "poison",
 )  # fmt: skip
 
 Operand = Span | Array  # of a transfer: its dst or its src
@@ -52,8 +53,8 @@ class DteEvent(Request):
     event of no transfer, which may be awaited and need not be.
     """
 
-    __slots__ = ("after", "before", "code", "context", "destination", "error", "into", "issued", "operation", "out",
-                 "over_at", "parameters", "source", "state", "thread", "waiters")  # fmt: skip
+    __slots__ = ("after", "before", "code", "context", "destination", "error", "flight", "into", "issued", "operation",
+                 "out", "over_at", "parameters", "source", "state", "thread", "waiters")  # fmt: skip
 
     # Set at the issue, once the transfer has been checked.
     thread: KernelThread
@@ -68,6 +69,7 @@ class DteEvent(Request):
     issued: int
     over_at: int  # under a virtual clock, in picoseconds; 0 while something that comes first was not started
     before: int | None  # in strict mode, what the source held
+    flight: Flight | None  # where races are looked for
     after: list[Any]  # of a chained one: the transfers that come first, or the contexts that have yet to start them
 
     reach: ClassVar[Reach] = Reach.OUTSIDE  # a thread parked here waits for a copy thread
@@ -117,6 +119,8 @@ class DteEvent(Request):
         if thread.cost is not None:
             thread.cost.until(self.over_at)
         if self.state is DONE:
+            if thread.race is not None:
+                look_at_wait(self, thread)
             return True
         if self.thread is not thread and not self.context.shared:
             raise DteError(f"{thread} waits for the {self.operation.name} of {self.site}, which {self.thread} issued "
@@ -210,6 +214,8 @@ class DteEvent(Request):
             return True
         pending = self.state is PENDING
         self.state = DONE
+        if thread.race is not None:
+            look_at_wait(self, thread)
         self.context.release()
         transfers = self.thread.transfers
         if transfers is not None:
@@ -290,6 +296,32 @@ def perform(event: DteEvent, thread: KernelThread) -> None:
     if observer is not None:
         observer("dte", thread, (event.operation.name, destination, source))
     event.destination = event.source = event.into = event.out = _NOTHING  # an event that is over holds no memory
+
+
+def look_at_issue(event: DteEvent, thread: KernelThread, frame: FrameType) -> None:
+    """Tell the thread's detector of a transfer that it issues where `frame` stands."""
+    race = thread.race
+    assert race is not None
+    work = event.operation.work
+    written, read = work.footprint(event.into, event.out, event.parameters)
+    into = _accessed(thread, event.destination, written)
+    out = None if read is None else _accessed(thread, event.source, read)
+    event.flight = race.issued(event, into, out, frame.f_code, frame.f_lasti)
+
+
+def look_at_wait(event: DteEvent, thread: KernelThread) -> None:
+    """Tell the detector that `thread` has waited for a transfer."""
+    if (flight := getattr(event, "flight", None)) is not None and thread.race is not None:
+        thread.race.waited(flight)
+
+
+def _accessed(thread: KernelThread, operand: Operand | None, array: Array) -> Accessed:
+    """Return the part of an operand that a transfer accesses."""
+    if isinstance(operand, Span):
+        allocation = operand.allocation
+        return Accessed(array, allocation, Space.GLOBAL.value if allocation is not None else operand.space.value)
+    local = root_of(array) is thread.sip.l1
+    return Accessed(array, None, (Space.LOCAL if local else Space.SHARED).value)
 
 
 def poison(operation: Operation[...], into: Array, out: Array | None, parameters: Parameters) -> None:

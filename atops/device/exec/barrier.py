@@ -153,6 +153,8 @@ class Barrier:
             token = self._last[thread] = self.phase
             if thread.cost is not None:
                 self._times[-1] = max(self._times[-1], thread.cost.now)
+            if thread.race is not None:
+                thread.race.release((self, token))
             self.missing -= 1
             if self.missing:
                 return token
@@ -163,6 +165,9 @@ class Barrier:
                 for each in released:
                     self._join(each, token)
                 self._times.append(0)
+            for each in released:
+                if each.race is not None:
+                    each.race.acquire((self, token))
         thread.grid.barrier.wake(released)
         return token
 
@@ -194,6 +199,8 @@ class Barrier:
         with thread.grid.barrier.lock:
             if self.phase > phase:
                 self._join(thread, phase)
+                if thread.race is not None:
+                    thread.race.acquire((self, phase))
                 return True
             self._lot.park(thread)
             return False
@@ -261,6 +268,8 @@ class SignalWait(Request):
         met = self.signals.park(self.index, self)
         if met:
             self._join(thread)
+        if met and thread.race is not None:
+            thread.race.acquire(("signal", self.index))
         return met
 
     def cancel(self, thread: KernelThread) -> None:
@@ -275,6 +284,8 @@ class SignalWait(Request):
         """Let the thread go on."""
         if self.thread is not None:
             self._join(self.thread)
+            if self.thread.race is not None:
+                self.thread.race.acquire(("signal", self.index))
             self.thread.wake()
 
     def _join(self, thread: KernelThread) -> None:

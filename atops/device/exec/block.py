@@ -19,6 +19,7 @@ from atops.device.exec.failures import failure_of
 from atops.device.exec.grid import Grid
 from atops.device.exec.thread import KernelThread, Reach, Request, ThreadSlot, make_threads, missing_await
 from atops.device.memory.pieces import Pieces
+from atops.device.races.detector import BlockRaces
 
 __all__ = ("Block", "Progress", "Task", "serve")
 
@@ -57,7 +58,7 @@ class Block:
 
     __slots__ = (
         "arrived", "at_grid", "cluster", "cost", "grid", "held", "idle", "index", "left", "linear", "pieces",
-        "priority", "resume", "shared", "size", "threads",
+        "priority", "races", "resume", "shared", "size", "threads",
     )  # fmt: skip
 
     def __init__(self, grid: Grid, linear: int, cluster: Cluster, sips: list[Sip]) -> None:
@@ -69,6 +70,7 @@ class Block:
         self.resume: Callable[[Task], None] = _no_resume
         self.shared: dict[Hashable, Any] = {}
         self.pieces: Pieces | None = None  # of the cluster's L2, once something was taken
+        self.races: BlockRaces | None = None  # what its threads access, where races are looked for
         self.size = grid.threads_per_block
         self.left = 0  # threads that have left the kernel
         # The two most frequent waits are plain lists and no ParkingLots: all threads arrive, none gives up, and the
@@ -176,6 +178,8 @@ class Block:
 
     def over(self) -> Progress:
         """End the block, once all its threads have left: now, or when the time that they took is over."""
+        if self.races is not None:
+            self.races.over()
         self.threads = []  # threads refer to their block; without this the two would keep each other alive
         self.shared = {}
         if self.cost is None or not self._hold():

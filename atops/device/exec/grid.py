@@ -20,6 +20,7 @@ from atops.device.chip import Chip
 from atops.device.cost import LaunchCost, meet
 from atops.device.exec.failures import deadlock, waiting_lines
 from atops.device.exec.thread import Reach
+from atops.device.races.detector import LaunchDetector
 
 if TYPE_CHECKING:
     from atops.device.exec.block import Block
@@ -92,7 +93,7 @@ class GridBarrier:
     `lock` is a re-entrant leaf: blocks are rescheduled, and the ends of grids reported, after it was released.
     """
 
-    __slots__ = ("arrived", "expected", "grids", "joined", "lock", "quiet", "total")
+    __slots__ = ("arrived", "detector", "expected", "grids", "joined", "lock", "quiet", "total")
 
     def __init__(self, grids: int = 1, only: Grid | None = None, blocks: int = 0) -> None:
         """Make a barrier of so many grids. A single one can be given here, with its number of blocks."""
@@ -103,6 +104,7 @@ class GridBarrier:
         self.total = blocks  # of all the grids
         self.quiet = 0  # of them idle or done
         self.arrived: list[Block] = []
+        self.detector: LaunchDetector | None = None  # of all the grids, where races are looked for
 
     def join(self, grid: Grid, blocks: int) -> None:
         """Take in a grid of so many blocks. Raises IllegalState when all the grids are there already."""
@@ -126,6 +128,8 @@ class GridBarrier:
             self.arrived = []
             if block.cost is not None:
                 meet(each.cost for each in (block, *others) if each.cost is not None)
+            if self.detector is not None:
+                self.detector.pass_grid_barrier()
             woken = [each for each in others if each.pass_grid_barrier()]
         for each in woken:
             each.reschedule()
@@ -203,9 +207,19 @@ def _extent(dim: DimLike, what: str) -> Dim3:
     return dim if isinstance(dim, Dim3) else Dim3.of(dim, what)
 
 
-def _waits_move(options: EmulatorOptions) -> bool:
+def _waits_move(grid: Grid) -> bool:
     """Return whether a transfer may be done at its await, by the thread that awaits it."""
-    return options.dte == "wait" and not options.strict and options.workers != "sip"
+    options = grid.options
+    plain = grid.observer is None and grid.agenda is None and type(grid.policy) is RoundRobin
+    return plain and options.dte == "wait" and not options.strict and not options.detect and options.workers != "sip"
+
+
+def _detector_of(barrier: GridBarrier) -> LaunchDetector:
+    """Return the detector of all grids that meet at a barrier, made by the first of them."""
+    with barrier.lock:
+        if barrier.detector is None:
+            barrier.detector = LaunchDetector()
+        return barrier.detector
 
 
 def _nothing(grid: Grid) -> None:
@@ -225,8 +239,8 @@ class Grid:
 
     __slots__ = (
         "__weakref__", "_rng", "aborted", "agenda", "arch", "barrier", "block_dim", "blocks", "chip", "context",
-        "cooperative", "cost", "entry", "error", "grid_dim", "label", "name", "observer", "offload", "on_done",
-        "on_start", "options", "placement", "policy", "priority", "remaining", "shared_bytes", "started",
+        "cooperative", "cost", "detector", "entry", "error", "grid_dim", "label", "name", "observer", "offload",
+        "on_done", "on_start", "options", "placement", "policy", "priority", "remaining", "shared_bytes", "started",
         "thread_indices",
         "threads_per_block", "total_blocks", "turns", "used", "warnings",
     )  # fmt: skip
@@ -259,23 +273,23 @@ class Grid:
         self.entry, self.name, self.chip, self.arch = entry, entry.name, chip, chip.arch
         self.grid_dim, self.block_dim = _extent(grid_dim, "grid_dim"), _extent(block_dim, "block_dim")
         self.shared_bytes, self.cooperative = shared_bytes, cooperative
-        self.options = options = options if options is not None else chip.options
+        self.options = options = options or chip.options
         self.on_done, self.on_start = on_done, _nothing  # `on_start(grid)`: its first block got a cluster
         self.offload, self.agenda, self.label, self.cost = offload, agenda, label, cost
-        self.observer, self.context = observer, context  # each block runs in a copy: a context is entered only once
-        self.policy = policy or policy_of(options.seed)
+        self.observer, self.policy = observer, policy or policy_of(options.seed)
+        self.context = context  # each block runs in a copy: a context is entered only once
         self.thread_indices = _indices(self.block_dim)
         self.threads_per_block = len(self.thread_indices)
         self.total_blocks = self.remaining = self.grid_dim.volume
+        self.turns = TURNS if _waits_move(self) else 0
         self.error, self.aborted, self.started = None, None, False
-        plain = observer is None and agenda is None and type(self.policy) is RoundRobin
-        self.turns = TURNS if plain and _waits_move(options) else 0
         self.warnings, self.priority = list[str](), 0  # the clusters set it: -2 (most urgent) to 0
         self.blocks: dict[int, Block] = {}  # placed and not done; changes under the barrier's lock
         self.placement, self._rng, self.used = None, None, 0  # used: a bit for each cluster that its blocks got
         self.barrier = barrier or GridBarrier(1, self, self.total_blocks)
         if barrier is not None:
             barrier.join(self, self.total_blocks)
+        self.detector = _detector_of(self.barrier) if options.detect else None
 
     @property
     def rng(self) -> random.Random:
@@ -299,6 +313,8 @@ class Grid:
         with self.barrier.lock:
             self.blocks[block.linear] = block
             self.used |= 1 << block.cluster.ordinal
+        if self.detector is not None:
+            self.detector.opened(block)
         if not self.started:
             self.started = True
             if self.entry.prepares:
@@ -347,6 +363,8 @@ class Grid:
             barrier.quiet = quiet = barrier.quiet + count
             stuck = quiet >= barrier.total and not (over and barrier.expected == 1) and barrier.stuck()
             if over:
+                if self.detector is not None and not any(grid.remaining for grid in barrier.grids):
+                    self.detector.over()
                 barrier.release()
         if stuck:
             self.deadlocked()

@@ -51,7 +51,7 @@ class StepBlock(Block):
         slot = self.slot = slot_here()
         if self.cost is not None:
             self.cost.rebase()
-        plain = grid.observer is None and type(grid.policy) is RoundRobin
+        plain = grid.observer is None and grid.detector is None and type(grid.policy) is RoundRobin
         turns = self._round if plain else self._turn
         try:
             if not self.begun:
@@ -184,7 +184,7 @@ class StepBlock(Block):
         thread = ready.pop(policy.choose(len(ready)))
         slot.thread = thread
         turn = min(budget, policy.slice)
-        left = 0
+        left = turn - 1
         if self.grid.observer is not None:
             self.grid.observer("run", thread, None)
         try:
@@ -194,7 +194,7 @@ class StepBlock(Block):
         except BaseException as error:
             self.fault(thread, error)
         else:
-            left = self._attend(thread, request, turn - 1)
+            left = self._attend(thread, request, left)
         self._try_grid_barrier()
         return budget - turn + left
 
@@ -232,6 +232,8 @@ class StepBlock(Block):
         """Make every thread at the block barrier runnable: no other thread can be ready."""
         if self.cost is not None:
             self.cost.open()
+        if self.races is not None:
+            self.races.pass_barrier()
         self.ready += self.arrived
         self.arrived = []
 

@@ -35,6 +35,8 @@ class SipBlock(Block):
 
     def open_barrier(self) -> None:
         """Wake every thread at the block barrier, the last one too: it is about to park."""
+        if self.races is not None:
+            self.races.pass_barrier()
         arrived, self.arrived = self.arrived, []
         self.grid.barrier.wake(arrived)
 

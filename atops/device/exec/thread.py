@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from atops.device.exec.grid import Grid
     from atops.device.exec.os_threads import SipTask
     from atops.device.memory.pieces import Pieces
+    from atops.device.races.detector import ThreadRaces
 
 __all__ = (
     "THREAD_SLOT",
@@ -131,6 +132,7 @@ class KernelThread:
         "linear",
         "name",
         "pieces",
+        "race",
         "send",
         "sip",
         "sites",
@@ -159,6 +161,7 @@ class KernelThread:
     transfers: list[Any] | None
     ended: bool
     pieces: Pieces | None  # of the SIP's L1, once something was taken
+    race: ThreadRaces | None  # what it accesses, where races are looked for
     turns: int  # how many more transfers it may do at their await before a wait suspends it
     name: Name  # by which a schedule chooses it; set only under one,
     turn: Callable[[], None]  # as the step that it is then
@@ -264,7 +267,7 @@ def make_threads(block: Block, grid: Grid, sips: Sequence[Sip]) -> list[KernelTh
         thread.sync = sip.sync
         thread.grid_sync = sip.grid_sync if cooperative else None
         thread.unawaited = thread.waiting = thread.coro = thread.sites = thread.transfers = thread.pieces = None
-        thread.cost = None
+        thread.cost = thread.race = None
         thread.ended = False
         thread.turns = turns
         threads.append(thread)

@@ -1,4 +1,9 @@
-"""Races: accesses to the same bytes that nothing orders, and what is said of them.
+"""Races between the threads of a kernel, and between them and transfers in flight.
 
-- `race`: what is found of one: its two sides, the bytes, and what would order them.
+race        what was found: two accesses, the bytes, what would order them
+clocks      which of two accesses comes first in every order of turns
+rectangles  which bytes an array or a selection of its elements has
+race_map    the last store to each byte of a memory, and the loads since
+access_log  the accesses to one memory, compared all at once
+detector    the accesses of a launch, as threads and transfers make them
 """

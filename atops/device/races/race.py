@@ -63,6 +63,12 @@ class Race:
         }  # fmt: skip
 
     @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two races one to a reader: the kind, and what the two lines of the program do."""
+        sides = ((str(each.site), each.what) for each in (self.first, self.second))
+        return (self.kind, *sorted(sides))
+
+    @property
     def bytes_shown(self) -> str:
         """The ranges in words."""
         shown = ", ".join(f"{start} to {stop}" for start, stop in self.ranges[:MOST_RANGES])

@@ -202,6 +202,8 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
             self._take_time(thread.cost, key)
         if grid.observer is not None:
             grid.observer(kind, thread, self._access(key))
+        if (race := thread.race) is not None:
+            race.access(kind, self.array, allocation, self.space.value, key, is_basic(key))
         return self.array
 
     def _take_time(self, cost: ThreadCost, key: Key) -> None:
@@ -404,10 +406,10 @@ class Span(NDArrayOperatorsMixin, Generic[ElementType]):
     def _indexed(self, kind: str, key: Key, value: object = None) -> Any:
         """Read or store at a mask or index arrays."""
         key = _loaded(key)
-        array = self.touch(kind, timed=False)
         if _is_strict():
             self._check_indexes(key)
         try:
+            array = self.touch(kind, key, timed=False)
             if (cost := current_thread().cost) is not None:
                 self._take_time(cost, key)
             if kind == "load":

@@ -118,9 +118,7 @@ def _local(thread: KernelThread, shape: Shape, dtype: DTypeLike) -> Array | Span
             f"{thread} at {caller()}: {pieces.refusal(f'local memory of {size} bytes', 'L1')}; what a name still "
             "holds is in use: in a loop, take it before the loop, use k.local_variable, or `del` the name first"
         )
-    if not thread.grid.options.strict:
-        return taken[0]
-    return _observed(*taken, Space.LOCAL)
+    return _observed(thread, *taken, Space.LOCAL)
 
 
 def _shared(thread: KernelThread, shape: Shape, dtype: DTypeLike) -> Array | Span:
@@ -139,7 +137,9 @@ def _shared(thread: KernelThread, shape: Shape, dtype: DTypeLike) -> Array | Spa
             "holds is in use, and so is what not every thread of the block has come to: in a loop, take it before "
             "the loop or use k.shared_variable"
         )
-    return _observed(*taken, Space.SHARED) if thread.grid.options.strict else taken[0]
+    if (races := block.races) is not None:
+        races.taken(taken[1], taken[1] + size)
+    return _observed(thread, *taken, Space.SHARED)
 
 
 def _agreed(
@@ -173,7 +173,7 @@ def dynamic_shared(dtype: DTypeLike) -> Any:
 
     def make() -> Array | Span:
         array: Array = np.ndarray((whole,), element, thread.block.cluster.l2)
-        return _observed(array, 0, Space.SHARED) if thread.grid.options.strict else array
+        return _observed(thread, array, 0, Space.SHARED)
 
     array = shared_once(thread, "dynamic shared memory", make)
     if array.dtype != element:
@@ -232,10 +232,12 @@ def _check_space(memory: object, space: AnySpace | None) -> None:
         raise InvalidValue(f"{thread} at {caller()}: mdspan in {space} memory of what lies in {lies} memory")
 
 
-def _observed(array: Array, start: int, space: Space) -> Span:
-    """Return memory of a scratchpad as strict mode hands it out: nothing that was there before can be read."""
-    array.reshape(-1).view(np.uint8).fill(POISON)
-    return Span(None, array, start, space)
+def _observed(thread: KernelThread, array: Array, start: int, space: Space) -> Array | Span:
+    """Return memory of a scratchpad: as a span where accesses are looked at, in strict mode without what was there."""
+    options = thread.grid.options
+    if options.strict:
+        array.reshape(-1).view(np.uint8).fill(POISON)
+    return Span(None, array, start, space) if options.strict or options.detect else array
 
 
 @overload

@@ -60,6 +60,13 @@ WAITS: Final = frozenset({WaitEvent, WaitAwaited, WaitValue, Call})  # their end
 MANY: Final = 64  # pages of a clock from which on what is known twice is dropped
 
 
+def _race_error(races: list[Race]) -> DataRace:
+    """Return what strict mode raises for races."""
+    error = DataRace("\n".join(map(str, races)))
+    error.races = tuple(races)
+    return error
+
+
 class StreamClock:
     """Where a stream is: its newest command that has begun, and the one before it."""
 
@@ -160,12 +167,16 @@ class CommandDetector:
 
     def launched(self, item: Completion, grid: Grid, failure: AtopsError | None) -> AtopsError | None:
         """Compare what a kernel has touched, at its end. Returns what the launch fails with, perhaps a DataRace."""
-        epoch, kernels = item.epoch, getattr(grid, "detector", None)
+        epoch, kernels = item.epoch, grid.detector
         self._running.pop(item.seq, None)
+        assert kernels is not None, "a board that has a detector gives each launch one"
+        inside = kernels.take()
+        self.findings.add(inside, item)
+        for escape in kernels.escapes:
+            self.findings.escaped(escape)
+        if inside and self.strict and failure is None:
+            failure = _race_error(inside)
         if epoch is None or not epoch.words:
-            return failure
-        if kernels is None:
-            self.findings.escaped("what kernels touch, beside commands of other streams and in their threads")
             return failure
         found: _Found = {}
         with self._lock:
@@ -206,9 +217,7 @@ class CommandDetector:
             races.append(Race(kind, first, second, repr(memory), device, merged(ranges), advice))
         self.findings.add(races, item)
         if self.strict:
-            error = DataRace("\n".join(map(str, races)))
-            error.races = tuple(races)
-            raise error
+            raise _race_error(races)
 
     # ---- order
 

@@ -15,6 +15,7 @@ from atops.tops.header.functions import FUNCTIONS
 
 __all__ = ("CODES", "TWINS", "call", "forget", "last", "remember", "rtc_call")
 
+NAME: Final = "atops.tops"  # of its log
 ERRORS: Final[LastErrors[topsError_t]] = LastErrors("atops_tops")
 last, forget = ERRORS.last, ERRORS.forget
 # The last failure of runtime compilation, which `check` explains. It is no last error.
@@ -43,9 +44,10 @@ def _rtc_reason(code: topsrtcResult) -> str | None:
 
 
 CODES: Final = CodeTable(
-    topsError_t, {Result(int(code)): code for code in topsError_t}, topsError_t.topsErrorUnknown, _reason
+    NAME, topsError_t, {Result(int(code)): code for code in topsError_t}, topsError_t.topsErrorUnknown, _reason
 )
 RTC_CODES: Final = CodeTable(
+    NAME,
     topsrtcResult,
     {
         Result.InvalidValue: topsrtcResult.TOPSRTC_ERROR_INVALID_INPUT,
@@ -61,5 +63,5 @@ RTC_CODES: Final = CodeTable(
     classes={InvalidOption: topsrtcResult.TOPSRTC_ERROR_INVALID_OPTION},
 )
 TWINS: Final[Twins] = {}
-call: Final = Bridge(FUNCTIONS, TWINS, topsError_t.topsSuccess, CODES.code_of, remember, {})
-rtc_call: Final = Bridge(FUNCTIONS, TWINS, topsrtcResult.TOPSRTC_SUCCESS, RTC_CODES.code_of, _remember_rtc, {})
+call: Final = Bridge(NAME, FUNCTIONS, TWINS, topsError_t.topsSuccess, CODES.code_of, remember, {})
+rtc_call: Final = Bridge(NAME, FUNCTIONS, TWINS, topsrtcResult.TOPSRTC_SUCCESS, RTC_CODES.code_of, _remember_rtc, {})

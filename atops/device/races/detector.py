@@ -1,0 +1,398 @@
+"""The detector of a launch: what its threads and their transfers access, and what nothing orders.
+
+Accesses to global memory are logged and compared when the launch is over, or all its threads have met; those to shared
+memory at each barrier of the block. Local memory is one thread's: there only transfers in flight matter, which are
+looked at in each access. A transfer is an access from its issue to its wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from atops.device.call_site import Site, calling_place
+from atops.device.geometry import Array, Key
+from atops.device.races.access_log import AccessLog, Entry, Found
+from atops.device.races.clocks import GridClock, Known, ThreadClock, before, joined
+from atops.device.races.race import Access, Race
+from atops.device.races.rectangles import Rectangle, rectangles, selected
+
+if TYPE_CHECKING:
+    from atops.device.exec.block import Block
+    from atops.device.exec.thread import KernelThread
+    from atops.device.memory.allocation import Allocation
+
+__all__ = ("Accessed", "BlockRaces", "Flight", "LaunchDetector", "ThreadRaces")
+
+VERBS: Final = {"load": "loads", "store": "stores"}
+
+
+class Accessed:
+    """One end of a transfer, or what is accessed: the bytes, and the memory that they lie in."""
+
+    __slots__ = ("allocation", "array", "space")
+
+    def __init__(self, array: Array, allocation: Allocation | None, space: str) -> None:
+        self.array = array
+        self.allocation = allocation
+        self.space = space  # "global", "shared" or "local"
+
+
+Touched = tuple[Any, int, int, bool, Site | None]  # an allocation, bytes of it, whether they were stored to, a line
+
+
+class LaunchDetector:
+    """The accesses of a launch, or of all that meet at one grid barrier. `races` has one for each pair of lines.
+
+    `lock` is a leaf: where each kernel thread has an OS thread, they meet here.
+    """
+
+    def __init__(self) -> None:
+        self.clock = GridClock()
+        self.lock = threading.RLock()
+        self.escapes: dict[str, None] = {}  # what was not seen, in words
+        self.accesses = 0
+        self.races: list[Race] = []
+        self._touched: list[Touched] = []
+        self._told: set[object] = set()
+        self._global = AccessLog(keeps_uses=True)
+        self._memories: dict[int, Allocation] = {}  # of global memory, by address
+        self._given: dict[object, Known] = {}  # what was released, by what: a signal, a barrier's phase
+        self._users: WeakKeyDictionary[object, Entry] = WeakKeyDictionary()  # of each context, the last
+        self._blocks = 0
+
+    def opened(self, block: Block) -> None:
+        """Take in a block and its threads."""
+        with self.lock:
+            races = BlockRaces(self, block, self._blocks)
+            self._blocks += 1
+        for thread in block.threads:
+            thread.race = ThreadRaces(races, thread, races.clock.thread())
+        block.races = races
+
+    def pass_grid_barrier(self) -> None:
+        """Note that all threads of all blocks have met."""
+        with self.lock:
+            self._report(self._global.compare())
+            self.clock.pass_barrier()
+
+    def over(self) -> None:
+        """Compare what is left, when the last block has ended, and let go of all threads."""
+        with self.lock:
+            self._report(self._global.compare())
+            for start, stop, write, entry in self._global.footprint():
+                base = max(address for address in self._memories if address <= start)
+                self._touched.append((self._memories[base], start - base, stop - base, write, _access_of(entry).site))
+            self._global = AccessLog(keeps_uses=True)
+            self._memories.clear()
+            self._given.clear()
+            self._users.clear()
+
+    def footprint(self) -> list[Touched]:
+        """Return what all of it used of global memory, once it is over, loads and stores apart; nothing a second time.
+
+        Launches that meet at one barrier have one footprint: it is that of the last to end.
+        """
+        found, self._touched = self._touched, []
+        return found
+
+    def take(self) -> list[Race]:
+        """Return the races that were found since the last time."""
+        with self.lock:
+            found, self.races = self.races, []
+        return found
+
+    def used(self, context: object, clock: ThreadClock, thread: KernelThread, code: CodeType, instruction: int) -> None:
+        """Note that a thread uses a DTE context that others of its block may use: one after the other, in an order."""
+        with self.lock:
+            mine = Entry(thread, "uses the context", True, clock.stamp(), 0, code, instruction)
+            last = self._users.get(context)
+            self._users[context] = mine
+            if last is not None and last.begin.thread != mine.begin.thread and not before(last.begin, mine.begin):
+                self.tell(
+                    "one DTE context, no order", last, mine, repr(context), thread.grid.chip.ordinal, [],
+                    f"{_advice(last, mine)}; or give each thread a context of its own",
+                )  # fmt: skip
+
+    def note_global(self, operand: Accessed, rows: list[Rectangle], entry: Entry) -> None:
+        """Enter an access to global memory; rows are counted from the allocation's first byte."""
+        allocation = operand.allocation
+        assert allocation is not None
+        base = allocation.address
+        with self.lock:
+            self._memories[base] = allocation
+            self._report(self._global.add([row._replace(start=row.start + base) for row in rows], entry))
+
+    def release(self, what: object, clock: ThreadClock) -> None:
+        """Note that a thread signals: what it did until now comes before what others do that have seen it."""
+        with self.lock:
+            self._given[what] = joined((self._given.get(what, {}), clock.release()))
+
+    def acquire(self, what: object, clock: ThreadClock) -> None:
+        """Note that a thread has seen what others released by the same thing."""
+        with self.lock:
+            if (given := self._given.get(what)) is not None:
+                clock.acquire(given)
+
+    def tell(
+        self, kind: str, first: Entry, second: Entry, memory: str, device: int, ranges: list[tuple[int, int]],
+        advice: str,
+    ) -> None:  # fmt: skip
+        """Hand on a race, unless the same two lines have been told of."""
+        race = Race(kind, _access_of(first), _access_of(second), memory, device, tuple(_merged(ranges)), advice)
+        if race.key not in self._told:
+            self._told.add(race.key)
+            self.races.append(race)
+
+    def _report(self, found: list[Found]) -> None:
+        for (first, second), ranges in _pairs(found).items():
+            start = ranges[0][0]
+            base = max(address for address in self._memories if address <= start)
+            allocation = self._memories[base]
+            places = [(begin - base, end - base) for begin, end in ranges]
+            name = repr(allocation)
+            kind = "transfer in flight" if _flown_over(first, second) else "race in global memory"
+            self.tell(kind, first, second, name, allocation.device or 0, places, _advice(first, second))
+
+
+class BlockRaces:
+    """The accesses of a block to its shared memory."""
+
+    def __init__(self, launch: LaunchDetector, block: Block, number: int) -> None:
+        self.launch = launch
+        self.block = block
+        self.clock = launch.clock.block(number)
+        self._shared = AccessLog()
+
+    def pass_barrier(self) -> None:
+        """Note that all threads of the block have met."""
+        with self.launch.lock:
+            self._report(self._shared.compare())
+            self.clock.pass_barrier()
+
+    def over(self) -> None:
+        """Compare what is left, when the block has ended."""
+        with self.launch.lock:
+            self._report(self._shared.compare())
+            self.clock.over()
+        for thread in self.block.threads:
+            thread.race = None
+        self.block.races = None
+
+    def note_shared(self, rows: list[Rectangle], entry: Entry) -> None:
+        """Enter an access; rows are counted from the first byte of L2."""
+        with self.launch.lock:
+            self._report(self._shared.add(rows, entry))
+
+    def taken(self, start: int, stop: int) -> None:
+        """Note that these bytes of L2 are another memory from now on."""
+        with self.launch.lock:
+            self._report(self._shared.forget(start, stop))
+
+    def _report(self, found: list[Found]) -> None:
+        name = f"shared memory of block {self.block.index}"
+        for (first, second), ranges in _pairs(found).items():
+            kind = "transfer in flight" if _flown_over(first, second) else "race in shared memory"
+            self.launch.tell(kind, first, second, name, self.block.grid.chip.ordinal, ranges, _advice(first, second))
+
+
+class Flight:
+    """A transfer in flight: its two entries, and where it touches the thread's local memory."""
+
+    __slots__ = ("entries", "local", "name", "over", "owner", "shared")
+
+    def __init__(self, owner: ThreadRaces, name: str, shared: bool) -> None:
+        self.owner = owner
+        self.name = name
+        self.shared = shared  # its context is a block's
+        self.over = False
+        self.entries: list[Entry] = []
+        self.local: list[tuple[Array, Entry]] = []
+
+
+class ThreadRaces:
+    """What one thread does: its accesses, its transfers, what it learns of others."""
+
+    __slots__ = ("block", "clock", "flights", "relaxed", "thread", "turn")
+
+    def __init__(self, block: BlockRaces, thread: KernelThread, clock: ThreadClock) -> None:
+        self.block = block
+        self.thread = thread
+        self.clock = clock
+        self.turn = 0
+        self.flights: list[Flight] = []  # those that touch its local memory
+        self.relaxed = 0  # inside how many blocks of k.relaxed
+
+    def access(self, kind: str, array: Array, allocation: Allocation | None, space: str, key: Key, basic: bool) -> None:
+        """Enter a load or a store by the running thread: of all of `array`, or of the part at `key`."""
+        code, instruction = calling_place(1)
+        if kind == "escape":
+            self.block.launch.escapes.setdefault(f"np.asarray of a span at {Site(code, instruction)}")
+            return
+        entry = self._entry(self.thread, VERBS[kind], kind == "store", code, instruction)
+        if key is not ... and basic:
+            array = array[(*key, ...) if isinstance(key, tuple) else (key, ...)]
+            key = ...
+        if space == "local":
+            self._look_at_flights(entry, array if key is ... else array[key])
+            return
+        origin = self._origin(array, allocation)
+        rows = rectangles(array, origin) if key is ... else selected(array, key, origin)
+        self._enter(Accessed(array, allocation, space), rows, entry)
+
+    def issued(
+        self, event: Any, write: Accessed | None, read: Accessed | None, code: CodeType, instruction: int
+    ) -> Flight:
+        """Enter a transfer that the thread issues: it is in flight until `waited`."""
+        flight = Flight(self, event.operation.name, event.context.shared)
+        for operand, verb, changes in ((read, "reads", False), (write, "writes", True)):
+            if operand is None or not operand.array.size:
+                continue
+            entry = self._entry(self.thread, f"{flight.name} {verb}", changes, code, instruction)
+            if (chain := event.context.chain) is not None:
+                entry.context, entry.chain = event.context, chain.connected()
+            if operand.space == "local":
+                self._look_at_flights(entry, operand.array)
+                flight.local.append((operand.array, entry))
+            else:
+                entry.end = None
+                rows = rectangles(operand.array, self._origin(operand.array, operand.allocation))
+                self._enter(operand, rows, entry)
+            flight.entries.append(entry)
+        if flight.local:
+            self.flights.append(flight)
+        return flight
+
+    def waited(self, flight: Flight) -> None:
+        """Note that the thread has waited for a transfer: its own, or another's, of a context that they share."""
+        launch = self.block.launch
+        if flight.over:
+            launch.acquire(flight, self.clock)
+            return
+        flight.over = True
+        flight.local = []
+        if flight in flight.owner.flights:
+            flight.owner.flights.remove(flight)
+        now = self.clock.stamp()
+        self.turn += 1
+        for entry in flight.entries:
+            if entry.end is None:
+                entry.end, entry.end_turn = now, self.turn
+        if flight.shared:  # others may wait for it, too, and know then that it is over
+            launch.release(flight, self.clock)
+
+    def _entry(self, actor: object, what: str, write: bool, code: CodeType, instruction: int) -> Entry:
+        self.turn = turn = self.turn + 1
+        self.block.launch.accesses += 1
+        entry = Entry(actor, what, write, self.clock.stamp(), turn, code, instruction)
+        entry.relaxed = self.relaxed > 0
+        return entry
+
+    def _origin(self, array: Array, allocation: Allocation | None) -> int:
+        if allocation is not None:
+            start: int = allocation.data.__array_interface__["data"][0]
+        else:
+            start = self.thread.block.cluster.l2.__array_interface__["data"][0]
+        return start
+
+    def _enter(self, operand: Accessed, rows: list[Rectangle], entry: Entry) -> None:
+        if operand.allocation is not None:
+            self.block.launch.note_global(operand, rows, entry)
+        else:
+            self.block.note_shared(rows, entry)
+
+    def release(self, what: object) -> None:
+        """Hand on what the thread did until now, to those that see `what`: a signal, a phase of a barrier."""
+        self.block.launch.release(what, self.clock)
+
+    def acquire(self, what: object) -> None:
+        """Learn what others did before they handed on `what`."""
+        self.block.launch.acquire(what, self.clock)
+
+    def uses(self, context: object, code: CodeType, instruction: int) -> None:
+        """Note that the thread uses a DTE context of its block."""
+        self.block.launch.used(context, self.clock, self.thread, code, instruction)
+
+    def _look_at_flights(self, entry: Entry, part: Array) -> None:
+        """Tell of transfers of the thread's own that are in flight over local memory that it accesses."""
+        for flight in self.flights:
+            for other, flown in flight.local:
+                if not (entry.write or flown.write) or flown.context in entry.chain:
+                    continue
+                if ranges := _shared_bytes(part, other):
+                    grid = self.thread.grid
+                    self.block.launch.tell(
+                        "transfer in flight", flown, entry, f"local memory of {self.thread}", grid.chip.ordinal, ranges,
+                        f"`await` the event of that {flight.name} before this line",
+                    )  # fmt: skip
+
+
+def _shared_bytes(array: Array, other: Array) -> list[tuple[int, int]]:
+    """Return the bytes that two views of one scratchpad have in common, as (start, stop) from the first's own start."""
+    mine, others = rectangles(array), rectangles(other)
+    if not mine or not others:
+        return []
+    base = min(row.start for row in mine)
+    runs = [(start, start + row.run) for row in mine for start in row.starts]
+    theirs = [(start, start + row.run) for row in others for start in row.starts]
+    low, high = min(runs)[0], max(stop for _, stop in runs)
+    theirs = [each for each in theirs if each[0] < high and each[1] > low]
+    return _merged(
+        (max(start, first) - base, min(stop, last) - base)
+        for start, stop in runs for first, last in theirs if start < last and first < stop
+    )  # fmt: skip
+
+
+def _pairs(found: list[Found]) -> dict[tuple[Entry, Entry], list[tuple[int, int]]]:
+    """Return the bytes of each pair of accesses."""
+    whole: dict[tuple[Entry, Entry], list[tuple[int, int]]] = {}
+    for first, second, start, stop in found:
+        if not (first.relaxed and second.relaxed):
+            whole.setdefault((first, second), []).append((start, stop))
+    return whole
+
+
+def _merged(ranges: Any) -> list[tuple[int, int]]:
+    """Return ranges of bytes in order, those that meet as one."""
+    whole: list[tuple[int, int]] = []
+    for start, stop in sorted(ranges):
+        if whole and start <= whole[-1][1]:
+            whole[-1] = whole[-1][0], max(whole[-1][1], stop)
+        else:
+            whole.append((start, stop))
+    return whole
+
+
+def _flown_over(first: Entry, second: Entry) -> bool:
+    """Tell whether the first access is a transfer that is known to have been issued when the second one comes."""
+    if first.end is first.begin:
+        return False
+    return first.begin.thread == second.begin.thread or before(first.begin, second.begin)
+
+
+def _access_of(entry: Entry) -> Access:
+    """Return one side of a race in words."""
+    code = entry.code
+    site = Site(code, entry.instruction) if isinstance(code, CodeType) else None
+    kernel = getattr(getattr(entry.actor, "grid", None), "name", "")
+    return Access(str(entry.actor), entry.what, entry.write, site, f"kernel {kernel}" if kernel else "")
+
+
+def _advice(first: Entry, second: Entry) -> str:
+    """Say what would order two accesses of threads."""
+    one, other = first.actor, second.actor
+    sites = [site for each in (first, second) if (site := _access_of(each).site) is not None]
+    lines = " and ".join(dict.fromkeys(f"line {site.line}" for site in sites))
+    if _flown_over(first, second):
+        return f"`await` the event of the transfer of {_access_of(first).site} before the other access"
+    same = getattr(one, "block", None) is getattr(other, "block", None)
+    if same:
+        return f"`await k.syncthreads()` between them ({lines}), in every thread, would order them"
+    if getattr(getattr(one, "grid", None), "cooperative", False):
+        return f"`await k.syncblocks()` between them ({lines}), in every thread, would order them"
+    return (
+        f"blocks of one launch run in any order ({lines}): give each block bytes of its own, launch a second kernel, "
+        "or launch cooperatively and `await k.syncblocks()` between them"
+    )
