@@ -16,11 +16,21 @@ import numpy as np
 from atops.base.dtypes import element_name
 from atops.base.errors import DteError, InvalidType, InvalidValue
 from atops.base.locks import fork_safe
-from atops.device.call_site import Site, caller
+from atops.device.call_site import Site, caller, calling_place
 from atops.device.dte.context import DteContext, check_arch, lend, start
 from atops.device.dte.operations import Operation, memcpy
 from atops.device.dte.stages import Parameters, Stages
-from atops.device.dte.transfer import CHAINED, PENDING, DteEvent, Operand, apart, fault, no_context, operand_of
+from atops.device.dte.transfer import (
+    CHAINED,
+    PENDING,
+    DteEvent,
+    Operand,
+    apart,
+    fault,
+    look_at_issue,
+    no_context,
+    operand_of,
+)
 from atops.device.exec.thread import THREAD_SLOT, KernelThread, current_thread
 from atops.device.geometry import Array, frozen
 from atops.device.span.span import Span
@@ -328,6 +338,8 @@ class ConfiguredContext(DteContext):
         thread = cell.thread if cell is not None and cell.thread is not None else current_thread()
         if self.user is not thread or self.busy is not None or thread.unawaited is not None:
             lend(self, thread, "trigger")
+            if thread.race is not None:
+                thread.race.uses(self, *calling_place(1))
             try:
                 return self._trigger(depth + 1)
             finally:
@@ -350,6 +362,8 @@ class ConfiguredContext(DteContext):
         event.destination, event.source, event.into = destination, source, into
         event.out, event.operation = out, descriptor.operation
         event.parameters = descriptor.parameters  # nothing changes them while it is in flight
+        if thread.race is not None:
+            look_at_issue(event, thread, sys._getframe(depth))
         start(event, thread, self, sys._getframe(depth))
         return event
 

@@ -184,7 +184,7 @@ def _unordered(rows: list[Rectangle], entries: list[Entry]) -> Iterator[Found]:
     threads = np.fromiter((entry.begin.thread if entry.end is not None else -1 - index
                            for index, entry in enumerate(entries)), np.int64, len(entries))[of]  # fmt: skip
     writes = np.fromiter((entry.write for entry in entries), bool, len(entries))[of]
-    flights = np.fromiter((entry.end is not entry.begin for entry in entries), bool, len(entries))[of]
+    flights = np.fromiter((entry.end_turn != entry.begin_turn for entry in entries), bool, len(entries))[of]
     low, high = _least(threads, cluster, sizes.size), -_least(-threads, cluster, sizes.size)
     several = (low != high) | (np.bincount(cluster, flights, sizes.size) > 0)
     suspicious = several & (np.bincount(cluster, writes, sizes.size) > 0) & (sizes > 1)

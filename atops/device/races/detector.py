@@ -253,6 +253,8 @@ class ThreadRaces:
             entry = self._entry(self.thread, f"{flight.name} {verb}", changes, code, instruction)
             if (chain := event.context.chain) is not None:
                 entry.context, entry.chain = event.context, chain.connected()
+            else:  # what it moves onto itself is in order
+                entry.context, entry.chain = flight, frozenset((flight,))
             if operand.space == "local":
                 self._look_at_flights(entry, operand.array)
                 flight.local.append((operand.array, entry))
@@ -276,10 +278,11 @@ class ThreadRaces:
         if flight in flight.owner.flights:
             flight.owner.flights.remove(flight)
         now = self.clock.stamp()
+        at_once = self is flight.owner and flight.entries and self.turn == flight.entries[-1].begin_turn
         self.turn += 1
         for entry in flight.entries:
             if entry.end is None:
-                entry.end, entry.end_turn = now, self.turn
+                entry.end, entry.end_turn = now, entry.begin_turn if at_once and now is entry.begin else self.turn
         if flight.shared:  # others may wait for it, too, and know then that it is over
             launch.release(flight, self.clock)
 
@@ -367,7 +370,7 @@ def _merged(ranges: Any) -> list[tuple[int, int]]:
 
 def _flown_over(first: Entry, second: Entry) -> bool:
     """Tell whether the first access is a transfer that is known to have been issued when the second one comes."""
-    if first.end is first.begin:
+    if first.end is not None and first.end_turn == first.begin_turn:
         return False
     return first.begin.thread == second.begin.thread or before(first.begin, second.begin)
 
