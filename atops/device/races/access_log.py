@@ -132,31 +132,41 @@ class AccessLog:
     def footprint(self) -> list[Used]:
         """Return the bytes that were used, loads and stores apart: in order, neighbours as one."""
         self._note_used()
-        loads = _united([use for use in self._used if not use[2]])
-        self._used = loads + _united([use for use in self._used if use[2]])
         return self._used
 
     def _note_used(self) -> None:
-        if not self._keeps_uses:
+        """Unite what was used until now with the rows."""
+        if not self._keeps_uses or not self._rows:
             return
-        for row, entry in zip(self._rows, self._entries, strict=True):
-            self._used += [(start, start + row.run, entry.write, entry) for start in row.starts]
-        if len(self._used) > MOST:
-            self.footprint()
+        starts, stops, which = _spread(self._rows)
+        entries = [*self._entries, *(entry for *_, entry in self._used)]
+        writes = np.fromiter((entry.write for entry in entries), bool, len(entries))
+        which = np.concatenate((which, np.arange(len(self._entries), len(entries))))
+        starts = np.concatenate((starts, np.fromiter((use[0] for use in self._used), np.int64, len(self._used))))
+        stops = np.concatenate((stops, np.fromiter((use[1] for use in self._used), np.int64, len(self._used))))
+        self._used = []
+        for write in (False, True):
+            chosen = np.flatnonzero(writes[which] == write)
+            if chosen.size:
+                order = chosen[np.argsort(starts[chosen], kind="stable")]
+                ends = np.maximum.accumulate(stops[order])
+                begins = np.flatnonzero(np.concatenate(([True], starts[order][1:] > ends[:-1])))
+                lasts = np.concatenate((begins[1:], [order.size])) - 1
+                whole = zip(starts[order[begins]].tolist(), ends[lasts].tolist(), which[order[begins]].tolist(), strict=True)
+                self._used += [(start, stop, write, entries[index]) for start, stop, index in whole]
 
     def __len__(self) -> int:
         return len(self._rows)
 
 
-def _united(uses: list[Used]) -> list[Used]:
-    whole: list[Used] = []
-    for start, stop, write, entry in sorted(uses, key=lambda use: use[:2]):
-        if whole and start <= whole[-1][1]:
-            first, last, _, earlier = whole[-1]
-            whole[-1] = first, max(last, stop), write, earlier
-        else:
-            whole.append((start, stop, write, entry))
-    return whole
+def _spread(rows: list[Rectangle]) -> tuple[Array, Array, Array]:
+    """Return the runs of rectangles: where each begins, where it ends, and which rectangle it is of."""
+    table = np.array(rows, np.int64)
+    counts = table[:, 3]
+    which = np.repeat(np.arange(len(rows)), counts)
+    offset = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts = table[which, 0] + offset * table[which, 2]
+    return starts, starts + table[which, 1], which
 
 
 def _touches(row: Rectangle, start: int, stop: int) -> bool:
@@ -167,12 +177,7 @@ def _unordered(rows: list[Rectangle], entries: list[Entry]) -> Iterator[Found]:
     """Yield the pairs of accesses to the same bytes, one of them a store at least, that nothing orders."""
     if len(rows) < 2:
         return
-    table = np.array(rows, np.int64)
-    counts = table[:, 3]
-    which = np.repeat(np.arange(len(rows)), counts)
-    offset = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    starts = table[which, 0] + offset * table[which, 2]
-    stops = starts + table[which, 1]
+    starts, stops, which = _spread(rows)
     order = np.argsort(starts, kind="stable")
     first, last = starts[order], np.maximum.accumulate(stops[order])
     # Neighbours in this order that share no byte with any other are of no interest.

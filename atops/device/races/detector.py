@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from atops.device.call_site import Site, calling_place
 from atops.device.geometry import Array, Key
 from atops.device.races.access_log import AccessLog, Entry, Found
+from atops.device.races.byte_ranges import ByteRanges
 from atops.device.races.clocks import GridClock, Known, ThreadClock, before, joined
 from atops.device.races.race import Access, Race
 from atops.device.races.rectangles import Rectangle, rectangles, selected
@@ -146,6 +147,20 @@ class LaunchDetector:
             self._told.add(race.key)
             self.races.append(race)
 
+    def tell_unwritten(
+        self, unwritten: Unwritten, ranges: list[tuple[int, int]], entry: Entry, memory: str
+    ) -> None:  # fmt: skip
+        """Tell of a load from memory that nothing has stored to, once for each pair of lines."""
+        thread: KernelThread = entry.actor  # type: ignore[assignment]  # all loads are a thread's
+        code, instruction = unwritten.place(ranges[0][0])
+        taken = Entry(thread, "takes the memory, which nothing has stored to", False, entry.begin, 0, code, instruction)
+        self.tell(
+            "read of unwritten memory", taken, entry, memory, thread.grid.chip.ordinal, ranges,
+            "store to these bytes before they are read: a scratchpad begins with whatever the last kernel left there",
+        )  # fmt: skip
+        for start, stop in ranges:
+            unwritten.bytes.remove(start, stop)  # told of once
+
     def _report(self, found: list[Found]) -> None:
         for (first, second), ranges in _pairs(found).items():
             start = ranges[0][0]
@@ -157,6 +172,40 @@ class LaunchDetector:
             self.tell(kind, first, second, name, allocation.device or 0, places, _advice(first, second))
 
 
+class Unwritten:
+    """The bytes of a scratchpad that were taken and that nothing has stored to since."""
+
+    __slots__ = ("_taken", "bytes", "origin")
+
+    def __init__(self, pad: Array) -> None:
+        self.origin: int = pad.__array_interface__["data"][0]
+        self.bytes = ByteRanges()
+        self._taken: list[tuple[int, int, CodeType, int]] = []
+
+    def take(self, start: int, stop: int, code: CodeType, instruction: int) -> None:
+        """Note that these bytes were taken at a place of the program."""
+        self.bytes.add(start, stop)
+        self._taken = [each for each in self._taken if each[1] <= start or each[0] >= stop]
+        self._taken.append((start, stop, code, instruction))
+
+    def store(self, rows: list[Rectangle]) -> None:
+        """Note a store; rows are counted from the pad's first byte."""
+        for row in rows:
+            for start in row.starts:
+                self.bytes.remove(start, start + row.run)
+
+    def load(self, rows: list[Rectangle]) -> list[tuple[int, int]]:
+        """Return what of a load nothing has stored to."""
+        return [each for row in rows for start in row.starts for each in self.bytes.common(start, start + row.run)]
+
+    def place(self, byte: int) -> tuple[CodeType | None, int]:
+        """Return where a byte was taken."""
+        for start, stop, code, instruction in self._taken:
+            if start <= byte < stop:
+                return code, instruction
+        return None, 0
+
+
 class BlockRaces:
     """The accesses of a block to its shared memory."""
 
@@ -165,6 +214,7 @@ class BlockRaces:
         self.block = block
         self.clock = launch.clock.block(number)
         self._shared = AccessLog()
+        self._unwritten = Unwritten(block.cluster.l2)
 
     def pass_barrier(self) -> None:
         """Note that all threads of the block have met."""
@@ -185,11 +235,22 @@ class BlockRaces:
         """Enter an access; rows are counted from the first byte of L2."""
         with self.launch.lock:
             self._report(self._shared.add(rows, entry))
+            if self._unwritten.bytes:
+                if entry.write:
+                    self._unwritten.store(rows)
+                elif found := self._unwritten.load(rows):
+                    self.launch.tell_unwritten(self._unwritten, found, entry, f"shared memory of block {self.block.index}")
 
     def taken(self, start: int, stop: int) -> None:
-        """Note that these bytes of L2 are another memory from now on."""
+        """Note that the running thread takes these bytes of L2: they are another memory from now on."""
         with self.launch.lock:
             self._report(self._shared.forget(start, stop))
+            self._unwritten.take(start, stop, *calling_place(1))
+
+    def escaped(self, rows: list[Rectangle]) -> None:
+        """Note that stores to these bytes are not seen from now on."""
+        with self.launch.lock:
+            self._unwritten.store(rows)
 
     def _report(self, found: list[Found]) -> None:
         name = f"shared memory of block {self.block.index}"
@@ -215,7 +276,7 @@ class Flight:
 class ThreadRaces:
     """What one thread does: its accesses, its transfers, what it learns of others."""
 
-    __slots__ = ("block", "clock", "flights", "relaxed", "thread", "turn")
+    __slots__ = ("block", "clock", "flights", "relaxed", "thread", "turn", "unwritten")
 
     def __init__(self, block: BlockRaces, thread: KernelThread, clock: ThreadClock) -> None:
         self.block = block
@@ -224,20 +285,28 @@ class ThreadRaces:
         self.turn = 0
         self.flights: list[Flight] = []  # those that touch its local memory
         self.relaxed = 0  # inside how many blocks of k.relaxed
+        self.unwritten = Unwritten(thread.sip.l1)
+
+    def taken(self, start: int, stop: int) -> None:
+        """Note that the thread takes these bytes of its L1."""
+        self.unwritten.take(start, stop, *calling_place(1))
 
     def access(self, kind: str, array: Array, allocation: Allocation | None, space: str, key: Key, basic: bool) -> None:
         """Enter a load or a store by the running thread: of all of `array`, or of the part at `key`."""
-        code, instruction = calling_place(1)
         if kind == "escape":
-            self.block.launch.escapes.setdefault(f"np.asarray of a span at {Site(code, instruction)}")
+            self._escape(array, allocation, space)
             return
-        entry = self._entry(self.thread, VERBS[kind], kind == "store", code, instruction)
         if key is not ... and basic:
             array = array[(*key, ...) if isinstance(key, tuple) else (key, ...)]
             key = ...
+        write = kind == "store"
         if space == "local":
-            self._look_at_flights(entry, array if key is ... else array[key])
+            self.block.launch.accesses += 1
+            self.turn += 1
+            if self.flights or self.unwritten.bytes:
+                self._access_local(array, key, write)
             return
+        entry = self._entry(self.thread, VERBS[kind], write, *calling_place(1))
         origin = self._origin(array, allocation)
         rows = rectangles(array, origin) if key is ... else selected(array, key, origin)
         self._enter(Accessed(array, allocation, space), rows, entry)
@@ -256,7 +325,8 @@ class ThreadRaces:
             else:  # what it moves onto itself is in order
                 entry.context, entry.chain = flight, frozenset((flight,))
             if operand.space == "local":
-                self._look_at_flights(entry, operand.array)
+                if self.flights or self.unwritten.bytes:
+                    self._look_at_local(entry, rectangles(operand.array, self.unwritten.origin))
                 flight.local.append((operand.array, entry))
             else:
                 entry.end = None
@@ -318,34 +388,59 @@ class ThreadRaces:
         """Note that the thread uses a DTE context of its block."""
         self.block.launch.used(context, self.clock, self.thread, code, instruction)
 
-    def _look_at_flights(self, entry: Entry, part: Array) -> None:
-        """Tell of transfers of the thread's own that are in flight over local memory that it accesses."""
+    def _escape(self, array: Array, allocation: Allocation | None, space: str) -> None:
+        """Note that a plain array of some memory was handed out: what is done through it is not seen."""
+        self.block.launch.escapes.setdefault(f"np.asarray of a span at {Site(*calling_place(2))}")
+        if space == "local":
+            self.unwritten.store(rectangles(array, self.unwritten.origin))
+        elif allocation is None:
+            self.block.escaped(rectangles(array, self._origin(array, None)))
+
+    def _access_local(self, array: Array, key: Key, write: bool) -> None:
+        """Look at a load or a store of the thread's local memory: all of `array`, or what an index array selects."""
+        origin = self.unwritten.origin
+        rows = rectangles(array, origin) if key is ... else selected(array, key, origin)
+        entry = Entry(self.thread, VERBS["store" if write else "load"], write, self.clock.stamp(), self.turn,
+                      *calling_place(2))  # fmt: skip
+        entry.relaxed = self.relaxed > 0
+        self._look_at_local(entry, rows)
+
+    def _look_at_local(self, entry: Entry, rows: list[Rectangle]) -> None:
+        """Tell of transfers of the thread's own that are in flight over local memory that it accesses, and of loads
+        of what nothing has stored to.
+        """
+        name = f"local memory of {self.thread}"
         for flight in self.flights:
-            for other, flown in flight.local:
+            for array, flown in flight.local:
                 if not (entry.write or flown.write) or flown.context in entry.chain:
                     continue
-                if ranges := _shared_bytes(part, other):
+                if ranges := _shared_bytes(rows, rectangles(array, self.unwritten.origin)):
                     grid = self.thread.grid
                     self.block.launch.tell(
-                        "transfer in flight", flown, entry, f"local memory of {self.thread}", grid.chip.ordinal, ranges,
+                        "transfer in flight", flown, entry, name, grid.chip.ordinal, ranges,
                         f"`await` the event of that {flight.name} before this line",
                     )  # fmt: skip
+        if self.unwritten.bytes:
+            if entry.write:
+                self.unwritten.store(rows)
+            elif found := self.unwritten.load(rows):
+                with self.block.launch.lock:
+                    self.block.launch.tell_unwritten(self.unwritten, found, entry, name)
 
 
-def _shared_bytes(array: Array, other: Array) -> list[tuple[int, int]]:
-    """Return the bytes that two views of one scratchpad have in common, as (start, stop) from the first's own start."""
-    mine, others = rectangles(array), rectangles(other)
-    if not mine or not others:
-        return []
-    base = min(row.start for row in mine)
-    runs = [(start, start + row.run) for row in mine for start in row.starts]
-    theirs = [(start, start + row.run) for row in others for start in row.starts]
-    low, high = min(runs)[0], max(stop for _, stop in runs)
-    theirs = [each for each in theirs if each[0] < high and each[1] > low]
-    return _merged(
-        (max(start, first) - base, min(stop, last) - base)
-        for start, stop in runs for first, last in theirs if start < last and first < stop
-    )  # fmt: skip
+def _shared_bytes(rows: list[Rectangle], others: list[Rectangle]) -> list[tuple[int, int]]:
+    """Return the bytes that two accesses to one scratchpad have in common."""
+    found = []
+    for row in rows:
+        low, high = row.start, row.stop
+        for other in others:
+            if other.start < high and low < other.stop:
+                theirs = [(start, start + other.run) for start in other.starts]
+                found += [
+                    (max(start, first), min(start + row.run, last))
+                    for start in row.starts for first, last in theirs if start < last and first < start + row.run
+                ]  # fmt: skip
+    return _merged(found)
 
 
 def _pairs(found: list[Found]) -> dict[tuple[Entry, Entry], list[tuple[int, int]]]:

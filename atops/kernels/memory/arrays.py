@@ -118,6 +118,8 @@ def _local(thread: KernelThread, shape: Shape, dtype: DTypeLike) -> Array | Span
             f"{thread} at {caller()}: {pieces.refusal(f'local memory of {size} bytes', 'L1')}; what a name still "
             "holds is in use: in a loop, take it before the loop, use k.local_variable, or `del` the name first"
         )
+    if thread.race is not None:
+        thread.race.taken(taken[1], taken[1] + size)
     return _observed(thread, *taken, Space.LOCAL)
 
 
