@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+import numpy as np
+
+from atops.device.geometry import Array
+from atops.device.races.rectangles import Rectangle
+
 __all__ = ("ByteRanges",)
+
+
+FEW = 8  # runs, which are looked up one by one
 
 
 class ByteRanges:
     """Ranges of bytes, in order and apart: neighbours are one."""
 
-    __slots__ = ("_starts", "_stops")
+    __slots__ = ("_arrays", "_starts", "_stops")
 
     def __init__(self) -> None:
+        self._arrays: tuple[Array, Array] | None = None  # of both, until they change
         self._starts: list[int] = []
         self._stops: list[int] = []
 
@@ -25,6 +34,7 @@ class ByteRanges:
         last = bisect_right(starts, stop)  # behind the last one that does not begin after
         if first < last:
             start, stop = min(start, starts[first]), max(stop, stops[last - 1])
+        self._arrays = None
         starts[first:last] = [start]
         stops[first:last] = [stop]
 
@@ -35,6 +45,7 @@ class ByteRanges:
         last = bisect_left(starts, stop)  # behind the last one that begins before the stop
         if start >= stop or first >= last:
             return
+        self._arrays = None
         left = [(starts[first], start)] if starts[first] < start else []
         right = [(stop, stops[last - 1])] if stops[last - 1] > stop else []
         starts[first:last] = [each[0] for each in left + right]
@@ -45,6 +56,21 @@ class ByteRanges:
         starts, stops = self._starts, self._stops
         first, last = bisect_right(stops, start), bisect_left(starts, stop)
         return [(max(start, starts[each]), min(stop, stops[each])) for each in range(first, last) if start < stop]
+
+    def runs(self, row: Rectangle) -> list[int]:
+        """Return where those runs of a rectangle begin that have bytes of what is in here."""
+        if not self._starts or row.start >= self._stops[-1] or row.stop <= self._starts[0]:
+            return []
+        if row.rows <= FEW:
+            return [start for start in row.starts if self.common(start, start + row.run)]
+        if self._arrays is None:
+            self._arrays = np.array(self._starts), np.array(self._stops)
+        starts, stops = self._arrays
+        begins = row.start + row.pitch * np.arange(row.rows)
+        places = np.searchsorted(stops, begins, side="right")
+        nearest = starts[np.minimum(places, len(starts) - 1)]
+        found: list[int] = begins[(places < len(starts)) & (nearest < begins + row.run)].tolist()
+        return found
 
     def __len__(self) -> int:
         return len(self._starts)

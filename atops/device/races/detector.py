@@ -191,12 +191,13 @@ class Unwritten:
     def store(self, rows: list[Rectangle]) -> None:
         """Note a store; rows are counted from the pad's first byte."""
         for row in rows:
-            for start in row.starts:
+            for start in self.bytes.runs(row):
                 self.bytes.remove(start, start + row.run)
 
     def load(self, rows: list[Rectangle]) -> list[tuple[int, int]]:
         """Return what of a load nothing has stored to."""
-        return [each for row in rows for start in row.starts for each in self.bytes.common(start, start + row.run)]
+        runs = [(start, start + row.run) for row in rows for start in self.bytes.runs(row)]
+        return [each for start, stop in runs for each in self.bytes.common(start, stop)]
 
     def place(self, byte: int) -> tuple[CodeType | None, int]:
         """Return where a byte was taken."""
@@ -270,7 +271,7 @@ class Flight:
         self.shared = shared  # its context is a block's
         self.over = False
         self.entries: list[Entry] = []
-        self.local: list[tuple[Array, Entry]] = []
+        self.local: list[tuple[list[Rectangle], Entry]] = []
 
 
 class ThreadRaces:
@@ -325,9 +326,10 @@ class ThreadRaces:
             else:  # what it moves onto itself is in order
                 entry.context, entry.chain = flight, frozenset((flight,))
             if operand.space == "local":
+                rows = rectangles(operand.array, self.unwritten.origin)
                 if self.flights or self.unwritten.bytes:
-                    self._look_at_local(entry, rectangles(operand.array, self.unwritten.origin))
-                flight.local.append((operand.array, entry))
+                    self._look_at_local(entry, rows)
+                flight.local.append((rows, entry))
             else:
                 entry.end = None
                 rows = rectangles(operand.array, self._origin(operand.array, operand.allocation))
@@ -409,15 +411,13 @@ class ThreadRaces:
         """Tell of transfers of the thread's own that are in flight over local memory that it accesses, and of loads
         of what nothing has stored to.
         """
-        name = f"local memory of {self.thread}"
         for flight in self.flights:
-            for array, flown in flight.local:
+            for others, flown in flight.local:
                 if not (entry.write or flown.write) or flown.context in entry.chain:
                     continue
-                if ranges := _shared_bytes(rows, rectangles(array, self.unwritten.origin)):
-                    grid = self.thread.grid
+                if ranges := _shared_bytes(rows, others):
                     self.block.launch.tell(
-                        "transfer in flight", flown, entry, name, grid.chip.ordinal, ranges,
+                        "transfer in flight", flown, entry, self._memory(), self.thread.grid.chip.ordinal, ranges,
                         f"`await` the event of that {flight.name} before this line",
                     )  # fmt: skip
         if self.unwritten.bytes:
@@ -425,7 +425,10 @@ class ThreadRaces:
                 self.unwritten.store(rows)
             elif found := self.unwritten.load(rows):
                 with self.block.launch.lock:
-                    self.block.launch.tell_unwritten(self.unwritten, found, entry, name)
+                    self.block.launch.tell_unwritten(self.unwritten, found, entry, self._memory())
+
+    def _memory(self) -> str:
+        return f"local memory of {self.thread}"
 
 
 def _shared_bytes(rows: list[Rectangle], others: list[Rectangle]) -> list[tuple[int, int]]:
