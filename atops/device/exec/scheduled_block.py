@@ -65,6 +65,8 @@ class ScheduledBlock(StepBlock):
         """Let every thread at the block barrier go on."""
         if self.cost is not None:
             self.cost.open()
+        if self.races is not None:
+            self.races.pass_barrier()
         arrived, self.arrived = self.arrived, []
         self._go_on(arrived)
 

@@ -5,5 +5,6 @@ clocks      which of two accesses comes first in every order of turns
 rectangles  which bytes an array or a selection of its elements has
 race_map    the last store to each byte of a memory, and the loads since
 access_log  the accesses to one memory, compared all at once
+unwritten   what of a scratchpad nothing has stored to
 detector    the accesses of a launch, as threads and transfers make them
 """

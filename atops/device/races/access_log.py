@@ -152,7 +152,9 @@ class AccessLog:
                 ends = np.maximum.accumulate(stops[order])
                 begins = np.flatnonzero(np.concatenate(([True], starts[order][1:] > ends[:-1])))
                 lasts = np.concatenate((begins[1:], [order.size])) - 1
-                whole = zip(starts[order[begins]].tolist(), ends[lasts].tolist(), which[order[begins]].tolist(), strict=True)
+                whole = zip(
+                    starts[order[begins]].tolist(), ends[lasts].tolist(), which[order[begins]].tolist(), strict=True
+                )
                 self._used += [(start, stop, write, entries[index]) for start, stop, index in whole]
 
     def __len__(self) -> int:

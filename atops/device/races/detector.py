@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 from atops.device.call_site import Site, calling_place
 from atops.device.geometry import Array, Key
 from atops.device.races.access_log import AccessLog, Entry, Found
-from atops.device.races.byte_ranges import ByteRanges
 from atops.device.races.clocks import GridClock, Known, ThreadClock, before, joined
 from atops.device.races.race import Access, Race
 from atops.device.races.rectangles import Rectangle, rectangles, selected
+from atops.device.races.unwritten import Unwritten
 
 if TYPE_CHECKING:
     from atops.device.exec.block import Block
@@ -172,41 +172,6 @@ class LaunchDetector:
             self.tell(kind, first, second, name, allocation.device or 0, places, _advice(first, second))
 
 
-class Unwritten:
-    """The bytes of a scratchpad that were taken and that nothing has stored to since."""
-
-    __slots__ = ("_taken", "bytes", "origin")
-
-    def __init__(self, pad: Array) -> None:
-        self.origin: int = pad.__array_interface__["data"][0]
-        self.bytes = ByteRanges()
-        self._taken: list[tuple[int, int, CodeType, int]] = []
-
-    def take(self, start: int, stop: int, code: CodeType, instruction: int) -> None:
-        """Note that these bytes were taken at a place of the program."""
-        self.bytes.add(start, stop)
-        self._taken = [each for each in self._taken if each[1] <= start or each[0] >= stop]
-        self._taken.append((start, stop, code, instruction))
-
-    def store(self, rows: list[Rectangle]) -> None:
-        """Note a store; rows are counted from the pad's first byte."""
-        for row in rows:
-            for start in self.bytes.runs(row):
-                self.bytes.remove(start, start + row.run)
-
-    def load(self, rows: list[Rectangle]) -> list[tuple[int, int]]:
-        """Return what of a load nothing has stored to."""
-        runs = [(start, start + row.run) for row in rows for start in self.bytes.runs(row)]
-        return [each for start, stop in runs for each in self.bytes.common(start, stop)]
-
-    def place(self, byte: int) -> tuple[CodeType | None, int]:
-        """Return where a byte was taken."""
-        for start, stop, code, instruction in self._taken:
-            if start <= byte < stop:
-                return code, instruction
-        return None, 0
-
-
 class BlockRaces:
     """The accesses of a block to its shared memory."""
 
@@ -240,7 +205,9 @@ class BlockRaces:
                 if entry.write:
                     self._unwritten.store(rows)
                 elif found := self._unwritten.load(rows):
-                    self.launch.tell_unwritten(self._unwritten, found, entry, f"shared memory of block {self.block.index}")
+                    self.launch.tell_unwritten(
+                        self._unwritten, found, entry, f"shared memory of block {self.block.index}"
+                    )
 
     def taken(self, start: int, stop: int) -> None:
         """Note that the running thread takes these bytes of L2: they are another memory from now on."""

@@ -1,15 +1,16 @@
-"""A set of bytes, kept as ranges: what of a scratchpad nothing has stored to since it was taken."""
+"""What of a scratchpad was taken and never stored to: reads of it find what the last kernel left there."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from types import CodeType
 
 import numpy as np
 
 from atops.device.geometry import Array
 from atops.device.races.rectangles import Rectangle
 
-__all__ = ("ByteRanges",)
+__all__ = ("ByteRanges", "Unwritten")
 
 
 FEW = 8  # runs, which are looked up one by one
@@ -74,3 +75,38 @@ class ByteRanges:
 
     def __len__(self) -> int:
         return len(self._starts)
+
+
+class Unwritten:
+    """The bytes of a scratchpad that were taken and that nothing has stored to since."""
+
+    __slots__ = ("_taken", "bytes", "origin")
+
+    def __init__(self, pad: Array) -> None:
+        self.origin: int = pad.__array_interface__["data"][0]
+        self.bytes = ByteRanges()
+        self._taken: list[tuple[int, int, CodeType, int]] = []
+
+    def take(self, start: int, stop: int, code: CodeType, instruction: int) -> None:
+        """Note that these bytes were taken at a place of the program."""
+        self.bytes.add(start, stop)
+        self._taken = [each for each in self._taken if each[1] <= start or each[0] >= stop]
+        self._taken.append((start, stop, code, instruction))
+
+    def store(self, rows: list[Rectangle]) -> None:
+        """Note a store; rows are counted from the pad's first byte."""
+        for row in rows:
+            for start in self.bytes.runs(row):
+                self.bytes.remove(start, start + row.run)
+
+    def load(self, rows: list[Rectangle]) -> list[tuple[int, int]]:
+        """Return what of a load nothing has stored to."""
+        runs = [(start, start + row.run) for row in rows for start in self.bytes.runs(row)]
+        return [each for start, stop in runs for each in self.bytes.common(start, stop)]
+
+    def place(self, byte: int) -> tuple[CodeType | None, int]:
+        """Return where a byte was taken."""
+        for start, stop, code, instruction in self._taken:
+            if start <= byte < stop:
+                return code, instruction
+        return None, 0
