@@ -173,11 +173,15 @@ class BlockCost:
         self.floor = self.latest = self.latest + self.launch.barrier
 
     def rebase(self) -> None:
-        """Come to the driver's time: what runs now does not run earlier, whatever it waited for."""
+        """Come to the driver's time, where all of the block is behind it: what runs now does not run earlier."""
         now = self.launch.clock.now() * NS
-        if now > self.floor:
-            self.floor = now
-            self.latest = max(self.latest, now)
+        if now > self.latest:
+            self.floor = self.latest = now
+
+    @property
+    def reached(self) -> int:
+        """The time in nanoseconds that the block has come to."""
+        return self.latest // NS
 
     @property
     def left(self) -> int:

@@ -33,7 +33,14 @@ class Progress(Enum):
 
 
 class Task(Protocol):
-    """What the runtime steps: a block, or one of its threads; the most urgent first."""
+    """What the runtime steps: a block, or one of its threads; the most urgent first.
+
+    `ahead` is the time in nanoseconds up to which a virtual clock may go before the next step.
+    """
+
+    @property
+    def ahead(self) -> int:
+        """0 where there is no such clock."""
 
     @property
     def priority(self) -> int:

@@ -35,6 +35,11 @@ class StepBlock(Block):
         """Return the block itself."""
         return [self]
 
+    @property
+    def ahead(self) -> int:
+        """The time that its threads have come to under a virtual clock."""
+        return 0 if self.cost is None else self.cost.reached
+
     def step(self, budget: int) -> Progress:
         """Run threads until all are parked or ended, or about `budget` suspensions were served.
 

@@ -79,6 +79,8 @@ class SipBlock(Block):
 class SipTask:
     """One thread of a block on an OS thread of its own."""
 
+    ahead = 0  # a virtual clock has one OS thread
+
     __slots__ = ("begun", "block", "gate", "parked", "priority", "thread", "woken")
 
     def __init__(self, block: SipBlock, thread: KernelThread) -> None:

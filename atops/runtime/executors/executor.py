@@ -137,8 +137,11 @@ class Executor(ABC):
         """Run `work` on a lane, the most urgent first. It may take long, and reports its own end. From any thread."""
 
     @abstractmethod
-    def go_on(self, lane: Lane, work: Step, priority: int = 0) -> None:
-        """As `run`, for more of a kernel that has just had a turn and was neither parked nor ended by it."""
+    def go_on(self, lane: Lane, work: Step, priority: int = 0, ahead: int = 0) -> None:
+        """As `run`, for more of a kernel that has just had a turn and was neither parked nor ended by it.
+
+        A virtual clock may go as far as `ahead`, in nanoseconds, before it.
+        """
 
     @abstractmethod
     def backlog(self, lane: Lane) -> Callable[[], bool]:

@@ -62,6 +62,7 @@ class InlineExecutor(Executor):
         self.questions: dict[int, int] = {}  # asked since anything else ran: by the id of what they were about
         self._went_on = 0  # turns of kernels that were not their last
         self._endless = 0  # of those in a row
+        self._going: dict[Step, int] = {}  # under a virtual clock, those to come, and how far it may go before each
         self._collections = 0
         self._pumped = 0  # steps that a blocking wait has run since a collection
         self.interrupt: Step | None = None  # raises a Ctrl-C that nothing has raised yet
@@ -126,11 +127,13 @@ class InlineExecutor(Executor):
         """Queue the work as a step: one thread runs everything."""
         self.offer(work, priority)
 
-    def go_on(self, lane: Lane, work: Step, priority: int = 0) -> None:
+    def go_on(self, lane: Lane, work: Step, priority: int = 0, ahead: int = 0) -> None:
         """Queue the kernel's next turn, and count this one."""
         self._went_on += 1
         self.check_caller()
         if not self._closed:
+            if self.clock is not None:
+                self._going[work] = ahead
             self._steps.put_back(work, priority)
             self.loop.call_soon(self._run_one)
 
@@ -142,6 +145,11 @@ class InlineExecutor(Executor):
         whenever the program has nothing to do, until the driver does something else.
         """
         return self._endless > ENDLESS
+
+    def kernels_ahead(self, time: int) -> bool:
+        """Whether kernels go on, nothing else of the driver's does, and all have come to a time by their own clocks."""
+        going = self._going
+        return bool(going) and len(going) == len(self._steps) and min(going.values()) >= time
 
     @property
     def held_up_for_ever(self) -> bool:
@@ -181,8 +189,10 @@ class InlineExecutor(Executor):
                 if self._pumped >= COLLECT:
                     self._pumped = 0
                     self.collect()
-                if self.clock is not None and self.kernels_only:
-                    self._await_timer(deadline)
+                if self.clock is not None:
+                    due = self._next_due(deadline) if self._going else None
+                    if self.kernels_only or (due is not None and self.kernels_ahead(due)):
+                        self._await_timer(deadline)
                 continue
             if not self._await_timer(deadline):
                 raise WouldDeadlock(f"nothing is left to run that could end the wait for {source!r}")
@@ -231,6 +241,7 @@ class InlineExecutor(Executor):
         """Drop what is queued. Idempotent."""
         self._closed = True
         self._steps.clear()
+        self._going.clear()
         self._timers.clear()
         self._spending = 0
 
@@ -244,6 +255,8 @@ class InlineExecutor(Executor):
         if index:
             steps.rotate(index)
         self.questions = {}
+        if self._going:
+            self._going.pop(step, None)
         before = self._went_on
         step()
         self._endless = self._endless + 1 if self._went_on != before else 0
@@ -255,12 +268,16 @@ class InlineExecutor(Executor):
             heapq.heappop(self._timers)[2].fire()
         return self._timers[0][0] if self._timers else None
 
-    def _await_timer(self, deadline: int | None) -> bool:
+    def _next_due(self, deadline: int | None) -> int | None:
+        """Return when the next timer is due, or the deadline if that is earlier; None where there is neither."""
         while self._timers and not self._timers[0][2].live:
             heapq.heappop(self._timers)
-        if not self._timers and deadline is None:
+        return min((x for x in (deadline, self._timers[0][0] if self._timers else None) if x is not None), default=None)
+
+    def _await_timer(self, deadline: int | None) -> bool:
+        due = self._next_due(deadline)
+        if due is None:
             return False
-        due = min(x for x in (deadline, self._timers[0][0] if self._timers else None) if x is not None)
         if self.clock is not None:
             self.clock.advance_to(max(due, self.clock.now()))
         else:
@@ -397,12 +414,25 @@ class PatientSelector(selectors.DefaultSelector):
         if executor.loop.has_steps():
             timeout = 0  # a timer has just posted them
         if clock is not None and not (timeout is None and due is None):
-            if timeout != 0 or ((self._polling() or executor.held_up_for_ever) and self._ends(due)):
+            if timeout != 0 or self._moves(due):
                 return self._jump(clock, due)
         elif due is not None:
             left = max(0, due - executor.now()) / 1e9
             timeout = left if timeout is None else min(timeout, left)
         return super().select(timeout)
+
+    def _moves(self, due: int | None) -> bool:
+        """Whether the clock goes to the next timer although steps are ready.
+
+        So it is where the program polls; where kernels go on for ever; and where the kernels that go on, and nothing
+        else does, have come to that time themselves: they are not to hold up what ends before.
+        """
+        executor, polling = self._executor, self._polling()
+        if not (ends := self._ends(due)):
+            return False
+        if executor.kernels_ahead(min(ends)) and executor.loop.only(executor._run_one):
+            return True
+        return polling or executor.held_up_for_ever
 
     def _polling(self) -> bool:
         """Whether the program has had so many turns in which only it did anything that it must be polling.

@@ -25,6 +25,8 @@ def _wake() -> None:
 class StepTask:
     """A step of the driver's, as the drain of a stream, as a task."""
 
+    ahead = 0  # a task that is over when it was stepped
+
     __slots__ = ("_step", "priority")
 
     def __init__(self, step: Step, priority: int) -> None:
@@ -117,7 +119,7 @@ class KernelLane:
         finally:
             HERE.role = role
         if progress is Progress.AGAIN:
-            self._executor.go_on(self.name, partial(self._step, task), task.priority)
+            self._executor.go_on(self.name, partial(self._step, task), task.priority, task.ahead)
 
     def _step_all(self) -> None:
         """Step what is ready on the one thread, until nothing is."""

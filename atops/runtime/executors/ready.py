@@ -70,6 +70,9 @@ class Ready(Generic[T]):
         for level in self._by_urgency:
             level.clear()
 
+    def __len__(self) -> int:
+        return sum(map(len, self.levels))
+
     def __bool__(self) -> bool:
         first, second, last = self._by_urgency
         return bool(first or second or last)

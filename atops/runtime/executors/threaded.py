@@ -100,7 +100,7 @@ class ThreadedExecutor(Executor):
             self._start()
         self._lane(lane).put(work, priority)
 
-    def go_on(self, lane: Lane, work: Step, priority: int = 0) -> None:
+    def go_on(self, lane: Lane, work: Step, priority: int = 0, ahead: int = 0) -> None:
         """Queue the kernel's next turn."""
         self._lane(lane).put_back(work, priority)
 

@@ -400,6 +400,40 @@ def test_a_cooperative_launch_over_devices_meets_at_the_latest() -> None:
     virtual(main)
 
 
+# ---- beside kernels that go on
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_kernel_that_polls_holds_nothing_up(seed: int | None) -> None:
+    """Other launches are over in their times, though the host would soon see thousands of its turns without an end."""
+
+    @k.kernel
+    async def poll(flag: k.Span) -> None:
+        while not flag[0]:
+            await k.syncthreads()
+
+    async def main() -> None:
+        device = atops.Device(0)
+        polling, other = device.create_stream(), device.create_stream()
+        flag = device.empty(1, np.int32)
+        await other.fill(flag, 0)
+        item = polling.launch(poll, (1, 1), flag)
+        await asyncio.sleep(1e-9)
+        times = [other.launch(busy, (1, 12), 20) for _ in range(5)]
+        begin = now()
+        await other
+        assert [close(span(each)[1] - begin, 23 * US * turn) for turn, each in enumerate(times, 1)] == [True] * 5
+        times[0] = other.launch(busy, (1, 12), 20)
+        times[0].wait_sync()
+        assert close(taken(times[0]), 23 * US)
+        assert not item.done()
+        await other.fill(flag, 1)
+        await item
+        assert span(item)[1] >= now() - US
+
+    virtual(main, seed=seed)
+
+
 # ---- ends
 
 

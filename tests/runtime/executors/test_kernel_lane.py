@@ -35,7 +35,7 @@ class Queue:
     def widen(self, lane: str, threads: int) -> None:
         """Take no note of it."""
 
-    def run(self, lane: str, work: Any, priority: int = 0) -> None:
+    def run(self, lane: str, work: Any, priority: int = 0, ahead: int = 0) -> None:
         """Queue work."""
         self.work.append(work)
 
@@ -52,6 +52,8 @@ class Queue:
 
 class Task:
     """A task that notes its steps, and in its first one does what it is told to."""
+
+    ahead = 0
 
     def __init__(self, name: str, steps: list[str], first: Any = None, again: int = 0, priority: int = 0) -> None:
         self.name, self.steps, self.first, self.again, self.priority = name, steps, first, again, priority
