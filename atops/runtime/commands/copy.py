@@ -430,10 +430,12 @@ def _source_of(command: Copy) -> Iterable[ReadRange]:
 
 def _touches_of_copy(command: Copy | ScatteredCopy) -> Iterable[Touch]:
     """Return both ends. Host bytes, too: two copies may meet there."""
-    size = command.size
+    dst, dst_offset, src, src_offset, size, *_ = command
+    if dst.__class__ is Allocation is src.__class__ and size:
+        return (src, src_offset, src_offset + size, False), (dst, dst_offset, dst_offset + size, True)
     return (
-        *touches_of(command.src, command.src_offset, size, False),
-        *touches_of(command.dst, command.dst_offset, size, True),
+        *touches_of(src, src_offset, size, False),
+        *touches_of(dst, dst_offset, size, True),
     )
 
 

@@ -33,7 +33,7 @@ from atops.runtime.core.completion import (
 from atops.runtime.executors.executor import HERE, StepWaiter
 from atops.runtime.queues.abort import catch_up
 from atops.runtime.queues.queue import StreamQueue
-from atops.runtime.queues.short_copies import carry_out_run, claim_run, settle_run
+from atops.runtime.queues.short_copies import carry_out_run, claim_run, look_and_carry_out_run, settle_run
 
 __all__ = ("DrainedQueue",)
 
@@ -94,7 +94,7 @@ class DrainedQueue(StreamQueue):
                 wake(waiters)
             if run:
                 left -= len(run)
-                done, error = carry_out_run(run, board)
+                done, error = (carry_out_run if board.detector is None else look_and_carry_out_run)(run, board)
                 take_patiently(lock)
                 try:
                     waiters = settle_run(run, done, self._queue)  # type: ignore[arg-type]  # it holds the run

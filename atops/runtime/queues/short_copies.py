@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from atops.runtime.driver_board import Board
     from atops.runtime.queues.queue import StreamQueue
 
-__all__ = ("carry_out_run", "claim_run", "copy_at_once", "settle_run")
+__all__ = ("carry_out_run", "claim_run", "copy_at_once", "look_and_carry_out_run", "settle_run")
 
 RUN = 32  # copies claimed at a time
 
@@ -37,7 +37,7 @@ def claim_run(queue: deque[Completion], context: DeviceContext) -> list[Completi
     running; an abort marks them, and `carry_out_run` stops at the mark.
     """
     kind = queue[0].command.kind
-    if context.prefetched.watched or context.board.detector is not None:
+    if context.prefetched.watched:
         return []  # each is looked at as it begins
     if kind == COPY_D2D:
         if context.engines.waiting:
@@ -103,6 +103,14 @@ def carry_out_run(run: list[Completion], board: Board) -> tuple[int, AtopsError 
             board.tracer.emit_all(records)  # in one go: a call for each would cost half as much as its copy
             board.tell_subscribers()
     return done, None
+
+
+def look_and_carry_out_run(run: list[Completion], board: Board) -> tuple[int, AtopsError | None]:
+    """Carry out claimed copies as `carry_out_run` does, each looked at by the race detector before."""
+    assert board.detector is not None, "asked for"
+    begun, race = board.detector.begin_run(run)
+    done, error = carry_out_run(begun, board) if begun else (0, None)
+    return done, error or race
 
 
 def settle_run(run: list[Completion], done: int, queue: deque[Completion]) -> list[Waiter]:

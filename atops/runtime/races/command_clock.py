@@ -1,16 +1,20 @@
 """What is ordered before a command: clocks that are shared until they change.
 
-A clock says of each order, a stream's by its number, up to which command it is known to be over. It is an immutable
-value, in pages of 32 orders, so that a clock of a thousand streams is changed by copying two small dicts, and two
-clocks that have most in common are joined by looking at what differs. A command has two: what its stream has learned by
-events, and what the host knew when it enqueued the command, which is one object for all that the host enqueues between
-two of its waits.
+A clock says of each order, a stream's or one of those below, up to which command it is known to be over. It is an
+immutable value, in pages of 1,024 orders that are as long as they must be, so that clocks of a thousand streams are
+joined in a microsecond, and what has not changed is shared. A command has two: what its stream has learned by events,
+and what the host knew when it enqueued the command, which is one object for all that the host enqueues between two of
+its waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import CodeType
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from atops.device.call_site import Site
 
@@ -23,48 +27,60 @@ __all__ = (
     "Clock",
     "Epoch",
     "before",
+    "changed",
     "everything_in",
     "group_in",
     "joined",
     "known",
     "newer",
+    "order_of_stream",
     "with_entry",
-    "without",
-)  # fmt: skip
+)
 
-Clock: TypeAlias = Mapping[int, Mapping[int, int]]  # by page, by order: the number of the newest command that is over
+Page: TypeAlias = npt.NDArray[np.int64]  # by order: the number of the newest command that is over, 0 for none
+Clock: TypeAlias = Mapping[int, Page]
 
-PAGE: Final = 5  # bits: 32 orders a page
-MARKS: Final = -1  # the page of the keys below, which are no orders
-VERSION: Final = -32  # of what the host knows: a count of its changes
-FLOOR: Final = -31  # all commands of the board up to this number
+BITS: Final = 10  # of a place in a page
+PLACE: Final = (1 << BITS) - 1
+STEP: Final = 64  # pages grow by so much
+VERSION: Final = 0  # of what the host knows: a count of its changes; the first of the keys that are no orders
+NULL_STREAMS: Final = 32  # the orders of null streams, by device
+STREAMS: Final = 64  # the orders of streams, by number
 NOTHING: Final[Clock] = {}
 
 
 def group_in(device: int) -> int:
     """Return the key of all commands in null-stream order on a device."""
-    return -1 - 2 * device
+    return 2 + 2 * device
 
 
 def everything_in(device: int) -> int:
     """Return the key of all commands of a device."""
-    return -2 - 2 * device
+    return 3 + 2 * device
+
+
+def order_of_stream(number: int, device: int) -> int:
+    """Return the order of a stream; 0 is the number of a null stream."""
+    return STREAMS + number if number else NULL_STREAMS + device
 
 
 def known(clock: Clock, key: int) -> int:
     """Return up to which command of an order a clock knows it to be over; 0 for none."""
-    page = clock.get(key >> PAGE)
-    return 0 if page is None else page.get(key, 0)
+    page, place = clock.get(key >> BITS), key & PLACE
+    return 0 if page is None or place >= len(page) else int(page[place])
 
 
 def with_entry(clock: Clock, key: int, seq: int) -> Clock:
     """Return a clock that knows this, too: the same one where it did."""
-    page = clock.get(key >> PAGE)
-    if page is None:
-        return {**clock, key >> PAGE: {key: seq}}
-    if page.get(key, 0) >= seq:
-        return clock
-    return {**clock, key >> PAGE: {**page, key: seq}}
+    page, place = clock.get(key >> BITS), key & PLACE
+    if page is not None and place < len(page):
+        if page[place] >= seq:
+            return clock
+        page = page.copy()
+    else:
+        page = _as_long(page, place // STEP * STEP + STEP)
+    page[place] = seq
+    return {**clock, key >> BITS: page}
 
 
 def joined(clock: Clock, other: Clock) -> Clock:
@@ -73,31 +89,28 @@ def joined(clock: Clock, other: Clock) -> Clock:
         return clock
     if not clock:
         return other
-    changed: dict[int, Mapping[int, int]] = {}
+    more: dict[int, Page] = {}
     for number, page in other.items():
         mine = clock.get(number)
         if mine is page:
             continue
         if mine is None:
-            changed[number] = page
+            more[number] = page
             continue
-        more = {key: seq for key, seq in page.items() if seq > mine.get(key, 0)}
-        if more:
-            changed[number] = {**mine, **more}
-    return {**clock, **changed} if changed else clock
+        if len(mine) != len(page):
+            longest = max(len(mine), len(page))
+            mine, page = _as_long(mine, longest), _as_long(page, longest)
+        if (page > mine).any():
+            more[number] = np.maximum(mine, page)
+    return {**clock, **more} if more else clock
 
 
-def without(clock: Clock, other: Clock) -> Clock:
-    """Return what a clock knows and another one does not."""
-    left: dict[int, Mapping[int, int]] = {}
-    for number, page in clock.items():
-        theirs = other.get(number)
-        if theirs is page:
-            continue
-        kept = page if theirs is None else {key: seq for key, seq in page.items() if seq > theirs.get(key, 0)}
-        if kept:
-            left[number] = kept
-    return left
+def _as_long(page: Page | None, length: int) -> Page:
+    """Return a copy of a page with so many places."""
+    longer = np.zeros(length, np.int64)
+    if page is not None:
+        longer[: len(page)] = page
+    return longer
 
 
 def newer(clock: Clock, other: Clock) -> Clock:
@@ -105,6 +118,11 @@ def newer(clock: Clock, other: Clock) -> Clock:
     if clock is other:
         return clock
     return clock if known(clock, VERSION) >= known(other, VERSION) else other
+
+
+def changed(clock: Clock, before: Clock) -> Clock:
+    """Return a new state of what the host knows, after another one."""
+    return with_entry(clock, VERSION, known(before, VERSION) + 1)
 
 
 class Epoch:
@@ -115,27 +133,29 @@ class Epoch:
     store that only tells others something, `meeting` what grids that run together share.
     """
 
-    __slots__ = (
-        "after", "device", "group", "host", "label", "meeting", "order", "own", "seq", "signal", "site", "told",
-        "words",
-    )  # fmt: skip
+    # Defaults live in the class: most commands have none of these.
+    own: Clock = NOTHING
+    words = ""  # what the command is called, once it has begun
+    signal = False
+    meeting: Rendezvous | None = None
+    told: list[Epoch | Clock] | None = None  # a clock: what the host knew
+    after: tuple[Completion, ...] = ()  # of other streams, known when it was enqueued; until it begins
 
     def __init__(
-        self, order: int, seq: int, device: int, group: bool, host: Clock, site: Site | None, label: str
+        self, order: int, seq: int, device: int, group: bool, host: Clock, place: tuple[CodeType, int], label: str
     ) -> None:
         self.order = order
         self.seq = seq
         self.device = device
         self.group = group
-        self.own: Clock = NOTHING
         self.host = host
-        self.site = site
+        self.place = place  # code and instruction, where it was enqueued
         self.label = label  # the stream's
-        self.words = ""  # the command's
-        self.signal = False
-        self.meeting: Rendezvous | None = None
-        self.told: list[Epoch | Clock] | None = None  # a clock: what the host knew
-        self.after: tuple[Completion, ...] = ()  # of other streams, known when it was enqueued; until it begins
+
+    @property
+    def site(self) -> Site:
+        """Where the program enqueued it."""
+        return Site(*self.place)
 
     def complete(self) -> None:
         """Know what its end tells. Once it is over, and so what it waited for."""
@@ -159,16 +179,17 @@ class Epoch:
 
 def before(earlier: Epoch, later: Epoch) -> bool:
     """Return whether a command is over before another one begins, which is noted after it."""
-    if earlier.order == later.order:
-        return True
     order, seq = earlier.order, earlier.seq
+    if order == later.order:
+        return True
+    number, place, device = order >> BITS, order & PLACE, earlier.device
     for clock in (later.own, later.host):
-        if (page := clock.get(order >> PAGE)) is not None and page.get(order, 0) >= seq:
+        page = clock.get(number)
+        if page is not None and place < len(page) and page[place] >= seq:
             return True
-        if (marks := clock.get(MARKS)) is not None:
-            device = earlier.device
-            if marks.get(FLOOR, 0) >= seq or marks.get(-2 - 2 * device, 0) >= seq:
-                return True
-            if earlier.group and marks.get(-1 - 2 * device, 0) >= seq:
-                return True
+        marks = clock.get(0)
+        if marks is not None and (
+            marks[3 + 2 * device] >= seq or (earlier.group and marks[2 + 2 * device] >= seq)
+        ):  # fmt: skip
+            return True
     return earlier.meeting is not None and earlier.meeting is later.meeting

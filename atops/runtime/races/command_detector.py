@@ -8,36 +8,38 @@ after all that any of them was told is over.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import ref
 
 from atops.base.errors import AtopsError, DataRace, PriorLaunchFailure
 from atops.base.locks import fork_safe
-from atops.device.call_site import Site, calling_place
+from atops.device.call_site import calling_place
 from atops.device.memory.allocation import Allocation
 from atops.device.races.race import Race
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call
+from atops.runtime.commands.copy import Copy
 from atops.runtime.commands.events import WaitEvent
+from atops.runtime.commands.fill import Fill
 from atops.runtime.commands.launch import Launch
 from atops.runtime.commands.memory import Alloc
 from atops.runtime.commands.values import WaitValue, WriteValue
-from atops.runtime.core.commands import Ended, Run, Touch, has_effect, row_of
+from atops.runtime.core.commands import PERHAPS_NOTHING, Ended, Run, Touch, row_of
 from atops.runtime.core.completion import DONE, FAILED, Completion
 from atops.runtime.races.byte_history import ByteHistory
 from atops.runtime.races.command_clock import (
     NOTHING,
-    VERSION,
     Clock,
     Epoch,
+    changed,
     everything_in,
     group_in,
     joined,
     known,
     newer,
+    order_of_stream,
     with_entry,
-    without,
 )
 from atops.runtime.races.report import Findings
 from atops.runtime.races.wording import access_of, advice_for, kind_of, merged
@@ -55,9 +57,8 @@ _Found: TypeAlias = dict[tuple[int, Epoch, bool, bool], tuple[Allocation, list[t
 StreamEnd: TypeAlias = "tuple[StreamQueue, Completion | None, int]"
 
 ENQUEUEING: Final = 3  # frames that are always the package's own: `submitted`, `append`, and its caller
-NULL_ORDERS: Final = -1024  # below the marks: the orders of null streams
+WORDS: Final = {Fill: "fill", Copy: "copy"}  # of the commonest kinds, which have one name
 WAITS: Final = frozenset({WaitEvent, WaitAwaited, WaitValue, Call})  # their ends tell something
-MANY: Final = 64  # pages of a clock from which on what is known twice is dropped
 
 
 def _race_error(races: list[Race]) -> DataRace:
@@ -80,17 +81,45 @@ class StreamClock:
 
 
 class _DeviceOrder:
-    """Null-stream order of one device: the null stream's newest command, and what blocking streams know."""
+    """What the streams of one device know, and null-stream order there: joined only when something asks for it."""
 
-    __slots__ = ("blocking", "blocking_host", "every", "null", "waits")
+    __slots__ = ("blocking", "blocking_host", "changed", "every", "learned", "null", "waits")
 
     def __init__(self) -> None:
+        self.null: Epoch | None = None  # the null stream's newest command that has begun
         self.blocking: Clock = NOTHING
         self.blocking_host: Clock = NOTHING
-        self.null: Epoch | None = None
-        self.every: Clock = NOTHING  # what any stream of the device has learned
+        self.every: Clock = NOTHING
+        # By stream, the newest command with which it learned something, since the last join:
+        self.changed: dict[int, Epoch] = {}  # of blocking streams, for the null stream
+        self.learned: dict[int, Epoch] = {}  # of all
         # By stream, the waits at its end: what they tell is known when they are over, when the null stream asks.
         self.waits: dict[int, list[Epoch]] = {}
+
+    def join_blocking(self, seq: int) -> None:
+        """Join what blocking streams know, by their commands up to a number."""
+        for order, waits in list(self.waits.items()):
+            for wait in waits:
+                if wait.seq <= seq:
+                    wait.complete()
+                    self.changed[order] = wait
+            if left := [wait for wait in waits if wait.seq > seq]:
+                self.waits[order] = left
+            else:
+                del self.waits[order]
+        for epoch in self.changed.values():
+            self.blocking = joined(self.blocking, epoch.own)
+            self.blocking_host = newer(self.blocking_host, epoch.host)
+        self.changed.clear()
+
+    def join_every(self) -> Clock:
+        """Return what any stream of the device has learned."""
+        for epoch in self.learned.values():
+            if epoch.told is not None:
+                epoch.complete()
+            self.every = joined(self.every, epoch.own)
+        self.learned.clear()
+        return self.every
 
 
 class CommandDetector:
@@ -115,13 +144,12 @@ class CommandDetector:
 
     def submitted(self, item: Completion) -> None:
         """Note where a command was enqueued, and what the host knew then. With the driver's lock held."""
-        queue, command = item.queue, item.command
-        context = queue.context
-        device = context.ordinal
-        order = queue.number or NULL_ORDERS - device
-        site = Site(*calling_place(ENQUEUEING))
-        item.epoch = epoch = Epoch(order, item.seq, device, queue.blocking, self.host, site, queue.label)
+        queue = item.queue
+        device = queue.context.ordinal
+        order, place = order_of_stream(queue.number, device), calling_place(ENQUEUEING)
+        item.epoch = epoch = Epoch(order, item.seq, device, queue.blocking, self.host, place, queue.label)
         if item.deps is not None:
+            command = item.command
             epoch.after = item.deps if not queue.null else command.after if command.__class__ is Alloc else ()
 
     def watching(self, runs: Mapping[type, Run]) -> Mapping[type, Run]:
@@ -153,9 +181,10 @@ class CommandDetector:
         row = row_of(command)
         found: _Found = {}
         with self._lock:
-            epoch.words = row.words(command)
-            epoch.signal = kind is WriteValue
-            self._advance(item, epoch, kind)
+            epoch.words = WORDS.get(kind) or row.words(command)
+            self._advance(item, epoch, kind, row.effect)
+            if kind is WriteValue:
+                epoch.signal = True
             findings = self.findings
             findings.commands += 1
             for touch in row.touches(command):
@@ -164,6 +193,15 @@ class CommandDetector:
                     self._note(epoch, touch, found)
         if found:
             self._tell(item, epoch, found)
+
+    def begin_run(self, run: list[Completion]) -> tuple[list[Completion], AtopsError | None]:
+        """Note that short copies begin that are carried out in a row. Returns those up to a race, in strict mode."""
+        for place, item in enumerate(run):
+            try:
+                self.begin(item)
+            except DataRace as race:
+                return run[:place], race
+        return run, None
 
     def launched(self, item: Completion, grid: Grid, failure: AtopsError | None) -> AtopsError | None:
         """Compare what a kernel has touched, at its end. Returns what the launch fails with, perhaps a DataRace."""
@@ -195,7 +233,9 @@ class CommandDetector:
         """Note an access, and put what it clashes with into `found`."""
         memory, start, stop, write = touch
         assert isinstance(memory, Allocation), "host bytes have no history"
-        for earlier, wrote, low, high in self._history(memory).note(start, stop, write, epoch):
+        known = self._histories.get(memory.serial)
+        history = self._history(memory) if known is None else known[0]
+        for earlier, wrote, low, high in history.note(start, stop, write, epoch):
             found.setdefault((memory.serial, earlier, wrote, write), (memory, []))[1].append((low, high))
 
     def _history(self, memory: Allocation) -> ByteHistory:
@@ -231,34 +271,33 @@ class CommandDetector:
         found = self._devices.get(ordinal)
         return self._devices.setdefault(ordinal, _DeviceOrder()) if found is None else found
 
-    def _advance(self, item: Completion, epoch: Epoch, kind: type) -> None:
+    def _advance(self, item: Completion, epoch: Epoch, kind: type, effect: Callable[[Any], bool]) -> None:
         """Find what is before a command that begins. With the lock held."""
         queue, command = item.queue, item.command
         clock = self._clock(queue)
         if (last := clock.last) is not None:
             if last.told is not None:
                 last.complete()
-            epoch.own, epoch.host = last.own, newer(epoch.host, last.host)
-        for over in _epochs_of(epoch.after, epoch):
-            epoch.come_after(over)
-        epoch.after = ()
+            epoch.own = last.own
+            if epoch.host is not last.host:
+                epoch.host = newer(epoch.host, last.host)
+        if epoch.after:
+            for over in _epochs_of(epoch.after, epoch):
+                epoch.come_after(over)
+            epoch.after = ()
         if kind is WaitEvent and command.record is not None:
             epoch.told = [*_epochs_of((command.record,), epoch)]
         elif kind is Launch and (meeting := command.options.meeting) is not None:
             epoch.meeting = meeting
             epoch.told = [*_epochs_of(meeting.items, epoch)]
-        if queue.blocking and has_effect(command):
+        if queue.blocking and (kind not in PERHAPS_NOTHING or effect(command)):
             self._in_null_order(queue, clock, epoch, kind)
-        own = epoch.own
-        if last is None or own is not last.own:
-            if len(own) > MANY:
-                epoch.own = own = without(own, epoch.host)
-            device = self._device(epoch.device)
-            device.every = joined(device.every, own)
+        if last is None or epoch.own is not last.own:
+            self._device(epoch.device).learned[epoch.order] = epoch
         clock.before_last, clock.last = last, epoch
         if kind is Launch:
             self._running[epoch.seq] = epoch, command.bound.allocations
-            self.launches = with_entry(joined(self.launches, own), epoch.order, epoch.seq)
+            self.launches = with_entry(joined(self.launches, epoch.own), epoch.order, epoch.seq)
         elif kind is Call:
             self._host_knows(epoch)
 
@@ -268,34 +307,28 @@ class CommandDetector:
         A wait for an event in a blocking stream does not wait for the null stream, and may begin before a command there
         that was enqueued earlier.
         """
-        device, group = self._device(epoch.device), group_in(epoch.device)
+        device = self._device(epoch.device)
         if queue.null:
-            for order, waits in list(device.waits.items()):
-                for wait in waits:
-                    if wait.seq < epoch.seq:
-                        wait.complete()
-                        device.blocking = joined(device.blocking, wait.own)
-                        device.blocking_host = newer(device.blocking_host, wait.host)
-                device.waits[order] = left = [wait for wait in waits if wait.seq > epoch.seq]
-                if not left:
-                    del device.waits[order]
-            epoch.own = with_entry(joined(epoch.own, device.blocking), group, epoch.seq - 1)
+            device.join_blocking(epoch.seq)
+            epoch.own = with_entry(joined(epoch.own, device.blocking), group_in(epoch.device), epoch.seq - 1)
             epoch.host = newer(epoch.host, device.blocking_host)
             device.null = epoch
             return
         if (null := device.null) is not None and null.seq > clock.null_seen and kind is not WaitEvent:
             clock.null_seen = null.seq
             epoch.come_after(null)
-            epoch.own = with_entry(epoch.own, group, null.seq)
+            epoch.own = with_entry(epoch.own, group_in(epoch.device), null.seq)
         if kind in WAITS:
             last = queue.context.null_last
             waits = device.waits.get(epoch.order, []) if last is not None and last.stage < DONE else []
             device.waits[epoch.order] = [*waits, epoch]
             return
-        device.waits.pop(epoch.order, None)
+        if device.waits:
+            device.waits.pop(epoch.order, None)
         if epoch.own is not clock.merged:
-            device.blocking, clock.merged = joined(device.blocking, epoch.own), epoch.own
-        device.blocking_host = newer(device.blocking_host, epoch.host)
+            device.changed[epoch.order], clock.merged = epoch, epoch.own
+        if epoch.host is not device.blocking_host:
+            device.blocking_host = newer(device.blocking_host, epoch.host)
 
     # ---- the host
 
@@ -326,7 +359,7 @@ class CommandDetector:
 
     def _learn(self, host: Clock) -> None:
         if host is not self.host:
-            self.host = with_entry(host, VERSION, known(self.host, VERSION) + 1)
+            self.host = changed(host, self.host)
 
     def saw_room(self, queue: StreamQueue) -> None:
         """Note that the host was told that there is room in a stream: a command of it is over."""
@@ -383,9 +416,8 @@ class CommandDetector:
         with self._lock:
             if queue.null:
                 device = self._device(ordinal := queue.context.ordinal)
+                device.join_blocking(seq)
                 self._learn(with_entry(joined(self.host, device.blocking), group_in(ordinal), seq))
-                for wait in [wait for waits in device.waits.values() for wait in waits if wait.seq <= seq]:
-                    self._host_knows(wait)
             if last is not None:
                 self.saw(last)
             elif (clock := queue.clock) is not None and clock.last is not None:
@@ -394,7 +426,7 @@ class CommandDetector:
     def device_over(self, ordinal: int, seq: int) -> None:
         """Note that the host was told that all of a device's commands up to a number are over."""
         with self._lock:
-            self._learn(with_entry(joined(self.host, self._device(ordinal).every), everything_in(ordinal), seq))
+            self._learn(with_entry(joined(self.host, self._device(ordinal).join_every()), everything_in(ordinal), seq))
 
 
 def _epochs_of(items: Iterable[Completion], epoch: Epoch) -> list[Epoch]:

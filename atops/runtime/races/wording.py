@@ -53,10 +53,8 @@ def _name(epoch: Epoch) -> str:
     return epoch.label.replace(" ", "_")
 
 
-def line_of(site: Site | None) -> str:
+def line_of(site: Site) -> str:
     """Return a place as `line 12 of program.py`."""
-    if site is None:
-        return "the first"
     name = str(site).split(" in ")[0]
     file, _, line = name.rpartition(":")
     return f"line {line} of {file}"
