@@ -20,7 +20,7 @@ from atops.kernels.launch_config import LaunchConfig
 from atops.runtime.commands.copy import COPIES
 from atops.runtime.commands.kernel_steps import KernelSteps
 from atops.runtime.core import command_trace
-from atops.runtime.core.commands import NOWHERE, Ended, ReadRange, UsedRange, always, define, nothing
+from atops.runtime.core.commands import NOWHERE, Ended, ReadRange, Touch, UsedRange, always, define
 from atops.runtime.core.completion import Completion, failure_fields
 from atops.runtime.core.event import Event
 from atops.runtime.executors.executor import LaterStep
@@ -327,6 +327,14 @@ def _readable(command: Launch) -> Iterable[ReadRange]:
     return [(memory, 0, memory.size) for memory in command.bound.allocations]
 
 
+def _freed(command: Launch) -> Iterable[Touch]:
+    """Return the memory that is gone already: it is a use of it, though the kernel will not run.
+
+    What a kernel touches is known at its end.
+    """
+    return [(memory, 0, memory.size, False) for memory in command.bound.allocations if not memory.alive]
+
+
 define(
     Launch,
     words=lambda launch: f"launch of kernel {launch.bound.name}",
@@ -335,7 +343,7 @@ define(
     describe=lambda launch, item: (LAUNCH, 0, *NOWHERE, *NOWHERE, -1, launch.bound.name),
     uses=_ranges_of_launch,
     reads=_readable,
-    touches=nothing,
+    touches=_freed,
     effect=always,
     waits=lambda item: item.parked is not None and not item.parked.started,  # it stands behind other kernels
     silent=True,

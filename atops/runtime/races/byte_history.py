@@ -35,25 +35,33 @@ class ByteHistory:
         self._starts: list[int] = []
         self._cells: list[_Cell] = []
 
-    def note(self, start: int, stop: int, write: bool, epoch: Epoch) -> list[Clash]:
-        """Note an access to bytes `start` to `stop`. Returns what it clashes with: nothing puts these before it."""
+    def note(self, start: int, stop: int, write: bool, epoch: Epoch, late: bool = False) -> list[Clash]:
+        """Note an access to bytes `start` to `stop`. Returns what it clashes with: nothing orders these and it.
+
+        `late`: it was a while ago, so what is here may come after it; else it is the newest.
+        """
         clashes: list[Clash] = []
         if start >= stop:
             return clashes
         first, last = self._cut(start, stop)
         for place in range(first, last):
             cell, begin = self._cells[place], self._starts[place]
-            writer = cell.writer
+            writer, kept = cell.writer, {}
             if writer is not None and not before(writer, epoch) and not (writer.signal and epoch.signal):
+                if late and before(epoch, writer):
+                    continue  # overwritten by what came after it
                 clashes.append((writer, True, begin, cell.stop))
-            if write:
-                for reader in cell.readers.values():
-                    if not before(reader, epoch):
-                        clashes.append((reader, False, begin, cell.stop))
-                cell.writer, cell.readers = epoch, {}
-            else:
+            if not write:
                 cell.readers[epoch.order] = epoch
-        if write and last - first > 1:  # one past from now on
+                continue
+            for order, reader in cell.readers.items():
+                if not before(reader, epoch):
+                    if late and before(epoch, reader):
+                        kept[order] = reader
+                    else:
+                        clashes.append((reader, False, begin, cell.stop))
+            cell.writer, cell.readers = epoch, kept
+        if write and not late and last - first > 1:  # one past from now on
             self._cells[first].stop = stop
             del self._starts[first + 1 : last], self._cells[first + 1 : last]
         return clashes

@@ -136,6 +136,7 @@ class Epoch:
     # Defaults live in the class: most commands have none of these.
     own: Clock = NOTHING
     words = ""  # what the command is called, once it has begun
+    line: Site | None = None  # of a kernel: where it touches these bytes
     signal = False
     meeting: Rendezvous | None = None
     told: list[Epoch | Clock] | None = None  # a clock: what the host knew

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import ref
 
 from atops.base.errors import AtopsError, DataRace, PriorLaunchFailure
 from atops.base.locks import fork_safe
-from atops.device.call_site import calling_place
+from atops.device.call_site import Site, calling_place
 from atops.device.memory.allocation import Allocation
 from atops.device.races.race import Race
 from atops.runtime.commands.awaited import WaitAwaited
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 
 __all__ = ("CommandDetector", "StreamClock", "StreamEnd", "detecting")
 
-# By memory, the earlier command, whether it wrote, and whether the later one does: the bytes.
-_Found: TypeAlias = dict[tuple[int, Epoch, bool, bool], tuple[Allocation, list[tuple[int, int]]]]
+# By memory, the earlier command, whether it wrote, the later one, and whether it does: the bytes.
+_Found: TypeAlias = dict[tuple[int, Epoch, bool, Epoch, bool], tuple[Allocation, list[tuple[int, int]]]]
 
 StreamEnd: TypeAlias = "tuple[StreamQueue, Completion | None, int]"
 
@@ -192,7 +193,7 @@ class CommandDetector:
                     findings.bytes += touch[2] - touch[1]
                     self._note(epoch, touch, found)
         if found:
-            self._tell(item, epoch, found)
+            self._tell(item, found)
 
     def begin_run(self, run: list[Completion]) -> tuple[list[Completion], AtopsError | None]:
         """Note that short copies begin that are carried out in a row. Returns those up to a race, in strict mode."""
@@ -220,23 +221,27 @@ class CommandDetector:
         with self._lock:
             self.findings.launches += 1
             epoch.complete()  # those that it met have begun by now
-            for memory, start, stop, write, _ in kernels.footprint():
-                self._note(epoch, (memory, start, stop, write), found)
+            lines: dict[Site | None, Epoch] = {}
+            for memory, start, stop, write, line in kernels.footprint():
+                if (at := lines.get(line)) is None:
+                    at = lines[line] = copy(epoch)
+                    at.line = line
+                self._note(at, (memory, start, stop, write), found, late=True)
         try:
             if found:
-                self._tell(item, epoch, found)
+                self._tell(item, found)
         except DataRace as race:
             return failure or race
         return failure
 
-    def _note(self, epoch: Epoch, touch: Touch, found: _Found) -> None:
+    def _note(self, epoch: Epoch, touch: Touch, found: _Found, late: bool = False) -> None:
         """Note an access, and put what it clashes with into `found`."""
         memory, start, stop, write = touch
         assert isinstance(memory, Allocation), "host bytes have no history"
         known = self._histories.get(memory.serial)
         history = self._history(memory) if known is None else known[0]
-        for earlier, wrote, low, high in history.note(start, stop, write, epoch):
-            found.setdefault((memory.serial, earlier, wrote, write), (memory, []))[1].append((low, high))
+        for earlier, wrote, low, high in history.note(start, stop, write, epoch, late):
+            found.setdefault((memory.serial, earlier, wrote, epoch, write), (memory, []))[1].append((low, high))
 
     def _history(self, memory: Allocation) -> ByteHistory:
         serial = memory.serial
@@ -246,14 +251,14 @@ class CommandDetector:
             found = histories[serial] = ByteHistory(), ref(memory, lambda _: histories.pop(serial, None))
         return found[0]
 
-    def _tell(self, item: Completion, epoch: Epoch, found: _Found) -> None:
+    def _tell(self, item: Completion, found: _Found) -> None:
         """Report clashes. Raises DataRace in strict mode."""
         races = []
-        for (_, earlier, wrote, write), (memory, ranges) in found.items():
+        for (_, earlier, wrote, later, write), (memory, ranges) in found.items():
             device = -1 if memory.device is None else memory.device
-            kind = kind_of(earlier, epoch)
-            first, second = access_of(earlier, wrote, device), access_of(epoch, write, device)
-            advice = advice_for(kind, earlier, epoch)
+            kind = kind_of(earlier, later)
+            first, second = access_of(earlier, wrote, device), access_of(later, write, device)
+            advice = advice_for(kind, earlier, later)
             races.append(Race(kind, first, second, repr(memory), device, merged(ranges), advice))
         self.findings.add(races, item)
         if self.strict:

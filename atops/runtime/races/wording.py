@@ -15,7 +15,11 @@ def access_of(epoch: Epoch, write: bool, device: int) -> Access:
     """Return a command as one side of a race. `device`: where the memory is."""
     where = "" if epoch.device == device or device < 0 else f" of device {epoch.device}"
     does = {FREE: "frees it", ALLOC: "allocates it"}.get(epoch.words, "writes" if write else "reads")
-    return Access(f"{epoch.label}{where}", f"{epoch.words} {does}", write, epoch.site, f"command {epoch.seq}")
+    command = f"command {epoch.seq}"
+    if epoch.line is not None:
+        what = f"{epoch.words}, enqueued at {epoch.site}, {does}"
+        return Access(f"{epoch.label}{where}", what, write, epoch.line, command)
+    return Access(f"{epoch.label}{where}", f"{epoch.words} {does}", write, epoch.site, command)
 
 
 def kind_of(earlier: Epoch, later: Epoch) -> str:

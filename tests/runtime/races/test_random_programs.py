@@ -106,20 +106,8 @@ class Run:
         what = choose.choices(
             ("fill", "copy", "record", "wait", "await", "sync", "null"), (30, 20, 14, 18, 8, 5, 3)
         )[0]  # fmt: skip
-        if what == "fill":
-            memory, start, size = self.place()
-            part = self.memories[memory][start : start + size]
-            item = stream.fill(part, 1)
-            self.model.add(number, item.seq, [(memory, start, start + size, True)])
-            self.items.append((item, item.seq))
-        elif what == "copy":
-            memory, start, size = self.place()
-            at = choose.randrange(BYTES - size + 1)
-            source, target = self.memories[memory][start : start + size], self.memories[1 - memory][at : at + size]
-            item = stream.copy(target, source)
-            touches = [(memory, start, start + size, False), (1 - memory, at, at + size, True)]
-            self.model.add(number, item.seq, touches)
-            self.items.append((item, item.seq))
+        if what in ("fill", "copy"):
+            self.use(number, stream, what)
         elif what == "record":
             event = stream.record()
             assert event.completion is not None
@@ -147,6 +135,18 @@ class Run:
             for newest in self.model.newest:
                 if newest is not None:
                     self.model.told(newest)
+
+    def use(self, number: int, stream: atops.Stream, what: str) -> None:
+        memory, start, size = self.place()
+        part = self.memories[memory][start : start + size]
+        if what == "fill":
+            item, touches = stream.fill(part, 1), [(memory, start, start + size, True)]
+        else:
+            at = self.choose.randrange(BYTES - size + 1)
+            item = stream.copy(self.memories[1 - memory][at : at + size], part)
+            touches = [(memory, start, start + size, False), (1 - memory, at, at + size, True)]
+        self.model.add(number, item.seq, touches)
+        self.items.append((item, item.seq))
 
     def place(self) -> tuple[int, int, int]:
         size = self.choose.randrange(1, 9)

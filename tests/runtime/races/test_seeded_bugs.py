@@ -18,6 +18,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 import atops
+from atops import kernels as k
 
 N = 1024
 ONES = np.ones(N, np.float32)
@@ -456,6 +457,101 @@ async def a_reduction_of_what_another_stream_writes(device: atops.Device, right:
     two.copy(z, x)
     two.copy(y, z)
     assert tops
+    await device.wait()
+
+
+# ---- kernels
+
+
+@k.kernel
+def double(y: k.Span[np.float32], x: k.Span[np.float32]) -> None:
+    at = k.blockIdx.x * 4 + k.threadIdx.x
+    y[at] = x[at] * 2
+
+
+@k.kernel
+def told(x: k.Span[np.float32], word: k.Span[np.uint32]) -> None:
+    x[0] = 5
+    word[0] = 1
+
+
+@program
+async def a_kernel_beside_a_copy(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, y = device.zeros(8), device.zeros(8)
+    await device.wait()
+    one.copy(x, ONES[:8])
+    if right:
+        two.wait(one)
+    two.launch(double, (2, 4), y, x)
+    await device.wait()
+
+
+@program
+async def a_copy_of_what_a_kernel_makes(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, y = device.zeros(8), device.zeros(8)
+    await device.wait()
+    item = one.launch(double, (2, 4), y, x)
+    if right:
+        await item
+    host = two.fetch(y)
+    await device.wait()
+    await host
+
+
+@program
+async def two_kernels_on_overlapping_parts(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, y = device.zeros(12), device.zeros(12)
+    await device.wait()
+    one.launch(double, (1, 4), y[:4], x)
+    two.launch(double, (1, 4), y[4:8] if right else y[3:7], x)
+    await device.wait()
+
+
+@program
+async def two_kernels_that_read_the_same(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, y, z = device.zeros(8), device.zeros(8), device.zeros(8)
+    await device.wait()
+    one.launch(double, (2, 4), y, x)
+    two.launch(double, (2, 4), z, x if right else y)
+    await device.wait()
+
+
+@program
+async def a_kernel_touches_less_than_it_is_given(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, y = device.zeros(64), device.zeros(64)
+    await device.wait()
+    one.launch(double, (1, 4), y, x)
+    two.fill(y[4:] if right else y[3:], 1.0)
+    await device.wait()
+
+
+@program
+async def freed_while_a_kernel_uses_it(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, y = one.zeros(8), one.zeros(8)
+    two.wait(one)
+    two.launch(double, (2, 4), y, x)
+    if right:
+        one.wait(two)
+    one.free(x)
+    one.free(y)
+    await over(one, two)
+
+
+@program
+async def a_value_that_a_kernel_writes(device: atops.Device, right: bool) -> None:
+    one, two = pair(device)
+    x, word = device.zeros(1), device.zeros(1, np.uint32)
+    await device.wait()
+    one.launch(told, (1, 1), x, word)
+    if right:
+        two.wait_value(word, 1)
+    two.fill(x, 2.0)
     await device.wait()
 
 
