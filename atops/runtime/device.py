@@ -310,10 +310,12 @@ class Device(InProcess):
         """
         if bank is not None and not whole(bank):
             raise InvalidType(f"the bank is {bank!r}; expected an int, or None for any")
-        warn_in_host_function(self._board, CALLS, "allocate()")
-        context = self._board.context(self._ordinal)
+        board = self._board
+        if board.checked:
+            warn_in_host_function(board, CALLS, "allocate()")
+        context = board.context(self._ordinal)
         memory = context.memory
-        context.asker = site = caller(1, context.asker)
+        context.asker = site = caller(2, context.asker)  # this frame, and that of `keywords`
         try:
             allocation = memory.allocate(nbytes, bank=bank, top_down=top_down, flags=flags, site=site, label=label)
         except OutOfMemory:
@@ -323,9 +325,9 @@ class Device(InProcess):
         try:
             release = context.release
             if release is None:
-                self._board.executor.start()
+                board.executor.start()
                 context.release = release = partial(free_when_idle, context, memory.free)
-            return Buffer(allocation, 0, nbytes, release, self._board)
+            return Buffer(allocation, 0, nbytes, release, board)
         except BaseException:  # Ctrl-C: it would never be freed
             memory.free(allocation, "Ctrl-C")
             raise
