@@ -27,12 +27,14 @@ __all__ = (
     "lost_with",
     "newest",
     "unfinished",
+    "when_one_is_over",
     "when_over",
     "when_unused",
 )
 
 
 _TIMES = count(1)
+WORN = 16  # so much oftener than it has commands left are those of a list replaced, before it is made anew
 
 
 class BoardWork:
@@ -42,20 +44,73 @@ class BoardWork:
     has handed on what it lost. So of many only the latest is ever looked through.
     """
 
-    __slots__ = ("__weakref__", "at", "items")
+    __slots__ = ("__weakref__", "_left", "at", "items")
 
     def __init__(self, items: list[Completion]) -> None:
         self.at = next(_TIMES)
         self.items = items
+        self._left: _Left | None = None
+
+    def one(self) -> Completion | None:
+        """Return a command of it that is not over, or of later work that it leads to. With the driver's lock held."""
+        board = self
+        while True:
+            left, later = board._left, None
+            if left is None or left.worn:
+                board.items, later = _reach(board.items, board)
+                left = board._left = _Left(board.items)
+            if later is None or later is board:
+                item, later = left.one(), left.board
+                if item is not None or later is None or later.at <= board.at:
+                    return item
+            board = later
+
+
+class _Left:
+    """A list of commands for looks at one that is not over: each that is over is taken out once, however many look.
+
+    What it has lost before its end takes its place. `board`: the latest work of the board that this led to. The
+    driver's lock guards it.
+    """
+
+    __slots__ = ("board", "items", "seen")
+
+    def __init__(self, items: Iterable[Completion]) -> None:
+        self.items = list(items)
+        self.seen: dict[int, Lost] = {}  # by id: what has taken its place already
+        self.board: BoardWork | None = None
+
+    def one(self) -> Completion | None:
+        """Return a command of the list that is not over, None where there is none."""
+        items, seen = self.items, self.seen
+        while items:
+            item = items[-1]
+            if item.stage < DONE:
+                return item
+            lost = item.lost
+            if lost is None or id(lost) in seen:
+                items.pop()
+                continue
+            if lost.board is not None and (self.board is None or lost.board.at > self.board.at):
+                self.board = lost.board
+            items[-1:] = lost.values()
+            seen[id(lost)] = lost  # last: after a Ctrl-C they take its place once more
+        return None
+
+    @property
+    def worn(self) -> bool:
+        """Whether so much has been replaced that it is time for a new list."""
+        return len(self.seen) > WORN + len(self.items)
 
 
 class Lost(dict["StreamQueue | Completion", Completion]):
     """Commands that a stream was to wait for and did not: of each other stream the newest; and all of the board's work.
 
     A call that its stream does not wait for stands for itself. Never changed, only replaced: it is read without a lock.
+    Streams share it where they can, and so the looks at what is over.
     """
 
-    __slots__ = ("__weakref__", "board")
+    __slots__ = ("__weakref__", "_left", "board")
     board: BoardWork | None
 
     def __init__(
@@ -63,6 +118,7 @@ class Lost(dict["StreamQueue | Completion", Completion]):
     ) -> None:
         super().__init__(commands or {})
         self.board = board
+        self._left: _Left | None = None
 
     def __bool__(self) -> bool:
         return len(self) > 0 or self.board is not None
@@ -71,9 +127,23 @@ class Lost(dict["StreamQueue | Completion", Completion]):
         """Return what of it is not over, as the function."""
         return unfinished(self.values(), self.board)
 
+    def one(self) -> Completion | None:
+        """Return a command of it that is not over, None if all are. With the driver's lock held."""
+        left = self._left
+        if left is None:
+            left = self._left = _Left(self.values())
+        item, board = left.one(), self.board
+        if item is not None:
+            return item
+        if left.board is not None and (board is None or left.board.at > board.at):
+            board = left.board
+        return None if board is None else board.one()
+
     def still(self) -> Lost | None:
-        """Return what is left of it, None if all is over."""
-        return lost_behind(self.values(), self.board) if self.unfinished() else None
+        """Return it, or less that says the same; None if all is over. With the driver's lock held."""
+        if self.one() is None:
+            return None
+        return lost_behind(self.values(), self.board) if self._left is not None and self._left.worn else self
 
     def with_command(self, key: StreamQueue | Completion, item: Completion) -> Lost:
         """Return this with one more command."""
@@ -162,6 +232,14 @@ class _WhenOver:
         then, self._then = self._then, None
         if then is not None:
             then()
+
+
+def when_one_is_over(lost: Lost, then: Callable[[], object]) -> None:
+    """Call `then` once a command of `lost` is over that is not now; now and here if all are. With the driver's lock."""
+    while (item := lost.one()) is not None:
+        if item.add_waiter(_WhenOver((), then)):
+            return
+    then()
 
 
 def when_unused(items: Iterable[Completion], then: Callable[[], object]) -> None:

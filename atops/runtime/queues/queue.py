@@ -19,7 +19,7 @@ from weakref import finalize, ref
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle
 from atops.base.locks import reentered
 from atops.runtime.board.context import DeviceContext
-from atops.runtime.board.deferred_free import Lost, lost_behind, lost_with, when_over
+from atops.runtime.board.deferred_free import Lost, lost_behind, lost_with, when_one_is_over
 from atops.runtime.commands.awaited import WaitAwaited
 from atops.runtime.commands.call import Call, begin_here, may_begin_here, owe
 from atops.runtime.commands.copy import Copy
@@ -290,15 +290,15 @@ class StreamQueue(InProcess):
 
     def lose(self, more: Lost) -> None:
         """Remember commands that the stream was to wait for, until they are over: what it frees may be in use there."""
-        if not more.unfinished():
-            return
         with self.board.lock:
+            if more.one() is None:
+                return
             before, context = self.lost, self.context
             lost = self.lost = lost_with(before, more)
             if self.blocking:
                 context.lost = lost_with(context.lost, lost)
             if before is None:
-                when_over(lost.unfinished(), self._forget_lost)
+                when_one_is_over(lost, self._forget_lost)
 
     def _lose_with_null(self, context: DeviceContext) -> None:
         """Lose what the other side of null-stream order has lost. With the driver's lock held."""
@@ -308,14 +308,14 @@ class StreamQueue(InProcess):
             self.lose(lost)
 
     def _forget_lost(self) -> None:
-        """Forget lost commands that are over, and look again when the others are."""
+        """Forget lost commands once all are over; until then look again whenever one is, that is not now."""
         with self.board.lock:
             if self.lost is not None:
                 self.lost = self.lost.still()
             if self.context.lost is not None:
                 self.context.lost = self.context.lost.still()
             if self.lost is not None:
-                when_over(self.lost.unfinished(), self._forget_lost)
+                when_one_is_over(self.lost, self._forget_lost)
 
     def lost_since(self, seq: int) -> list[Completion]:
         """Return lost commands that are not over and newer than `seq`: they may use memory that is as old as that."""
