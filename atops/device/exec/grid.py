@@ -289,7 +289,7 @@ class Grid:
         self.barrier = barrier or GridBarrier(1, self, self.total_blocks)
         if barrier is not None:
             barrier.join(self, self.total_blocks)
-        self.detector = _detector_of(self.barrier) if options.detect else None
+        self.detector = _detector_of(self.barrier) if options.detect or options.strict else None
 
     @property
     def rng(self) -> random.Random:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Accessed", "BlockRaces", "Flight", "LaunchDetector", "ThreadRaces")
 
+UNWRITTEN: Final = "read of unwritten memory"  # told last: a load that comes too early is a race first
 VERBS: Final = {"load": "loads", "store": "stores"}
 
 
@@ -103,7 +104,7 @@ class LaunchDetector:
         """Return the races that were found since the last time."""
         with self.lock:
             found, self.races = self.races, []
-        return found
+        return sorted(found, key=lambda race: race.kind == UNWRITTEN)
 
     def used(self, context: object, clock: ThreadClock, thread: KernelThread, code: CodeType, instruction: int) -> None:
         """Note that a thread uses a DTE context that others of its block may use: one after the other, in an order."""
@@ -155,7 +156,7 @@ class LaunchDetector:
         code, instruction = unwritten.place(ranges[0][0])
         taken = Entry(thread, "takes the memory, which nothing has stored to", False, entry.begin, 0, code, instruction)
         self.tell(
-            "read of unwritten memory", taken, entry, memory, thread.grid.chip.ordinal, ranges,
+            UNWRITTEN, taken, entry, memory, thread.grid.chip.ordinal, ranges,
             "store to these bytes before they are read: a scratchpad begins with whatever the last kernel left there",
         )  # fmt: skip
         for start, stop in ranges:
@@ -265,8 +266,7 @@ class ThreadRaces:
             self._escape(array, allocation, space)
             return
         if key is not ... and basic:
-            array = array[(*key, ...) if isinstance(key, tuple) else (key, ...)]
-            key = ...
+            array, key = _part_of(array, key), ...
         write = kind == "store"
         if space == "local":
             self.block.launch.accesses += 1
@@ -396,6 +396,13 @@ class ThreadRaces:
 
     def _memory(self) -> str:
         return f"local memory of {self.thread}"
+
+
+def _part_of(array: Array, key: Any) -> Array:
+    """Return the part of an array at a basic key: a view, of one element, too."""
+    keys = key if isinstance(key, tuple) else (key,)
+    part: Array = array[key] if any(each is ... or isinstance(each, str) for each in keys) else array[(*keys, ...)]
+    return part
 
 
 def _shared_bytes(rows: list[Rectangle], others: list[Rectangle]) -> list[tuple[int, int]]:
