@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from atops.base.clock import VirtualClock
 from atops.base.errors import AtopsError, InvalidValue, LoopClosed
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.parking_lot import Ending
@@ -26,6 +25,7 @@ from atops.runtime.driver_board import BOARDS, Board
 from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
 from atops.runtime.queues.queue import StreamQueue
+from atops.runtime.schedules.choosing import inline_executor
 from atops.runtime.stream import Stream, queue_of
 from atops.trace.text import format_bytes
 
@@ -49,9 +49,7 @@ class BoardForTest:
             raise InvalidValue(f"workers is {options.workers!r}; a test that runs inline has one thread, workers=1")
         executor: InlineExecutor | None = None
         if inline:
-            executor = self._executor = InlineExecutor(
-                options.seed, VirtualClock() if options.clock == "virtual" else None
-            )
+            executor = self._executor = inline_executor(options)
             loop = executor.loop
             self._loop = asyncio.Runner(loop_factory=lambda: loop)
         self.inline = inline

@@ -5,6 +5,7 @@ trace/        what the runtime writes down while it runs: records, details, ring
 errors        the error tree
 result_codes  the codes of the TOPS runtime, in words
 options       EmulatorOptions, and the environment variables that set them
+schedule_string   what a run chose, as a string, and read again
 dims          three-dimensional extents
 dtypes        element types and their names
 clock         integer nanoseconds, from the wall or from a virtual clock

@@ -5,20 +5,18 @@ It bears no lock: one thread takes and adds.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import Final
 
-from atops.base.choice import NEXT, Choice, ChoiceLog, Chooser, Name, told
+from atops.base.choice import NEXT, THREAD, Choice, ChoiceLog, Chooser, Name, told
 from atops.base.errors import StepLimit
 
-__all__ = ("MOST_STEPS", "THREAD", "Agenda", "Step")
+__all__ = ("MOST_STEPS", "Agenda", "Step")
 
 Step = Callable[[], object]
 
 MOST_STEPS: Final = 1_000_000  # of a run, unless it says otherwise
-THREAD: Final = "thread"
 # Steps after which what has been ready since the last such look goes next, whatever the chooser prefers: else a thread
 # that spins until another one stores something would spin for ever.
 PATIENCE = 1000
@@ -43,7 +41,7 @@ class Agenda:
         self.log = ChoiceLog(chooser)
         self.chooser = chooser
         self.other: Callable[[Step], object] = _call  # runs a step that is no kernel thread's
-        self.hand_back: frozenset[type] = frozenset()  # of these classes are the steps that `run` does not run
+        self.hand_back: frozenset[type] = frozenset()  # of these classes are the steps that are handed back, not run
         self.names: list[Name] = []
         self.steps: list[Step] = []
         self.others = 0  # of those that are no kernel threads
@@ -78,16 +76,23 @@ class Agenda:
         self.steps[:] = [step for step, kept in zip(self.steps, keep, strict=True) if kept]
         self.others = sum(name[0] != THREAD for name in self.names)
 
-    def run(self, most: int = sys.maxsize) -> Step | None:
-        """Take steps and run them until nothing is ready, at most so many. Returns a step of `hand_back`, not run.
+    def run(self) -> None:
+        """Take steps and run them until nothing is ready. Raises as `run_some`."""
+        while self.names:
+            self.run_some()
+
+    def run_some(self, urgent: Sized = ()) -> Step | None:
+        """Take steps and run them until nothing is ready. Returns a step of `hand_back`, not run.
+
+        Comes back as soon as something is in `urgent`, which is no choice, and now and then.
 
         Raises StepLimit, InvalidValue where the chooser returns no position, and what a step raises.
         """
         names, steps, taken, choose = self.names, self.steps, self.log.taken, self.chooser.choose
-        while names and most > 0:
-            most -= 1
+        patience = self._look
+        while names and not urgent and patience == self._look:
             self.made = made = self.made + 1
-            if made >= self._look:
+            if made >= patience:
                 index = self._patiently()
             else:
                 count = len(names)
@@ -107,7 +112,7 @@ class Agenda:
         return None
 
     def take_of(self, fits: Callable[[Step], bool]) -> Step | None:
-        """Return one of the steps that fit, not run; None if there is none. Raises as `run`."""
+        """Return one of the steps that fit, not run; None if there is none. Raises as `run_some`."""
         places = [place for place, step in enumerate(self.steps) if fits(step)]
         if not places:
             return None

@@ -3,13 +3,15 @@
 Everything that a run decides is one call, `choose(kind, names)`. A name says the same thing in every process and under
 every seed; it begins with its kind:
 
-    ("thread", launch, block, thread)        a turn of a kernel thread; numbers count from 0 in the run, grid and block
-    ("transfer", launch, block, thread, nth) the effect of the nth transfer that the thread issued
-    ("stream", device, number)               the next command of a stream
-    ("engine", device, nth)                  a copy, or what else engines do
-    ("callback", nth)                        a callback, or a host function
-    ("task", nth)                            a step of one of the program's own tasks
-    ("timer", nth)                           a timer of the driver's
+    ("thread", launch, block, thread)         a turn of a kernel thread; launch is "2 of stream 1"
+    ("transfer", launch, block, thread, nth)  the effect of a transfer, the nth that the thread issued
+    ("stream", device, number)                the next command of a stream
+    ("engine", actor, nth)                    what a copy engine does, the nth for that stream or task
+    ("callback", actor, nth)                  a host function, a done callback, or a callback of the loop
+    ("task", path)                            a step of one of the program's tasks: "0", "0.1" is a task that "0" made
+    ("timer", actor, nth)                     the end of a command, or of a sleep, whose time has come
+    ("time", "goes on")                       virtual time goes on to the next of those, though something is ready
+    ("step", actor, nth)                      something else that the driver does
 
 Nothing here knows what the names stand for.
 """
@@ -18,19 +20,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from atops.base.errors import InvalidValue
 
-__all__ = ("NEXT", "Choice", "ChoiceLog", "Chooser", "Name", "Plain", "Random", "Replay", "told")
+__all__ = (
+    "NEXT", "STREAM", "TASK", "THREAD", "TIME", "TRANSFER", "Choice", "ChoiceLog", "Chooser", "Name", "Plain",
+    "Random", "Replay", "told",
+)  # fmt: skip
 
 Name: TypeAlias = tuple[str | int, ...]
 
 NEXT = "next"  # the kind of a choice among names of several kinds
 
-# By how much a random run prefers one kind to another, at most, either way: a kernel of 24 threads has hundreds of
-# turns where a stream has three commands, and either may be what has to come first.
-MOST_WEIGHT = 16.0
+THREAD, TRANSFER, STREAM, TASK, TIME = "thread", "transfer", "stream", "task", "time"
+
+# By how much a random run prefers one actor to another at most, either way, and for how many choices: a kernel of 24
+# threads has hundreds of turns where a stream has three commands, and either may be what has to come first.
+MOST_PREFERRED = 32.0
+SHORTEST, LONGEST = 4, 32
 
 
 @runtime_checkable
@@ -45,30 +53,39 @@ class Chooser(Protocol):
 
 
 class Plain:
-    """First come, first served."""
+    """First come, first served; time goes on when nothing else could come."""
 
     def choose(self, kind: str, names: Sequence[Name], /) -> int:
-        """Return 0."""
-        return 0
+        """Return the first position, but not that of time where something else could come."""
+        return 1 if names[0][0] == TIME and len(names) > 1 else 0
 
 
 class Random:
-    """Choose at random, the same way for the same seed: first a kind, then one of its names.
+    """Choose at random, the same way for the same seed.
 
-    How much one kind is preferred to another is drawn for each run, so that in some runs the streams are far ahead of
-    the kernels, and in others behind.
+    By some seeds what is to be done for each stream, task and launch has equal chances. By others some are preferred
+    for a while; how long that is differs from seed to seed, so that in some runs a stream is far ahead of the others
+    and of the kernels. The threads of kernels have equal chances among themselves.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._random = random.Random(seed).random
-        self._weights: dict[str | int, float] = {}
+        self._random = drawn = random.Random(seed).random
+        self._preferred = MOST_PREFERRED if drawn() < 0.6 else 1.0
+        self._while = self._left = int(SHORTEST * (LONGEST / SHORTEST) ** drawn())  # choices
+        self._weights: dict[Any, float] = {}
 
     def choose(self, kind: str, names: Sequence[Name], /) -> int:
         """Return any position."""
-        if kind != NEXT or len(names) == 1:
+        if kind == THREAD or len(names) == 1:
             return int(self._random() * len(names))
-        kinds = [name[0] for name in names]
+        kinds: list[Any] = [name[0] for name in names]
+        if kinds.count(THREAD) + kinds.count(TRANSFER) < len(kinds):
+            kinds = [_actor_of(name) for name in names]
+        self._left -= 1
+        if not self._left:
+            self._left = self._while
+            self._weights.clear()
         weights = {each: self._weight(each) for each in dict.fromkeys(kinds)}
         left = self._random() * sum(weights.values())
         chosen = kinds[-1]
@@ -82,13 +99,18 @@ class Random:
         places = [place for place, each in enumerate(kinds) if each == chosen]
         return places[int(self._random() * count)]
 
-    def _weight(self, kind: str | int) -> float:
-        """Return how often this kind is chosen, beside others; drawn from the seed and its name alone."""
-        weight = self._weights.get(kind)
+    def _weight(self, group: Any) -> float:
+        """Return how often this kind, or what is done for this actor, is chosen beside others."""
+        weight = self._weights.get(group)
         if weight is None:
-            drawn = random.Random(f"{self.seed} {kind}").uniform(-1, 1)
-            weight = self._weights[kind] = MOST_WEIGHT**drawn
+            weight = self._weights[group] = self._preferred ** (2 * self._random() - 1)
         return weight
+
+
+def _actor_of(name: Name) -> object:
+    """Return for what a step is done: the same for a stream's next command and for what an engine does for it."""
+    kind = name[0]
+    return " ".join(map(str, name)) if kind in (STREAM, TASK) else name[1]
 
 
 class Choice(NamedTuple):
@@ -187,8 +209,8 @@ def told(name: Name) -> str:
         case ("transfer", launch, block, thread, nth):
             return f"transfer {nth} of thread {thread} of block {block} of launch {launch}"
         case ("stream", device, number):
-            return f"stream {number} of device {device}"
-        case ("engine", device, nth):
-            return f"engine {nth} of device {device}"
+            return f"stream {number}" + (f" of device {device}" if device else "")
+        case (kind, str(actor), int(nth)):
+            return f"{kind} {nth} of {actor}"
         case _:
             return " ".join(map(str, name))

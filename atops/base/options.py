@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
+from atops.base.agenda import MOST_STEPS
+from atops.base.choice import Chooser
 from atops.base.errors import InvalidValue
 
 __all__ = ("ARCHITECTURE_NAMES", "VARIABLES", "EmulatorOptions", "Variable", "number", "trace_file", "whole")
@@ -111,6 +113,10 @@ class EmulatorOptions:
       `strict`, too, what races fails with DataRace.
     - `trace`: capacity of the trace ring in records; 0 switches tracing off.
     - `seed`: of the scheduling policy inline; None is first come, first served.
+    - `schedule`: of an inline run: "random" (from `seed`, 0 without one), "plain" (first come, first served), the
+      string of another run, which is repeated, or a `Chooser` of the program's own. Then all that could come next is
+      one choice by name (docs/races.md), which `seed` alone does not make it.
+    - `steps`: how many steps a run under a schedule may make before it ends with StepLimit.
     - `clock`: "wall", or "virtual" (inline only): time advances only when no step is ready, to the next timer or end of
       a command. Copies, fills and reductions take the time that the architecture's bandwidths give their bytes, kernels
       that of their transfers, barriers, vectors and what `k.cost` says, exactly and whatever the order of threads;
@@ -131,6 +137,8 @@ class EmulatorOptions:
     detect: bool = _from_environment("detect")
     trace: int = _from_environment("trace")
     seed: int | None = _from_environment("seed")
+    schedule: str | Chooser | None = None
+    steps: int = MOST_STEPS
     clock: Literal["wall", "virtual"] = "wall"
     abort_grace: float = 5.0
     slice: int = 256
@@ -166,6 +174,12 @@ class EmulatorOptions:
         for name in ("strict", "detect"):
             if not isinstance(value := getattr(self, name), bool):
                 raise InvalidValue(f"{name} is {value!r}; expected True or False")
+        if not (self.schedule is None or isinstance(self.schedule, Chooser) or _is_schedule(self.schedule)):
+            raise InvalidValue(
+                f"schedule is {self.schedule!r}; expected 'random', 'plain', the string of a run ('v1...') or a Chooser"
+            )
+        if not whole(self.steps) or self.steps < 1:
+            raise InvalidValue(f"steps is {self.steps!r}; expected a number of steps, at least 1")
         for name, right in (("trace", whole), ("slice", whole), ("warm_bytes", whole), ("abort_grace", number)):
             if not right(value := getattr(self, name)):
                 raise InvalidValue(f"{name} is {value!r}; expected a number")
@@ -183,6 +197,10 @@ class EmulatorOptions:
         """
         asked = {name: _asked(name, environ) for name in VARIABLES if name not in changes}
         return cls(**asked, **changes)  # type: ignore[arg-type]  # __post_init__ checks each field
+
+
+def _is_schedule(value: object) -> bool:
+    return isinstance(value, str) and (value in ("random", "plain") or value.startswith("v"))
 
 
 def whole(value: object) -> bool:

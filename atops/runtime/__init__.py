@@ -17,6 +17,7 @@ stream_reports      what a stream says of itself
 profiling           profiles: what all boards did in a block of a program
 interrupts          Ctrl-C while a program runs inline
 executors/          the two hosts: threads, or one loop
+schedules/          inline runs whose every step is chosen, and strings of what was
 core/               what commands are: completions, events, rows, failures, capacity, tracing
 memory/             buffers, host arrays, the ends of copies
 board/              what one device has in one driver: context, current device, signals, printed text

@@ -22,6 +22,7 @@ from atops.runtime.core.future import InProcess
 from atops.runtime.driver_board import DEFAULT_LOCK, Board, Closing
 from atops.runtime.executors.executor import Executor
 from atops.runtime.races.report import CLOSED, OFF, Report
+from atops.runtime.schedules.choosing import ScheduledExecutor
 
 if TYPE_CHECKING:
     from atops.runtime.device import Device
@@ -127,6 +128,15 @@ class Driver(InProcess):
     def inline(self) -> bool:
         """Whether it runs in the loop of its program, as in `atops.run`, and not in threads of its own."""
         return self._board.inline
+
+    @property
+    def schedule(self) -> str | None:
+        """What an inline run under a schedule has chosen until now, as a string; None for any other driver.
+
+        Whole once the run is over: as `EmulatorOptions(schedule=...)` it repeats the run, in another process too.
+        """
+        executor = self._board.executor
+        return executor.schedule if isinstance(executor, ScheduledExecutor) else None
 
     @property
     def options(self) -> EmulatorOptions:

@@ -75,6 +75,17 @@ MARGIN = 1.0  # seconds beyond the abort grace before what is left is given up
 DEFAULT_LOCK = fork_safe(threading.Lock())
 
 
+def _threads(options: EmulatorOptions) -> ThreadedExecutor:
+    """Return the host that a driver has by default. Raises IllegalState for options that need an inline run."""
+    if options.clock == "virtual":
+        raise IllegalState("a virtual clock needs an inline run: use atops.run(main, options)")
+    if options.schedule is not None:
+        raise IllegalState(
+            "a schedule needs an inline run: use atops.run(main, options); the system schedules its threads"
+        )
+    return ThreadedExecutor()
+
+
 class Board(InProcess):
     """All that a driver is behind its public methods: one board of 0 to 8 devices, and everything that runs on it."""
 
@@ -89,13 +100,12 @@ class Board(InProcess):
         self.options, self.name = options, name
         self.clock: Clock = WallClock()
         if executor is None:
-            if self.options.clock == "virtual":
-                raise IllegalState("a virtual clock needs an inline run: use atops.run(main, options)")
-            executor = ThreadedExecutor()
+            executor = _threads(options)
         elif isinstance(executor, InlineExecutor) and executor.clock is not None:
             self.clock = executor.clock
         self.executor = executor
         self.inline, self.checked = executor.inline, executor.inline or self.options.strict  # when enqueueing
+        self.chooses = executor.agenda is not None  # a schedule, what comes next
         self.post: Callable[[Step], None] = executor.post
         self.now, self.offer = self.clock.now, executor.offer
         self.detector, self.execute = detecting(self, how_to_run(self.options.clock == "virtual", self.options.strict))

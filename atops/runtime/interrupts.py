@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from atops.base.errors import AtopsError
 from atops.base.waiting.loop_adapter import HostTask
 from atops.device.exec.interpreter import StepBlock
+from atops.device.exec.scheduled_block import ScheduledBlock
 from atops.device.exec.thread import KernelThread
 from atops.kernels.bound import BoundKernel
 from atops.runtime.commands.call import result_of
@@ -41,6 +42,7 @@ STEPS: frozenset[CodeType] = frozenset(
     function.__code__
     for function in (
         *(StepBlock._run_straight, StepBlock._begin, StepBlock._round, StepBlock._turn, StepBlock._attend),
+        ScheduledBlock._go,
         *(KernelThread.begin, BoundKernel.start, result_of),
     )
 )

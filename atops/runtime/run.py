@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, TypeVarTuple
 
-from atops.base.clock import VirtualClock
 from atops.base.errors import InvalidType, InvalidValue
 from atops.base.options import EmulatorOptions
 from atops.base.waiting.current_loop import running_loop_adapter
@@ -15,10 +14,12 @@ from atops.runtime.board.current_device import enter, leave
 from atops.runtime.driver import Driver, board_of
 from atops.runtime.executors.inline import InlineExecutor, collecting_by_steps
 from atops.runtime.interrupts import Interrupts
+from atops.runtime.schedules.choosing import ScheduledExecutor, inline_executor
 
 __all__ = ("drive", "run")
 
 T = TypeVar("T")
+MOST_NOTED = 4000  # characters of a schedule that an error's note shows
 Arguments = TypeVarTuple("Arguments")
 
 
@@ -37,8 +38,13 @@ def run(
     cancellation and returns. Where a failure ends the run that is what a signal handler of the program's own has raised
     in a kernel or a host call, that exception comes out.
 
-    Raises InvalidType when `main` is no coroutine function, InvalidValue for options that need threads, RuntimeError
-    inside a running loop.
+    Under `options.schedule` all that could come next is one choice by name: see docs/races.md. What ends such a run
+    has a note with its schedule as a string.
+
+    Raises InvalidType when `main` is no coroutine function, RuntimeError inside a running loop, InvalidValue for
+    options that need threads, a schedule of another program or other options, and a run that departs from its schedule.
+    Under a schedule, StepLimit after `options.steps` steps, and IllegalState where a thread of the program's own uses
+    the loop.
     """
     if not asyncio.iscoroutinefunction(main):
         raise InvalidType(f"run of {main!r}; expected a coroutine function: async def main(): ...")
@@ -55,10 +61,9 @@ def run(
             f"workers is {options.workers!r}; an inline run has one thread: workers=1 in its EmulatorOptions, or in "
             "ATOPS_WORKERS"
         )
-    clock = VirtualClock() if options.clock == "virtual" else None
     results: list[T] = []
-    with Interrupts() as interrupts, collecting_by_steps(), counting(clock is not None):
-        executor = InlineExecutor(options.seed, clock)
+    with Interrupts() as interrupts, collecting_by_steps(), counting(options.clock == "virtual"):
+        executor = inline_executor(options, main)
         with asyncio.Runner(loop_factory=lambda: executor.loop) as runner:
             driver = Driver(options, executor=executor)
             enter(driver, board_of(driver))
@@ -66,9 +71,24 @@ def run(
             program = drive(main, arguments, driver, results, interrupts)
             try:
                 runner.run(interrupts.watch(program, executor))
+            except BaseException as error:
+                if isinstance(executor, ScheduledExecutor):
+                    _note(error, executor)
+                raise
             finally:
                 leave(driver)
+    if isinstance(executor, ScheduledExecutor) and executor.departure is not None:
+        raise InvalidValue(f"the run departs from its schedule at {executor.departure}")
     return results.pop()
+
+
+def _note(error: BaseException, executor: ScheduledExecutor) -> None:
+    """Have what ends a run say how to repeat it, or why that was no repetition."""
+    executor.program_over()
+    if executor.departure is not None:
+        error.add_note(f"the run departs from its schedule at {executor.departure}")
+    elif len(text := executor.schedule) <= MOST_NOTED:
+        error.add_note(f"to repeat the run: EmulatorOptions(schedule={text!r})")
 
 
 async def drive(
@@ -79,5 +99,10 @@ async def drive(
     interrupts: Interrupts,
 ) -> None:
     """Run the program inside its driver's scope, and put what it returns into `results`."""
-    async with driver:
-        results.append(await interrupts.note_return(main(*arguments)))
+    try:
+        async with driver:
+            results.append(await interrupts.note_return(main(*arguments)))
+    finally:
+        executor = board_of(driver).executor
+        assert isinstance(executor, InlineExecutor)
+        executor.program_over()

@@ -56,9 +56,10 @@ FOLDERS = (
         "atops.kernels.source", "atops.kernels.compile",
     ),
     (
-        "atops.runtime.executors", "atops.runtime.core", "atops.runtime.memory", "atops.runtime.board",
-        "atops.runtime.commands", "atops.runtime.races", "atops.runtime.queues", "atops.runtime.pools",
-        "atops.runtime.ipc", "atops.runtime.resources", "atops.runtime", "atops.runtime.executables",
+        "atops.runtime.executors", "atops.runtime.schedules", "atops.runtime.core", "atops.runtime.memory",
+        "atops.runtime.board", "atops.runtime.commands", "atops.runtime.races", "atops.runtime.queues",
+        "atops.runtime.pools", "atops.runtime.ipc", "atops.runtime.resources", "atops.runtime",
+        "atops.runtime.executables",
     ),
     ("atops.bridge", "atops.tops.header", "atops.tops.functions", "atops.tops"),
     ("atops", "atops.apps"),

@@ -71,7 +71,7 @@ def test_a_kind_of_few_names_is_not_drowned_by_one_of_many() -> None:
 
     seen = Counter(map(before, range(200)))
     assert set(seen) == {0, 1, 2, 3, 4}
-    assert min(seen.values()) >= 4
+    assert min(seen.values()) >= 2
 
 
 def test_a_log_keeps_what_was_chosen_of_how_many() -> None:
@@ -152,9 +152,10 @@ def test_a_seed_is_the_same_in_every_process() -> None:
     [
         (("thread", 1, 0, 3), "thread 3 of block 0 of launch 1"),
         (("transfer", 1, 0, 3, 2), "transfer 2 of thread 3 of block 0 of launch 1"),
-        (("stream", 0, 5), "stream 5 of device 0"),
-        (("engine", 0, 1), "engine 1 of device 0"),
-        (("task", 4), "task 4"),
+        (("stream", 0, 5), "stream 5"),
+        (("stream", 1, 5), "stream 5 of device 1"),
+        (("engine", "stream 0 2", 1), "engine 1 of stream 0 2"),
+        (("task", "0.4"), "task 0.4"),
     ],
 )
 def test_names_in_words(name: Name, words: str) -> None:

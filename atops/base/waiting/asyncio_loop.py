@@ -14,7 +14,7 @@ from typing import Any
 
 from atops.base.waiting.loop_adapter import INSIDE, CancelledElsewhere, HostTask, LoopAdapter, LoopWaiter, WaitSource
 
-__all__ = ("AsyncioHostTask", "AsyncioLoop", "TaskWaiter")
+__all__ = ("AsyncioHostTask", "AsyncioLoop", "ChosenTaskWaiter", "TaskWaiter")
 
 MOST_SELECTED = 1024  # the descriptors that select() takes are below
 
@@ -85,6 +85,17 @@ class TaskWaiter(LoopWaiter):
 
     def __repr__(self) -> str:
         return repr(self._source)  # it stands in the task's: "wait_for=<Completion 7: copy on stream 2, pending>"
+
+
+class ChosenTaskWaiter(TaskWaiter):
+    """The same on a loop that chooses what comes next: the task's next step is one of the things that could."""
+
+    __slots__ = ()
+
+    def resume(self) -> None:
+        """Have the loop run the task's next step, unless its cancellation is on the way."""
+        if self._cancelled is None and self._wakeup is not None:
+            self._loop.call_soon(self._wakeup, self, context=self._context)
 
 
 class AsyncioHostTask(HostTask):
@@ -197,6 +208,8 @@ class AsyncioLoop(LoopAdapter):
         super().__init__()
         self._loop = weakref.ref(loop)  # ADAPTERS is keyed by the loop: a strong reference would keep it for ever
         self._bell: int | None = None
+        self._chooses = getattr(loop, "chooses", False)  # what comes next: then nothing is called here and now
+        self._waiter = ChosenTaskWaiter if self._chooses else TaskWaiter
         self._answering = False  # a task that runs the loop itself in there cannot hear the bell: its handle is busy
         if _get_running_loop() is loop:
             self._hang_bell()
@@ -242,7 +255,7 @@ class AsyncioLoop(LoopAdapter):
 
     async def park(self, source: WaitSource) -> None:
         """Suspend the running task until `source` settles. A cancelled task leaves the source in the `finally` here."""
-        waiter = TaskWaiter(self, asyncio.get_running_loop(), source)
+        waiter = self._waiter(self, asyncio.get_running_loop(), source)
         if not source.add_waiter(waiter):
             return
         host = INSIDE.get()
@@ -261,7 +274,7 @@ class AsyncioLoop(LoopAdapter):
         """Call it here and now; in debug mode the loop does, and so names it where it takes long."""
         loop = self._loop()
         assert loop is not None, "it runs"
-        if loop.get_debug():
+        if self._chooses or loop.get_debug():
             loop.call_soon(function, argument, context=context)
         else:
             asyncio.Handle(function, (argument,), loop, context)._run()  # which reports to the loop's handler

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from atops.base.agenda import THREAD, Agenda
-from atops.base.choice import Name
+from atops.base.agenda import Agenda
+from atops.base.choice import THREAD, TRANSFER, Name
 from atops.device.chip import Cluster, Sip
 from atops.device.exec.block import Block, Task, serve
 from atops.device.exec.grid import Grid
@@ -19,7 +19,6 @@ from atops.device.exec.thread import KernelThread, slot_here
 
 __all__ = ("ScheduledBlock",)
 
-TRANSFER = "transfer"
 END = "block"  # a block that is to end, and has no thread that can go on
 
 

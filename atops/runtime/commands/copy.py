@@ -161,7 +161,8 @@ def _end_copy(item: Completion, error: AtopsError | None) -> None:
     what waits: it may be the next copy.
     """
     stream = item.queue
-    stream.finish(item, error, here=stream.priority < 0 or stream.board.executor.backlog(COPIES)())
+    executor = stream.board.executor
+    stream.finish(item, error, here=executor.agenda is None and (stream.priority < 0 or executor.backlog(COPIES)()))
 
 
 def _carry_out_halves(command: Copy, board: Board) -> None:

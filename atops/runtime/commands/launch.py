@@ -117,6 +117,9 @@ def _make_grid(command: Launch, item: Completion) -> Grid:
     offload = None
     if board.options.dte == "eager" and not board.inline:
         offload = partial(board.executor.run, COPIES, priority=item.queue.priority)
+    agenda, label = board.executor.agenda, ""
+    if agenda is not None:
+        label = board.executor.number_launch(item.queue.choice)
     return Grid(
         command.bound,
         context.chip,
@@ -132,6 +135,8 @@ def _make_grid(command: Launch, item: Completion) -> Grid:
         policy=policy_of(board.options.seed, item.seq),
         observer=KernelSteps(tracer, item.seq) if tracer.thread_detail else None,
         cost=None if context.clock is None else _cost(command, context, context.clock),
+        agenda=agenda,
+        label=label,
     )
 
 

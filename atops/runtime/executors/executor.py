@@ -13,6 +13,8 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from atops.base.agenda import Agenda
+    from atops.base.choice import Name
     from atops.base.waiting.parking_lot import Waiter
     from atops.runtime.core.completion import Completion
     from atops.runtime.executors.kernel_lane import KernelLane
@@ -105,6 +107,7 @@ class Executor(ABC):
     """Run the driver's steps one at a time, and its work beside them."""
 
     inline: bool
+    agenda: Agenda | None = None  # where a schedule chooses what comes next
     # As `post`, for what the collector ends. Where threads run it is C code, which no Ctrl-C cuts off, and `start` has
     # to be called before.
     post_in_finalizer: Callable[[Step], object]
@@ -169,6 +172,10 @@ class Executor(ABC):
 
         Raises WouldDeadlock where the wait could never end.
         """
+
+    def number_launch(self, stream: Name) -> str:
+        """Return what a launch of a stream is called in the names of a schedule's choices."""
+        return ""
 
     def asked_in_vain(self, thing: object) -> None:  # noqa: B027  # most have nothing to do
         """Note that the program asked whether something is over, and it is not. It may do nothing else."""

@@ -66,7 +66,14 @@ class InlineExecutor(Executor):
         self._collections = 0
         self._pumped = 0  # steps that a blocking wait has run since a collection
         self.interrupt: Step | None = None  # raises a Ctrl-C that nothing has raised yet
-        self.loop = InlineLoop(self)
+        self.loop = self.make_loop()
+
+    def program_over(self) -> None:
+        """Note that the program and its driver's scope are over."""
+
+    def make_loop(self) -> InlineLoop:
+        """Return the loop that runs the steps."""
+        return InlineLoop(self)
 
     def now(self) -> int:
         """Return the clock's time, which is the wall's unless the clock is virtual."""
@@ -121,7 +128,11 @@ class InlineExecutor(Executor):
     @property
     def held_up(self) -> bool:
         """Whether the driver has nothing to do before a command's time is over."""
-        return self._spending > 0 and not self._steps
+        return self._spending > 0 and not self.has_steps()
+
+    def has_steps(self) -> bool:
+        """Say whether the driver has something to do."""
+        return bool(self._steps)
 
     def run(self, lane: Lane, work: Step, priority: int = 0) -> None:
         """Queue the work as a step: one thread runs everything."""
@@ -211,7 +222,7 @@ class InlineExecutor(Executor):
 
         A file, a timer, a signal or another thread may do that, unless each task waits for a stream or another task.
         """
-        if self._steps or self.loop.may_go_on() or sum(timer.live for *_, timer in self._timers) > timers:
+        if self.has_steps() or self.loop.may_go_on() or sum(timer.live for *_, timer in self._timers) > timers:
             return
         waits = [getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks(self.loop)]
         futures = [each for each in outside if isinstance(each, asyncio.Future | Future)]
@@ -344,7 +355,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
         super().__init__(PatientSelector(executor))
         self._executor = executor
         # BaseEventLoop pops its next handle from this deque; a choosing deque is all that a policy needs.
-        self._ready = ChoosingDeque(executor.choose, executor.collect)
+        self._ready: Any = ChoosingDeque(executor.choose, executor.collect)
 
     def has_steps(self) -> bool:
         """Say whether a step is ready."""

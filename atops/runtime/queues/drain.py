@@ -56,7 +56,12 @@ class DrainedQueue(StreamQueue):
         tracing = board.tracer.active
         limited = self.places is not None
         plain = not tracing and not limited
-        left, until = DRAIN_COMMANDS, NEVER if board.inline else now() + DRAIN_NS
+        if board.inline:
+            left, until = DRAIN_COMMANDS, NEVER
+            if board.chooses:
+                left, limited = 1, True  # what it may run next is a choice; no copies are claimed together
+        else:
+            left, until = DRAIN_COMMANDS, now() + DRAIN_NS
         item: Completion | None = None
         over: Completion | None
         run: list[Completion] = []

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 from weakref import finalize, ref
 
+from atops.base.choice import Name
 from atops.base.errors import AtopsError, ExecutionError, InvalidHandle
 from atops.base.locks import reentered
 from atops.runtime.board.context import DeviceContext
@@ -144,6 +145,11 @@ class StreamQueue(InProcess):
     def known_as(self, stream: Stream) -> None:
         """Be known by this Stream."""
         self._stream = ref(stream)
+
+    @property
+    def choice(self) -> Name:
+        """The name by which a schedule chooses its next command."""
+        return "stream", self.context.ordinal, self.number
 
     # ---- submission
 

@@ -1,0 +1,6 @@
+"""Runs whose every step is chosen: the inline host with one list of all that could come next.
+
+choosing     the executor and the loop
+names        what the choices are called, the same in every process
+fingerprint  which program, under which options, a schedule belongs to
+"""

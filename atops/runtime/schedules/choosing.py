@@ -1,0 +1,391 @@
+"""The inline host under a schedule: every step of the driver, the kernels and the program is chosen from one list.
+
+What is no choice runs as soon as it is there: the loop's own wake-ups, which only say what could come next, and what a
+signal handler asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import threading
+from asyncio import Future
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any, TypeVar, TypeVarTuple
+
+from atops.base.agenda import MOST_STEPS, Agenda
+from atops.base.choice import STREAM, THREAD, TIME, TRANSFER, ChoiceLog, Chooser, Name, Plain, Random
+from atops.base.clock import VirtualClock
+from atops.base.errors import IllegalState, NotSupported, StepLimit
+from atops.base.options import EmulatorOptions
+from atops.base.schedule_string import RecordedReplay, read_schedule, schedule_string
+from atops.base.waiting.asyncio_loop import AsyncioLoop
+from atops.base.waiting.loop_adapter import LoopAdapter
+from atops.runtime.executors.executor import HERE, Lane, LaterStep, Step
+from atops.runtime.executors.inline import COLLECT, ENDLESS, InlineExecutor, InlineLoop
+from atops.runtime.schedules.fingerprint import check_fingerprint, fingerprint
+from atops.runtime.schedules.names import CALLBACK, ENGINE, STEP, TIMER, Names
+
+__all__ = ("ChosenLoop", "ReadySteps", "ScheduledExecutor", "inline_executor")
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+PASSING: Name = (TIME, "goes on")
+KERNELS = frozenset((THREAD, TRANSFER, "block"))
+ENGINES = frozenset(("copy", "copy half"))
+OWN = frozenset((LoopAdapter._read_mail, AsyncioLoop._answer, AsyncioLoop._hang_bell))
+MORE_STEPS = 100_000  # for closing what is left after the limit
+
+
+class ScheduledExecutor(InlineExecutor):
+    """Run everything as steps of an agenda. `log` has what was chosen, until the program was over."""
+
+    def __init__(
+        self, chooser: Chooser, clock: VirtualClock | None = None, limit: int = MOST_STEPS, program: bytes = b""
+    ) -> None:
+        """Make one; `program` says what it runs, for the string of its schedule."""
+        self.program = program
+        self.departure: str | None = None  # where a replay was another run
+        self._over = False
+        self.agenda: Agenda = Agenda(chooser, limit)
+        self.agenda.hand_back = frozenset((asyncio.Handle, asyncio.TimerHandle, _NamedTimerHandle))
+        self.agenda.other = self._other
+        self.log: ChoiceLog = self.agenda.log
+        self.names = Names(self.agenda)
+        self.refusal: BaseException | None = None  # ends the run, as soon as a step is to be chosen
+        self._others = 0  # steps that were no kernel's
+        super().__init__(None, clock)
+
+    @property
+    def schedule(self) -> str:
+        """The string of what was chosen until now, or until the program was over."""
+        return schedule_string(self.log.choices, self.program, whole=self._over)
+
+    def program_over(self) -> None:
+        """Note that the program is over: what is left is closing, first come, first served, and no part of the run."""
+        if self._over:
+            return
+        ended = getattr(self.log.chooser, "ended", None)
+        if ended is not None:
+            self.departure = ended()
+        self._choose_no_more()
+
+    loop: ChosenLoop
+
+    def make_loop(self) -> ChosenLoop:
+        """Return the loop that runs the steps."""
+        return ChosenLoop(self)
+
+    def has_steps(self) -> bool:
+        """Say whether the driver has something to do."""
+        agenda = self.agenda
+        return any(
+            step.__class__ not in agenda.hand_back and name[0] != TIME
+            for name, step in zip(agenda.names, agenda.steps, strict=True)
+        )
+
+    def offer(self, step: Step, priority: int) -> None:
+        """Have a step ready. Urgency decides nothing here: it promises no order."""
+        self._add(STEP, step)
+
+    def run(self, lane: Lane, work: Step, priority: int = 0) -> None:
+        """Have the work ready."""
+        self._add(ENGINE if lane in ENGINES else CALLBACK, work)
+
+    def go_on(self, lane: Lane, work: Step, priority: int = 0, ahead: int = 0) -> None:
+        """Have the kernel's next turn ready."""
+        self._add(STEP, work)
+
+    def _add(self, kind: str, step: Step) -> None:
+        if self._closed:
+            return
+        self.check_caller()
+        self.agenda.add(self.names.of_step(step, kind), step)
+
+    def later(self, delay: int, step: Step) -> LaterStep:
+        """Have a step ready at a time. Under the wall clock it runs then: when that is, is chance and no choice."""
+        if self.clock is None:
+            return super().later(delay, step)
+        self.check_caller()
+        timer = _NamedStep(step, self.names.anonymous(TIMER), self)
+        heapq.heappush(self._timers, (self.now() + delay, next(self._serial), timer))
+        return timer
+
+    def spend(self, duration: int, step: Step) -> LaterStep:
+        """As `later`. Until then it is one of the choices that time goes on, though something else is ready."""
+        if self.clock is None:
+            return super().spend(duration, step)
+        name = self.names.anonymous(TIMER)
+        end = super().spend(duration, lambda: self.agenda.add(name, step))
+        if PASSING not in self.agenda.names:
+            self.agenda.add(PASSING, self._let_time_go_on)
+        return end
+
+    def _let_time_go_on(self) -> None:
+        """Let it be when the next timer is due, of the driver's or of the loop's: all that is ready was slow."""
+        times = [due for due, _, timer in self._timers if timer.live]
+        if not times or self.clock is None:
+            return  # what takes time was cancelled, or has come and waits for its turn
+        if (own := self.loop.next_timer()) is not None:
+            times.append(own)
+        self.clock.advance_to(max(min(times), self.clock.now()))
+        self.run_timers()
+        self.loop.look()
+        if self._timers and self._spending:
+            self.agenda.add(PASSING, self._let_time_go_on)
+
+    def number_launch(self, stream: Name) -> str:
+        """Return what the next launch of a stream is called."""
+        return self.names.launch(stream)
+
+    @property
+    def kernels_only(self) -> bool:
+        """Whether nothing but kernels has gone on for so long that a virtual clock must move."""
+        return self._endless > 20 * ENDLESS
+
+    @property
+    def held_up_for_ever(self) -> bool:
+        """Whether it is so, and the program waits."""
+        return self.kernels_only and all(name[0] in KERNELS for name in self.agenda.names)
+
+    def close(self) -> None:
+        """Drop what is queued. Idempotent."""
+        super().close()
+        agenda = self.agenda
+        agenda.drop_all([(str(name[0]),) for name in agenda.names if name[0] in KERNELS or name[0] in (STEP, STREAM)])
+
+    def next_handle(self, urgent: deque[Any]) -> Any:
+        """Run steps until one of the loop's is chosen, and return that; None if none is, or something is urgent."""
+        if self.refusal is not None:
+            self._give_up()
+        self.questions = {}
+        role, HERE.role = HERE.role, "executor"
+        made, others = self.agenda.made, self._others
+        try:
+            handle = self.agenda.run_some(urgent)
+        except StepLimit as error:
+            self.refusal = error
+            self._give_up()
+        finally:
+            HERE.role = role
+        if handle is not None or others != self._others:
+            self._endless = 0
+        else:
+            self._endless += self.agenda.made - made
+        return handle
+
+    def _give_up(self) -> None:
+        """Raise what ends the run; what is left is then closed, first come, first served."""
+        error, self.refusal = self.refusal, None
+        assert error is not None
+        self._choose_no_more()
+        raise error
+
+    def _choose_no_more(self) -> None:
+        self._over = True
+        agenda = self.agenda
+        agenda.chooser, agenda.limit = Plain(), agenda.made + MORE_STEPS
+        agenda.log = ChoiceLog(agenda.chooser)
+
+    def _other(self, step: Step) -> None:
+        """Run a step that is no kernel thread's."""
+        if self.agenda.current[0] not in KERNELS:
+            self._others += 1
+        HERE.role = None
+        try:
+            step()
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.loop.call_exception_handler({"message": f"{step!r} failed", "exception": error})
+        finally:
+            HERE.role = "executor"
+
+    def _run_one(self) -> bool:
+        """Run a step for a program that blocks: one of the driver's, for its own tasks cannot go on."""
+        if self.refusal is not None:
+            self._give_up()
+        agenda, loops = self.agenda, self.agenda.hand_back
+        try:
+            step = agenda.take_of(lambda step: step.__class__ not in loops)
+        except StepLimit as error:
+            self.refusal = error
+            self._give_up()
+        if step is None:
+            return False
+        self.questions = {}
+        kernel = agenda.current[0] in KERNELS
+        role = HERE.role
+        HERE.role = "executor" if kernel else role
+        try:
+            step()
+        finally:
+            HERE.role = role
+        self._endless = self._endless + 1 if kernel else 0
+        return True
+
+    def refuse_thread(self, name: str) -> IllegalState:
+        """End the run because another thread uses its loop, and return the error for that thread, too."""
+        text = (
+            f"thread {name!r} used the loop of a run under a schedule; the system chooses when it does, which no "
+            "schedule can repeat: leave the schedule out, or the thread"
+        )
+        self.refusal = IllegalState(text)
+        return IllegalState(text)
+
+
+class _NamedStep(LaterStep):
+    """A step for a time, which is then one of what could come next."""
+
+    __slots__ = ("_executor", "_name")
+
+    def __init__(self, step: Step, name: Name, executor: ScheduledExecutor) -> None:
+        super().__init__(step)
+        self._name = name
+        self._executor = executor
+
+    def fire(self) -> None:
+        """Have the step ready, unless it was cancelled."""
+        if self.live:
+            self._executor.agenda.add(self._name, super().fire)
+
+
+class _NamedTimerHandle(asyncio.TimerHandle):
+    """A timer of the loop's that knows its name."""
+
+    __slots__ = ("name",)
+
+    name: Name
+
+
+class ChosenLoop(InlineLoop):
+    """An asyncio loop whose next step a schedule chooses."""
+
+    chooses = True  # for the adapter: a wake-up makes the task's next step one of what could come next
+    _executor: ScheduledExecutor
+
+    def __init__(self, executor: ScheduledExecutor) -> None:
+        super().__init__(executor)
+        self._owner = threading.get_ident()
+        self._ready = ReadySteps(executor, self)
+
+    def look(self) -> None:
+        """Have the loop look at its timers and files before anything else."""
+        self._ready.look()
+
+    def only(self, call: Callable[[], object]) -> bool:
+        """Say whether only kernels could come next."""
+        return self._executor.held_up_for_ever
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As asyncio's loops; the timer is named after what sets it."""
+        self._check_closed()  # type: ignore[attr-defined]  # as BaseEventLoop does
+        timer = _NamedTimerHandle(when, callback, args, self, context)
+        timer.name = self._executor.names.anonymous(TIMER)
+        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]  # the heap of BaseEventLoop
+        timer._scheduled = True  # type: ignore[attr-defined]  # which it notes
+        return timer
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """As asyncio's loops, for signal handlers. Raises IllegalState in another thread, and ends the run."""
+        if threading.get_ident() != self._owner:
+            refusal = self._executor.refuse_thread(threading.current_thread().name)
+            self._write_to_self()  # type: ignore[attr-defined]  # it may wait for files and timers
+            raise refusal
+        self._ready.no_choice = True
+        try:
+            return super().call_soon_threadsafe(callback, *args, context=context)
+        finally:
+            self._ready.no_choice = False
+
+    def run_in_executor(self, executor: Any, func: Callable[[*Ts], T], *args: *Ts) -> Future[T]:
+        """Raise NotSupported: when a thread ends is the system's choice."""
+        raise NotSupported(
+            f"{func!r} was to run in a thread of its own; under a schedule everything that comes next is chosen, and "
+            "when a thread goes on is chosen by the system: call it, or leave the schedule out"
+        )
+
+
+class ReadySteps:
+    """What BaseEventLoop has for the handles that are ready: they go onto the agenda, and one comes from there."""
+
+    def __init__(self, executor: ScheduledExecutor, loop: asyncio.AbstractEventLoop) -> None:
+        self._executor = executor
+        self._agenda, self._names = executor.agenda, executor.names
+        self._urgent: deque[asyncio.Handle] = deque()
+        self._left = COLLECT
+        self._idle = asyncio.Handle(bool, (), loop)
+        self.no_choice = False  # whether what is added now is none
+
+    def append(self, handle: asyncio.Handle) -> None:
+        """Have a handle ready."""
+        callback: Any = handle._callback  # type: ignore[attr-defined]  # as asyncio's own reports
+        if self.no_choice or getattr(callback, "__func__", None) in OWN or _wakes_loop(callback):
+            self._urgent.append(handle)
+        elif handle.__class__ is _NamedTimerHandle:
+            self._agenda.add(handle.name, handle)  # type: ignore[arg-type]  # it is handed back, not called
+        else:
+            self._agenda.add(self._names.of_handle(handle), handle)  # type: ignore[arg-type]  # as above
+
+    def popleft(self) -> asyncio.Handle:
+        """Return the handle that comes next, once what comes before it has run. After so many the collector runs."""
+        self._left -= 1
+        if self._left <= 0:
+            self._left = COLLECT
+            self._executor.collect()
+        if self._urgent:
+            return self._urgent.popleft()
+        handle: asyncio.Handle = self._executor.next_handle(self._urgent) or self._idle
+        return handle
+
+    def look(self) -> None:
+        """Have the loop look at its timers and files before anything else."""
+        self._urgent.append(self._idle)
+
+    def clear(self) -> None:
+        """Drop the loop's own."""
+        self._urgent.clear()
+
+    def __len__(self) -> int:
+        return len(self._urgent) + len(self._agenda.names) + (self._executor.refusal is not None)
+
+    def __iter__(self) -> Any:
+        return iter(self._urgent)
+
+
+def _wakes_loop(callback: Any) -> bool:
+    """Whether this reads what another thread, or a signal handler, has written to wake the loop."""
+    return getattr(callback, "__name__", "") == "_read_from_self"
+
+
+# ---- the host that options ask for
+
+
+def inline_executor(options: EmulatorOptions, main: Callable[..., object] | None = None) -> InlineExecutor:
+    """Return the host of one inline run of `main`. Raises InvalidValue where its schedule's string does not fit."""
+    clock = VirtualClock() if options.clock == "virtual" else None
+    if options.schedule is None:
+        return InlineExecutor(options.seed, clock)
+    chooser = _chooser(options, main)
+    return ScheduledExecutor(chooser, clock, options.steps, fingerprint(main, options))
+
+
+def _chooser(options: EmulatorOptions, main: Callable[..., object] | None) -> Chooser:
+    schedule = options.schedule
+    if schedule == "plain":
+        return Plain()
+    if schedule == "random":
+        return Random(options.seed or 0)
+    if isinstance(schedule, str):
+        recorded = read_schedule(schedule)
+        check_fingerprint(recorded, main, options)
+        return RecordedReplay(recorded)
+    assert schedule is not None
+    return schedule
